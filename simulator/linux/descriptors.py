@@ -13,7 +13,7 @@ from simulator.isa.sparc import O_ACCMODE, O_APPEND, O_NONBLOCK
 from simulator.linux.outside import HostCalls
 from simulator.linux.process import RandomBytes
 from simulator.linux.sandbox import failure
-from simulator.linux.status import DirectoryEntry, FileStatus
+from simulator.linux.status import LARGEST_OFFSET, DirectoryEntry, FileStatus
 
 MAX_DESCRIPTORS = 1024
 """RLIMIT_NOFILE."""
@@ -163,7 +163,7 @@ class Directory(HostFile):
 
     def seek(self, offset: int, whence: int) -> int:
         base = {0: 0, 1: self.position}.get(whence)
-        if base is None or base + offset < 0:
+        if base is None or not 0 <= base + offset <= LARGEST_OFFSET:
             raise failure(errno.EINVAL)
         self.position = base + offset
         if self.position == 0:
@@ -236,7 +236,7 @@ class Text(OpenFile):
         if whence not in (0, 1):
             raise failure(errno.EINVAL)
         position = offset + (self._offset if whence else 0)
-        if position < 0:
+        if not 0 <= position <= LARGEST_OFFSET:
             raise failure(errno.EINVAL)
         self._offset = position
         return position

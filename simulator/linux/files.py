@@ -423,6 +423,7 @@ class Host(HostCalls):
             entries += [DirectoryEntry(n, self._inode((-3, _path_number((n,)))), 0) for n in names]
             return tuple(entries)
         for name in _names(entry.descriptor):
+            self.check_time()
             try:
                 status = os.stat(name, dir_fd=entry.descriptor, follow_symlinks=False)
             except FileNotFoundError:

@@ -7,7 +7,7 @@ before the first byte that the program may not use, and fails where that is noth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from simulator.cpu.guest import Guest, GuestFault, Memory, Protection
 from simulator.linux.descriptors import OpenFile
@@ -20,17 +20,26 @@ arrives at once."""
 
 _SIGPIPE = 13
 
+CheckTime = Callable[[], None]
 Vectors = Sequence[tuple[int, int]]
 """Buffers: (address, length in bytes) of each."""
 
 
-def read_into(guest: Guest, vectors: Vectors, file: OpenFile, offset: int | None) -> int:
+def read_into(
+    guest: Guest,
+    vectors: Vectors,
+    file: OpenFile,
+    offset: int | None,
+    check_time: CheckTime = lambda: None,
+) -> int:
     """Read from a file into buffers; return how many bytes.
 
     Parameters
     ----------
     offset
         Where in the file; None: at its own offset.
+    check_time
+        Called between pieces; may raise `RunInterrupted`.
 
     Raises
     ------
@@ -40,6 +49,8 @@ def read_into(guest: Guest, vectors: Vectors, file: OpenFile, offset: int | None
     memory = guest.memory
     done = 0
     for piece in _pieces(memory, vectors, Protection.WRITE):
+        if done:
+            check_time()
         wanted = sum(length for _, length in piece)
         if done and file.is_stream:
             break  # more may come later, but a call returns what there is
@@ -59,7 +70,13 @@ def read_into(guest: Guest, vectors: Vectors, file: OpenFile, offset: int | None
     return done
 
 
-def write_from(guest: Guest, vectors: Vectors, file: OpenFile, offset: int | None) -> int:
+def write_from(
+    guest: Guest,
+    vectors: Vectors,
+    file: OpenFile,
+    offset: int | None,
+    check_time: CheckTime = lambda: None,
+) -> int:
     """Write buffers to a file; return how many bytes. Otherwise as `read_into`.
 
     Where nobody reads what is written, the program is sent SIGPIPE besides.
@@ -67,6 +84,8 @@ def write_from(guest: Guest, vectors: Vectors, file: OpenFile, offset: int | Non
     memory = guest.memory
     done = 0
     for piece in _pieces(memory, vectors, Protection.READ):
+        if done:
+            check_time()
         data = b"".join(memory.read(address, length) for address, length in piece)
         try:
             count = write(guest, data, file, None if offset is None else offset + done)

@@ -65,6 +65,11 @@ class HostCalls(ABC):
     def _do(self, method: str, *arguments: object) -> Any:
         """Perform `method`."""
 
+    def check_time(self) -> None:
+        """Raise `RunInterrupted` if the run is to end; to be called where a call takes long."""
+        if self.interrupted():
+            raise RunInterrupted
+
     def open(self, base: int | None, path: bytes, access: FileAccess, mode: int) -> int | Special:
         """Open a file; return its handle, or which special file it is."""
         answer: int | Special = self._do("open", base, path, access, mode)
@@ -180,6 +185,9 @@ class HostCalls(ABC):
         self._do("change_open_times", handle, accessed, modified)
 
 
+_TIME_IS_UP = "check_time"
+
+
 class RecordingHost(HostCalls):
     """Passes calls on to another host and logs every one; can start again from its log.
 
@@ -228,6 +236,18 @@ class RecordingHost(HostCalls):
                 )
             return entry.answer()
         return self._ask(method, digest, *arguments)
+
+    def check_time(self) -> None:
+        """Raise `RunInterrupted` if the run is to end, or ended here when it was recorded."""
+        if self._next < len(self.log):
+            entry, offset = self.log.read(self._offset)
+            if entry.method == _TIME_IS_UP:
+                self._next, self._offset = self._next + 1, offset
+                raise RunInterrupted
+        elif self._host is not None and self.interrupted():
+            self._next += 1
+            self.log.append(LoggedCall(_TIME_IS_UP, b"", None, None, interrupted=True))
+            raise RunInterrupted
 
     def _ask(self, method: str, digest: bytes, *arguments: object) -> Any:
         if self._host is None:

@@ -14,7 +14,7 @@ import hashlib
 import mmap
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from simulator.cpu.guest import PAGE_SIZE, Memory, OutOfMemory
@@ -48,6 +48,7 @@ class Pages:
 
     memory: int
     reader: OpenFile
+    check_time: Callable[[], None]
     writer: OpenFile | None = None
     clean: dict[int, bytes] = field(default_factory=dict)
 
@@ -57,6 +58,7 @@ class Pages:
     def load(self, offset: int, size: int) -> None:
         """Read pages from the file; what lies behind its end is zero."""
         for start in range(offset, offset + size, CHUNK):
+            self.check_time()
             wanted = min(CHUNK, offset + size - start)
             data = self.reader.read_at(wanted, start).ljust(wanted, b"\0")
             for place in range(0, wanted, PAGE_SIZE):
@@ -82,7 +84,9 @@ class Pages:
         if self.writer is None:
             return
         end = self.writer.status().size
-        for offset, clean in self.clean.items():
+        for number, (offset, clean) in enumerate(self.clean.items()):
+            if number % (CHUNK // PAGE_SIZE) == 0:
+                self.check_time()
             page = os.pread(self.memory, PAGE_SIZE, offset)
             digest = _digest(page)
             if digest != clean and offset < end:
@@ -126,10 +130,13 @@ class SharedFiles:
     ----------
     memory
         Its memory.
+    check_time
+        Called again and again where much is read or written; may raise `RunInterrupted`.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, check_time: Callable[[], None]) -> None:
         self._memory = memory
+        self._check_time = check_time
         self._mappings: list[SharedMapping] = []
         self._pages: dict[tuple[int, int], Pages] = {}
 
@@ -155,7 +162,7 @@ class SharedFiles:
         """
         status = file.status()
         name = status.device, status.inode
-        pages = self._pages.get(name) or Pages(os.memfd_create("simprof"), file)
+        pages = self._pages.get(name) or Pages(os.memfd_create("simprof"), file, self._check_time)
         pages.write_back()
         try:
             os.ftruncate(pages.memory, max(os.fstat(pages.memory).st_size, offset + size))

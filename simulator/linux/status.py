@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LARGEST_OFFSET = (1 << 63) - 1
+"""In a file, in bytes."""
+
 BLOCK_SIZE = 4096
 """st_blksize of everything, in bytes."""
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from simulator.cpu.guest import RunInterrupted
 from simulator.linux.sandbox import failure
-from simulator.linux.status import FileStatus
+from simulator.linux.status import LARGEST_OFFSET, FileStatus
 
 _POLL_SECONDS = 0.05
 _NULL_DEVICE = 0x103  # /dev/null's number: 1:3
@@ -104,7 +104,7 @@ class StandardStreams:
         if not 0 <= whence <= 2:
             raise failure(errno.EINVAL)
         position = (0, stream.offset, len(stream.data))[whence] + offset
-        if position < 0:
+        if not 0 <= position <= LARGEST_OFFSET:
             raise failure(errno.EINVAL)
         stream.offset = position
         return position

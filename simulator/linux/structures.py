@@ -145,7 +145,7 @@ def sysinfo(uptime: int, total: int, free: int, is64: bool) -> bytes:
         return struct.pack(">q3Q6QH6x2QI4x", uptime, 0, 0, 0, *memory, 1, 0, 0, 1)
     # The unit stays 1, as under qemu-user: the C library's arithmetic depends on it.
     shown = tuple(min(value, 0xFFFFE000) for value in memory)
-    return struct.pack(">i3I6IH2x2II8x", uptime, 0, 0, 0, *shown, 1, 0, 0, 1)
+    return struct.pack(">i3I6IH2x2II8x", _signed32(uptime), 0, 0, 0, *shown, 1, 0, 0, 1)
 
 
 def utsname() -> bytes:

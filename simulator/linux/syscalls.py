@@ -135,7 +135,7 @@ class SystemCalls:
 
     def sleep_until(self, elapsed: int) -> None:
         """Let virtual time pass: all threads wait."""
-        self._task.slept += max(0, elapsed - self._task.elapsed)
+        self._task.pass_time(elapsed - self._task.elapsed)
 
     def give_up(self, number: int) -> None:
         """Forget that a thread waits: a signal has ended its call."""
@@ -189,6 +189,7 @@ class SystemCalls:
 
     def finish(self) -> None:
         """Write back what shared file mappings hold; called however the run ends."""
+        self._task.host.interrupted = lambda: False  # what the program has written is kept
         self._memory.shared.write_back()
 
     def _perform(self, handler: Handler, arguments: Arguments) -> Outcome:

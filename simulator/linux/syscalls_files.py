@@ -12,6 +12,7 @@ from simulator.linux import structures
 from simulator.linux.descriptors import HostFile, OpenFile, Pipe, PipeEnd
 from simulator.linux.moving import PIECE, Vectors, read_into, write, write_from
 from simulator.linux.sandbox import failure
+from simulator.linux.status import LARGEST_OFFSET
 from simulator.linux.task import Arguments, Handler, Task
 
 _POLLIN, _POLLOUT, _POLLERR, _POLLHUP, _POLLNVAL = 0x1, 0x4, 0x8, 0x10, 0x20
@@ -21,6 +22,7 @@ _F_GETLK, _F_SETLK, _F_SETLKW = 7, 8, 9
 _F_GETLK64, _F_SETLK64, _F_SETLKW64 = 12, 13, 14
 _F_DUPFD_CLOEXEC, _F_SETPIPE_SZ, _F_GETPIPE_SZ = 1030, 1031, 1032
 _F_UNLCK = 3
+_LARGEST_OFFSET_32 = (1 << 31) - 1
 _FIONBIO = 0x8004667E
 
 
@@ -37,6 +39,7 @@ class DescriptorCalls:
         self._task = task
         self._guest = task.guest
         self._table = task.descriptors
+        self._check_time = task.host.check_time
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return the calls by name."""
@@ -81,22 +84,25 @@ class DescriptorCalls:
 
     def _read(self, arguments: Arguments) -> int:
         file = self._readable(arguments[0])
-        return read_into(self._guest, [(arguments[1], arguments[2])], file, None)
+        buffer = [(arguments[1], arguments[2])]
+        return read_into(self._guest, buffer, file, None, self._check_time)
 
     def _readv(self, arguments: Arguments) -> int:
         file = self._readable(arguments[0])
         vectors = self._task.vectors(arguments[1], arguments[2])
-        return read_into(self._guest, vectors, file, None)
+        return read_into(self._guest, vectors, file, None, self._check_time)
 
     def _pread(self, arguments: Arguments) -> int:
         file = self._readable(arguments[0])
         offset = self._offset(arguments[3], arguments[4])
-        return read_into(self._guest, [(arguments[1], arguments[2])], file, offset)
+        buffer = [(arguments[1], arguments[2])]
+        return read_into(self._guest, buffer, file, offset, self._check_time)
 
     def _preadv(self, arguments: Arguments) -> int:
         file = self._readable(arguments[0])
         vectors = self._task.vectors(arguments[1], arguments[2])
-        return read_into(self._guest, vectors, file, self._vector_offset(arguments))
+        offset = self._vector_offset(arguments)
+        return read_into(self._guest, vectors, file, offset, self._check_time)
 
     def _offset(self, high: int, low: int) -> int:
         """Read a `loff_t`: one register in 64-bit programs, two (high first) in 32-bit ones."""
@@ -130,7 +136,7 @@ class DescriptorCalls:
 
     def _emit(self, file: OpenFile, vectors: Vectors, offset: int | None) -> int | Outcome:
         try:
-            return write_from(self._guest, vectors, file, offset)
+            return write_from(self._guest, vectors, file, offset, self._check_time)
         except BrokenPipeError:
             return Failed(ERRNO["EPIPE"])
 
@@ -149,7 +155,10 @@ class DescriptorCalls:
         (offset,) = struct.unpack(layout, self._guest.read(arguments[2], struct.calcsize(layout)))
         if offset < 0:
             raise failure(errno.EINVAL)
-        outcome = self._send(target, source.read_at(size, offset))
+        last = LARGEST_OFFSET if wide else _LARGEST_OFFSET_32
+        if offset >= last:
+            raise failure(errno.EOVERFLOW)
+        outcome = self._send(target, source.read_at(min(size, last - offset), offset))
         if isinstance(outcome, int):
             self._guest.write(arguments[2], struct.pack(layout, offset + outcome))
         return outcome
@@ -206,6 +215,8 @@ class DescriptorCalls:
             size = self._task.pair(arguments[4], arguments[5])
         if start < 0 or size <= 0:
             raise failure(errno.EINVAL)
+        if start + size > LARGEST_OFFSET:
+            raise failure(errno.EFBIG)
         if file.status().size < start + size:
             file.resize(start + size)
         return 0

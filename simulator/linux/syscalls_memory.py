@@ -21,6 +21,7 @@ from simulator.isa.sparc import (
 from simulator.linux.descriptors import Device, Directory, HostFile, OpenFile
 from simulator.linux.sandbox import failure
 from simulator.linux.shared_files import SharedFiles
+from simulator.linux.status import LARGEST_OFFSET
 from simulator.linux.task import Arguments, Handler, Task
 
 CodeFile = Callable[[bytes, int], None]
@@ -47,7 +48,7 @@ class MemoryCalls:
         self._task = task
         self._on_code_file = on_code_file
         self._memory: guest.Memory = task.guest.memory
-        self.shared = SharedFiles(self._memory)
+        self.shared = SharedFiles(self._memory, task.host.check_time)
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return the calls by name."""
@@ -84,6 +85,8 @@ class MemoryCalls:
         file = None
         if not flags & MAP_ANONYMOUS:
             file = self._mappable(arguments[4], flags, rights)
+            if offset + size > LARGEST_OFFSET:
+                raise failure(errno.EOVERFLOW)
         place = self._place(address, size, flags)
         self.shared.forget(place, size)
         try:
@@ -138,6 +141,7 @@ class MemoryCalls:
         self.shared.write_back()
         done = 0
         while done < size:
+            self._task.host.check_time()
             data = file.read_at(min(_CHUNK, size - done), offset + done)
             if not data:
                 return
@@ -264,6 +268,7 @@ class MemoryCalls:
         self._memory.map(target, new_size, rights)
         self._memory.protect(old, old_size, rights | Protection.READ)
         for start in range(0, min(old_size, new_size), _CHUNK):
+            self._task.host.check_time()
             size = min(_CHUNK, min(old_size, new_size) - start)
             self._memory.load(target + start, self._memory.read(old + start, size))
         self._memory.unmap(old, old_size)

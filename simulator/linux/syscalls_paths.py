@@ -493,6 +493,8 @@ class PathCalls:
                 structures.parse_timeval(part, self._task.is64)
                 for part in (data[:size], data[size:])
             ]
+            if not all(0 <= microseconds < 1_000_000 for _, microseconds in values):
+                raise failure(errno.EINVAL)
             first, second = (s * structures.SECOND + u * 1000 for s, u in values)
             times = (first, second)
         return self._set_times(base, self._path(path), times, True)

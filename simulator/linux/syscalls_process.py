@@ -315,8 +315,8 @@ class TimeCalls:
     def _time(self, arguments: Arguments) -> int:
         seconds = self._task.now // structures.SECOND
         if arguments[0]:
-            word = 8 if self._task.is64 else 4
-            self._guest.write(arguments[0], seconds.to_bytes(word, "big"))
+            data = seconds.to_bytes(8, "big")
+            self._guest.write(arguments[0], data if self._task.is64 else data[4:])
         return seconds
 
     def _gettimeofday(self, arguments: Arguments) -> int:

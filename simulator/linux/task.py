@@ -25,6 +25,8 @@ START_TIME = 1_767_225_600 * 1_000_000_000
 UPTIME = 1000 * 1_000_000_000
 """How long the emulated machine has been up at that time, in nanoseconds."""
 
+_LAST_TIME = (1 << 63) - 1
+
 AT_FDCWD = -100
 
 
@@ -150,7 +152,12 @@ class Task:
             raise WaitingError(Waits(nanoseconds, retry))
         if nanoseconds is None:
             raise self.deadlock()
-        self.slept += max(0, nanoseconds)
+        self.pass_time(nanoseconds)
+
+    def pass_time(self, nanoseconds: int) -> None:
+        """Let virtual time pass, without instructions; it ends where Linux's does, in 2262."""
+        passed = min(self.slept + max(0, nanoseconds), _LAST_TIME - START_TIME - self.cpu_time)
+        self.slept = max(self.slept, passed)
 
     # Arguments
 

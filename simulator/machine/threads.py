@@ -239,7 +239,9 @@ class Threads:
         thread = _Thread(PROCESS_ID + self._made)
         self._made += 1
         words = parts.clock[self._words]
-        thread.saved = _Saved(processor, words, True, signals, InterruptedFrames(), parts.trap_pc[0]())
+        thread.saved = _Saved(
+            processor, words, True, signals, InterruptedFrames(), parts.trap_pc[0]()
+        )
         self._alive.append(thread)
         self._ready.append(thread)
         if len(self._alive) == 2:
