@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""How simprof grows: large programs, long runs, a large sweep. Figures for docs/reliability.md.
+"""How simprof grows: large programs, long runs, a large sweep, memory. For docs/reliability.md.
 
     python tools/scale.py [--part PART]... [--programs N] [--timeout SECONDS]
 
 Parts are `synthetic` (programs of 1, 10 and 100 MB of text, written by `benchmarks.synthetic`),
 `real` (cppcheck as debuggers get it, without optimisation: more than 36,000 routines), `long` (runs
-of 10^8, 10^9 and 10^10 instructions), and `sweep` (10,000 cells on a Dask cluster of three workers,
-one of which is killed while it works; every row is compared with those of a sweep without a
-cluster). All of them by default: an hour. Each keeps its figure in docs/reliability.json.
+of 10^8, 10^9 and 10^10 instructions), `memory` (programs that would have simprof hold more than
+their memory limit: `benchmarks.kept_memory`), and `sweep` (10,000 cells on a Dask cluster of three
+workers, one of which is killed while it works; every row is compared with those of a sweep without
+a cluster). All of them by default: an hour. Each keeps its figure in docs/reliability.json.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from simulator.errors import SimulatorError
 from tools import reliability_figures
 from tools.benchmarks import synthetic
 from tools.benchmarks.commands import run_facts, simprof_command
+from tools.benchmarks.kept_memory import measure_memory
 from tools.benchmarks.processes import measure
 from tools.benchmarks.programs import Program
 from tools.benchmarks.rows import ROOT
@@ -52,6 +54,7 @@ settings = [%s]
 LIMITS = range(10, 90, 10)
 """Limits of paths, and with each, counters as arrays and in hash tables."""
 COMMAND = "make scale"
+PARTS = ("synthetic", "real", "long", "memory", "sweep")
 
 
 @dataclass(frozen=True)
@@ -274,12 +277,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--timeout", type=float, default=3600.0, metavar="SECONDS", help="of one command")
     add("--programs", type=int, default=PROGRAMS, metavar="N", help="programs of the sweep")
-    add("--part", action="append", default=[], choices=("synthetic", "real", "long", "sweep"))
+    add("--part", action="append", default=[], choices=PARTS)
     given = parser.parse_args(arguments)
     parts: Mapping[str, Callable[[], str]] = {
         "synthetic": lambda: measure_synthetic(SIZES, given.timeout),
         "real": lambda: measure_real(given.timeout),
         "long": lambda: measure_long(ROUNDS, given.timeout),
+        "memory": lambda: measure_memory(given.timeout),
         "sweep": lambda: measure_sweep(given.programs, given.timeout),
     }
     compile_kernels(given.timeout)

@@ -12,7 +12,8 @@ from simulator.binary.elf import load
 from simulator.errors import SimulatorError
 from tests.support.profiled import measure
 from tools import scale
-from tools.benchmarks import synthetic
+from tools.benchmarks import kept_memory, synthetic
+from tools.benchmarks.kept_memory import Held
 from tools.scale import Taken, table
 
 ROUTINES = 20
@@ -78,3 +79,22 @@ def test_a_sweep_survives_the_death_of_a_worker() -> None:
         warnings.simplefilter("ignore")
         says = scale.measure_sweep(4, timeout=600)
     assert "All rows are there, none failed" in says
+
+
+def test_what_was_held_is_a_table_of_limits() -> None:
+    found = kept_memory.table([Held("nothing", (150.2, 151.0)), Held("much", (1234.5, 9.0))])
+    assert found == (
+        "| the program | `--memory-limit 64M` | `--memory-limit 512M` |\n"
+        "|---|--:|--:|\n"
+        "| nothing | 150 MB | 151 MB |\n"
+        "| much | 1,234 MB | 9 MB |\n"
+    )
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+def test_what_is_held_is_measured(tmp_path: Path) -> None:
+    program = kept_memory.compiled(tmp_path)
+    assert 50 < kept_memory.held(program, "overlapping", 100, 64, 120) < 1000
+    with pytest.raises(SimulatorError, match="timeout"):
+        kept_memory.held(program, "calls", 10_000_000, 64, 0.1)
