@@ -102,8 +102,8 @@ def sweep_command(
     The grid is described by GRID.toml, or else by options for each ELF, run without arguments.
 
     Started again, it runs only what the file lacks, however the last sweep ended. A cell that
-    fails is a row with its error; then the exit status is 1. `simprof table --from SWEEP.db`
-    makes tables of the results.
+    fails is a row with its error; then the exit status is 1. The end shows what each scheme costs
+    each program. `simprof table --from SWEEP.db` makes tables of the results.
     """
     from profiler.engine import kernel_cache
     from profiler.experiments.cells.sweep import make_order, sweep
@@ -181,13 +181,16 @@ def _runner(workers: int, scheduler: str | None) -> Runner:
 
 
 def _tell(outcome: Outcome, output: Path) -> int:
-    """Say what was done, and what failed; return the exit status."""
+    """Say what was done, what it costs, and what failed; return the exit status."""
+    from profiler.reports import sweep_text
     from profiler.reports.numbers import plural
 
     failures = outcome.failures
     total, reused = len(outcome.results), outcome.reused
     summary = f"{total - reused} run now, {reused} from before, {len(failures)} failed"
     streams.write(streams.STDOUT, f"{output}: {plural(total, 'cell')}: {summary}\n")
+    width, color = streams.width(streams.STDOUT), streams.colored(streams.STDOUT)
+    streams.write(streams.STDOUT, sweep_text.render(outcome.results, output, width, color))
     for job, error in failures:
         streams.write(streams.STDERR, f"simprof: {job.cell.name}: {error}\n")
     return FAILED if failures else 0

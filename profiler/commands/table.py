@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from profiler.commands import options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
@@ -173,7 +174,13 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
         if chosen["replay"] is not None:
             raise UsageError("--replay beside --from: with --from nothing is measured")
         return stored_tables(
-            chosen["results"], chosen["suite"], specs, view, only=only, partial=everything
+            chosen["results"],
+            chosen["suite"],
+            specs,
+            view,
+            only=only,
+            partial=everything,
+            given=_given(),
         )
     from profiler.engine import kernel_cache
     from profiler.experiments.cells.store import Store, default_store_path
@@ -194,6 +201,19 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
             progress=bar.running,
             building=bar.building,
         )
+
+
+_CHOICES = {"input_": "input", "build": "build", "exclude": "selection", "user_only": "selection"}
+
+
+def _given() -> set[str]:
+    """Return what of a view the user has chosen."""
+    context = click.get_current_context()
+    return {
+        part
+        for name, part in _CHOICES.items()
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
 
 
 def _executed(chosen: dict[str, Any]) -> tuple[str, ...] | None:

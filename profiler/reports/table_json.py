@@ -28,6 +28,7 @@ def render(report: TableReport) -> str:
         "unit": "simulated instructions",
         "tables": [_table(table) for table in report.tables],
         "left_out": list(report.left_out),
+        "stored": list(report.stored),
         "failures": [{"program": name, "error": error} for name, error in report.failures],
     }
     return json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

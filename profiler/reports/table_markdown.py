@@ -35,6 +35,9 @@ def _head(report: TableReport) -> Iterator[str]:
     if report.left_out:
         yield f"Not made, for the file has no results: {', '.join(report.left_out)}."
         yield ""
+    if report.stored:
+        yield from (f"- {line}" for line in report.stored)
+        yield ""
     yield from _programs(report)
     yield from _verdicts(report)
 

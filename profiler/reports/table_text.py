@@ -102,3 +102,4 @@ def claims(found: Sequence[Claim]) -> Table:
 def _ending(report: TableReport) -> Iterator[Part]:
     if report.left_out:
         yield paragraph(f"not made, for the file has no results: {', '.join(report.left_out)}")
+    yield from map(paragraph, report.stored)

@@ -13,7 +13,7 @@ import pytest
 
 from profiler import cli
 from profiler.experiments.cells.cells import CellResult
-from profiler.experiments.cells.figures import FIGURES
+from profiler.experiments.cells.figures import columns
 from profiler.experiments.cells.store import Store
 from profiler.profiles.codec import big_integers
 
@@ -133,7 +133,19 @@ def test_numbers_that_sqlite_lacks_are_near() -> None:
     with big_integers():
         plain = encode(CellResult(counts={"blocks": 1 << 80}))
         row = figures("k", "pp[path_limit=7]", zlib.compress(json.dumps(plain).encode()))
-    named = dict(zip(("key", "mode", "options", *(f.name for f in FIGURES)), row, strict=True))
+    named = dict(zip(columns(), row, strict=True))
     assert named["blocks"] == float(1 << 80)
     assert (named["mode"], named["options"]) == ("pp", '{"path_limit": 7}')
     assert named["transfers"] is None
+
+
+def test_options_are_columns_with_their_defaults(swept: Path) -> None:
+    names = "option_path_limit, option_cold, option_cold_always, option_weights, option_user_only"
+    query = f"SELECT mode, {names} FROM results WHERE benchmark = 'loops' ORDER BY mode"
+    with opened(swept) as connection:
+        rows = connection.execute(query).fetchall()
+    assert rows == [
+        ("pp", 100_000_000, None, None, "heuristic", 0),
+        ("qpt2", None, None, None, "heuristic", 0),
+        ("tpp", 100_000_000, 5.0, 0, "heuristic", 0),
+    ]

@@ -174,8 +174,8 @@ def test_every_measuring_command_has_the_options(
     swept = tmp_path / "s.db"
     sweep: list[object] = ["sweep", program, "--mode", "pp", *own, "-o", swept]
     assert simprof(*sweep) == 0
-    table = json_of(capfd, "table", "epp1", "--from", swept, "--json", status=1)
-    assert "no result of loops" in str(table), "another selection is another cell"
+    table = json_of(capfd, "table", "overheads", "--from", swept, "--json")
+    assert "the programs' own routines only, without routines main" in str(table), "the file's own"
     assert simprof("sweep", "x.toml", "--user-only", "-o", swept) == 125
     assert "--user-only beside x.toml" in capfd.readouterr().err
     suite = ["suite", "run", "micro", "--benchmark", BENCHMARK, "--mode", "pp", "--user-only"]

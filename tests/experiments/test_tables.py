@@ -606,7 +606,7 @@ def test_a_missing_or_failed_cell_is_a_row_that_says_so() -> None:
     table = make(spec, programs, cells, VIEW)
     assert dict(table.failures) == {
         "bad": "it crashed",
-        "none": "no result of none ref pp (v9-O2)",
+        "none": "no result of none ref pp (v9-O2) and 1 more",
     }
     assert [row.kind for row in table.rows] == ["program", "failed", "failed"]
 
@@ -925,6 +925,37 @@ def test_programs_outside_of_suites_have_tables(tmp_path: Path) -> None:
 
 
 # --- the command
+
+
+def test_a_sweep_ends_with_a_table_and_its_file_tells_what_it_has(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Its selection of routines is the file's; what is missing for a table has a name."""
+    path = tmp_path / "s.db"
+    program = FIXTURES / "bin/v9/control.elf"
+    command = ["sweep", str(program), "--mode", "pp,qpt2", "--user-only", "-o", str(path)]
+    assert run([*command, "--jobs", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "overhead in %, of the programs' own routines\nprogram    pp  qpt2\n" in out
+    assert "\ncontrol  61.4  48.6\n" in out
+    assert f"next: simprof table overheads --from {path}" in " ".join(out.split())
+    status, out, _ = simprof(capsys, "overheads", "--from", path)
+    assert status == 0
+    (row,) = [line.split() for line in out.splitlines() if line.startswith("control")]
+    assert row[:4] == ["control", "61.4", "48.6", "-"]
+    told = " ".join(out.split())
+    assert "the programs' own routines only" in told
+    assert (
+        "s.db has pp[user_only=true], qpt2[user_only=true] of control, input and build ref file"
+        in told
+    )
+    assert "missing for these tables: qpt[user_only=true], witness[user_only=true]," in told
+    status, out, _ = simprof(capsys, "--all", "--from", path)
+    assert status == 0
+    assert out.startswith("EPP table 1")
+    status, out, _ = simprof(capsys, "tpp1", "--from", path, "--input", "train")
+    assert status == 1
+    assert "input and build train file" in " ".join(out.split())
 
 
 def simprof(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:

@@ -13,8 +13,10 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from profiler.experiments.cells.settings import parse, parse_options
+from profiler.experiments.cells.settings import cell_options, parse, parse_options, reads
 from profiler.profiles.codec import big_integers
+from profiler.request.request import OptionValue
+from profiler.schemes.definition import plain as as_shown
 from simulator.errors import UsageError
 
 LARGEST = (1 << 63) - 1
@@ -68,11 +70,24 @@ FIGURES = (
 NAMES = (
     "suite", "category", "benchmark", "build", "input", "kind",
 )  # fmt: skip
-_COLUMNS = ("key", "mode", "options", *(figure.name for figure in FIGURES))
-_VIEW = f"""
+
+
+def option_columns() -> tuple[str, ...]:
+    """Return the columns of options: one for each that a cell can have, with schemes' own."""
+    return tuple(f"option_{name}" for name in cell_options())
+
+
+def columns() -> tuple[str, ...]:
+    """Return the columns of the table `figures`."""
+    return ("key", "mode", "options", *option_columns(), *(figure.name for figure in FIGURES))
+
+
+def _view() -> str:
+    return f"""
 CREATE VIEW results AS SELECT
     {", ".join(f"cells.{name}" for name in NAMES)},
-    figures.mode, figures.options, cells.error, cells.base, cells.added,
+    figures.mode, figures.options, {", ".join(f"figures.{name}" for name in option_columns())},
+    cells.error, cells.base, cells.added,
     CASE WHEN cells.base THEN 1.0 * cells.added / cells.base END AS overhead,
     {", ".join(f"figures.{figure.name}" for figure in FIGURES)},
     json_extract(times.timing, '$.run') AS seconds,
@@ -92,19 +107,20 @@ def keep_up(connection: sqlite3.Connection) -> None:
         A results file, in a transaction.
     """
     found = tuple(row[1] for row in connection.execute("PRAGMA table_info(figures)"))
-    if found != _COLUMNS:
+    wanted = columns()
+    if found != wanted:
         connection.execute("DROP VIEW IF EXISTS results")
         connection.execute("DROP TABLE IF EXISTS figures")
-        columns = ", ".join(_COLUMNS[1:])
+        others = ", ".join(wanted[1:])
         connection.execute(
             "CREATE TABLE figures (key TEXT PRIMARY KEY REFERENCES cells (key) "
-            f"ON DELETE CASCADE, {columns})"
+            f"ON DELETE CASCADE, {others})"
         )
-        connection.execute(_VIEW)
+        connection.execute(_view())
     missing = connection.execute(
         "SELECT key, setting, result FROM cells WHERE key NOT IN (SELECT key FROM figures)"
     ).fetchall()
-    places = ",".join("?" * len(_COLUMNS))
+    places = ",".join("?" * len(wanted))
     rows = (figures(key, setting, result) for key, setting, result in missing)
     connection.executemany(f"INSERT INTO figures VALUES ({places})", rows)
 
@@ -118,7 +134,24 @@ def figures(key: str, setting: str, result: bytes) -> tuple[object, ...]:
         plain = {}
     mode, _, _ = setting.partition("[")
     values = (_value(plain, figure.place) for figure in FIGURES)
-    return (key, mode, json.dumps(_options(setting)), *values)
+    return (key, mode, json.dumps(_options(setting)), *_effective(setting), *values)
+
+
+def _effective(text: str) -> list[OptionValue | None]:
+    """Return the value of every option in a setting, its default where none is given.
+
+    None: the mode does not read the option, or this simprof does not have the mode.
+    """
+    known = cell_options()
+    try:
+        setting = parse(text)
+    except UsageError:
+        return [None] * len(known)
+    given, read = dict(setting.options), reads(setting.mode)
+    return [
+        as_shown(given.get(name, option.default)) if name in read else None
+        for name, option in known.items()
+    ]
 
 
 def _options(setting: str) -> dict[str, object]:

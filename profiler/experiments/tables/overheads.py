@@ -17,7 +17,8 @@ from profiler.schemes import registry
 
 def rows(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     """Return the overheads of one program, by mode."""
-    yield (program.name, *(overhead(found[mode]) for mode in registry.planned_modes()))
+    costs = {mode: overhead(result) for mode, result in found.items()}
+    yield (program.name, *(costs.get(mode) for mode in registry.planned_modes()))
 
 
 def claims(table: ReportTable) -> Iterable[Claim]:
@@ -39,4 +40,5 @@ def overheads() -> TableSpec:
         {mode: Need(setting(mode)) for mode in modes},
         rows,
         claims,
+        is_partial=True,
     )

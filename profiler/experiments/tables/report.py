@@ -28,6 +28,8 @@ class TableReport:
         Names of tables that the results file has nothing for.
     command
         What makes this report again; "" where nobody said.
+    stored
+        Of a results file: what it has, and what it lacks for these tables, a line each.
     """
 
     suite: str
@@ -40,6 +42,7 @@ class TableReport:
     tables: tuple[ReportTable, ...]
     left_out: tuple[str, ...] = ()
     command: str = ""
+    stored: tuple[str, ...] = ()
 
     @property
     def failures(self) -> tuple[tuple[str, str], ...]:

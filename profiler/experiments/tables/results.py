@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from profiler.experiments.cells.cells import Cell, CellResult
+from profiler.experiments.cells.cells import Cell, CellResult, Kind
 from profiler.experiments.cells.obtain import CellProgress, obtain
 from profiler.experiments.cells.provenance import Versions, versions
 from profiler.experiments.cells.store import Store
@@ -17,6 +17,7 @@ from profiler.experiments.suites.suite import BuildProgress, Suite
 from profiler.experiments.tables.report import TableReport
 from profiler.experiments.tables.spec import Program, TableSpec, View, make
 from profiler.experiments.tables.table import Form, ReportTable
+from profiler.request.request import ALL_ROUTINES, Selection
 from simulator.errors import UsageError
 
 NO_SUITE = "(none)"
@@ -97,8 +98,12 @@ def stored_tables(
     *,
     only: Sequence[str] = (),
     partial: bool = False,
+    given: Collection[str] = (),
 ) -> TableReport:
     """Make tables of a file of results, running nothing.
+
+    Input, build and selection of routines that nobody has chosen are those of the file, where it
+    has results of one only.
 
     Parameters
     ----------
@@ -106,6 +111,8 @@ def stored_tables(
         Which suite of the file, `NO_SUITE` for programs outside of suites; None: the only one.
     partial
         Leave out tables that the file has no cell for.
+    given
+        Which of the view's "input", "build" and "selection" somebody has chosen.
 
     Raises
     ------
@@ -119,6 +126,7 @@ def stored_tables(
         made = store.latest() or versions()
     if not name:
         view = replace(view, build=FILE_BUILD)
+    view = _of_file(view, results, given)
     title, stands_for = _description(name)
     programs = _matching(
         [
@@ -131,7 +139,60 @@ def stored_tables(
     view = replace(view, executed=_stored_executed(specs, programs, results, view))
     kept = [spec for spec in specs if not partial or _has_any(spec, programs, results, view)]
     report = _report(name or NO_SUITE, title, kept, programs, results, view, made)
-    return replace(report, left_out=tuple(spec.name for spec in specs if spec not in kept))
+    left_out = tuple(spec.name for spec in specs if spec not in kept)
+    needed = dict.fromkeys(cell for spec in specs for cell in spec.cells(programs, view))
+    missing = [cell for cell in needed if cell not in results]
+    stored = tuple(_stored_lines(path, results, missing)) if missing or left_out else ()
+    return replace(report, left_out=left_out, stored=stored)
+
+
+def _of_file(view: View, results: Mapping[Cell, CellResult], given: Collection[str]) -> View:
+    """Return a view with the only input, build and selection of the results, where not given."""
+    runs = [cell for cell in results if cell.kind is not Kind.PLAN]
+    found: dict[str, dict[object, None]] = {
+        "input": dict.fromkeys(cell.input for cell in runs),
+        "build": dict.fromkeys(cell.build for cell in results),
+        "selection": dict.fromkeys(_selection(cell) for cell in results),
+    }
+    only = {
+        name: next(iter(values))
+        for name, values in found.items()
+        if name not in given and len(values) == 1
+    }
+    return replace(view, **only)  # type: ignore[arg-type]
+
+
+def _selection(cell: Cell) -> Selection:
+    return replace(cell.setting.selection, tolerant=ALL_ROUTINES.tolerant)
+
+
+MOST = 12
+"""Names that a line on a results file has."""
+
+
+def _stored_lines(
+    path: Path, results: Mapping[Cell, CellResult], missing: Sequence[Cell]
+) -> Iterator[str]:
+    """Yield what a results file has, what it lacks, and how to add that."""
+    cells = [cell for cell in results if results[cell].error is None]
+    programs = sorted({cell.benchmark for cell in cells})
+    inputs = dict.fromkeys(f"{cell.input} {cell.build}".strip() for cell in cells)
+    settings = dict.fromkeys(cell.setting.name for cell in cells)
+    yield (
+        f"{path.name} has {_listed(settings)} of {_listed(programs)}, "
+        f"input and build {_listed(inputs)}"
+    )
+    if missing:
+        lacking = dict.fromkeys(cell.setting.name for cell in missing)
+        where = dict.fromkeys(f"{cell.input} {cell.build}".strip() for cell in missing)
+        yield f"missing for these tables: {_listed(lacking)}, input and build {_listed(where)}"
+        yield f"`simprof sweep` of the same programs with these modes and -o {path.name} adds them"
+
+
+def _listed(names: Iterable[str]) -> str:
+    kept = list(names)
+    more = f" and {len(kept) - MOST} more" if len(kept) > MOST else ""
+    return f"{', '.join(kept[:MOST]) or 'nothing'}{more}"
 
 
 def _stored_executed(

@@ -132,6 +132,8 @@ class TableSpec:
     of_instrumented
         Whether it is about instrumented programs only: then it has rows of those that
         `View.executed` chooses, or of all where it chooses none.
+    is_partial
+        Whether a row can be made of some of its cells; `rows` then gets those that are there.
     """
 
     name: str
@@ -149,6 +151,7 @@ class TableSpec:
     includes: Callable[[Program], bool] = _any
     predictions: Predictions = field(default_factory=dict)
     of_instrumented: bool = False
+    is_partial: bool = False
 
     def cells(self, programs: Iterable[Program], view: View) -> Iterator[Cell]:
         """Yield the cells that it needs."""
@@ -229,7 +232,7 @@ def make(
     columns, caption = spec.columns, f"{spec.caption}{_about_blocks(spec, view)}"
     rows: list[Row] = []
     for program in programs:
-        predicted = _results(spec.needs, program, results, view)
+        predicted = _results(spec.needs, program, results, view, spec.is_partial)
         made: Iterable[Row] = _rows(spec, program, predicted)
         if any(executed.values()):
             made = (
@@ -285,13 +288,20 @@ def _executed(
 
 
 def _results(
-    needs: Mapping[str, Need], program: Program, results: Mapping[Cell, CellResult], view: View
+    needs: Mapping[str, Need],
+    program: Program,
+    results: Mapping[Cell, CellResult],
+    view: View,
+    partial: bool = False,
 ) -> Found:
+    """Return the result of each need; one that is missing is left out, or a failure."""
     cells = {name: view.cell(need, program.name) for name, need in needs.items()}
-    return {
-        name: results.get(cell, failure(f"no result of {cell.name}"))
-        for name, cell in cells.items()
-    }
+    missing = list(dict.fromkeys(cell for cell in cells.values() if cell not in results))
+    if partial and len(missing) < len(cells):
+        return {name: results[cell] for name, cell in cells.items() if cell in results}
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    lacking = failure(f"no result of {missing[0].name}{more}" if missing else "")
+    return {name: results.get(cell, lacking) for name, cell in cells.items()}
 
 
 def _rows(spec: TableSpec, program: Program, found: Found) -> Iterator[Row]:
