@@ -102,6 +102,7 @@ def measure(target: Target, context: MeasuringContext) -> Run:
         input=given,
         ending={"reason": ending.reason, "status": ending.code, "output": output},
         ended=ending,
+        lines=observation.program.lines,
         results={
             scheme.name: setting_result(observation, scheme, measurement)
             for scheme, measurement in zip(observation.schemes, measurements, strict=True)
