@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
@@ -42,6 +43,9 @@ def ceiling(value: str | tuple[str, Fraction]) -> tuple[str, Fraction]:
     return pattern, number
 
 
+LARGE_EXPONENT = re.compile(r"e[+-]?[\d_]{4}", re.IGNORECASE)
+
+
 def tolerance(value: str | tuple[Fraction, bool]) -> tuple[Fraction, bool]:
     """Return a percentage, exactly, and whether only growth is limited, of PCT or +PCT."""
     if not isinstance(value, str):
@@ -54,7 +58,8 @@ def tolerance(value: str | tuple[Fraction, bool]) -> tuple[Fraction, bool]:
 
 def _fraction(text: str) -> Fraction | None:
     try:
-        return Fraction(text.strip())
+        # Fractions take exponents of any size, and work them out.
+        return None if LARGE_EXPONENT.search(text) else Fraction(text.strip())
     except (ValueError, ZeroDivisionError):
         return None
 

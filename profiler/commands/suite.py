@@ -236,5 +236,5 @@ def chosen_suite(name: str, patterns: tuple[str, ...], *, allow_commands: bool) 
 def finish(failures: Mapping[tuple[str, str], str]) -> int:
     """List what failed on stderr; return the exit status."""
     for (benchmark, which), message in failures.items():
-        streams.write(streams.STDERR, f"simprof: {benchmark} {which}: {message}\n")
+        streams.complain(f"{benchmark} {which}: {message}")
     return 1 if failures else 0

@@ -192,5 +192,5 @@ def _tell(outcome: Outcome, output: Path) -> int:
     width, color = streams.width(streams.STDOUT), streams.colored(streams.STDOUT)
     streams.write(streams.STDOUT, sweep_text.render(outcome.results, output, width, color))
     for job, error in failures:
-        streams.write(streams.STDERR, f"simprof: {job.cell.name}: {error}\n")
+        streams.complain(f"{job.cell.name}: {error}")
     return FAILED if failures else 0

@@ -36,6 +36,11 @@ def visible(text: str) -> str:
     )
 
 
+def visible_lines(text: str) -> str:
+    """Return a text of many lines with what is not visible escaped, but for the line ends."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
 def cells(text: str) -> int:
     """Return how many cells a text takes that is one line."""
     return len(text) if text.isascii() else cell_len(text)

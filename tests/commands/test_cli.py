@@ -596,3 +596,38 @@ def test_errors_show_nothing_that_terminals_obey(capsys: pytest.CaptureFixture[s
     """Names in damaged files end up in messages."""
     assert cli.fail("a file\nof \x1b[2Jnames\u202e", cli.FAILURE) == cli.FAILURE
     assert capsys.readouterr().err == "simprof: a file of \\x1b[2Jnames\\u202e\n"
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ("-n 6", "too many open files: allow more than 6 (ulimit -n)"),
+        ("-v 200000", "out of memory: allow more than 195 MiB (ulimit -v)"),
+    ],
+)
+def test_what_the_system_lacks_is_one_line(
+    limit: str, message: str, fixture_elf: Callable[..., Path]
+) -> None:
+    command = f'ulimit {limit} && exec "$0" -c "from profiler.cli import main; main()" run "$1"'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, fixture_elf("faults")],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (125, f"simprof: {message}\n")
+
+
+@pytest.mark.parametrize("value", ["1e9999", "1e-99999999", "1_0e1_000_000"])
+def test_exponents_that_take_forever_are_no_percentages(
+    value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simprof("regress", "check", "--tolerance", value, "a") == 125
+    assert "is not a percentage" in capsys.readouterr().err
+
+
+def test_long_messages_are_shortened(capsys: pytest.CaptureFixture[str]) -> None:
+    assert simprof("run", "--max-instructions", "9" * 120_000, "a") == 125
+    (line,) = capsys.readouterr().err.splitlines()
+    assert len(line) < 2100 and "9 ... 9" in line
