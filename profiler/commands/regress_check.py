@@ -13,6 +13,7 @@ import click
 
 from profiler.commands import options, program_options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
+from profiler.commands.progress import ready_engine
 from profiler.commands.regress_record import watch
 from profiler.request.request import Weights
 from simulator.errors import UsageError
@@ -167,16 +168,15 @@ def make_limits(
 def _check(
     baseline: Path, limits: Limits, weights: Weights | Path | None, chosen: dict[str, Any]
 ) -> Check:
-    from profiler.engine import kernel_cache
 
-    kernel_cache.ensure()
+    ready_engine(chosen["progress"])
     from profiler.commands.progress import progress_bar, wanted
     from profiler.experiments.regress.file import load
     from profiler.experiments.regress.regress import CheckOptions, check
 
     old = load(baseline)
     how = CheckOptions(limits, weights, chosen["timeout"], chosen["allow_commands"])
-    with progress_bar(wanted(chosen["progress"], streams.STDOUT)) as show:
+    with progress_bar(wanted(chosen["progress"])) as show:
         return check(old, baseline, how, show, watch(chosen["progress"]))
 
 

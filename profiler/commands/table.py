@@ -14,6 +14,7 @@ from profiler.commands import options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
 from profiler.commands.list_options import BUILDS, INPUTS, WIDTH
 from profiler.commands.old_spellings import Renamed, keeping
+from profiler.commands.progress import ready_engine
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -182,11 +183,10 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
             partial=everything,
             given=_given(),
         )
-    from profiler.engine import kernel_cache
     from profiler.experiments.cells.store import Store, default_store_path
 
     suite = load_suite(chosen["suite"] or "micro", allow_commands=chosen["allow_commands"])
-    kernel_cache.ensure()
+    ready_engine(chosen["progress"])
     path = chosen["cache"] or default_store_path()
     with Store(path) as store, cell_bar(chosen["progress"]) as bar:
         return run_tables(

@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from profiler.commands import compare, options, program_options, shared_options, streams
+from profiler.commands import compare, options, program_options, shared_options
 from profiler.commands.instrument import NEEDS_ALL, NEEDS_GUIDE
 from profiler.commands.list_options import mode_option
 from profiler.commands.old_spellings import MODES, keeping
 from profiler.commands.program_words import with_program
-from profiler.commands.progress import progress_bar, wanted
-from profiler.commands.scheme_options import collect, scheme_options
+from profiler.commands.progress import progress_bar, ready_engine, wanted
+from profiler.commands.scheme_options import collect, scheme_options, warn_of_unused
 from profiler.request.request import (
     GuestOptions,
     RunRequest,
@@ -108,9 +108,9 @@ def verify_command(
     selection = shared_options.selection(chosen)
     taken, omitted = _modes(modes, selection, scheme, without_run=chosen["without_run"])
     settings = tuple(compare.make_settings(taken, (), scheme))
-    from profiler.engine import kernel_cache
+    warn_of_unused(taken)
 
-    kernel_cache.ensure()
+    ready_engine(chosen["progress"])
     from profiler.profiles.cache_files import is_wanted
     from profiler.profiles.scratch import scratch_directory
     from profiler.reports import verify_report
@@ -135,7 +135,7 @@ def verify_command(
             selection=selection,
             remember=is_wanted(),
         )
-        with progress_bar(wanted(chosen["progress"] is not False, streams.STDOUT)) as progress:
+        with progress_bar(wanted(chosen["progress"])) as progress:
             watched = replace(request, progress=progress)
             jobs = shared_options.processors(chosen["jobs"])
             without_run = chosen["without_run"]
