@@ -85,7 +85,9 @@ def write(
     if output == STANDARD_STREAM:
         streams.write(streams.STDOUT, page)
     else:
-        write_atomically(output, page.encode(errors="backslashreplace"))
+        from profiler.reports.display import bytes_shown
+
+        write_atomically(output, bytes_shown(page).encode(errors="backslashreplace"))
 
 
 def distinct(paths: Sequence[Path], measurements: Sequence[Measurement]) -> list[str]:

@@ -56,7 +56,10 @@ def write(descriptor: int, text: str) -> None:
         If it cannot be written: the stream is closed, its disk is full, nobody reads it.
     """
     stream = sys.stdout if descriptor == STDOUT else sys.stderr
-    text = text.encode(errors="backslashreplace").decode()  # names in damaged files are no text
+    if not text.isascii():  # names in damaged files are no text
+        from profiler.reports.display import bytes_shown
+
+        text = bytes_shown(text).encode(errors="backslashreplace").decode()
     with _whole(descriptor):
         stream.write(text)
         stream.flush()
