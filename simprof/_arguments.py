@@ -17,9 +17,7 @@ from simulator.errors import UsageError
 
 Text = str | bytes | os.PathLike[str]
 
-OUTPUTS = frozenset(
-    {"json", "report", "html", "output", "trace", "top", "details", "progress", "quiet"}
-)
+OUTPUTS = frozenset({"json", "report", "html", "output", "trace", "top", "details", "progress"})
 """Options about what a command writes, which have no meaning here."""
 
 

@@ -31,7 +31,6 @@ from profiler.graphs.interchange import (
     ordered_edges,
     ordered_nodes,
 )
-from profiler.profiles.codec import parse_json
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -120,6 +119,6 @@ def _runs(runs: object, file: str) -> object:
     if not isinstance(runs, str):
         return runs
     try:
-        return parse_json(runs)
+        return json.loads(runs)
     except (ValueError, RecursionError) as error:
         raise GraphFileError(f"{file}: runs: not JSON: {error}") from error

@@ -13,7 +13,6 @@ from io import StringIO
 
 from profiler.experiments.tables.report import TableReport
 from profiler.experiments.tables.table import ReportTable, Value
-from profiler.profiles.csv_cells import quoted
 
 
 def render(report: TableReport) -> str:
@@ -32,7 +31,7 @@ def render_table(table: ReportTable) -> str:
 
 def _rows(table: ReportTable) -> Iterator[tuple[Value, ...]]:
     for row in table.rows:
-        yield _row(table.name, row.kind, row.group, *row.values, row.error or "")
+        yield (table.name, row.kind, row.group, *row.values, row.error or "")
     if table.published is None:
         return
     theirs = [column.key for column in table.published.columns]
@@ -40,8 +39,4 @@ def _rows(table: ReportTable) -> Iterator[tuple[Value, ...]]:
         known = dict(zip(theirs, row.values, strict=True))
         kind = "paper average" if row.kind == "average" else "paper"
         values = (known.get(column.key) for column in table.columns)
-        yield _row(table.name, kind, row.group, *values, "")
-
-
-def _row(*values: Value) -> tuple[Value, ...]:
-    return tuple(quoted(each) if isinstance(each, str) else each for each in values)
+        yield (table.name, kind, row.group, *values, "")

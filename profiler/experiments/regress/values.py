@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from profiler.profiles.profile import Ending
-from simulator.binary.program import LineTable
 
 Fact = str | int | float | bool | None | tuple[str, ...]
 Facts = Mapping[str, Fact]
@@ -107,8 +106,8 @@ class Run:
         `reason`, `status` and `output`, the digest of what it wrote.
     results
         By the name of the setting.
-    ended, lines
-        Of a run that was made just now, its ending and its program's source lines; not kept.
+    ended
+        The ending of a run that was made just now; it is not kept.
     """
 
     program: Facts
@@ -116,7 +115,6 @@ class Run:
     ending: Facts
     results: Mapping[str, SettingResult] = field(default_factory=dict)
     ended: Ending | None = field(default=None, compare=False)
-    lines: LineTable | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
