@@ -31,11 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its status."""
     gc.set_threshold(YOUNG_OBJECTS)
     try:
-        from profiler.commands import streams
         from simulator import stopping
 
         if arguments is None:
-            stopping.handle()
+            stopping.handle()  # until now they end the process, which has done nothing yet
+        from profiler.commands import streams
+
         streams.prepare()
         sys.set_int_max_str_digits(0)  # path counts may have any number of digits
         status = run(arguments)

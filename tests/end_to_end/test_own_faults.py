@@ -112,15 +112,17 @@ def test_an_interrupt_at_any_moment(tmp_path: Path) -> None:
             (tmp_path / name).unlink(missing_ok=True)
         with nothing_left(tmp_path):
             status, errors = interrupted(tmp_path, number, moment, *words)
-        assert status in (0, 128 + number), (moment, errors)
+        # Python handles Ctrl-C from the beginning; of others a process dies that has just begun.
+        dies = number != signal.SIGINT and moment < 0.1
+        assert status in (0, 128 + number, *((-number,) if dies else ())), (moment, errors)
         assert "Traceback" not in errors, (moment, errors)
-        assert status == 0 or SAYING[number].search(errors), (moment, errors)
+        assert status <= 0 or SAYING[number].search(errors), (moment, errors)
         there = {name for name in complete if (tmp_path / name).exists()}
         for name in there if status == 0 else ():
             assert (tmp_path / name).read_bytes() == complete[name]
         assert {path.name for path in tmp_path.iterdir()} - there <= {"temporary", "cache"}
         statuses.add(status)
-    assert len(statuses) > 2
+    assert len(statuses & {128 + number for number in STOPPING}) > 2
 
 
 def spinning(place: Path, *before: str) -> subprocess.Popen[str]:
