@@ -22,6 +22,10 @@ if TYPE_CHECKING:  # importing `typing` would take time in which Ctrl-C shows a 
 
 FAILURE = 125
 INTERRUPTED = 130
+FEWEST_FILES = 16
+"""Open files with which all commands work."""
+LEAST_SPACE = 1 << 30
+"""Bytes of address space with which libraries can be loaded."""
 YOUNG_OBJECTS = 1_000_000
 """New objects between two searches for unused cycles. Nearly all that a run makes lives to its
 end, so that Python's usual 700 would have it spend a fifth of its time on searching."""
@@ -38,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         from profiler.commands import streams
 
         streams.prepare()
-        sys.set_int_max_str_digits(0)  # path counts may have any number of digits
+        sys.set_int_max_str_digits(100_000)  # path counts may be long (`codec.DIGITS`)
         status = run(arguments)
     except KeyboardInterrupt as error:
         status = _interrupted(error)
@@ -95,7 +99,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         streams.abandon(streams.STDOUT)
         return fail("nobody reads the output any more", FAILURE)
-    except MemoryError:
+    except MemoryError as error:
+        if lack := _lack(error):
+            return fail(lack, FAILURE)
         return fail("out of memory: lower --memory-limit or --path-limit", FAILURE)
     except Exception as error:
         return _defect(error)
@@ -111,12 +117,31 @@ def _interrupted(error: BaseException) -> int:
     return fail("interrupted", INTERRUPTED)
 
 
-def _defect(error: Exception) -> int:
+def _defect(error: BaseException) -> int:
     """Show the traceback of a bug; its status must not look like the program's."""
     import traceback
 
+    if lack := _lack(error):
+        return fail(lack, FAILURE)
     traceback.print_exception(error)
     return fail("internal error: please report it with the lines above", FAILURE)
+
+
+def _lack(error: BaseException) -> str | None:
+    """Return what the system lacked where that, and no bug, is the reason of an error."""
+    import errno
+    import resource
+
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    space, _ = resource.getrlimit(resource.RLIMIT_AS)
+    number = error.errno if isinstance(error, OSError) else None
+    if number in (errno.EMFILE, errno.ENFILE) or 0 <= files < FEWEST_FILES:
+        return f"too many open files: allow more than {files} (ulimit -n)"
+    # With little address space, libraries cannot be loaded, in many words.
+    if number == errno.ENOMEM or 0 <= space < LEAST_SPACE:
+        limit = "" if space < 0 else f": allow more than {space >> 20} MiB (ulimit -v)"
+        return f"out of memory{limit}"
+    return None
 
 
 def fail(message: str, status: int) -> int:
@@ -126,11 +151,6 @@ def fail(message: str, status: int) -> int:
     from profiler.commands import streams
     from simulator.errors import UsageError
 
-    line = " ".join(message.split())
-    if not line.isprintable():  # names in damaged files may hold what terminals obey
-        from profiler.reports.display import visible
-
-        line = visible(line)
     with suppress(UsageError):  # stderr is closed: the status is all that is left to say
-        streams.write(streams.STDERR, f"simprof: {line}\n")
+        streams.complain(message)
     return status

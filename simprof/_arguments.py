@@ -17,7 +17,9 @@ from simulator.errors import UsageError
 
 Text = str | bytes | os.PathLike[str]
 
-OUTPUTS = frozenset({"json", "report", "html", "output", "trace", "top", "details", "progress"})
+OUTPUTS = frozenset(
+    {"json", "report", "html", "output", "trace", "top", "details", "progress", "quiet"}
+)
 """Options about what a command writes, which have no meaning here."""
 
 

@@ -77,6 +77,7 @@ def run(
     *,
     stdout: Stream = None,
     stderr: Stream = None,
+    isolated: bool = False,
     **options: Unpack[ProgramOptions],
 ) -> Measurement:
     r"""Run a SPARC program under one scheme and measure what profiling it costs.
@@ -92,6 +93,9 @@ def run(
     stdout, stderr
         Where the program's output goes: a file to be written, or a binary file object (of the
         system, or `io.BytesIO`). None: nowhere.
+    isolated
+        Whether to run the program in a process of its own: a crash of the emulator is then an
+        error, and not the end of this process. It takes about a second longer.
     **options
         Those of `simprof run`, `_` for `-`. Without `stdin` the program's input is empty.
 
@@ -104,7 +108,8 @@ def run(
     Raises
     ------
     SimprofError
-        With one line that says what is wrong: an option, the program file, ...
+        With one line that says what is wrong: an option, the program file, ..., or how the process
+        of an `isolated` run ended.
 
     Examples
     --------
@@ -123,13 +128,20 @@ def run(
     """
     from profiler.commands.run import run_command
     from profiler.commands.scheme_options import collect
-    from profiler.session.session import run_program
+    from profiler.session.session import compare_program
     from simprof._results import shown
 
     chosen = parse(run_command, program(elf, arguments), {"mode": mode, **options})
     scheme = collect(chosen, chosen["weights"])
     with _request(chosen, scheme, stdout, stderr) as request:
-        return shown(run_program(replace(request, mode=chosen["mode"], scheme=scheme)))
+        wanted = replace(request, mode=chosen["mode"], scheme=scheme)
+        if isolated:
+            from simprof._isolated import compare_isolated
+
+            found = compare_isolated(wanted, (wanted.setting,))
+        else:
+            found = compare_program(wanted, (wanted.setting,))
+    return shown(found.measurements[0])
 
 
 def compare(
@@ -141,21 +153,22 @@ def compare(
     jobs: int = 1,
     stdout: Stream = None,
     stderr: Stream = None,
+    isolated: bool = False,
     **options: Unpack[ProgramOptions],
 ) -> Comparison:
     """Run a SPARC program once for several schemes and measure what each costs.
 
     Parameters
     ----------
-    elf, arguments, stdout, stderr, **options
+    elf, arguments, stdout, stderr, isolated, **options
         As for `run`.
     modes
         The schemes, in a list or as in `--mode`; None: all but `edges`.
     tpp
         Thresholds (I, J) in percent: adds `tpp` with these, as "tpp(I,J)".
     jobs
-        How many processes may measure a large program. With more than one, this process forks:
-        let it have no threads then.
+        How many processes may measure a large program. With more than one, this process forks,
+        or that of an `isolated` comparison: let it have no threads then.
 
     Raises
     ------
@@ -186,7 +199,12 @@ def compare(
             warnings.warn(f"left out: {broken.reason}", stacklevel=2)
     settings = tuple(make_settings(compared, chosen["settings"], scheme))
     with _request(chosen, scheme, stdout, stderr) as request:
-        comparison = compare_program(request, settings, jobs=chosen["jobs"])
+        if isolated:
+            from simprof._isolated import compare_isolated
+
+            comparison = compare_isolated(request, settings, jobs=chosen["jobs"])
+        else:
+            comparison = compare_program(request, settings, jobs=chosen["jobs"])
     names = [setting.name for setting in settings]
     measurements = dict(zip(names, map(shown, comparison.measurements), strict=True))
     return Comparison(measurements, comparison.emulations, comparison.whole_emulations)

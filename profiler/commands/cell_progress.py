@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from profiler.commands import streams
 from profiler.commands.progress import wanted
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def cell_bar(choice: bool | None) -> Iterator[Callbacks]:
     choice
         What the user asked for; None: nothing, and a terminal on stderr decides.
     """
-    if not wanted(True if choice is None else choice, streams.STDOUT):
+    if not wanted(choice):
         yield Callbacks()
         return
     from rich.console import Console

@@ -11,6 +11,7 @@ import click
 
 from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
+from profiler.commands.progress import ready_engine
 from profiler.commands.scheme_options import collect, mode_choice, scheme_options
 from profiler.request.request import Phase, SchemeOptions, Selection, Weights
 from profiler.schemes import registry
@@ -74,13 +75,12 @@ def cfg_command(
             "--edge-profile (`simprof run --mode=edges -o FILE` makes it)"
         )
     from profiler.commands.progress import phase_bar
-    from profiler.engine import kernel_cache
     from profiler.profiles.output import write_atomically
     from profiler.recovery.recovery import recover
     from profiler.reports.display import UNFOLDED
     from simulator.binary.elf import load_own
 
-    kernel_cache.ensure()
+    ready_engine(progress)
     with phase_bar(progress, Phase.RECOVERING) as told:
         recovered = recover(load_own(elf), told=told)
     on_stdout = output is None or output == STANDARD_STREAM

@@ -20,7 +20,12 @@ from profiler.commands import (
 from profiler.commands.list_options import mode_option
 from profiler.commands.old_spellings import MODES, keeping
 from profiler.commands.program_words import with_program
-from profiler.commands.scheme_options import collect, percentage, scheme_options
+from profiler.commands.scheme_options import (
+    collect,
+    percentage,
+    scheme_options,
+    warn_of_unused,
+)
 from profiler.request.request import SchemeOptions, Setting, Weights
 from profiler.schemes import registry
 from simulator.errors import UsageError
@@ -70,11 +75,12 @@ def compare_command(
     """
     scheme = collect(chosen, weights)
     wanted = tuple(make_settings(modes or all_modes(), settings, scheme))
+    warn_of_unused([setting.mode for setting in wanted])
     elf = program_options.program_file(elf, arguments, chosen)
     program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
     request = program_options.make_request(elf, arguments, chosen)
     request = replace(request, contexts=context_options.contexts(chosen))
-    with program_options.watched(request, chosen["progress"]) as watched:
+    with program_options.watched(request, program_options.progress(chosen)) as watched:
         from profiler.session.session import compare_program
 
         jobs = shared_options.processors(chosen["jobs"])
@@ -87,7 +93,7 @@ def compare_command(
     program_options.write_json(partial(compare_json.render, rows, *emulations), chosen["json_file"])
     extent = {"top": chosen["top"], "details": chosen["details"], "lines": comparison.lines}
     program_options.write_report(
-        partial(compare_text.render, rows, *emulations, **extent), chosen["report"]
+        partial(compare_text.render, rows, *emulations, **extent), chosen["report"], chosen["quiet"]
     )
     return comparison.measurements[0].ending.code
 

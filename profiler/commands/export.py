@@ -8,6 +8,7 @@ import click
 
 from profiler.commands import options, profile_options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
+from profiler.commands.progress import ready_engine
 from profiler.exports.formats import FORMATS
 from profiler.request.request import Phase
 
@@ -65,7 +66,6 @@ def export_command(
     """Write PROFILE, saved by `simprof run -o`, for other tools to open."""
     options.check_outputs(output, inputs=(profile, elf))
     from profiler.commands.progress import phase_bar
-    from profiler.engine import kernel_cache
     from profiler.exports.formats import export, find, notes, select
     from profiler.exports.source import ExportSource
     from profiler.profiles import storage
@@ -73,7 +73,7 @@ def export_command(
     from profiler.profiles.program_files import SourceFiles
     from profiler.reports.listings import Choice
 
-    kernel_cache.ensure()
+    ready_engine(progress)
     with phase_bar(progress, Phase.RECOVERING) as told:
         measurement = select(find(form), storage.load(profile), Choice(routines, exclude))
         source = ExportSource(measurement, profile, elf, table, SourceFiles(moved), told)

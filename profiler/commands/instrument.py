@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, program_options, shared_options, streams
+from profiler.commands import options, program_options, shared_options
 from profiler.commands.program_words import WithArguments, arguments_of
-from profiler.commands.progress import Callback, progress_bar, wanted
-from profiler.commands.scheme_options import collect, mode_choice, scheme_options
+from profiler.commands.progress import Callback, progress_bar, ready_engine, wanted
+from profiler.commands.scheme_options import collect, mode_choice, scheme_options, warn_of_unused
 from profiler.request.request import GuestOptions, RunRequest, Selection, Setting, Weights
 from profiler.schemes import registry
 from simulator.errors import UsageError
@@ -51,8 +51,7 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
     "--root",
     type=options.PATH,
     metavar="DIR",
-    help="The directory that the run may read. It starts in the current one where that is below "
-    "DIR, else in DIR.  [default: the current one]",
+    help="The directory that the run may read.  [default: the current one]",
 )
 @click.option("--writable", type=options.PATH, metavar="DIR", help="Let the run write below DIR.")
 @shared_options.env_option("the run, which inherits none")
@@ -83,6 +82,7 @@ def instrument_command(
     """
     scheme, given = collect(chosen, weights), chosen["stdin_file"]
     arguments = arguments_of(ctx)
+    warn_of_unused([mode])
     options.check_outputs(json_file, output, report, inputs=(elf, given, *options.profiles(scheme)))
     if output == options.STANDARD_STREAM:
         raise UsageError("only --json and --report can write to stdout (-): name a file")
@@ -96,7 +96,7 @@ def instrument_command(
     from profiler.reports import instrument_report
 
     setting = Setting(mode, mode, scheme)
-    with progress_bar(wanted(chosen["progress"] is not False, streams.STDOUT)) as watch:
+    with progress_bar(wanted(chosen["progress"])) as watch:
         made = (
             _after_run(elf, arguments, setting, selection, chosen, watch)
             if is_run
@@ -130,19 +130,17 @@ def _after_run(
 ) -> Instrumented:
     import os
 
-    from profiler.engine import kernel_cache
     from profiler.request.request import seen_file
     from profiler.rewriting.after_run import instrument_after_run
 
     given, root, writable = chosen["stdin_file"], chosen["root"], chosen["writable"]
     if given is not None and not os.access(given, os.R_OK):
         raise UsageError(f"--stdin {given} cannot be read: name a readable file")
-    kernel_cache.ensure()
+    ready_engine(chosen["progress"])
     with Path(os.devnull).open("wb") as nowhere:
         guest = GuestOptions(
             root=options.check_directory(Path() if root is None else root, "--root"),
             writable=None if writable is None else options.check_directory(writable, "--writable"),
-            working=program_options.current_directory(),
             stdin=Path(os.devnull) if given is None else given,
             environment=chosen["environment"],
             exe=seen_file(elf, root),

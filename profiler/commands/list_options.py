@@ -8,6 +8,7 @@ from typing import Any, Literal
 import click
 
 from profiler.commands.old_spellings import Renamed
+from profiler.commands.scheme_options import no_mode
 from profiler.commands.shared_options import Decorator
 from profiler.schemes import registry
 
@@ -41,9 +42,7 @@ def modes(value: str | Sequence[str]) -> tuple[str, ...]:
     named = tuple(name.strip() for name in value.split(","))
     for mode in named:
         if mode not in registry.modes():
-            raise click.BadParameter(
-                f"{mode!r} is no mode: name some of {', '.join(registry.modes())}"
-            )
+            raise click.BadParameter(no_mode(mode, registry.modes()))
         registry.definition(mode)
     return named
 

@@ -62,6 +62,12 @@ _RESULTS = [
         "Write the result as JSON; - is stdout (the program's stdout then goes to stderr)."
     ),
     shared_options.report_option(" (the program's stdout then goes to stderr)"),
+    click.option(
+        "-q",
+        "--quiet",
+        is_flag=True,
+        help="No report and no progress: only what -o, --json and --report ask for. Errors stay.",
+    ),
 ]
 _RUN = [
     shared_options.stdin_option("The program's input."),
@@ -109,7 +115,7 @@ _RUN = [
     shared_options.timeout_option("Stop after so much time."),
     shared_options.memory_limit_option("the program"),
     shared_options.stack_size_option("the program", "; Linux gives 8M"),
-    shared_options.progress_option("if stderr is a terminal and the program's stdout none"),
+    shared_options.progress_option("if stderr is a terminal, after two seconds"),
     click.option(
         "--strict",
         is_flag=True,
@@ -211,12 +217,18 @@ def check_files(
         raise UsageError(f"--stdin {given} cannot be read: name a readable file")
 
 
+def progress(chosen: Mapping[str, Any]) -> bool | None:
+    """Return whether progress is shown; None where the user has not said."""
+    choice: bool | None = False if chosen.get("quiet") else chosen["progress"]
+    return choice
+
+
 def takes_stdout(chosen: Mapping[str, Any]) -> bool:
     """Whether simprof itself writes to stdout, so that the program's goes to stderr."""
     return STANDARD_STREAM in (chosen["json_file"], chosen["report"])
 
 
-def current_directory() -> Path | None:
+def _current_directory() -> Path | None:
     """Return the shell's directory; None where it is gone."""
     try:
         return Path.cwd()
@@ -263,7 +275,7 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         machine=None if chosen["machine"] is None else Platform(chosen["machine"]),
         root=Path() if root is None else root,
         writable=None if writable is None else options.check_directory(writable, "--writable"),
-        working=current_directory(),
+        working=_current_directory(),
         stdin=chosen["stdin_file"],
         environment=chosen["environment"],
         argv0=_encoded(chosen["argv0"]),
@@ -293,12 +305,14 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
 @contextmanager
 def watched(request: RunRequest, progress: bool | None) -> Iterator[RunRequest]:
     """Make kernels ready; yield the request with a progress bar where one is wanted."""
-    from profiler.commands.progress import progress_bar, wanted
+    from profiler.commands.progress import progress_bar, ready_engine, wanted
     from profiler.engine import kernel_cache
 
-    kernel_cache.ensure()
-    with progress_bar(wanted(progress, request.guest.stdout)) as callback:
-        yield replace(request, progress=callback)
+    ready_engine(progress)
+    with progress_bar(wanted(progress)) as bar:
+        give_way = None if bar is None else bar.give_way
+        guest = replace(request.guest, before_output=give_way)
+        yield replace(request, guest=guest, progress=bar)
     kernel_cache.keep()
 
 
@@ -312,14 +326,22 @@ def write_json(text: Callable[[], str], file: Path | None) -> None:
         write_atomically(file, text().encode(errors="backslashreplace"))
 
 
-def write_report(render: Callable[[int, bool], str], file: Path | None) -> None:
+def write_report(
+    render: Callable[[int, bool], str], file: Path | None, quiet: bool = False
+) -> None:
     """Write the report to its file, to stdout (`-`) or to stderr.
 
     Parameters
     ----------
     render
         Makes the text from the columns of the terminal and whether it has colours.
+    file
+        Where it was asked for; None: nowhere.
+    quiet
+        Whether only what was asked for is written.
     """
+    if quiet and file is None:
+        return
     from profiler.profiles.output import write_atomically
 
     if file is None or file == STANDARD_STREAM:

@@ -1,18 +1,26 @@
-"""The progress bar, on a terminal only."""
+"""What is said while one waits: the progress bar, on a terminal only; that code is compiled."""
 
 from __future__ import annotations
 
-import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
+from typing import Any
 
 from profiler.commands import streams
 from profiler.request import request
 
 SHORTEST_RATED = 1.0
 """Seconds of a phase before which its rate says nothing."""
+DELAY = 2.0
+"""Seconds before a bar is shown: what is over by then needs none."""
+PAUSE = 0.5
+"""Seconds that a program has written nothing for when the bar comes back."""
+TICK = 0.25
+"""Seconds after which it is drawn again."""
+COMPILING = "compiling the engine, once: 20 s"
 
 EXECUTING = (request.Phase.RUNNING, request.Phase.RERUNNING, request.Phase.REPLAYING)
 """Phases in which instructions are executed; in others their number stays."""
@@ -20,22 +28,26 @@ EXECUTING = (request.Phase.RUNNING, request.Phase.RERUNNING, request.Phase.REPLA
 Callback = Callable[[request.Progress], None]
 
 
-def wanted(choice: bool | None, program_output: int) -> bool:
-    """Decide whether to show a bar.
+def wanted(choice: bool | None) -> bool:
+    """Whether to show a bar: it needs a terminal on stderr, and that the user does not refuse."""
+    return sys.stderr.isatty() and choice is not False
 
-    It needs a terminal on stderr. Unless asked for, it is not shown where the program writes to
-    a terminal as well: the two would be mixed up on the screen.
+
+def ready_engine(choice: bool | None = None) -> None:
+    """Make native code ready; say on stderr what takes so long where that is to be compiled.
 
     Parameters
     ----------
     choice
-        What the user asked for; None: nothing.
-    program_output
-        File descriptor of the program's standard output.
+        Whether the user asked for progress; False: nothing is said.
     """
-    if not sys.stderr.isatty() or choice is False:
-        return False
-    return choice is True or not os.isatty(program_output)
+    from profiler.engine import kernel_cache
+
+    kernel_cache.ensure(None if choice is False else _tell_of_compiling)
+
+
+def _tell_of_compiling() -> None:
+    streams.write(streams.STDERR, f"simprof: {COMPILING}\n")
 
 
 def tell(callback: Callback | None, phase: request.Phase, done: int = 0, total: int = 0) -> None:
@@ -57,7 +69,7 @@ def phase_bar(
     phase
         What is done.
     """
-    with progress_bar(wanted(choice is not False, streams.STDOUT)) as callback:
+    with progress_bar(wanted(choice)) as callback:
         if callback is None:
             yield None
             return
@@ -80,11 +92,93 @@ def done_text(progress: request.Progress, seconds: float) -> str:
 
 
 @contextmanager
-def progress_bar(shown: bool) -> Iterator[Callback | None]:
-    """Show a bar while the body runs; yields the callback that moves it, or None."""
+def progress_bar(shown: bool) -> Iterator[Bar | None]:
+    """Show a bar while the body runs, if that takes long; yields what moves it, or None."""
     if not shown:
         yield None
         return
+    bar = Bar()
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+class Bar:
+    """A bar at the end of the screen: called with what is done, it shows that.
+
+    It is there after two seconds. A program that writes to the same terminal comes first: the bar
+    is taken away before (`give_way`), and comes back below, when the last line of the program's is
+    whole and nothing has been written for half a second. A thread of its own does that, since a
+    phase may go on for long without a word.
+    """
+
+    def __init__(self) -> None:
+        self._may_show_at = monotonic() + DELAY
+        self._is_line_whole = True
+        self._done: request.Progress | None = None
+        self._shown: request.Phase | None = None
+        self._began: dict[request.Phase, float] = {}
+        self._display: Any = None
+        self._task: Any = None
+        self._lock = threading.Lock()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def __call__(self, progress: request.Progress) -> None:
+        """Take how much is done."""
+        with self._lock:
+            self._done = progress
+            self._began.setdefault(progress.phase, monotonic())
+
+    def give_way(self, data: bytes) -> None:
+        """Leave the screen to `data`, which the program is about to write there."""
+        with self._lock:
+            self._hide()
+            self._is_line_whole = data.endswith(b"\n")
+            self._may_show_at = max(self._may_show_at, monotonic() + PAUSE)
+
+    def close(self) -> None:
+        """Take the bar away for good."""
+        self._end.set()
+        self._thread.join()
+        self._hide()
+
+    def _watch(self) -> None:
+        while not self._end.wait(TICK):
+            self.draw()
+
+    def draw(self) -> None:
+        """Show how much is done, where the bar may be on the screen."""
+        with self._lock:
+            now = monotonic()
+            if self._done is not None and self._is_line_whole and now >= self._may_show_at:
+                self._show(self._done, now)
+
+    def _show(self, progress: request.Progress, now: float) -> None:
+        if self._display is None:
+            self._display, self._task = _display()
+        if progress.phase is not self._shown:
+            self._display.reset(self._task)  # the estimate is one for this phase
+            self._shown = progress.phase
+        self._display.update(
+            self._task,
+            description=progress.phase.value,
+            completed=progress.done if progress.total else progress.instructions,
+            total=progress.total or progress.limit,
+            done=done_text(progress, now - self._began[progress.phase]),
+        )
+        self._display.start()
+        self._display.refresh()
+
+    def _hide(self) -> None:
+        if self._display is not None:
+            self._display.stop()
+
+
+def _display() -> tuple[Any, Any]:
+    """Return rich's display, which is not on the screen yet, and its one task."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -104,27 +198,6 @@ def progress_bar(shown: bool) -> Iterator[Callback | None]:
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
-        refresh_per_second=4,
+        auto_refresh=False,
     )
-    with display:
-        task = display.add_task("starting", total=None, done="")
-
-        began: dict[request.Phase, float] = {}
-
-        def show(progress: request.Progress) -> None:
-            now = monotonic()
-            if progress.phase not in began:
-                began[progress.phase] = now
-                display.reset(task)  # the estimate is one for this phase
-            done = done_text(progress, now - began[progress.phase])
-            executed = progress.instructions
-            display.update(
-                task,
-                description=progress.phase.value,
-                completed=progress.done if progress.total else executed,
-                total=progress.total or progress.limit,
-                done=done,
-                refresh=True,
-            )
-
-        yield show
+    return display, display.add_task("starting", total=None, done="")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from profiler.commands import options, shared_options, streams
+from profiler.commands.progress import ready_engine
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +101,6 @@ def _check_writer(instrumented: Path | None, path: Path) -> None:
 
 
 def _read_trace(file: CounterFile, path: Path, output: Path | None, program: Path | None) -> int:
-    from profiler.engine import kernel_cache
     from profiler.rewriting.traces import read_trace
 
     if output is None:
@@ -110,7 +110,7 @@ def _read_trace(file: CounterFile, path: Path, output: Path | None, program: Pat
         content = raw.read_bytes()
     except OSError as error:
         raise UsageError(f"{raw} cannot be read: {error.strerror}") from None
-    kernel_cache.ensure()
+    ready_engine()
     problem = read_trace(file, content, output, program)
     if problem is not None:
         streams.write(streams.STDERR, f"simprof: {output} is not whole: {problem}\n")

@@ -10,6 +10,7 @@ import click
 
 from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
+from profiler.commands.progress import ready_engine
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,9 +63,8 @@ def regenerate_command(
     is 125.
     """
     options.check_outputs(json_file, output, inputs=(trace, program))
-    from profiler.engine import kernel_cache
 
-    kernel_cache.ensure()
+    ready_engine()
     from profiler.profiles.output import write_atomically
     from profiler.reports import regeneration
     from profiler.trace.call_paths import CallPaths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
@@ -12,6 +13,7 @@ import click
 
 from profiler.commands import options, program_options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
+from profiler.commands.progress import ready_engine
 from profiler.commands.regress_record import watch
 from profiler.request.request import Weights
 from simulator.errors import UsageError
@@ -42,19 +44,23 @@ def ceiling(value: str | tuple[str, Fraction]) -> tuple[str, Fraction]:
     return pattern, number
 
 
-def tolerance(value: str | Fraction) -> Fraction:
-    """Return a percentage, exactly."""
-    if isinstance(value, Fraction):
+LARGE_EXPONENT = re.compile(r"e[+-]?[\d_]{4}", re.IGNORECASE)
+
+
+def tolerance(value: str | tuple[Fraction, bool]) -> tuple[Fraction, bool]:
+    """Return a percentage, exactly, and whether only growth is limited, of PCT or +PCT."""
+    if not isinstance(value, str):
         return value
-    number = _fraction(value.removesuffix("%"))
+    number = _fraction(value.removesuffix("%").removeprefix("+"))
     if number is None or number < 0:
-        raise click.BadParameter(f"{value!r} is not a percentage: write a number such as 0.5")
-    return number
+        raise click.BadParameter(f"{value!r} is not a percentage: write a number such as 0.5 or +2")
+    return number, value.startswith("+")
 
 
 def _fraction(text: str) -> Fraction | None:
     try:
-        return Fraction(text.strip())
+        # Fractions take exponents of any size, and work them out.
+        return None if LARGE_EXPONENT.search(text) else Fraction(text.strip())
     except (ValueError, ZeroDivisionError):
         return None
 
@@ -64,18 +70,17 @@ def _fraction(text: str) -> Fraction | None:
 @click.option(
     "--tolerance",
     type=tolerance,
-    default="0",
-    show_default=True,
-    metavar="PCT",
-    help="Percentage by which every total may differ. With 0 routines are compared as well.",
+    metavar="[+]PCT",
+    help="Percentage by which every total may differ, +PCT for growth alone. With 0 routines are "
+    "compared as well.  [default: 0; with --limit, other totals may differ by any]",
 )
 @click.option(
     "--limit",
     "limits",
     type=percent_limit,
     multiple=True,
-    metavar="METRIC=PCT",
-    help="Another percentage for some metrics, +PCT for growth alone; repeatable, the last counts. "
+    metavar="METRIC=[+]PCT",
+    help="A percentage for some metrics, +PCT for growth alone; repeatable, the last counts. "
     "METRIC is a pattern: added, 'sizes.*', pp/overhead, 'crc.elf/*/added'.",
 )
 @click.option(
@@ -107,7 +112,7 @@ def _fraction(text: str) -> Fraction | None:
 @shared_options.progress_option()
 def check_command(
     baseline: Path,
-    tolerance: Fraction,
+    tolerance: tuple[Fraction, bool] | None,
     limits: tuple[tuple[str, Fraction, bool], ...],
     ceilings: tuple[tuple[str, Fraction], ...],
     strict: bool,
@@ -116,29 +121,44 @@ def check_command(
 ) -> int:
     """Run the programs of BASELINE again, compare what they count, and say why it differs.
 
-    Counts must be equal unless limits are given. Exit status: 0 the same (or within limits), 1
-    changed, 124 a program took too long, 125 something could not be done.
+    Counts must be equal unless limits are given: --limit pp/overhead=+2 fails if pp's overhead has
+    grown by more than 2 %, whatever else moved. What programs write must be the same in any case.
+    Exit status: 0 the same (or within limits), 1 changed, 124 a program took too long, 125
+    something could not be done; then none of the files is there that should have been written.
     """
     outputs = (chosen["junit"], chosen["markdown"], chosen["json_file"])
     options.check_outputs(*outputs, inputs=(baseline,))
     if STANDARD_STREAM in outputs[:2]:
         raise UsageError("only --json can write to stdout (-): name a file")
+    for output in outputs:
+        _remove_old(output)
     checked = _check(baseline, make_limits(tolerance, limits, ceilings, strict), weights, chosen)
     _report(checked, chosen)
     return checked.status
 
 
+def _remove_old(output: Path | None) -> None:
+    """Remove what an earlier check wrote, which would be taken for this one's if this one fails."""
+    if output is not None and output != STANDARD_STREAM and output.is_file():
+        output.resolve().unlink()
+
+
 def make_limits(
-    tolerance: Fraction,
+    tolerance: tuple[Fraction, bool] | None,
     limits: Sequence[tuple[str, Fraction, bool]],
     ceilings: Sequence[tuple[str, Fraction]],
     strict: bool,
 ) -> Limits:
-    """Return the limits that the options ask for."""
+    """Return the limits that the options ask for.
+
+    Limits without a tolerance say what matters: nothing else is judged.
+    """
     from profiler.experiments.regress.compare import Ceiling, Limit, Limits
 
+    if tolerance is None and not limits:
+        tolerance = (Fraction(0), False)
     return Limits(
-        tolerance,
+        None if tolerance is None else Limit("*", *tolerance),
         tuple(Limit(*limit) for limit in limits),
         tuple(Ceiling(*ceiling) for ceiling in ceilings),
         strict,
@@ -148,16 +168,15 @@ def make_limits(
 def _check(
     baseline: Path, limits: Limits, weights: Weights | Path | None, chosen: dict[str, Any]
 ) -> Check:
-    from profiler.engine import kernel_cache
 
-    kernel_cache.ensure()
+    ready_engine(chosen["progress"])
     from profiler.commands.progress import progress_bar, wanted
     from profiler.experiments.regress.file import load
     from profiler.experiments.regress.regress import CheckOptions, check
 
     old = load(baseline)
     how = CheckOptions(limits, weights, chosen["timeout"], chosen["allow_commands"])
-    with progress_bar(wanted(chosen["progress"], streams.STDOUT)) as show:
+    with progress_bar(wanted(chosen["progress"])) as show:
         return check(old, baseline, how, show, watch(chosen["progress"]))
 
 

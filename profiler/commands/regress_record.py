@@ -20,7 +20,8 @@ from profiler.commands.list_options import (
 )
 from profiler.commands.old_spellings import MODES, keeping
 from profiler.commands.program_words import WithArguments, arguments_of
-from profiler.commands.scheme_options import collect, scheme_options
+from profiler.commands.progress import ready_engine
+from profiler.commands.scheme_options import collect, scheme_options, warn_of_unused
 from profiler.request.request import Setting, Weights
 from simulator.errors import SimulatorError, UsageError
 
@@ -113,6 +114,7 @@ def record_command(
     _check_record(programs, output, chosen, weights)
     scheme = collect(chosen, weights)
     settings = tuple(compare.make_settings(modes or DEFAULT_MODES, thresholds, scheme))
+    warn_of_unused([setting.mode for setting in settings])
     options.check_outputs(
         output, inputs=(*programs, chosen["stdin_file"], *options.profiles(scheme))
     )
@@ -201,13 +203,12 @@ def _targets(
 def _record(
     targets: Sequence[Target], settings: Sequence[Setting], output: Path, chosen: dict[str, Any]
 ) -> Recording:
-    from profiler.engine import kernel_cache
 
-    kernel_cache.ensure()
+    ready_engine(chosen["progress"])
     from profiler.commands.progress import progress_bar, wanted
     from profiler.experiments.regress.regress import record
 
-    with progress_bar(wanted(chosen["progress"], streams.STDOUT)) as show:
+    with progress_bar(wanted(chosen["progress"])) as show:
         return record(targets, settings, output.resolve().parent, show, chosen["timeout"])
 
 

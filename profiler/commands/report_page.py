@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.commands.progress import Callback, progress_bar, tell, wanted
+from profiler.commands.progress import Callback, progress_bar, ready_engine, tell, wanted
 from profiler.request.request import Phase
 
 if TYPE_CHECKING:
@@ -58,18 +58,17 @@ def write(
     """
     from profiler.commands import profile_options, streams
     from profiler.commands.options import STANDARD_STREAM
-    from profiler.engine import kernel_cache
     from profiler.profiles.output import write_atomically
     from profiler.profiles.program_files import SourceFiles
     from profiler.profiles.storage import load
     from profiler.reports.html import report
 
-    with progress_bar(wanted(progress is not False, streams.STDOUT)) as watch:
+    with progress_bar(wanted(progress)) as watch:
         measurements = []
         for done, path in enumerate(paths):
             tell(watch, Phase.READING, done, len(paths))
             measurements.append(load(path))
-        kernel_cache.ensure()
+        ready_engine(progress)
         names = distinct(paths, measurements)
         runs = [
             _run(name, measurement, path, places.elf, watch)
@@ -86,7 +85,9 @@ def write(
     if output == STANDARD_STREAM:
         streams.write(streams.STDOUT, page)
     else:
-        write_atomically(output, page.encode(errors="backslashreplace"))
+        from profiler.reports.display import bytes_shown
+
+        write_atomically(output, bytes_shown(page).encode(errors="backslashreplace"))
 
 
 def distinct(paths: Sequence[Path], measurements: Sequence[Measurement]) -> list[str]:

@@ -18,6 +18,7 @@ from profiler.commands.scheme_options import (
     modes_by_kind,
     named,
     scheme_options,
+    warn_of_unused,
 )
 from profiler.request.request import DEFAULT_MODE, Weights
 from profiler.schemes import registry
@@ -66,7 +67,7 @@ def run_command(
 
     The program owns stdin, stdout and stderr, and its exit status is simprof's. The report goes
     to stderr. simprof's own failures exit 125, a spent budget 124, a fault or signal 128 plus
-    its number. Options of the scheme that name a mode do nothing in the others.
+    its number. Options of the scheme that name a mode do nothing in the others, and a line says so.
 
     Options behind ELF are simprof's up to the first word that is none of them; from there, or
     behind --, everything is the program's.
@@ -75,6 +76,7 @@ def run_command(
     variables of --env alone, and a clock that begins on 1 January 2026 and moves with the
     instructions that it executes.
     """
+    warn_of_unused([mode])
     scheme = collect(chosen, weights)
     elf = program_options.program_file(elf, arguments, chosen)
     program_options.check_files(elf, chosen, output, trace, inputs=options.profiles(scheme))
@@ -87,13 +89,14 @@ def run_command(
     contexts = context_options.contexts(chosen, follow)
     if trace is not None and chosen["entry"] is not None:
         raise UsageError("--trace beside --entry: a trace is of a whole run; leave one of them out")
-    with program_options.watched(request, chosen["progress"]) as watched:
+    with program_options.watched(request, program_options.progress(chosen)) as watched:
         from profiler.session.session import run_program
 
         wanted = replace(watched, mode=mode, scheme=scheme, trace=trace, contexts=contexts)
         measurement = run_program(wanted)
     extent = Extent(chosen["top"], chosen["details"], follow)
-    write_results(measurement, output, chosen["json_file"], chosen["report"], extent)
+    files = output, chosen["json_file"], chosen["report"]
+    write_results(measurement, *files, extent, quiet=chosen["quiet"])
     return measurement.ending.code
 
 
@@ -103,6 +106,8 @@ def write_results(
     json_file: Path | None,
     report: Path | None,
     extent: Extent,
+    *,
+    quiet: bool = False,
 ) -> None:
     """Save the profile, write the JSON, and show the report, in this order."""
     from profiler.reports import run_json, text
@@ -115,4 +120,5 @@ def write_results(
     program_options.write_report(
         partial(text.render, measurement, extent.top, details=extent.details, follow=extent.follow),
         report,
+        quiet,
     )

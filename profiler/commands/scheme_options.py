@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from profiler.commands import options
+from profiler.commands import options, streams
+from profiler.commands.suggestions import alike
 from profiler.request.request import DEFAULT_PATH_LIMIT, SchemeOptions, TableChoice, Weights
 from profiler.schemes import registry
 from profiler.schemes.definition import ProfileKind, SchemeDefinition, SchemeOption
@@ -53,7 +55,32 @@ class OneMode(click.Choice[str]):
         if len(modes) > 1 and {each.strip() for each in modes} <= set(self.choices):
             other = f"; `{self._several} --mode {value}` takes several" if self._several else ""
             self.fail(f"takes one mode{other}", param, ctx)
+        if value not in self.choices:
+            self.fail(no_mode(value, self.choices), param, ctx)
         return super().convert(value, param, ctx)
+
+
+def no_mode(value: str, known: Sequence[str]) -> str:
+    """Return what is said of a word that is no mode: which one was meant, else all of them."""
+    near = alike(value, known)
+    if near:
+        return f"{value!r} is no mode: did you mean {' or '.join(map(repr, near))}?"
+    return f"{value!r} is no mode: name some of {', '.join(known)}"
+
+
+def warn_of_unused(modes: Sequence[str]) -> None:
+    """Say on stderr which options of schemes were given that none of some modes reads."""
+    context = click.get_current_context()
+    users = {option.name: registry.users(option) for option in registry.options()}
+    guided = tuple(each.mode for each in registry.definitions() if each.guided)
+    for name, using in {**users, "edge_profile": guided}.items():
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and not set(using) & set(modes):
+            (option,) = (each for each in context.command.params if each.name == name)
+            flag = max(option.opts, key=len)
+            of, own = " and ".join(modes), " and ".join(using)
+            note = f"{flag} does nothing under {of}: it is an option of {own}"
+            streams.write(streams.STDERR, f"simprof: warning: {note}\n")
 
 
 def _is_bare(mode: str) -> bool:

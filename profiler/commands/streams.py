@@ -13,6 +13,8 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 NAMES = {STDOUT: "stdout", STDERR: "stderr"}
 PLAIN_WIDTH = 100
 NARROWEST = 40
+LONGEST_LINE = 2000
+"""Characters of a message, which may name what a file holds."""
 
 
 def prepare() -> None:
@@ -54,10 +56,31 @@ def write(descriptor: int, text: str) -> None:
         If it cannot be written: the stream is closed, its disk is full, nobody reads it.
     """
     stream = sys.stdout if descriptor == STDOUT else sys.stderr
-    text = text.encode(errors="backslashreplace").decode()  # names in damaged files are no text
+    if not text.isascii():  # names in damaged files are no text
+        from profiler.reports.display import bytes_shown
+
+        text = bytes_shown(text).encode(errors="backslashreplace").decode()
     with _whole(descriptor):
         stream.write(text)
         stream.flush()
+
+
+def complain(text: str) -> None:
+    """Write one line to stderr that begins with "simprof: ", whatever the text holds.
+
+    Raises
+    ------
+    UsageError
+        As `write` does.
+    """
+    line = " ".join(text.split())
+    if len(line) > LONGEST_LINE:
+        line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
+    if not line.isprintable():  # names in damaged files may hold what terminals obey
+        from profiler.reports.display import visible
+
+        line = visible(line)
+    write(STDERR, f"simprof: {line}\n")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from profiler.commands import options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
 from profiler.commands.list_options import BUILDS, WIDTH, mode_option, one_of, several, width_of
 from profiler.commands.old_spellings import Renamed, keeping
+from profiler.commands.progress import ready_engine
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -153,9 +154,8 @@ def run_command(
     otherwise than it should; the table has all others.
     """
     options.check_outputs(html)
-    from profiler.engine import kernel_cache
 
-    kernel_cache.ensure()
+    ready_engine(progress)
     from profiler.experiments.cells.cells import Cell
     from profiler.experiments.cells.obtain import obtain
     from profiler.experiments.cells.settings import selecting, setting
@@ -236,5 +236,5 @@ def chosen_suite(name: str, patterns: tuple[str, ...], *, allow_commands: bool) 
 def finish(failures: Mapping[tuple[str, str], str]) -> int:
     """List what failed on stderr; return the exit status."""
     for (benchmark, which), message in failures.items():
-        streams.write(streams.STDERR, f"simprof: {benchmark} {which}: {message}\n")
+        streams.complain(f"{benchmark} {which}: {message}")
     return 1 if failures else 0

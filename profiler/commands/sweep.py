@@ -11,6 +11,7 @@ from profiler.commands import options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
 from profiler.commands.list_options import INPUTS, mode_option, one_of, parts, several
 from profiler.commands.old_spellings import MODES, Renamed, keeping
+from profiler.commands.progress import ready_engine
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -105,7 +106,6 @@ def sweep_command(
     fails is a row with its error; then the exit status is 1. The end shows what each scheme costs
     each program. `simprof table --from SWEEP.db` makes tables of the results.
     """
-    from profiler.engine import kernel_cache
     from profiler.experiments.cells.sweep import make_order, sweep
 
     grid, programs = _told_apart(files)
@@ -114,7 +114,7 @@ def sweep_command(
     if replay is not None and scheduler is not None:
         raise UsageError("--replay beside --scheduler: the cluster cannot read recordings here")
     _check_results(output)
-    kernel_cache.ensure()
+    ready_engine(progress)
     run = _runner(workers, scheduler)
     with cell_bar(progress) as shown:
         order = make_order(wanted, building=shown.building, allow_commands=allow_commands)
@@ -192,5 +192,5 @@ def _tell(outcome: Outcome, output: Path) -> int:
     width, color = streams.width(streams.STDOUT), streams.colored(streams.STDOUT)
     streams.write(streams.STDOUT, sweep_text.render(outcome.results, output, width, color))
     for job, error in failures:
-        streams.write(streams.STDERR, f"simprof: {job.cell.name}: {error}\n")
+        streams.complain(f"{job.cell.name}: {error}")
     return FAILED if failures else 0

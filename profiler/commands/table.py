@@ -14,6 +14,7 @@ from profiler.commands import options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
 from profiler.commands.list_options import BUILDS, INPUTS, WIDTH
 from profiler.commands.old_spellings import Renamed, keeping
+from profiler.commands.progress import ready_engine
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -182,11 +183,10 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
             partial=everything,
             given=_given(),
         )
-    from profiler.engine import kernel_cache
     from profiler.experiments.cells.store import Store, default_store_path
 
     suite = load_suite(chosen["suite"] or "micro", allow_commands=chosen["allow_commands"])
-    kernel_cache.ensure()
+    ready_engine(chosen["progress"])
     path = chosen["cache"] or default_store_path()
     with Store(path) as store, cell_bar(chosen["progress"]) as bar:
         return run_tables(
@@ -256,14 +256,15 @@ def _command(
 
 def _rendered(report: TableReport, form: str, output: Path | None) -> str:
     from profiler.reports import table_csv, table_json, table_markdown, table_text
+    from profiler.reports.display import visible_lines
 
     match form:
         case "json":
             return table_json.render(report)
         case "csv":
-            return table_csv.render(report)
+            return visible_lines(table_csv.render(report))
         case "markdown":
-            return table_markdown.render(report)
+            return visible_lines(table_markdown.render(report))
         case "html":
             from profiler.reports.html import tables
 
@@ -279,7 +280,7 @@ def _write(text: str, output: Path | None) -> None:
     if output is None or output == options.STANDARD_STREAM:
         streams.write(streams.STDOUT, text)
     else:
-        write_atomically(output, text.encode())
+        write_atomically(output, text.encode(errors="backslashreplace"))
 
 
 def _check_directory(path: Path) -> None:
@@ -316,5 +317,5 @@ def _write_directory(report: TableReport, directory: Path) -> None:
 def _tell(report: TableReport) -> int:
     """List what failed; return the exit status."""
     for name, error in report.failures:
-        streams.write(streams.STDERR, f"simprof: {name}: {error}\n")
+        streams.complain(f"{name}: {error}")
     return FAILED if report.failures else 0

@@ -408,7 +408,8 @@ class Activations:
         while frame > 0 and not self._is_handler(frame):
             self._end_caller_early(frame)
             frame -= kernels.STRIDE
-        if frame == 0:
+        if frame == 0:  # outside a handler: where the program goes on, nobody waits any more
+            self.current = 0
             return None
         record = self._signals[self._return_address(frame) >> 2]
         self.current = record.frame

@@ -19,6 +19,7 @@ import importlib.util
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from profiler.profiles.cache_files import (
@@ -60,10 +61,15 @@ _LIMIT = 4 << 20
 """Bytes of files of machine code in a directory: some twenty."""
 
 
-def ensure() -> None:
+def ensure(tell: Callable[[], None] | None = None) -> None:
     """Make sure that kernels can be had; called before any module with kernels is imported.
 
     They are loaded as machine code where that is kept, and otherwise left to numba.
+
+    Parameters
+    ----------
+    tell
+        Called if numba, later, begins to compile something; None: nobody wants to know.
     """
     if compiled.may_load():
         name = _name()
@@ -73,6 +79,8 @@ def ensure() -> None:
                 compiled.load(code)
                 break
     _choose_place()
+    if tell is not None and not compiled.is_loaded():
+        compiled.on_compiling(tell)
 
 
 def _choose_place() -> None:

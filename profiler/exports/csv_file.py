@@ -1,8 +1,8 @@
 """A table of a measurement as CSV (RFC 4180, but for line ends, which are line feeds).
 
 The first row names the columns. Numbers are exact, flags are `true` and `false`, unknown values
-are empty. Names stand as the program has them; quotes, commas and line ends in them are quoted as
-the format says.
+are empty. Names stand as the program has them, but that a quote stands before those that a
+spreadsheet would execute; quotes, commas and line ends in them are quoted as the format says.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from io import StringIO
 
 from profiler.exports.source import ExportSource
 from profiler.profiles.codec import big_integers
+from profiler.profiles.csv_cells import quoted
 from profiler.profiles.tables import DEFAULT, Cell, ProfileTable, table
 
 
@@ -31,4 +32,6 @@ def render(content: ProfileTable) -> bytes:
 
 
 def _cell(value: Cell) -> Cell:
+    if isinstance(value, str):
+        return quoted(value)
     return str(value).lower() if isinstance(value, bool) else value

@@ -25,6 +25,7 @@ from xml.parsers import expat
 
 from profiler.graphfiles.form_checks import FormError, check_gml, check_graphml, check_node_link
 from profiler.graphfiles.reader import GraphDocument, GraphFileError, parse, parse_json, read_file
+from profiler.profiles import codec
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -100,6 +101,8 @@ def _library(read: Callable[[], nx.MultiDiGraph], path: Path, what: str) -> nx.M
         raise GraphFileError(f"{path}: {where}: not XML: {reason}") from error
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
+        if codec.is_long_number(error):
+            reason = codec.LONG_NUMBER
         raise GraphFileError(f"{path}: not {what}: {reason:.200}") from error
     if not isinstance(graph.graph, dict):
         raise GraphFileError(f"{path}: not {what}: 'graph' must hold an object")

@@ -6,7 +6,6 @@ cannot name, get what the flow law gives them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import lcm
@@ -17,6 +16,7 @@ from profiler.graphfiles.reader import GraphDocument, read_file
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.loops import depth_first
 from profiler.graphs.weights import heuristic, postorder, uniform
+from profiler.profiles.codec import parse_json
 from profiler.request.errors import ProfileMismatchError
 from profiler.request.request import Weights
 
@@ -139,7 +139,7 @@ def _saved_profile(document: GraphDocument, file: Path) -> tuple[int, ...]:
 
 def _answers(file: Path) -> list[Mapping[str, Any]]:
     try:
-        lines = [json.loads(line) for line in read_file(file).splitlines() if line.strip()]
+        lines = [parse_json(line) for line in read_file(file).splitlines() if line.strip()]
     except (ValueError, RecursionError):
         lines = []
     return [line for line in lines if isinstance(line, Mapping)]

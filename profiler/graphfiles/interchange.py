@@ -31,6 +31,7 @@ from profiler.graphs.interchange import (
     ordered_edges,
     ordered_nodes,
 )
+from profiler.profiles.codec import parse_json
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -119,6 +120,6 @@ def _runs(runs: object, file: str) -> object:
     if not isinstance(runs, str):
         return runs
     try:
-        return json.loads(runs)
+        return parse_json(runs)
     except (ValueError, RecursionError) as error:
         raise GraphFileError(f"{file}: runs: not JSON: {error}") from error

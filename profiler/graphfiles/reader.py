@@ -18,6 +18,7 @@ from typing import Any
 
 from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from profiler.plan.interpret import ExecutedWalk
+from profiler.profiles import codec
 from simulator.errors import SimulatorError
 
 RESERVED = ("ENTRY", "EXIT")
@@ -25,6 +26,9 @@ GREATEST_WEIGHT = 1e300  # sums of weights stay finite
 
 GREATEST_SIZE = 128 << 20
 """Bytes of a graph file; more would be a device or a mistake."""
+
+GREATEST_EDGES = 100_000
+"""Edges, and blocks, of a graph: seconds of work, and half a gigabyte."""
 
 GREATEST_CROSSINGS = 10**300
 """Edges that all runs together may cross, so that shares of them are finite."""
@@ -66,7 +70,7 @@ def parse_json(data: bytes, path: Path) -> Any:
         Naming the file and the place in it, if it is no JSON, or an object has a key twice.
     """
     try:
-        return json.loads(data, object_pairs_hook=_unique)
+        return codec.parse_json(data, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise GraphFileError(f"{path}: {where}: not JSON: {error.msg}") from error
@@ -163,6 +167,11 @@ def _label(value: object, where: str) -> str:
 def _sizes(blocks: object, file: str) -> dict[str, int]:
     if not isinstance(blocks, Mapping):
         raise GraphFileError(f"{file}: blocks: must be an object of block name: instructions")
+    if len(blocks) > GREATEST_EDGES:
+        raise GraphFileError(
+            f"{file}: blocks: {len(blocks):,} are too many: a graph file has at most "
+            f"{GREATEST_EDGES:,}"
+        )
     sizes = {}
     for label, size in blocks.items():
         _label(label, f"{file}: blocks")
@@ -181,6 +190,11 @@ def _is_count(value: object) -> bool:
 def _edges(edges: object, file: str) -> list[tuple[str, str, float | None]]:
     if not isinstance(edges, list):
         raise GraphFileError(f"{file}: edges: must be a list of [source, target]")
+    if len(edges) > GREATEST_EDGES:
+        raise GraphFileError(
+            f"{file}: edges: {len(edges):,} are too many: a graph file has at most "
+            f"{GREATEST_EDGES:,}"
+        )
     return [_edge(edge, f"{file}: edge {index}") for index, edge in enumerate(edges)]
 
 

@@ -10,6 +10,7 @@ is not the default.
 
 from __future__ import annotations
 
+import json
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 SCALARS = (int, str, bool, float, type(None))
@@ -26,15 +27,68 @@ RARE = MappingProxyType({"rare": True})
 """Metadata of a field, with a default, that few values of its class need."""
 
 
+DIGITS = 100_000
+"""Of the longest number that is read or printed: path counts may have 10,000. Python takes a time
+that grows with the square of the length, seconds for a million digits."""
+
+
 @contextmanager
 def big_integers() -> Iterator[None]:
-    """Let integers of any length be printed and read (path counts may have 10,000 digits)."""
+    """Let integers of up to `DIGITS` digits be printed and read."""
     limit = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(0)
+    sys.set_int_max_str_digits(DIGITS)
     try:
         yield
     finally:
         sys.set_int_max_str_digits(limit)
+
+
+def parse_json(text: str | bytes, **options: Any) -> Any:
+    """Return a JSON value, with integers of up to `DIGITS` digits.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, or has a longer number.
+    RecursionError
+        If it is nested too deeply.
+    """
+    with big_integers():
+        return _said_shortly(json.loads, text, options)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return a TOML document, with integers of up to `DIGITS` digits.
+
+    Raises
+    ------
+    ValueError
+        If it is no TOML, is nested too deeply, or has a longer number.
+    """
+    import tomllib  # most commands read none
+
+    with big_integers():
+        try:
+            return cast(dict[str, Any], _said_shortly(tomllib.loads, text, {}))
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+
+
+def _said_shortly(parse: Callable[..., Any], text: str | bytes, options: dict[str, Any]) -> Any:
+    try:
+        return parse(text, **options)
+    except ValueError as error:
+        if is_long_number(error):
+            raise ValueError(LONG_NUMBER) from None
+        raise
+
+
+LONG_NUMBER = f"a number has more than {DIGITS:,} digits"
+
+
+def is_long_number(error: Exception) -> bool:
+    """Whether an error is Python's about a number that is too long to be read."""
+    return "integer string conversion" in str(error)
 
 
 def encode(value: object) -> object:

@@ -14,7 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from profiler.graphs.cfg import ENTRY, EXIT
-from profiler.profiles.codec import big_integers, decode, encode
+from profiler.profiles.codec import big_integers, decode, encode, parse_json
 from profiler.profiles.first_line import FileFormat
 from profiler.profiles.output import write_atomically
 from profiler.profiles.profile import Measurement
@@ -25,6 +25,8 @@ MAGIC = FORMAT.magic
 LARGEST_RATIO, ROOM = 200, 16 << 20
 """Bytes of JSON for each byte of a file, and besides: a hostile one must not fill the memory. Saved
 profiles have ten or twenty."""
+GREATEST_COUNT = 10**200
+"""Of what is executed: shares of it, and products with lengths, are finite then."""
 LARGEST_ROUTINE = 1 << 22
 """Instructions of a routine, each of which may get a count of its own: 16 MB of code."""
 
@@ -90,7 +92,7 @@ def from_bytes(data: bytes, name: str) -> Measurement:
     body = data[FORMAT.check(data, name) :]
     try:
         with big_integers():
-            content = json.loads(decompress(body))
+            content = parse_json(decompress(body))
             measurement = decode(Measurement, content)
             _check_positions(measurement)
             return measurement
@@ -113,11 +115,18 @@ def _check_positions(measurement: Measurement) -> None:
         lengths = [block.instructions for block in routine.block_counts]
         if min(lengths, default=0) < 0 or sum(lengths) > LARGEST_ROUTINE:
             raise ValueError(f"{routine.name} has blocks of impossible lengths")
-        counts = [routine.activations, *(path.count for path in routine.path_counts)]
+        counts = [routine.activations, routine.added, routine.instructions]
+        counts += (n for path in routine.path_counts for n in (path.count, path.instructions))
+        counts += (n for cut in routine.cut_blocks for n in (cut.executed, cut.count))
         counts += (n for edge in routine.edge_counts for n in (edge.count, edge.added))
         counts += (n for block in routine.block_counts for n in (block.count, block.added))
         if min(counts) < 0:
             raise ValueError(f"a count of {routine.name} is negative")
+        if max(counts) > GREATEST_COUNT:
+            raise ValueError(f"a count of {routine.name} is larger than 10^200")
+    of_run = (measurement.base, measurement.added, *measurement.counts.values())
+    if max(map(abs, (*of_run, *measurement.sizes.values()))) > GREATEST_COUNT:
+        raise ValueError("a count of the run is larger than 10^200")
 
 
 def decompress(body: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from typing import NamedTuple
 
 from profiler.profiles.call_graph import call_graph
 from profiler.profiles.call_tree import STARTED, TOP, CalledRoutine, CallTree, TreeBuilder
@@ -84,29 +85,49 @@ def inclusive(measurement: Measurement, tree: CallTree, top: int) -> Table:
 
 def followed(tree: CallTree, chosen: CalledRoutine) -> Table:
     """List what a routine's calls execute, all of them together, as a tree."""
-    below = subtree(tree, tree.routines.index(chosen))
-    base, added = below.inclusive()
     table = columns(*map(number, ("share", "base", "added", "calls")), name("routine"))
-    children = below.children()
-    tops = [place for place, parent in enumerate(below.parents) if parent == TOP]
+    rows = tree_rows(subtree(tree, tree.routines.index(chosen)))
+    total = sum(row.base for row in rows if not row.depth)
+    for row in rows:
+        called = "  " * row.depth + row.name
+        table.add_row(percent(row.base, total), row.base, row.added, row.calls, called)
+    return table
+
+
+class TreeRow(NamedTuple):
+    """A context of a call tree with all that it called; or contexts that are too small to show."""
+
+    depth: int
+    name: str
+    base: int
+    added: int
+    calls: int
+
+
+def tree_rows(tree: CallTree) -> list[TreeRow]:
+    """Return the contexts of a tree, each behind its caller, the largest first."""
+    found = []
+    base, added = tree.inclusive()
+    children = tree.children()
+    tops = [place for place, parent in enumerate(tree.parents) if parent == TOP]
     total = sum(base[place] for place in tops)
     total_added = sum(added[place] for place in tops)
     small = {
         place
-        for place in range(len(below))
+        for place in range(len(tree))
         if SMALLEST_SHARE * base[place] < total
         and (SMALLEST_SHARE * added[place] < total_added or not added[place])
     }
-    stack: list[tuple[int, list[int]]] = [(0, [place]) for place in tops]
+    stack = [(0, row) for row in _rows(tops, base, small)]
     while stack:
         depth, places = stack.pop()
-        sums = [sum(column[each] for each in places) for column in (base, added, below.calls)]
+        sums = [sum(column[each] for each in places) for column in (base, added, tree.calls)]
         is_rest = not small.isdisjoint(places)
-        called = REST if is_rest else readable(below.routines[below.callees[places[0]]].name)
-        table.add_row(percent(sums[0], total), *sums, "  " * depth + called)
+        called = REST if is_rest else readable(tree.routines[tree.callees[places[0]]].name)
+        found.append(TreeRow(depth, called, *sums))
         if not is_rest:
             stack += [(depth + 1, row) for row in _rows(children[places[0]], base, small)]
-    return table
+    return found
 
 
 def _rows(children: Sequence[int], base: Sequence[int], small: Set[int]) -> list[list[int]]:

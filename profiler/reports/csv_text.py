@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from io import StringIO
 
 from profiler.profiles.codec import big_integers
+from profiler.profiles.csv_cells import quoted
 
 Cell = int | str | float | bool | None
 ADDRESS = "address"
@@ -43,4 +44,6 @@ def _text(name: str, value: Cell) -> str:
             return str(int(value))
         case int() if name == ADDRESS:
             return f"{value:#x}"
+        case str():
+            return quoted(value)
     return str(value)

@@ -9,6 +9,7 @@ cell
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
@@ -19,6 +20,9 @@ GAP = "..."
 UNFOLDED = 1 << 16
 """Cells of a line of a listing in a file or a pipe: programs read listings, line by line."""
 
+_HALF = 0xDC00
+_NO_UTF8 = re.compile(r"[\udc80-\udcff]")
+
 HANGING = 4
 """How much farther right the rest of a folded line begins."""
 
@@ -27,13 +31,25 @@ def visible(text: str) -> str:
     r"""Return text with every character that shows nothing, or does something, escaped.
 
     Escape sequences of terminals, line ends, marks that turn the direction of writing and what is
-    no character at all become `\x1b`, `\n`, `\u202e`.
+    no character at all become `\x1b`, `\n`, `\u202e`. A byte of a name that is not UTF-8 becomes
+    `\xe9`, in names of files as in those of routines.
     """
     if text.isprintable():
         return text
+    text = bytes_shown(text)
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
+
+
+def bytes_shown(text: str) -> str:
+    r"""Return text with `\xe9` for a byte that is no UTF-8: Python has half a character."""
+    return _NO_UTF8.sub(lambda each: f"\\x{ord(each[0]) - _HALF:02x}", text)
+
+
+def visible_lines(text: str) -> str:
+    """Return a text of many lines with what is not visible escaped, but for the line ends."""
+    return "\n".join(map(visible, text.split("\n")))
 
 
 def cells(text: str) -> int:

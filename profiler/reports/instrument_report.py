@@ -28,6 +28,7 @@ def render_json(program: Path, output: Path, mode: str, made: Instrumented) -> s
         "segment": {"address": made.rewritten.base, "bytes": len(made.rewritten.code)},
         "counter_bytes": sum(dumped.size or 0 for dumped in made.memory.dumped),
         "tables": sum(dumped.size is None for dumped in made.memory.dumped),
+        "application_registers": [register.text for register in made.carried],
     }
     return json.dumps(facts) + "\n"
 
@@ -47,6 +48,9 @@ def render_text(
     summary.add_row("instrumented", plural(len(made.placed), "routine"))
     size = plural(len(made.rewritten.code), "byte")
     summary.add_row("new code", f"{size} at {made.rewritten.base:#x}")
+    if made.carried:
+        names = ", ".join(register.text for register in made.carried)
+        summary.add_row("kept free", f"{names}: the program keeps values there across calls")
     title = "Left alone: these count nothing"
     if definition(mode).writes_trace:
         title = "Left alone: a trace cannot be followed into these"

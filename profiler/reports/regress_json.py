@@ -82,6 +82,7 @@ def _routine(change: RoutineChange) -> dict[str, Any]:
     return {
         "name": change.name,
         "address": change.address,
+        "source": change.source or None,
         "presence": change.presence,
         "numbers": {name: list(pair) for name, pair in change.numbers.items()},
         "facts": {name: list(pair) for name, pair in change.facts.items()},
@@ -93,5 +94,6 @@ def _routine(change: RoutineChange) -> dict[str, Any]:
             "added": list(plan.added),
             "removed": list(plan.removed),
             "changed": list(plan.changed),
+            "lines": dict(change.lines),
         },
     }

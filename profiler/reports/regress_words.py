@@ -85,7 +85,8 @@ def routine(changed: RoutineChange) -> str:
 def routines(setting_check: SettingCheck) -> Iterator[tuple[str, str]]:
     """Yield the routines whose counts differ, the first ones of many."""
     moved = [each for each in setting_check.routines if each.counts_differ]
-    yield from ((each.name, routine(each)) for each in moved[:MOST_ROUTINES])
+    for each in moved[:MOST_ROUTINES]:
+        yield f"{each.name} ({each.source})" if each.source else each.name, routine(each)
     if len(moved) > MOST_ROUTINES:
         yield f"and {len(moved) - MOST_ROUTINES} more", ""
 

@@ -13,6 +13,7 @@ from io import StringIO
 
 from profiler.experiments.tables.report import TableReport
 from profiler.experiments.tables.table import ReportTable, Value
+from profiler.profiles.csv_cells import quoted
 
 
 def render(report: TableReport) -> str:
@@ -31,7 +32,7 @@ def render_table(table: ReportTable) -> str:
 
 def _rows(table: ReportTable) -> Iterator[tuple[Value, ...]]:
     for row in table.rows:
-        yield (table.name, row.kind, row.group, *row.values, row.error or "")
+        yield _row(table.name, row.kind, row.group, *row.values, row.error or "")
     if table.published is None:
         return
     theirs = [column.key for column in table.published.columns]
@@ -39,4 +40,8 @@ def _rows(table: ReportTable) -> Iterator[tuple[Value, ...]]:
         known = dict(zip(theirs, row.values, strict=True))
         kind = "paper average" if row.kind == "average" else "paper"
         values = (known.get(column.key) for column in table.columns)
-        yield (table.name, kind, row.group, *values, "")
+        yield _row(table.name, kind, row.group, *values, "")
+
+
+def _row(*values: Value) -> tuple[Value, ...]:
+    return tuple(quoted(each) if isinstance(each, str) else each for each in values)

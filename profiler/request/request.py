@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -188,6 +188,9 @@ class GuestOptions:
         Where its heap begins, if that is behind its last segment; None: behind that segment.
     stdout, stderr
         File descriptors that its output goes to.
+    before_output
+        Given what is about to be written to a terminal, or a line end where the program is about to
+        read from one; None: nobody wants to know.
     max_instructions
         Instruction budget; None: none.
     timeout
@@ -224,6 +227,7 @@ class GuestOptions:
     thread_seed: int = 0
     sysroot: Path | None = None
     machine: Platform | None = None
+    before_output: Callable[[bytes], None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def environment_strings(self) -> list[bytes]:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.code.runtime.word_hash_routine import MAX_WORDS, WordTable
+from profiler.profiles.codec import parse_json
 from profiler.profiles.first_line import LONGEST_HEADER
 from simulator.binary.program import MachineKind
 from simulator.errors import UsageError
@@ -220,7 +221,7 @@ def _header(data: bytes, name: str) -> tuple[dict[str, Any], int]:
     if not newline:
         raise UsageError(f"{name} is cut in its header: run the program again")
     try:
-        fields = json.loads(text)
+        fields = parse_json(text)
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):

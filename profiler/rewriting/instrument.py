@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from profiler.code.codegen import RoutineCode
 from profiler.code.layout import STACK_REGISTERS
 from profiler.code.pricing import Pricer
+from profiler.code.registers import members
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.request.request import Phase, Progress
 from profiler.rewriting.calls import CallPlaces
@@ -40,6 +41,7 @@ from profiler.schemes.tracing.flush import flush_name
 from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, heap_start
 from simulator.binary.program import Program
 from simulator.errors import RewritingError
+from simulator.isa.assembler import Register
 from simulator.isa.assembly import Item, Label, assign_labels
 
 _CALL = ".call."
@@ -66,6 +68,8 @@ class Instrumented:
         Where everything is.
     left_names
         The names of the routines that were left alone, and why each was.
+    carried
+        Registers that the program keeps values in across calls: no added code uses them.
     """
 
     file: bytes = field(repr=False)
@@ -76,6 +80,7 @@ class Instrumented:
     header: bytes = field(repr=False)
     rewritten: Rewritten = field(repr=False)
     left_names: tuple[tuple[str, str], ...] = ()
+    carried: tuple[Register, ...] = ()
 
 
 Watch = Callable[[Progress], None]
@@ -149,7 +154,8 @@ def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> In
     names = tuple(
         (recovered.routines[number].name, reason) for number, reason in sorted(copies.left.items())
     )
-    return Instrumented(file, copies, codes, kept, memory, head, rewritten, names)
+    carried = tuple(members(order.contexts.carried, tuple(Register)))
+    return Instrumented(file, copies, codes, kept, memory, head, rewritten, names, carried)
 
 
 def _refuse_position_independence(program: Program) -> None:

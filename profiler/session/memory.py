@@ -63,11 +63,15 @@ class PastRun:
         Digest of what it asked of the outside, and of the answers (`CallLog.digest`).
     is_same
         Whether the last run so asked for was the same as that before: only then it is guessed.
+    is_plain
+        Whether the run has shown nothing but what every run begins with, the program's file and
+        its start-up: a run that begins with that is no guess, whatever the outside answers.
     """
 
     discoveries: Discoveries
     record: bytes
     is_same: bool = True
+    is_plain: bool = False
 
 
 class BinaryMemory:

@@ -349,14 +349,17 @@ def _remembered(
     if past is not None and past.is_same and are_unchanged(past.discoveries.modules):
         guess = replace(first, discoveries=past.discoveries)
         observation, after = _settled(study, guess, settings)
-        if after.discoveries == past.discoveries and past.record == world.host.log.digest:
+        is_known = past.is_plain or past.record == world.host.log.digest
+        if after.discoveries == past.discoveries and is_known:
             return observation, after
         first = replace(after, discoveries=Discoveries())
-    observation, after = _from_file(study, first, settings)
+    begun = _begun(study, first)
+    observation, after = _settled(study, begun, settings)
     if not observation.result.is_cut_short:
         record = world.host.log.digest
-        is_same = past is None or past.record == record
-        memory.keep_run(request, PastRun(after.discoveries, record, is_same))
+        is_plain = not world.program.parts and after.discoveries == begun.discoveries
+        is_same = past is None or is_plain or past.record == record
+        memory.keep_run(request, PastRun(after.discoveries, record, is_same, is_plain))
     return observation, after
 
 
@@ -364,15 +367,19 @@ def _from_file(
     study: Study, first: Round, settings: Sequence[Setting], guide: EdgeCounts | None = None
 ) -> tuple[Observation, Round]:
     """Observe a program, beginning with what its file and its start-up show."""
+    return _settled(study, _begun(study, first), settings, guide)
+
+
+def _begun(study: Study, first: Round) -> Round:
+    """Return the first round, with what the program's file and its start-up show."""
     if not first.world.program.parts:
         _check_names(study, first)
         known = late_words(first.world).merged(first.discoveries)
-        return _settled(study, replace(first, discoveries=known), settings, guide)
+        return replace(first, discoveries=known)
     tell(study.progress, Phase.RUNNING, first.max_instructions)
     loaded, result = scout(first.world)
     known = loaded.merged(first.discoveries)
-    first = replace(first.ending_like(result), discoveries=known)
-    return _settled(study, first, settings, guide)
+    return replace(first.ending_like(result), discoveries=known)
 
 
 def _check_names(study: Study, first: Round) -> None:

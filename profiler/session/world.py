@@ -126,6 +126,7 @@ def open_world(
             stdin=stdin,
             stdout=guest.stdout,
             stderr=guest.stderr,
+            before_output=guest.before_output,
         )
         stack.callback(host.dispose)
         log = CallLog(max(guest.memory_limit, LEAST_LIMIT))

@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from profiler.profiles.codec import decode
+from profiler.profiles.codec import decode, parse_json
 from profiler.profiles.first_line import LONGEST_HEADER, FileFormat
 from profiler.profiles.output import discard
 from simulator.errors import UsageError
@@ -273,10 +273,10 @@ def _frames(header: TraceHeader, reader: FrameReader) -> Trace:
                 certain = int.from_bytes(content[:8], "big")
                 checkpoints[certain] = int.from_bytes(content[8:], "big")
             case b"E":
-                events.append(decode(TraceEvent, json.loads(content), "event"))
+                events.append(decode(TraceEvent, parse_json(content), "event"))
                 certain = max(certain, events[-1].at)
             case b"Z":
-                end = decode(TraceEnd, json.loads(content), "end")
+                end = decode(TraceEnd, parse_json(content), "end")
     cut = reader.cut if end is None else None
     return Trace(header, routines, bytes(stream), certain, checkpoints, tuple(events), end, cut)
 
@@ -285,7 +285,7 @@ def _header(data: bytes, name: str) -> tuple[TraceHeader, int]:
     start = FORMAT.check(data, name)
     text, newline, _ = data[start:LONGEST_HEADER].partition(b"\n")
     try:
-        header = decode(TraceHeader, json.loads(text if newline else b""), "header")
+        header = decode(TraceHeader, parse_json(text if newline else b""), "header")
     except (ValueError, RecursionError):
         raise UsageError(f"{name} is cut in its header: record it again") from None
     return header, start + len(text) + 1

@@ -33,7 +33,7 @@ import numpy as np
 import zstandard
 
 from profiler.engine.recording import RecordedPiece, RecordedStretch
-from profiler.profiles.codec import decode
+from profiler.profiles.codec import decode, parse_json
 from profiler.profiles.first_line import LONGEST_HEADER, FileFormat
 from profiler.profiles.output import discard
 from profiler.trace.format import FrameReader, frame
@@ -244,14 +244,14 @@ class Recording:
         start = FORMAT.check(self._data, self._name)
         text, newline, _ = self._data[start:LONGEST_HEADER].partition(b"\n")
         try:
-            header = decode(RecordingHeader, json.loads(text if newline else b""), "header")
+            header = decode(RecordingHeader, parse_json(text if newline else b""), "header")
         except (ValueError, RecursionError):
             raise UsageError(f"{self._name} is cut in its header: record it again") from None
         return header, start + len(text) + 1
 
     def _read_end(self, content: bytes) -> RecordingEnd:
         try:
-            return decode(RecordingEnd, json.loads(self._plain(content)), "end")
+            return decode(RecordingEnd, parse_json(self._plain(content)), "end")
         except (ValueError, RecursionError, zstandard.ZstdError):
             raise self._damaged() from None
 

@@ -22,7 +22,8 @@ import ctypes
 import json
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -30,6 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _HEAD = struct.Struct("<Q")
 """Bytes of the JSON in front of the object file."""
+_PASS = "numba:run_pass"  # the event of which numba's compiler makes many
 _PYTHON = ("Py", "_Py")
 """How the names of functions begin that Python itself has."""
 
@@ -83,6 +85,7 @@ class _State:
     may_load = True
     is_dumped = False
     keeps = True
+    tell: Callable[[], None] | None = None
 
 
 def is_loaded() -> bool:
@@ -114,6 +117,38 @@ def keep_nothing() -> None:
 def keeps() -> bool:
     """Whether numba keeps what it compiles."""
     return _State.keeps
+
+
+def on_compiling(tell: Callable[[], None]) -> None:
+    """Have `tell` called once, when numba begins to compile a C function: it is in no cache."""
+    _State.tell = tell
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    """Tell whoever wants to know if the body compiles."""
+    if _State.tell is None:
+        yield
+        return
+    from numba.core import event
+
+    events: Any = event
+
+    class Once(event.Listener):
+        def on_start(self, event: object) -> None:
+            told, _State.tell = _State.tell, None
+            if told is not None:
+                told()
+
+        def on_end(self, event: object) -> None:
+            """Do nothing."""
+
+    listener = Once()
+    events.register(_PASS, listener)
+    try:
+        yield
+    finally:
+        events.unregister(_PASS, listener)
 
 
 def is_plain() -> bool:
@@ -220,7 +255,8 @@ def c_function(signature: Any, **options: Any) -> Callable[[Callable[..., Any]],
         import numba
 
         make: Any = numba.cfunc
-        made = make(signature, cache=keeps(), **options)(function)
+        with _watched():
+            made = make(signature, cache=keeps(), **options)(function)
         _State.made[name] = made
         return CFunction(made.address, arguments)
 

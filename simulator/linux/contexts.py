@@ -69,6 +69,11 @@ class InterruptedFrames:
         # Negative, so that the frames of nested handlers come in ascending order: each is appended.
         self._order: list[int] = []
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no handler is under way."""
+        return not self._order
+
     def keep(self, address: int, interrupted: Interrupted) -> None:
         """Keep what the handler with the frame at `address` interrupts.
 
@@ -269,11 +274,14 @@ class Contexts:
     def leave_handler(self) -> Interrupted | None:
         """Restore registers and mask from the frame at %sp; raises `GuestFault`.
 
-        Returns what had been interrupted, or None where the frame is not one of ours.
+        Returns what had been interrupted, or None where the frame is not one of ours: programs
+        may move frames. Where no handler is under way there is no frame, whatever is at %sp.
         """
         cpu = self._cpu
         address = (cpu.window()[_SP] + cpu.stack_bias) & cpu.address_mask
         data = self._memory.read(address, FRAME_SIZE)
+        if self.interrupted.is_empty:
+            raise GuestFault(address)
         interrupted = self.interrupted.take(address)
         frame = self._format.unpack(data, interrupted.registers if interrupted else None)
         self._flush()

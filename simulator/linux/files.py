@@ -66,6 +66,8 @@ class Host(HostCalls):
         A file descriptor, or the input itself.
     stdout, stderr
         File descriptors, or buffers that collect the output.
+    before_output
+        See `StandardStreams`.
 
     Attributes
     ----------
@@ -91,6 +93,7 @@ class Host(HostCalls):
         stdin: int | bytes = 0,
         stdout: int | bytearray = 1,
         stderr: int | bytearray = 2,
+        before_output: Callable[[bytes], None] | None = None,
     ) -> None:
         super().__init__()
         self._program = program
@@ -104,7 +107,7 @@ class Host(HostCalls):
             parts = self._sandbox.seen(os.fsencode(working.resolve()))
             if working.is_dir() and parts is not None:
                 self._working = parts
-        self._streams = StandardStreams(stdin, stdout, stderr)
+        self._streams = StandardStreams(stdin, stdout, stderr, before_output)
         self._handles: dict[int, _Open] = {}
         self._inodes: dict[tuple[int, int], int] = {}
         self._own_links: set[tuple[int, int]] = set()

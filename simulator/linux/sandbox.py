@@ -39,7 +39,7 @@ SPECIAL_TOPS = frozenset({b"dev", b"proc", b"sys"})
 _TOPS = frozenset((name,) for name in SPECIAL_TOPS)
 _DEVICES = frozenset({b"null", b"zero", b"full", b"random", b"urandom", b"tty"})
 _STREAMS = {b"stdin": "fd/0", b"stdout": "fd/1", b"stderr": "fd/2"}
-_PROCESS_FILES = frozenset({b"exe", b"maps", b"cmdline"})
+_PROCESS_FILES = frozenset({b"exe", b"maps", b"cmdline", b"status", b"stat"})
 
 
 def failure(number: int) -> OSError:

@@ -41,15 +41,26 @@ class StandardStreams:
         A file descriptor, or the input itself (then it looks like a regular file).
     stdout, stderr
         File descriptors, or buffers that collect the output.
+    before_output
+        Called with what is about to be written to a terminal, and with a line end before a terminal
+        is read, where the user ends a line.
     """
 
     def __init__(
-        self, stdin: int | bytes, stdout: int | bytearray, stderr: int | bytearray
+        self,
+        stdin: int | bytes,
+        stdout: int | bytearray,
+        stderr: int | bytearray,
+        before_output: Callable[[bytes], None] | None = None,
     ) -> None:
         source = _InputBuffer(stdin) if isinstance(stdin, bytes) else stdin
         self._streams: tuple[_InputBuffer | int | bytearray, ...] = (source, stdout, stderr)
         self.output = hashlib.sha256()
         """Of what was written to standard output."""
+        self._before_output = before_output or (lambda _: None)
+        self._terminals = {
+            stream for stream in self._streams if isinstance(stream, int) and _is_terminal(stream)
+        }
 
     def __contains__(self, handle: int) -> bool:
         return 0 <= handle < 3
@@ -60,6 +71,8 @@ class StandardStreams:
         if isinstance(stream, bytearray):
             raise failure(errno.EBADF)
         if isinstance(stream, int):
+            if stream in self._terminals:
+                self._before_output(b"\n")
             _wait(stream, False, interrupted)
             return os.read(stream, size)
         data = stream.data[stream.offset : stream.offset + size]
@@ -76,6 +89,8 @@ class StandardStreams:
             stream += data
             return len(data)
         # A pipe that polls writable takes PIPE_BUF bytes without blocking.
+        if stream in self._terminals:
+            self._before_output(data)
         step = max(len(data), 1) if _is_regular(stream) else select.PIPE_BUF
         written = 0
         while written < len(data):
@@ -129,6 +144,13 @@ def _seekable(handle: int, stream: int | bytearray) -> int:
     if handle != 0 or isinstance(stream, bytearray) or not _is_regular(stream):
         raise failure(errno.ESPIPE)
     return stream
+
+
+def _is_terminal(descriptor: int) -> bool:
+    try:
+        return os.isatty(descriptor)
+    except OSError:
+        return False
 
 
 def _is_regular(descriptor: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping
 
-from simulator.cpu.guest import PAGE_SIZE, OutOfMemory, Protection
+from simulator.cpu.guest import OutOfMemory
 from simulator.isa.sparc import (
     O_ACCMODE,
     O_APPEND,
@@ -18,7 +18,7 @@ from simulator.isa.sparc import (
     O_TMPFILE,
     O_TRUNC,
 )
-from simulator.linux import structures
+from simulator.linux import proc_files, structures
 from simulator.linux.descriptors import Device, Directory, HostFile, OpenFile, Text, device_status
 from simulator.linux.outside import USER, FileAccess
 from simulator.linux.sandbox import failure
@@ -202,36 +202,11 @@ class PathCalls:
             raise failure(errno.ENXIO)
         if flags & O_DIRECTORY:
             raise failure(errno.ENOTDIR)
-        if opened.name in ("maps", "cmdline"):
+        if opened.name in proc_files.FILES:
             if flags & O_ACCMODE:
                 raise failure(errno.EACCES)
-            data = self._maps() if opened.name == "maps" else self._command_line()
-            return Text(data, flags)
+            return Text(proc_files.text_of(opened.name, self._task), flags)
         return Device(opened.name, flags, self._task.random)
-
-    def _maps(self) -> bytes:
-        lines = []
-        stack = self._guest.stack_pointer()
-        program = self._host.read_link(None, b"/proc/self/exe")
-        for mapping in self._guest.memory.mappings():
-            rights = mapping.protection
-            letters = "".join(
-                letter if rights & bit else "-"
-                for letter, bit in zip("rwx", Protection, strict=True)
-            )
-            line = f"{mapping.start:08x}-{mapping.end:08x} {letters}p 00000000 00:00 0"
-            name = b""
-            if mapping.start <= stack < mapping.end:
-                name = b" [stack]"
-            elif mapping.start < self._guest.memory.program_break <= mapping.end + PAGE_SIZE:
-                name = b" [heap]"
-            elif rights & Protection.EXECUTE:
-                name = b" " + program if isinstance(program, bytes) else b""
-            lines.append(line.encode() + name + b"\n")
-        return b"".join(lines)
-
-    def _command_line(self) -> bytes:
-        return b"".join(argument + b"\0" for argument in self._task.arguments)
 
     def _chdir(self, arguments: Arguments) -> int:
         access = FileAccess.READ | FileAccess.DIRECTORY

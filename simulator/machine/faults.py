@@ -93,6 +93,13 @@ def stack_fault(address: int, mapped: bool) -> FaultKind:
     return FaultKind(Signal.SEGV, code, f"no stack memory at {address:#x}", address)
 
 
+def frame_fault(address: int, mapped: bool) -> FaultKind:
+    """Say what it means that a program returns from a signal's handler, and there is no frame."""
+    code = _SEGV_ACCERR if mapped else _SEGV_MAPERR
+    text = f"return from a handler without a signal's frame at {address:#x}"
+    return FaultKind(Signal.SEGV, code, text, address)
+
+
 def illegal_instruction(pc: int, word: int) -> FaultKind:
     """Say what an illegal instruction means; names what the emulator lacks."""
     text = f"illegal instruction {word:#010x}"

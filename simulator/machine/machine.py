@@ -51,6 +51,7 @@ from simulator.machine.base import BaseMachine
 from simulator.machine.codewatch import CodeWatch
 from simulator.machine.faults import (
     FaultKind,
+    frame_fault,
     illegal_instruction,
     memory_fault,
     signal_info,
@@ -648,7 +649,7 @@ class Machine(BaseMachine):
             interrupted = self._contexts.leave_handler()
         except GuestFault as error:
             mapped = bool(self._space.page_bits(error.address) & MAPPED)
-            self._end_by_fault(stack_fault(error.address, mapped))
+            self._end_by_fault(frame_fault(error.address, mapped))
             return
         pc = int(self.cpu.state.pc)
         self._position.note_redirection()

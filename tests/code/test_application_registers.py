@@ -80,10 +80,11 @@ def test_g5_belongs_to_the_system_in_32_bits() -> None:
     assert abi(False).reserved & mask(R.G5)
 
 
+@pytest.mark.parametrize("padding", [0, 1])
 @pytest.mark.parametrize("named", [False, True])
-def test_nothing_comes_back_from_a_routine_without_a_return(named: bool) -> None:
+def test_nothing_comes_back_from_a_routine_without_a_return(named: bool, padding: int) -> None:
     """What stands behind such calls is reached by branches, as in glibc's `_int_malloc`."""
-    fail = code(SAVE, asm.call("end"), asm.nop(), asm.nop())
+    fail = code(SAVE, asm.call("end"), asm.nop(), *[asm.nop()] * padding)
     end = code(SAVE, *END)  # not always, as glibc's `__libc_message`
     main = code(
         SAVE,
@@ -103,7 +104,8 @@ def test_nothing_comes_back_from_a_routine_without_a_return(named: bool) -> None
         asm.mov(R.G4, R.I0),
         *END,
     )
-    other = code(SAVE, *END)  # nobody calls it: without symbols nothing says that it begins there
+    # nobody calls it: without symbols nothing but its `save` says that it begins there
+    other = code(asm.mov(2, R.O0), *RETURN) if named else code(SAVE, *END)
     program = program_of({"main": main, "fail": fail, "other": other, "end": end})
     program = program if named else replace(program, symbols=())
     assert ProgramContexts(recover(program)).carried == 0

@@ -355,7 +355,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         ([], "Missing command"),
         (["frobnicate"], "frobnicate"),
         (["run"], "Missing argument 'ELF'"),
-        (["run", "x", "--mode", "fast"], "'fast' is not one of"),
+        (["run", "x", "--mode", "fast"], "'fast' is no mode"),
         (["run", "x", "--top", "-1"], "--top"),
         (["run", "x", "--top", "many"], "'many'"),
         (["run", "x", "--timeout", "0"], "not a positive number of seconds"),
@@ -439,7 +439,9 @@ def test_an_output_may_not_be_an_input(
     assert "is read as well" in fails(capsys, "cfg", program, "-o", link)
     assert "is read as well" in fails(capsys, "graph", program, "--json", link)
     assert "is read as well" in fails(capsys, "run", "--stdin", program, "-o", link, "x")
-    assert "is read as well" in fails(capsys, "run", "--edge-profile", program, "-o", link, "x")
+    assert "is read as well" in fails(
+        capsys, "run", "--mode=tpp", "--edge-profile", program, "-o", link, "x"
+    )
     assert "is read as well" in fails(capsys, "run", "--weights", program, "-o", link, "x")
     assert "is read as well" in fails(capsys, "compare", program, "--json", link)
     assert program.read_bytes() == b"program"
@@ -510,22 +512,20 @@ def test_other_ends(
 
 
 @pytest.mark.parametrize(
-    ("choice", "stderr", "stdout", "shown"),
+    ("choice", "stderr", "shown"),
     [
-        (None, True, False, True),
-        (None, True, True, False),
-        (True, True, True, True),
-        (False, True, False, False),
-        (True, False, False, False),
-        (None, False, False, False),
+        (None, True, True),
+        (True, True, True),
+        (False, True, False),
+        (True, False, False),
+        (None, False, False),
     ],
 )
 def test_progress_needs_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, choice: bool | None, stderr: bool, stdout: bool, shown: bool
+    monkeypatch: pytest.MonkeyPatch, choice: bool | None, stderr: bool, shown: bool
 ) -> None:
     monkeypatch.setattr("sys.stderr", types.SimpleNamespace(isatty=lambda: stderr))
-    monkeypatch.setattr("profiler.commands.progress.os.isatty", lambda descriptor: stdout)
-    assert progress.wanted(choice, 1) is shown
+    assert progress.wanted(choice) is shown
 
 
 def test_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:
@@ -596,3 +596,79 @@ def test_errors_show_nothing_that_terminals_obey(capsys: pytest.CaptureFixture[s
     """Names in damaged files end up in messages."""
     assert cli.fail("a file\nof \x1b[2Jnames\u202e", cli.FAILURE) == cli.FAILURE
     assert capsys.readouterr().err == "simprof: a file of \\x1b[2Jnames\\u202e\n"
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ("-n 6", "too many open files: allow more than 6 (ulimit -n)"),
+        ("-v 200000", "out of memory: allow more than 195 MiB (ulimit -v)"),
+    ],
+)
+def test_what_the_system_lacks_is_one_line(
+    limit: str, message: str, fixture_elf: Callable[..., Path]
+) -> None:
+    command = f'ulimit {limit} && exec "$0" -c "from profiler.cli import main; main()" run "$1"'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, fixture_elf("faults")],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (125, f"simprof: {message}\n")
+
+
+@pytest.mark.parametrize("value", ["1e9999", "1e-99999999", "1_0e1_000_000"])
+def test_exponents_that_take_forever_are_no_percentages(
+    value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simprof("regress", "check", "--tolerance", value, "a") == 125
+    assert "is not a percentage" in capsys.readouterr().err
+
+
+def test_long_messages_are_shortened(capsys: pytest.CaptureFixture[str]) -> None:
+    assert simprof("run", "--max-instructions", "9" * 120_000, "a") == 125
+    (line,) = capsys.readouterr().err.splitlines()
+    assert len(line) < 2100 and "9 ... 9" in line
+
+
+def test_quiet_leaves_what_was_asked_for(
+    session: FakeSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("run", "compare"):
+        assert simprof(command, "-q", "a.elf") == 3
+        assert capsys.readouterr() == ("", "")
+        assert session.requests[-1].progress is None
+        assert simprof(command, "--quiet", "--report", tmp_path / "r", "--json", "-", "a.elf") == 3
+        written, told = capsys.readouterr()
+        assert (json.loads(written)["program"]["file"], told) == (measurement().program.file, "")
+        assert "a" in (tmp_path / "r").read_text()
+    assert simprof("run", "-q", "-o", tmp_path / "p", "a.elf") == 3
+    assert load(tmp_path / "p") == measurement()
+    assert "is a directory" in fails(capsys, "run", "-q", "-o", "/", "a.elf")
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        (
+            ["run", "--mode=pp", "--cold", "3"],
+            "--cold does nothing under pp: it is an option of",
+        ),
+        (["run", "--edge-profile", "a"], "--edge-profile does nothing under pp: "),
+        (
+            ["compare", "--mode", "pp,qpt2", "--unoptimised"],
+            "--unoptimised does nothing under pp",
+        ),
+        (["run", "--mode=tpp", "--cold", "3"], ""),
+        (["compare", "--mode", "pp,kiter", "-k", "3"], ""),
+        (["compare", "--tpp", "1,5", "--mode", "pp", "--count-obvious"], ""),
+    ],
+)
+def test_options_of_other_modes_are_warned_of(
+    session: FakeSession, words: list[str], note: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simprof(words[0], "-q", *words[1:], "a.elf")
+    told = capsys.readouterr().err
+    assert told.startswith(f"simprof: warning: {note}") if note else told == ""

@@ -170,6 +170,7 @@ def test_what_was_done_as_json(
         "mode": "pp",
         "routines_left": [],
         "tables": 1,
+        "application_registers": [],
     }
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from profiler.commands import progress as bars
-from profiler.commands.progress import Callback, done_text, phase_bar
+from profiler.commands.progress import Bar, Callback, done_text, phase_bar, ready_engine
 from profiler.request.request import Phase, Progress
+from simulator.linux.streams import StandardStreams
 
 
 @pytest.mark.parametrize(
@@ -37,10 +42,113 @@ def test_a_bar_of_one_phase(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bars, "progress_bar", noting)
     with phase_bar(None, Phase.RECOVERING) as told:
         assert told is None  # stderr is no terminal
-    monkeypatch.setattr(bars, "wanted", lambda choice, _: choice)
+    monkeypatch.setattr(bars, "wanted", lambda choice: choice is not False)
     with phase_bar(False, Phase.RECOVERING) as told:
         assert told is None
     with phase_bar(None, Phase.RECOVERING) as told:
         assert told is not None
         told(30, 90)
     assert seen == [Progress(Phase.RECOVERING), Progress(Phase.RECOVERING, done=30, total=90)]
+
+
+class Screen:
+    """Stands for rich's display."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def start(self) -> None:
+        self.log.append("shown")
+
+    def stop(self) -> None:
+        self.log.append("hidden")
+
+    def refresh(self) -> None:
+        """Nothing to draw."""
+
+    def reset(self, _: object) -> None:
+        """No estimate to forget."""
+
+    def update(self, _: object, *, description: str, **__: object) -> None:
+        self.log.append(description)
+
+
+def test_a_bar_comes_late_and_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After two seconds, below whole lines, half a second after the last of them."""
+    screen, clock = Screen(), [0.0]
+    monkeypatch.setattr(bars, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(bars, "_display", lambda: (screen, 0))
+    monkeypatch.setattr(bars, "TICK", 1000.0)
+    bar = Bar()
+    bar(Progress(Phase.RUNNING))
+
+    def drawn(at: float) -> list[str]:
+        clock[0] = at
+        screen.log.clear()
+        bar.draw()
+        return list(screen.log)
+
+    assert drawn(1.9) == []
+    assert drawn(2.0) == ["running", "shown"]
+    bar.give_way(b"name? ")
+    assert screen.log == ["running", "shown", "hidden"]
+    assert drawn(9.0) == []  # the line is not at its end
+    bar.give_way(b"Ada\n")
+    assert drawn(9.4) == []
+    assert drawn(9.6) == ["running", "shown"]
+    bar.close()
+    assert screen.log[-1] == "hidden"
+
+
+def test_a_program_that_writes_to_a_terminal_takes_the_bar_away() -> None:
+    """Before each write, and where it reads, with the user's line end; nowhere else."""
+    outer, inner = os.openpty()
+    read, write = os.pipe()
+    told: list[bytes] = []
+    try:
+        streams = StandardStreams(inner, inner, write, told.append)
+        streams.write(1, b"to the terminal", lambda: False)
+        streams.write(2, b"to a pipe", lambda: False)
+        os.write(outer, b"x\n")
+        assert streams.read(0, 10, lambda: False) == b"x\n"
+    finally:
+        for each in (outer, inner, read, write):
+            os.close(each)
+    assert told == [b"to the terminal", b"\n"]
+
+
+def test_compiling_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("profiler.engine.kernel_cache.ensure", asked.append)
+    ready_engine(False)
+    assert asked == [None]
+    ready_engine()
+    tell = asked[1]
+    assert callable(tell)
+    tell()
+    assert capsys.readouterr().err == "simprof: compiling the engine, once: 20 s\n"
+
+
+COMPILES = """
+import sys
+from profiler.engine import kernel_cache
+kernel_cache.ensure(lambda: print("compiling", file=sys.stderr))
+from simulator.cpu import compiled
+if compiled.is_loaded():
+    sys.exit(9)
+from simulator.cpu import crash
+"""
+
+
+@pytest.mark.long
+def test_what_is_compiled_once_is_said_once(tmp_path: Path) -> None:
+    given = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", COMPILES], capture_output=True, text=True, check=True, env=given
+        ).stderr
+        for _ in range(2)
+    ]
+    assert said == ["compiling\n", ""]

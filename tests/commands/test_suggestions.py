@@ -32,6 +32,17 @@ from tests.commands.test_cli import simprof
             "No such command 'chek'. Did you mean 'check'? (see simprof regress --help)",
         ),
         (["zzz"], "No such command 'zzz'. (see simprof --help)"),
+        (["rnu"], "No such command 'rnu'. Did you mean 'run'? (see simprof --help)"),
+        (
+            ["run", "--mode", "edgs", "a.elf"],
+            "Invalid value for '--mode': 'edgs' is no mode: did you mean 'edges'? "
+            "(see simprof run --help)",
+        ),
+        (
+            ["compare", "--mode", "pp,tp", "a.elf"],
+            "Invalid value for '--mode': 'tp' is no mode: did you mean 'tpp'? "
+            "(see simprof compare --help)",
+        ),
     ],
 )
 def test_the_line_says_what_was_meant(

@@ -6,11 +6,13 @@ out wrong, and less was added than there is to add.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from profiler import cli
 from profiler.code.context import ProgramContexts
 from profiler.code.registers import mask
 from profiler.recovery.recovery import recover
@@ -55,6 +57,19 @@ def built(compile_c: Compile, register: Register, width: str) -> Path:
 def test_a_register_of_the_program_is_left_alone(compile_c: Compile, tmp_path: Path) -> None:
     program = built(compile_c, R.G4, "v8plus")
     check_verified(verified(program, tmp_path, modes=["qpt2", "pp"]))
+
+
+@pytest.mark.toolchain
+def test_the_report_names_the_register(
+    compile_c: Compile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = built(compile_c, R.G4, "v8plus")
+    command = ["instrument", "--mode", "qpt2", "-o", str(tmp_path / "new"), str(program)]
+    assert cli.run(command) == 0
+    told = " ".join("".join(capsys.readouterr()).split())
+    assert "kept free %g4: the program keeps values there across calls" in told
+    assert cli.run([*command, "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["application_registers"] == ["%g4"]
 
 
 @pytest.mark.toolchain

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import simprof as simprof_api
 from profiler.experiments.cells.store import Store
 from tests.conftest import FIXTURES, ROOT
 
@@ -63,6 +64,15 @@ def test_a_crash_is_a_message(
     (main,) = (line.split() for line in symbols if line.endswith(" main"))
     assert 0 <= int(digits, 16) - int(main[0], 16) < int(main[1], 16)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+def test_a_crash_of_an_isolated_run_is_an_error(compile_c: Callable[..., Path]) -> None:
+    program = compile_c(CRASHING, ("-O1",))
+    message = "the process that ran it was ended by SIGABRT: the emulator crashed; please report"
+    with pytest.raises(simprof_api.SimprofError, match=message):
+        simprof_api.run(program, isolated=True)
 
 
 @pytest.mark.long

@@ -26,7 +26,7 @@ from profiler import cli
 from profiler.experiments.cells.gcov_data import arc_counts
 from tests.conftest import WIDTH_FLAGS
 from tests.oracles.exact import Simulated, simulate
-from tests.support.turns import first, turns
+from tests.support.turns import first
 
 SOURCE = r"""
 #include <stdio.h>
@@ -192,10 +192,8 @@ def test_line_counts_are_those_of_gcov(
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize(
-    ("flags", "width"),
-    turns([("-O0",), ("-O2", "-fno-inline", "-fno-partial-inlining")], ["v9", "v8plus"], few=1),
-)
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize("flags", [("-O0",), ("-O2", "-fno-inline", "-fno-partial-inlining")])
 def test_counts_are_those_of_the_counters_in_the_program(
     compile_c: Callable[..., Path], tmp_path: Path, width: str, flags: tuple[str, ...]
 ) -> None:

@@ -213,11 +213,42 @@ def test_profiles_side_by_side(browser: Browser, report: Path) -> None:
         assert set(column(page, "compare-table", 4)) == {"0"}
 
 
-def test_narrow_screens_scroll_tables_alone(browser: Browser, report: Path) -> None:
+TOO_WIDE = """[...document.querySelectorAll(".wrapping .wide, .wrapping td")]
+    .filter((each) => each.scrollWidth > each.clientWidth + 1).length"""
+
+
+def test_narrow_screens_cut_nothing_off(browser: Browser, report: Path) -> None:
     for view in ("", "#routines", "#routine/0/0", "#paths", "#edges", "#compare"):
         with opened(browser, report, view, width=400, height=800) as page:
             wait(page)
             assert page.evaluate("document.documentElement.scrollWidth") <= 400, view
+            assert page.evaluate(TOO_WIDE) == 0, view
+
+
+def test_the_call_tree_is_shown_where_it_was_counted(
+    browser: Browser, report: Path, tmp_path: Path
+) -> None:
+    profile, page_file = tmp_path / "calls.profile", tmp_path / "calls.html"
+    said = ["--report", str(tmp_path / "said"), "-o", str(profile)]
+    assert run(["run", "--mode", "edges", "--call-tree", *said, str(BENCH)]) == 0
+    assert run(["report", str(profile), "--html", str(page_file)]) == 0
+    with opened(browser, page_file, "#calls", width=400, height=800) as page:
+        wait(page)
+        rows = page.locator("#calls-table tbody tr")
+        names = [name.strip("▾ ") for name in rows.locator("td.name").all_inner_texts()]
+        assert names[:5] == ["_start", "runtime_main", "main", "one_round", "common_length"]
+        shown = rows.first.locator("td.number").all_inner_texts()
+        assert shown == ["100.00 %", "67,762,255", "0", "1"]
+        assert page.evaluate(TOO_WIDE) == 0
+        rows.nth(2).get_by_role("button").click()
+        expect(rows.nth(2)).to_be_visible()
+        expect(rows.nth(3)).to_be_hidden()
+        page.keyboard.press("4")
+        wait(page)
+        expect(page.get_by_role("status")).to_have_text("200 of 438 edges, the hottest")
+    with opened(browser, report) as page:
+        wait(page)
+        assert page.locator("nav a[data-view=calls]").count() == 0
 
 
 def test_pages_of_tables_and_suites_say_nothing(browser: Browser, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Se
 from profiler.session.observation import Observation
 from profiler.session.session import observe
 from simulator.binary import elf
-from tests.support.turns import first, turns
+from tests.support.turns import first
 
 Compile = Callable[..., Path]
 WIDTHS = ("v9", "v8plus")
@@ -105,7 +105,8 @@ def switch_targets(program: Path, routine: str) -> int:
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize(("width", "flags"), turns(WIDTHS, [(), ("-s",)], few=1))
+@pytest.mark.parametrize("flags", [(), ("-s",)], ids=["symbols", "stripped"])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_printf_is_known_before_it_is_called(
     compile_c: Compile, tmp_path: Path, width: str, flags: tuple[str, ...]
 ) -> None:
@@ -138,7 +139,8 @@ def test_computed_gotos_are_known(
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize(("width", "flags"), turns(WIDTHS, [("-O2",), ("-O0",)], few=1))
+@pytest.mark.parametrize("flags", [("-O2",), ("-O0",)])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_landings_of_exceptions_are_known(
     compile_c: Compile, tmp_path: Path, width: str, flags: tuple[str, ...]
 ) -> None:

@@ -52,9 +52,9 @@ def test_routines_that_are_not_replayed_end_nothing() -> None:
 
 
 def test_a_stretch_comes_as_often_as_its_number_says() -> None:
-    replay = replayer(data=bytes([BEGIN_ONE | 1, 3, BEGIN_AND_END | 1, 130, 1]))
-    replay.end_alive({1: [2, 0, -1]})
-    assert replay.early == Counter({EarlyEnd(4, 0, 0): 1, EarlyEnd(2, 0, 0): 1})
+    replay = replayer(data=bytes([BEGIN_ONE | 1, 3, BEGIN_AND_END | 1, 9, BEGIN_ONE | 1, 130, 1]))
+    replay.end_alive({1: [2, 0, -1, *[0] * 130]})
+    assert replay.early == Counter({EarlyEnd(4, 0, 0): 1, EarlyEnd(2, 0, 0): 131})
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -40,6 +41,7 @@ from profiler.reports import regress_json, regress_junit, regress_markdown, regr
 from profiler.request.request import SchemeOptions, Setting, Weights
 from profiler.schemes import cost_model, registry
 from profiler.schemes.qpt import planner as qpt
+from simulator.binary.program import Range, SourceLine
 from simulator.errors import UsageError
 from simulator.isa import assembler as asm
 
@@ -213,9 +215,14 @@ def test_equal_counts_are_the_same() -> None:
     [
         ({}, 101, "changed"),
         ({}, 99, "changed"),
-        ({"tolerance": Fraction(1)}, 101, "within limits"),
-        ({"tolerance": Fraction(1)}, 102, "changed"),
-        ({"tolerance": Fraction(1)}, 98, "changed"),
+        ({"tolerance": Limit("*", Fraction(1))}, 101, "within limits"),
+        ({"tolerance": Limit("*", Fraction(1))}, 102, "changed"),
+        ({"tolerance": Limit("*", Fraction(1))}, 98, "changed"),
+        ({"tolerance": Limit("*", Fraction(1), growth=True)}, 2, "within limits"),
+        ({"tolerance": Limit("*", Fraction(1), growth=True)}, 102, "changed"),
+        ({"tolerance": None, "limits": (Limit("base", Fraction(0)),)}, 300, "within limits"),
+        ({"tolerance": None, "limits": (Limit("a*", Fraction(2), True),)}, 50, "within limits"),
+        ({"tolerance": None, "limits": (Limit("a*", Fraction(2), True),)}, 103, "changed"),
         ({"limits": (Limit("added", Fraction(5)),)}, 105, "within limits"),
         ({"limits": (Limit("added", Fraction(5)),)}, 106, "changed"),
         ({"limits": (Limit("added", Fraction(5), growth=True),)}, 1, "within limits"),
@@ -229,7 +236,7 @@ def test_equal_counts_are_the_same() -> None:
         ({"ceilings": (Ceiling("overhead", Fraction(99, 1000)),)}, 100, "changed"),
         (
             {
-                "tolerance": Fraction(50),
+                "tolerance": Limit("*", Fraction(50)),
                 "ceilings": (Ceiling("added", Fraction(120)), Ceiling("a*", Fraction(110))),
             },
             111,
@@ -257,7 +264,10 @@ def test_routines_are_compared_where_everything_is_exact() -> None:
     assert found.state == "changed"
     assert [each.name for each in found.routines] == ["main"]
     assert kinds(found) == ["code"]  # the same plan, executed as often, costs otherwise
-    assert only(compared(baseline(), moved, tolerance=Fraction(1))).state == "within limits"
+    assert (
+        only(compared(baseline(), moved, tolerance=Limit("*", Fraction(1)))).state
+        == "within limits"
+    )
 
 
 def test_what_is_recorded_explains() -> None:
@@ -440,7 +450,7 @@ def test_a_changed_algorithm_is_caught(place: Path, monkeypatch: pytest.MonkeyPa
     assert found.status == 1
     (cause,) = only(found).causes
     assert cause.kind == "algorithm"
-    line = next(detail for detail in cause.details if detail.startswith("nest: "))
+    line = next(detail for detail in cause.details if detail.startswith("nest (loops.c:"))
     assert "now on +0x" in line
     assert "no longer on +0x" in line
 
@@ -662,6 +672,72 @@ def test_programs_find_their_files_where_run_finds_them(
         "warning: reads failed (exit status 3): its counts are those of a failed run; "
         "--root DIR says where a program finds its files\n"
     )
+
+
+def test_a_gate_on_the_growth_of_one_metric(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Compiled without optimisation a program executes twice as much: pp's overhead falls."""
+    path, program = place / "b", place / "loops.elf"
+    shutil.copy(BIN / "v9/loops_plain.elf", program)
+    assert cli.run(["regress", "record", "-o", str(path), str(program), "--mode=pp,qpt2"]) == 0
+    shutil.copy(BIN / "v9/loops.elf", program)
+    capsys.readouterr()
+    check_it = ["regress", "check", str(path)]
+    assert cli.run(check_it) == 1
+    capsys.readouterr()
+    assert cli.run([*check_it, "--limit", "pp/base=+2"]) == 0
+    text = capsys.readouterr().out
+    assert "2 moved within limits" in " ".join(text.split())
+    assert re.search(r"base +82,913 +37,370 +-54.93 % +\+2 %", text)
+    assert re.search(r"added +\S+ +\S+ +\S+ % +any", text)
+    assert cli.run([*check_it, "--limit", "pp/overhead=+2"]) == 1
+    assert cli.run([*check_it, "--limit", "pp/base=+2", "--tolerance", "0"]) == 1
+    assert cli.run([*check_it, "--limit", "pp/base=2"]) == 1
+
+
+def test_a_check_that_fails_leaves_no_files_of_an_earlier_one(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = place / "b"
+    written = {name: place / f"out.{name}" for name in ("junit", "markdown", "json")}
+    outputs = [f"--{name}={file}" for name, file in written.items()]
+    record_it = ["regress", "record", "-o", str(path), str(place / "loops.elf"), "--mode=qpt2"]
+    assert cli.run(record_it) == 0
+    assert cli.run(["regress", "check", str(path), *outputs]) == 0
+    assert all(file.exists() for file in written.values())
+    path.write_text("no baseline")
+    assert cli.run(["regress", "check", str(path), *outputs]) == 125
+    assert not any(file.exists() for file in written.values())
+    assert path.read_text() == "no baseline"
+
+
+class Lines:
+    """A line table with a line for every instruction."""
+
+    def find(self, address: int) -> SourceLine | None:
+        return (
+            SourceLine("/src/main.c", 10 + (address - 0x1000) // 4) if address >= 0x1000 else None
+        )
+
+    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
+        yield from ()
+
+
+def test_explanations_name_source_lines() -> None:
+    moved = with_result(
+        baseline(added=110), routines=(routine(plan="p2", places={"0>8": "cccc", ">0": "dddd"}),)
+    )
+    found = compared(baseline(), with_run(moved, lines=Lines()))
+    cause = next(each for each in only(found).causes if each.kind == "algorithm")
+    assert cause.details == (
+        "main (main.c:10): now on ENTRY->+0x0 (main.c:10); no longer on +0x8->EXIT (main.c:12); "
+        "other actions on +0x0->+0x8 (main.c:10)",
+    )
+    document = json.loads(regress_json.render(found))
+    (main,) = (r for r in document["runs"][0]["settings"][0]["routines"] if r["name"] == "main")
+    assert main["source"] == "main.c:10"
+    assert main["plan"]["lines"] == {">0": "main.c:10", "8>": "main.c:12", "0>8": "main.c:10"}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -12,12 +13,13 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from profiler.cli import run
+from profiler.experiments.cells import store as store_module
 from profiler.experiments.cells import workers
 from profiler.experiments.cells.cells import Cell, CellResult, Job, failure
 from profiler.experiments.cells.cluster import pack, run_on_cluster, run_parcel
@@ -599,3 +601,65 @@ def test_a_sweep_on_a_cluster_killed_half_way_goes_on_where_it_was(
     after = times_of(path)
     assert {key: after[key] for key in before} == before
     assert rows_of(path) == serial
+
+
+NUMBERS = "WITH RECURSIVE r (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r)"
+
+
+@pytest.mark.parametrize(
+    ("statements", "reason"),
+    [
+        (
+            (
+                "ALTER TABLE cells RENAME TO kept",
+                f"CREATE VIEW cells AS {NUMBERS} SELECT kept.* FROM kept, r",
+            ),
+            "is prohibited",
+        ),
+        (
+            (
+                "ALTER TABLE times RENAME TO kept",
+                f"CREATE VIEW times AS {NUMBERS} SELECT kept.* FROM kept, r",
+            ),
+            "is prohibited",
+        ),
+        (("UPDATE cells SET result = zeroblob(33554433)",), "too big"),
+    ],
+)
+def test_what_a_results_file_would_have_executed_is_not(
+    statements: Sequence[str], reason: str, serial_file: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "hostile.db"
+    shutil.copy(serial_file, path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    with pytest.raises(UsageError, match=f"hostile.db is damaged .*{reason}"), Store(path) as store:
+        store.cells()
+
+
+def test_a_trigger_of_a_results_file_is_not_executed(
+    serial_file: Path, order: Order, tmp_path: Path
+) -> None:
+    path = tmp_path / "hostile.db"
+    shutil.copy(serial_file, path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE big (x)")
+        connection.execute(
+            "CREATE TRIGGER t AFTER INSERT ON cells BEGIN INSERT INTO big VALUES (1); END"
+        )
+        connection.execute("DELETE FROM times")
+        connection.execute("DELETE FROM cells")
+    with pytest.raises(UsageError, match=r"hostile.db is damaged \(not authorized\)"):
+        sweep(order, path, run_here)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM big").fetchone() == (0,)
+
+
+def test_a_statement_that_takes_too_many_steps_ends(
+    serial_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "STEPS", 1)
+    monkeypatch.setattr(store_module, "LEAST_STEPS", 0)
+    with pytest.raises(UsageError, match="cannot be used: interrupted"):
+        Store(serial_file)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from profiler.cli import run
+from profiler.commands.table import _rendered
 from profiler.experiments.cells.cells import (
     TREES,
     Cell,
@@ -754,6 +755,20 @@ def test_csv(report: TableReport) -> None:
     assert kinds == ["program", "program", "failed", "average", "average", "paper"]
     assert rows[0]["x"] == "50.0" and rows[2]["error"] == "it <crashed>"
     assert (rows[-1]["program"], rows[-1]["x"]) == ("126.gcc", "96.9")
+
+
+@pytest.mark.parametrize("form", ["csv", "markdown", "text"])
+def test_names_in_a_results_file_reach_no_terminal_as_they_are(
+    report: TableReport, form: str
+) -> None:
+    (table, *others) = report.tables
+    (row, *rows) = table.rows
+    hostile = replace(row, values=("=A(1)\x1b]0;owned\x07\u202e", *row.values[1:]))
+    given = replace(report, tables=(replace(table, rows=(hostile, *rows)), *others))
+    text = _rendered(given, form, None)
+    assert "owned" in text and all(each.isprintable() for each in text.splitlines())
+    if form == "csv":
+        assert "'=A(1)\\x1b]0;owned\\x07\\u202e" in text
 
 
 def test_markdown(report: TableReport) -> None:

@@ -188,7 +188,8 @@ def test_csv_keeps_any_name_and_any_number() -> None:
     whole = replace(whole, routines=(long, *whole.routines[1:]))
     rows = table_of(whole, "routines")
     names = [routine.name.encode(errors="backslashreplace").decode() for routine in whole.routines]
-    assert [row["routine"] for row in rows] == names
+    assert "=1+1" in names
+    assert [row["routine"] for row in rows] == [name.replace("=1+1", "'=1+1") for name in names]
     assert rows[0]["potential_paths"] == "1" + "0" * 5000
     assert {row["activations"] for row in rows} == {str(10**15)}
 

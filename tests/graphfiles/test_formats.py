@@ -358,3 +358,42 @@ def test_networkx_is_imported_for_its_own_formats_only(
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
+
+
+LONG = "9" * 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", f'{{"edges": [["a", "b", {LONG}]], "entry": "a", "exit": "b"}}'),
+        ("a.gml", f'graph [ directed 1 node [ id {LONG} label "a" ] ]'),
+        (
+            "a.graphml",
+            '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
+            '<key id="d" for="node" attr.name="instructions" attr.type="int"/>'
+            f'<graph edgedefault="directed"><node id="a"><data key="d">{LONG}</data></node></graph>'
+            "</graphml>",
+        ),
+    ],
+)
+def test_numbers_of_millions_of_digits_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert status("graph", tmp_path / name) == 125
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("a number has more than 100,000 digits")
+
+
+@pytest.mark.parametrize("what", ["edges", "blocks"])
+def test_larger_graphs_than_can_be_worked_with_are_refused(what: str) -> None:
+    document = {"entry": "a", "exit": "b", "edges": [["a", "b"]]}
+    more = {"edges": [["a", "b"]] * 100_001, "blocks": dict.fromkeys(map(str, range(100_001)), 1)}
+    with pytest.raises(GraphFileError, match=f"{what}: 100,001 are too many"):
+        parse({**document, what: more[what]}, "a.json")
+
+
+def status(*words: str | Path) -> int:
+    """Run a command; return its exit status."""
+    return simprof([str(word) for word in words])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from profiler.profiles.codec import decode, encode
+from profiler.profiles.codec import DIGITS, decode, encode, parse_json, parse_toml
 
 
 @dataclass(frozen=True)
@@ -44,3 +45,17 @@ def test_rows_sets_and_anything() -> None:
 def test_other_values_are_errors(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=r"length|type|not a"):
         decode(Things, {**GIVEN, name: value})
+
+
+def test_longer_numbers_than_any_count_are_refused_at_once() -> None:
+    assert parse_json("9" * DIGITS) == 10**DIGITS - 1
+    assert parse_toml("a = " + "9" * DIGITS) == {"a": 10**DIGITS - 1}
+    long = "9" * 3_000_000  # Python would take half a minute
+    started = time.process_time()
+    with pytest.raises(ValueError, match=r"^a number has more than 100,000 digits$"):
+        parse_json(f"[{long}]")
+    with pytest.raises(ValueError, match=r"^a number has more than 100,000 digits$"):
+        parse_toml(f"a = {long}")
+    with pytest.raises(ValueError, match=r"^nested too deeply$"):
+        parse_toml("a = " + "[" * 100_000)
+    assert time.process_time() - started < 5

@@ -164,7 +164,7 @@ def test_saved_profiles(fixture_elf: Find, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "nosuch"}, "Invalid value for '--mode': 'nosuch' is not one of"),
+        ({"mode": "nosuch"}, "Invalid value for '--mode': 'nosuch' is no mode"),
         ({"cold": "much"}, "Invalid value for '--cold': 'much' is not a percentage"),
         ({"path_limit": 0}, "Invalid value for '--path-limit': 0 is not in the range"),
         ({"max_instructions": 1.5}, "'1.5' is not a valid integer"),

@@ -80,6 +80,20 @@ def test_a_comparison_is_a_frame_too(comparison: simprof.Comparison) -> None:
     assert frame.loc["pp", "overhead"] == comparison.measurements["pp"].overhead
 
 
+def test_how_much_is_attributed_is_a_property_and_a_column() -> None:
+    control = SIEVE.replace("sieve", "control")
+    compared = simprof.compare(control, ["pp"], tpp=[(20, 2)])
+    judged = compared.measurements["tpp(20,2)"]
+    lost = {"flow_blocks": 16505, "overcounted_blocks": 0, "undercounted_blocks": 195}
+    assert {name: judged.lost[name] for name in lost} == lost
+    assert judged.attributed == 1 - 195 / 16505
+    column = compared.to_frame().set_index("mode")["attributed"]
+    assert column["tpp(20,2)"] == judged.attributed
+    assert pd.isna(column["pp"])
+    assert "98.8%" in compared._repr_html_()
+    assert compared.measurements["pp"].attributed is None
+
+
 def test_unknown_and_long_numbers_keep_their_values() -> None:
     frame = shown(measurement(lines={})).to_frame()
     assert frame["line"].isna().all()

@@ -135,4 +135,4 @@ def test_lines_end_between_words_and_never_within_a_number() -> None:
 
 def test_what_a_terminal_would_obey_is_shown() -> None:
     assert visible("caf\u00e9 関数") == "caf\u00e9 関数"
-    assert visible("\x1b[2J\u202e\n\u200b\udc80") == r"\x1b[2J\u202e\n\u200b\udc80"
+    assert visible("\x1b[2J\u202e\n\u200b\udc80") == r"\x1b[2J\u202e\n\u200b\x80"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from fractions import Fraction
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from profiler.plan.plan import Table
 from profiler.profiles.profile import Ending, PathCount
 from profiler.reports import doctor, graph_run, mode_facts, numbers, run_json, text
+from profiler.reports.display import visible
 from profiler.reports.doctor import Diagnosis, SystemCheck
 from profiler.schemes import registry
 from tests.support.samples import FAULT, REFUSAL, measurement, routine
@@ -417,3 +419,9 @@ def test_the_mode_is_named_with_the_options_that_shape_it(
     mode: str, options: dict[str, str | float], said: str
 ) -> None:
     assert said in mode_facts.description(measurement(mode=mode, options=options))
+
+
+def test_bytes_that_are_no_utf8_are_shown_as_bytes() -> None:
+    assert visible(os.fsdecode(b"gr\xfc\xdf.c")) == r"gr\xfc\xdf.c"
+    assert visible("grüß.c") == "grüß.c"
+    assert visible("\ud800") == r"\ud800"

@@ -14,13 +14,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from profiler.experiments.cells.settings import cell_options, parse, parse_options, reads
-from profiler.profiles.codec import big_integers
+from profiler.profiles.codec import big_integers, parse_json
 from profiler.request.request import OptionValue
 from profiler.schemes.definition import plain as as_shown
 from simulator.errors import UsageError
 
 LARGEST = (1 << 63) - 1
 """The largest whole number that SQLite keeps; larger ones are kept as floating point."""
+LARGEST_RESULT = 1 << 26
+"""Bytes of a cell's result, unpacked: a damaged or hostile file must not fill the memory."""
 
 
 class Figure(NamedTuple):
@@ -118,10 +120,11 @@ def keep_up(connection: sqlite3.Connection) -> None:
         )
         connection.execute(_view())
     missing = connection.execute(
-        "SELECT key, setting, result FROM cells WHERE key NOT IN (SELECT key FROM figures)"
+        "SELECT key FROM cells WHERE key NOT IN (SELECT key FROM figures)"
     ).fetchall()
     places = ",".join("?" * len(wanted))
-    rows = (figures(key, setting, result) for key, setting, result in missing)
+    query = "SELECT key, setting, result FROM cells WHERE key = ?"
+    rows = (figures(*connection.execute(query, key).fetchone()) for key in missing)
     connection.executemany(f"INSERT INTO figures VALUES ({places})", rows)
 
 
@@ -129,8 +132,10 @@ def figures(key: str, setting: str, result: bytes) -> tuple[object, ...]:
     """Return the row of `figures` for one of `cells`."""
     try:
         with big_integers():
-            plain = json.loads(zlib.decompress(result))
-    except (ValueError, zlib.error):  # damaged: an error for those who read it, and not for others
+            plain = parse_json(zlib.decompressobj().decompress(result, LARGEST_RESULT))
+    except (ValueError, TypeError, RecursionError, zlib.error):
+        plain = {}  # damaged: an error for those who read it, and not for others
+    if not isinstance(plain, dict):
         plain = {}
     mode, _, _ = setting.partition("[")
     values = (_value(plain, figure.place) for figure in FIGURES)
@@ -165,7 +170,7 @@ def _options(setting: str) -> dict[str, object]:
 def _value(plain: Mapping[str, Any], place: tuple[str, ...]) -> object:
     found: Any = plain
     for step in place:
-        found = None if found is None else found.get(step)
+        found = found.get(step) if isinstance(found, dict) else None
     if isinstance(found, int) and abs(found) > LARGEST:
         return float(found)
     return None if found == "" else found

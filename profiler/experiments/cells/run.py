@@ -31,6 +31,7 @@ from profiler.experiments.cells.replays import output_of, recorded
 from profiler.experiments.cells.settings import WeightChoice, setting
 from profiler.experiments.suites import fetch
 from profiler.profiles.cache_files import is_wanted
+from profiler.profiles.codec import DIGITS
 from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest, Setting
 from profiler.schemes.registry import needs_edge_profile
@@ -103,7 +104,7 @@ def peak_memory(process: int | None = None) -> int:
 
 
 def _attempt(group: JobGroup) -> tuple[CellResult, ...]:
-    sys.set_int_max_str_digits(0)  # path counts may have any number of digits
+    sys.set_int_max_str_digits(DIGITS)  # path counts may be long
     try:
         if group[0].cell.kind is Kind.PLAN:
             from profiler.experiments.cells.plan import plan_group

@@ -19,18 +19,22 @@ from pathlib import Path
 from types import TracebackType
 
 from profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kind, Timing
-from profiler.experiments.cells.figures import keep_up
+from profiler.experiments.cells.figures import LARGEST_RESULT, keep_up
 from profiler.experiments.cells.provenance import Versions, row_key
 from profiler.experiments.cells.settings import parse
 from profiler.profiles import output
 from profiler.profiles.cache_files import own_cache_directory
-from profiler.profiles.codec import big_integers, decode, encode
+from profiler.profiles.codec import big_integers, decode, encode, parse_json
 from simulator.errors import UsageError
 
 APPLICATION = 0x53505246  # "SPRF"
 VERSION = 1
-LARGEST_RESULT = 1 << 28
-"""Bytes of a cell's result, unpacked: a damaged or hostile file must not fill the memory."""
+LARGEST_VALUE = 1 << 25
+"""Bytes of a value in the file."""
+STEPS = 1 << 20
+"""Steps of SQLite's machine between two looks at how many a statement has taken."""
+LEAST_STEPS = 300
+"""Millions of steps, some seconds, that statements may take on any file; on large ones more."""
 PATIENCE = 60.0
 """Seconds to wait for another process that writes to the file."""
 
@@ -111,7 +115,7 @@ class Store:
                 raise UsageError(f"{path} does not exist: make it with `simprof sweep -o {path}`")
             _create(path)
         _check_header(path)
-        self._connection = _connect(path)
+        self._connection, self._steps = _connect(path)
 
     def __enter__(self) -> Store:
         return self
@@ -180,8 +184,8 @@ class Store:
             return {}
         newest_versions = (newest.simprof, newest.engine, newest.cost_model)
         with self._guarded():
-            rows = self._connection.execute(query, (*newest_versions, suite, suite)).fetchall()
-        return {self._cell(*row[:-2]): self._unpack(*row[-2:]) for row in rows}
+            rows = self._connection.execute(query, (*newest_versions, suite, suite))
+            return {self._cell(*row[:-2]): self._unpack(*row[-2:]) for row in rows}
 
     def benchmarks(self) -> tuple[StoredBenchmark, ...]:
         """Return the benchmarks that rows of the latest versions are of, in their suites' order."""
@@ -205,8 +209,8 @@ class Store:
         """Return all facts, sorted, results unpacked: equal for files with the same results."""
         query = f"SELECT {','.join(_FACTS)} FROM cells ORDER BY key"
         with self._guarded():
-            rows = self._connection.execute(query).fetchall()
-        return tuple((*row[:-1], self._plain(row[-1])) for row in rows)
+            rows = self._connection.execute(query)
+            return tuple((*row[:-1], self._plain(row[-1])) for row in rows)
 
     def _cell(self, benchmark: str, setting: str, input_: str, kind: str, build: str) -> Cell:
         texts = benchmark, setting, input_, kind, build
@@ -231,8 +235,8 @@ class Store:
     def _unpack(self, blob: bytes, timing: str | None) -> CellResult:
         with big_integers():
             try:
-                result = decode(CellResult, json.loads(self._plain(blob)))
-                spent = Timing() if timing is None else decode(Timing, json.loads(timing))
+                result = decode(CellResult, parse_json(self._plain(blob)))
+                spent = Timing() if timing is None else decode(Timing, parse_json(timing))
             except (ValueError, TypeError, RecursionError) as error:
                 raise _damaged(self.path, error) from None
         return replace(result, timing=spent)
@@ -251,6 +255,7 @@ class Store:
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """Turn SQLite's errors into ones that a user can act on."""
+        self._steps.begin()
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -309,9 +314,41 @@ def _check_header(path: Path) -> None:
         )
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+class _Steps:
+    """Counts the steps of statements, and ends one that takes too many."""
+
+    def __init__(self, size: int) -> None:
+        self._limit = LEAST_STEPS + (size >> 20)
+        self._taken = 0
+
+    def begin(self) -> None:
+        """Count from 0."""
+        self._taken = 0
+
+    def __call__(self) -> bool:
+        """Say whether a statement is to end."""
+        self._taken += 1
+        return self._taken > self._limit
+
+
+def _authorize(
+    action: int, first: str | None, second: str | None, database: str | None, within: str | None
+) -> int:
+    """Let statements do everything but use views and triggers, which are the file's own code."""
+    foreign = within is not None or action in (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
+    return sqlite3.SQLITE_DENY if foreign else sqlite3.SQLITE_OK
+
+
+def _connect(path: Path) -> tuple[sqlite3.Connection, _Steps]:
+    """Open a file that anybody may have made: what its schema says is not executed."""
+    steps = _Steps(path.stat().st_size)
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.set_authorizer(_authorize)
+    connection.set_progress_handler(steps, STEPS)
     try:
+        connection.execute("PRAGMA trusted_schema = OFF")
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         connection.execute("PRAGMA foreign_keys = ON")
         names = tuple(row[1] for row in connection.execute("PRAGMA table_info(cells)"))
@@ -324,7 +361,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     if verdict != "ok" or names != _FACTS:
         connection.close()
         raise _damaged(path, verdict if verdict != "ok" else "its columns are others")
-    return connection
+    return connection, steps
 
 
 def _damaged(path: Path, reason: object) -> UsageError:

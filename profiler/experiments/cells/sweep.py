@@ -30,7 +30,6 @@ from __future__ import annotations
 import fcntl
 import fnmatch
 import os
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -50,6 +49,7 @@ from profiler.experiments.cells.settings import CellSetting, WeightChoice, combi
 from profiler.experiments.cells.store import Store
 from profiler.experiments.suites.library import load_suite
 from profiler.experiments.suites.suite import BuildProgress, Suite
+from profiler.profiles.codec import parse_toml
 from profiler.schemes import registry
 from simulator.errors import UsageError
 
@@ -103,10 +103,10 @@ def read_grid(path: Path) -> Grid:
         If it cannot be read or is not as the module says.
     """
     try:
-        table = tomllib.loads(path.read_text())
+        table = parse_toml(path.read_text())
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UsageError(f"{path} is no TOML file: {error}") from None
     fields = _Table(table, str(path))
     here = path.parent

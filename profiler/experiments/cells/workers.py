@@ -8,21 +8,17 @@ die with the process that started them, however that ends.
 from __future__ import annotations
 
 import gc
-import multiprocessing
-import os
-import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from types import TracebackType
 
 from profiler.experiments.cells.cells import CellResult, failure
 from profiler.experiments.cells.run import JobGroup, peak_memory, run_group
-from profiler.profiles.scratch import die_with, scratch_directory
-from simulator import stopping
+from profiler.profiles.scratch import scratch_directory
+from profiler.session.spawned import Spawned
 
 Finished = tuple[int, tuple[CellResult, ...]]
 """Number of a group, and its results."""
@@ -68,10 +64,9 @@ def run_processes(
 
 @dataclass
 class _Worker:
-    """A process, its pipe, and what it is doing: the number and size of a group."""
+    """A process, and what it is doing: the number and size of a group."""
 
-    process: BaseProcess
-    pipe: Connection
+    process: Spawned
     number: int = -1
     size: int = 0
     done: int = 0
@@ -85,7 +80,6 @@ class _Team:
         # Workers that are ended cannot remove their temporary files: they are all in here.
         self._scratch = ExitStack()
         self._directory = self._scratch.enter_context(scratch_directory("simprof-workers-"))
-        self._context = multiprocessing.get_context("spawn")
         self._idle: list[_Worker] = []
         self.busy: list[_Worker] = []
 
@@ -100,9 +94,6 @@ class _Team:
     ) -> None:
         for worker in (*self._idle, *self.busy):
             worker.process.kill()
-            worker.pipe.close()
-        for worker in (*self._idle, *self.busy):
-            worker.process.join()
         self._scratch.close()
 
     def give(self, number: int, group: JobGroup) -> None:
@@ -111,73 +102,37 @@ class _Team:
         worker.number, worker.size = number, len(group)
         self.busy.append(worker)
         with suppress(OSError):  # it has died: `collect` finds out
-            worker.pipe.send(group)
+            worker.process.pipe.send(group)
 
     def _start(self) -> _Worker:
-        ours, other = self._context.Pipe()
-        process = self._context.Process(
-            target=_serve, args=(other, os.getpid(), str(self._directory), self._run), daemon=True
-        )
-        process.start()
-        other.close()
-        return _Worker(process, ours)
+        return _Worker(Spawned(_serve, str(self._directory), self._run))
 
     def collect(self) -> Iterator[Finished]:
         """Wait until one or more workers are done; yield what they did."""
-        ready = wait([worker.pipe for worker in self.busy])
-        for worker in [worker for worker in self.busy if worker.pipe in ready]:
+        ready = wait([worker.process.pipe for worker in self.busy])
+        for worker in [worker for worker in self.busy if worker.process.pipe in ready]:
             self.busy.remove(worker)
             try:
-                results, memory = worker.pipe.recv()
+                results, memory = worker.process.pipe.recv()
             except (EOFError, OSError):
-                yield worker.number, (failure(self._obituary(worker)),) * worker.size
+                lost = failure(f"the worker process {worker.process.obituary()}")
+                yield worker.number, (lost,) * worker.size
                 continue
             worker.done += 1
             if memory > MEMORY or worker.done >= GROUPS:
-                self._dismiss(worker)
+                worker.process.dismiss()
             else:
                 self._idle.append(worker)
             yield worker.number, results
 
-    def _dismiss(self, worker: _Worker) -> None:
-        worker.pipe.close()
-        worker.process.join()
-
-    def _obituary(self, worker: _Worker) -> str:
-        self._dismiss(worker)
-        code = worker.process.exitcode or 0
-        if code < 0:
-            return f"the worker process was ended by {signal.Signals(-code).name}{_cause(-code)}"
-        return f"the worker process ended with status {code}"
-
-
-def _cause(number: int) -> str:
-    crashed = number in (
-        signal.SIGSEGV,
-        signal.SIGBUS,
-        signal.SIGABRT,
-        signal.SIGILL,
-        signal.SIGFPE,
-    )
-    return ": the emulator crashed; please report this program" if crashed else ""
-
 
 def _serve(
-    pipe: Connection,
-    parent: int,
-    directory: str,
-    run: Callable[[JobGroup], tuple[CellResult, ...]],
+    pipe: Connection, directory: str, run: Callable[[JobGroup], tuple[CellResult, ...]]
 ) -> None:
     """Do groups as they come, until there is nobody left to do them for."""
-    die_with(parent)
-    tempfile.tempdir = directory
-    stopping.leave_to_parent()
     from profiler.engine import kernel_cache
 
-    kernel_cache.ensure()
-    from simulator.cpu import crash  # has native code
-
-    crash.leave_to_parent()
+    tempfile.tempdir = directory
     gc.set_threshold(YOUNG_OBJECTS)
     while True:
         try:

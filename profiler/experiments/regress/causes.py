@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from profiler.experiments.regress.routines import PlanChange, RoutineChange
@@ -151,7 +152,7 @@ def _plan_cause(plans: Sequence[RoutineChange], given: bool) -> Cause:
         return Cause("plans", f"other plans follow in {count}", _names(plans))
     details = tuple(
         _limited(
-            f"{change.name}: {plan_text(change.plan)}"
+            f"{named(change)}: {plan_text(change.plan, change.lines)}"
             for change in plans
             if change.plan is not None
         )
@@ -159,10 +160,21 @@ def _plan_cause(plans: Sequence[RoutineChange], given: bool) -> Cause:
     return Cause("algorithm", f"same program and setting, other plans in {count}", details)
 
 
-def plan_text(plan: PlanChange) -> str:
-    """Describe how a plan differs in one line."""
+def named(change: RoutineChange) -> str:
+    """Return the name of a routine, with the line where it begins."""
+    return f"{change.name} ({change.source})" if change.source else change.name
+
+
+def plan_text(plan: PlanChange, lines: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Describe how a plan differs in one line.
+
+    Parameters
+    ----------
+    lines
+        Place -> its source line, where that is known.
+    """
     parts = [
-        f"{title} {' '.join(_limited(map(place_text, places)))}"
+        f"{title} {' '.join(_limited(_located(place, lines) for place in places))}"
         for title, places in (
             ("now on", plan.added),
             ("no longer on", plan.removed),
@@ -171,6 +183,11 @@ def plan_text(plan: PlanChange) -> str:
         if places
     ]
     return "; ".join(parts) or "other tables of counters"
+
+
+def _located(place: str, lines: Mapping[str, str]) -> str:
+    text = place_text(place)
+    return f"{text} ({lines[place]})" if place in lines else text
 
 
 def place_text(place: str) -> str:
@@ -231,7 +248,7 @@ def _option_changes(old: Facts, new: Facts) -> Iterator[str]:
 
 def _names(routines: Sequence[RoutineChange]) -> tuple[str, ...]:
     """Return one line with the names of routines."""
-    return (", ".join(_limited(routine.name for routine in routines)),)
+    return (", ".join(_limited(map(named, routines))),)
 
 
 def _limited(items: Iterable[str]) -> Iterator[str]:

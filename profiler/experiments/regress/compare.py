@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Literal
 
 from profiler.experiments.regress.causes import Cause, run_causes, setting_causes, unexplained
-from profiler.experiments.regress.routines import RoutineChange, routine_changes
+from profiler.experiments.regress.routines import RoutineChange, located, routine_changes
 from profiler.experiments.regress.values import OVERHEAD, Baseline, Run, SettingResult
 from simulator.errors import UsageError
 
@@ -51,14 +51,15 @@ class Limits:
     Attributes
     ----------
     tolerance
-        Percentage for metrics without a limit of their own.
+        For metrics without a limit of their own; None: they may move as they like, because the
+        `limits` are about all that matters.
     limits
         The last that matches counts.
     strict
         Whether a changed program, input, cost model, setting or plan is a difference in itself.
     """
 
-    tolerance: Fraction = Fraction(0)
+    tolerance: Limit | None = Limit("*", Fraction(0))
     limits: tuple[Limit, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     strict: bool = False
@@ -66,7 +67,7 @@ class Limits:
     @property
     def exact(self) -> bool:
         """Whether nothing may move, so that routines are compared as well."""
-        return not self.tolerance and not self.limits
+        return self.tolerance == Limit("*", Fraction(0)) and not self.limits
 
     def of(self, names: Sequence[str]) -> Limit | None:
         """Return the limit of the metric with these names, None where it has none.
@@ -76,7 +77,7 @@ class Limits:
         for limit in reversed(self.limits):
             if any(fnmatchcase(name, limit.pattern) for name in names):
                 return limit
-        return None if names[0] == OVERHEAD else Limit("*", self.tolerance)
+        return None if names[0] == OVERHEAD else self.tolerance
 
     def ceiling(self, names: Sequence[str]) -> Fraction | None:
         """Return the least ceiling of the metric with these names."""
@@ -245,7 +246,8 @@ def _compare_setting(
     one, two = before.results[setting], after.results[setting]
     differences = tuple(_differences(one, two, names, limits))
     same_program = before.program["sha256"] == after.program["sha256"]
-    routines = tuple(routine_changes(one, two, same_program))
+    changes = routine_changes(one, two, same_program)
+    routines = tuple(located(change, after.lines) for change in changes)
     all_causes = (*causes, *setting_causes(setting, old, new, (one, two), routines, causes))
     moved = bool(differences) or any(routine.counts_differ for routine in routines)
     if moved and not all_causes:
@@ -270,6 +272,8 @@ def _differences(
             yield Difference(metric, before, after, f"at most {float(ceiling):.15g}", True)
         elif before != after and limit is not None:
             yield Difference(metric, before, after, _shown(limit), _beyond(before, after, limit))
+        elif before != after and limits.tolerance is None:
+            yield Difference(metric, before, after, "any", False)
 
 
 def _order(metric: str) -> tuple[int, str]:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.experiments.regress.values import Baseline, Fact, RoutineFacts, Run, SettingResult
-from profiler.profiles.codec import big_integers
+from profiler.profiles.codec import big_integers, parse_json
 from profiler.profiles.output import write_atomically
 from simulator.errors import UsageError
 
@@ -132,7 +132,7 @@ def from_text(text: str, name: str) -> Baseline:
     for number, line in enumerate(lines, start=2):
         try:
             with big_integers():
-                reader.take(json.loads(line))
+                reader.take(parse_json(line))
         except (_Damage, ValueError, TypeError, RecursionError) as error:
             reason = " ".join(str(error).split()) or "no JSON"
             raise _damaged(name, f"line {number}: {reason}") from None

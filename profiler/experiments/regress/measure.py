@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from profiler.experiments.regress.targets import Target, relative
+from profiler.experiments.regress.targets import FILE, Target, relative
 from profiler.experiments.regress.values import (
     Fact,
     Facts,
@@ -102,6 +102,7 @@ def measure(target: Target, context: MeasuringContext) -> Run:
         input=given,
         ending={"reason": ending.reason, "status": ending.code, "output": output},
         ended=ending,
+        lines=observation.program.lines,
         results={
             scheme.name: setting_result(observation, scheme, measurement)
             for scheme, measurement in zip(observation.schemes, measurements, strict=True)
@@ -170,7 +171,7 @@ def _digest(*paths: Path) -> str:
 
 
 def _files(target: Target, root: Path, opened: Iterable[Path]) -> dict[str, Fact]:
-    """Return the digest of each file below `target.root` that the program has opened.
+    """Return the digest of each file below `target.root` that was opened, or recorded before.
 
     `root` is where the program found it: a copy, if it may write. What it made there, and its own
     file, are left out.
@@ -178,10 +179,11 @@ def _files(target: Target, root: Path, opened: Iterable[Path]) -> dict[str, Fact
     if target.root is None:
         return {}
     seen, own = root.resolve(), target.program.resolve()
-    names = sorted(path.relative_to(seen) for path in opened if path.is_relative_to(seen))
-    found = {name: target.root / name for name in names}
+    names = {path.relative_to(seen) for path in opened if path.is_relative_to(seen)}
+    names |= set(map(Path, target.files))
+    found = {name: target.root / name for name in sorted(names)}
     return {
-        f"file {name}": _file_digest(path)
+        f"{FILE}{name}": _file_digest(path)
         for name, path in found.items()
         if path.is_file() and path.resolve() != own
     }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 
 from profiler.experiments.regress.values import RoutineFacts, SettingResult
+from simulator.binary.program import LineTable
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,11 @@ class PlanChange:
     added: tuple[str, ...]
     removed: tuple[str, ...]
     changed: tuple[str, ...]
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.added, *self.removed, *self.changed)
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,10 @@ class RoutineChange:
         Whether the count of some edge or path differs.
     plan
         How its plan differs; None where it does not, or the graph does.
+    source
+        The line of its source where it begins, "main.c:12"; "" where that is not known.
+    lines
+        Place of `plan` -> the line that it is on, where that is known.
     """
 
     name: str
@@ -52,6 +63,8 @@ class RoutineChange:
     graph: bool
     profile: bool
     plan: PlanChange | None
+    source: str = ""
+    lines: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def counts_differ(self) -> bool:
@@ -70,6 +83,27 @@ class RoutineChange:
         """How much it matters: the change of its added instructions."""
         old, new = self.numbers.get("added", (0, 0))
         return abs((new or 0) - (old or 0))
+
+
+def located(change: RoutineChange, table: LineTable | None) -> RoutineChange:
+    """Return a change with the source lines of the routine and of its places."""
+    if table is None or change.presence == "gone":
+        return change
+    places = () if change.plan is None else change.plan.places
+    lines = {place: _line(table, change.address + _offset(place)) for place in places}
+    known = {place: line for place, line in lines.items() if line}
+    return replace(change, source=_line(table, change.address), lines=known)
+
+
+def _line(table: LineTable, address: int) -> str:
+    found = table.find(address)
+    return "" if found is None else f"{PurePath(found.file).name}:{found.line}"
+
+
+def _offset(place: str) -> int:
+    """Return where a place is: of an edge, its source, or its target if it comes from ENTRY."""
+    source, _, target = place.partition(":")[0].rstrip("^$").partition(">")
+    return int((source or target).removesuffix("s"), 16)
 
 
 def routine_changes(

@@ -51,6 +51,8 @@ class Target:
         Which routines are profiled.
     status
         Exit status that a suite expects; None: any.
+    files
+        Files below `root` that a baseline has recorded: looked at whether they are opened or not.
     """
 
     name: str
@@ -67,7 +69,11 @@ class Target:
     stack_size: int = DEFAULT_STACK_SIZE
     selection: Selection = ALL_ROUTINES
     status: int | None = None
+    files: tuple[str, ...] = ()
 
+
+FILE = "file "
+"""Begins the facts of files that a program is given."""
 
 Failures = Mapping[str, str]
 """Name of a run -> one line on why it could not be made."""
@@ -229,6 +235,7 @@ def _shared(name: str, run: Run) -> Target:
             _texts(given.get("exclude")),
             given.get("user_only") is True,
         ),
+        files=tuple(name.removeprefix(FILE) for name in given if name.startswith(FILE)),
     )
 
 
@@ -277,6 +284,7 @@ class _Suites:
                 memory_limit=shared.memory_limit,
                 stack_size=shared.stack_size,
                 selection=shared.selection,
+                files=shared.files,
             )
         reason = failures.get(f"{program['benchmark']} {program['build']}")
         raise UsageError(reason or f"suite {suite} has it no more: record the baseline again")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from profiler.profiles.profile import Ending
+from simulator.binary.program import LineTable
 
 Fact = str | int | float | bool | None | tuple[str, ...]
 Facts = Mapping[str, Fact]
@@ -106,8 +107,8 @@ class Run:
         `reason`, `status` and `output`, the digest of what it wrote.
     results
         By the name of the setting.
-    ended
-        The ending of a run that was made just now; it is not kept.
+    ended, lines
+        Of a run that was made just now, its ending and its program's source lines; not kept.
     """
 
     program: Facts
@@ -115,6 +116,7 @@ class Run:
     ending: Facts
     results: Mapping[str, SettingResult] = field(default_factory=dict)
     ended: Ending | None = field(default=None, compare=False)
+    lines: LineTable | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import fnmatch
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +40,7 @@ from profiler.experiments.suites.suite import (
     Recipe,
     Suite,
 )
+from profiler.profiles.codec import parse_toml
 from simulator.errors import UsageError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.+-]*")
@@ -164,10 +164,10 @@ def read_suite(path: Path) -> Suite:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_bytes().decode())
+        return parse_toml(path.read_bytes().decode())
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}): name a suite file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UsageError(f"{path} is not TOML: {error}") from None
 
 

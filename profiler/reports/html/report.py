@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from profiler.profiles.call_tree import CallTree, without_sites
 from profiler.profiles.profile import Measurement
 from profiler.profiles.program_files import SourceFiles
 from profiler.reports import mode_facts
+from profiler.reports.call_tree_text import tree_rows
 from profiler.reports.code_kinds import HELPER_MARK, HELPER_NOTE
 from profiler.reports.display import visible
 from profiler.reports.hot_tables import lines_text
@@ -84,6 +86,7 @@ def render(
         instruments=any(mode_facts.instruments(run.measurement) for run in runs),
         index=page.packed(_index(runs, shown)),
         groups=[page.packed(group) for group in _groups(runs, shown, sources, told)],
+        has_calls=any(run.measurement.call_tree is not None for run in runs),
         helper_note=HELPER_NOTE if any(row.name.endswith(HELPER_MARK) for row in shown) else None,
         version=version("simprof"),
     )
@@ -109,6 +112,7 @@ def _index(runs: Sequence[Run], shown: Sequence[Row]) -> dict[str, Any]:
 
 def _run(number: int, run: Run, shown: Sequence[Row]) -> dict[str, Any]:
     measurement = run.measurement
+    paths, edges = _hot_paths(number, measurement, shown), _hot_edges(number, measurement, shown)
     return {
         "name": run.name,
         "base": measurement.base,
@@ -116,13 +120,22 @@ def _run(number: int, run: Run, shown: Sequence[Row]) -> dict[str, Any]:
         "collects": str(mode_facts.collects(measurement)),
         "instruments": int(mode_facts.instruments(measurement)),
         "notes": run.notes,
-        "paths": _hot_paths(number, measurement, shown),
-        "edges": _hot_edges(number, measurement, shown),
+        "paths": paths[:MOST],
+        "pathCount": len(paths),
+        "edges": edges[:MOST],
+        "edgeCount": len(edges),
+        "calls": None if measurement.call_tree is None else _calls(measurement.call_tree),
     }
 
 
+def _calls(tree: CallTree) -> dict[str, Any]:
+    """Return rows of the call tree, and what its reader must know."""
+    cut = f"The tree is cut at {tree.limit:,} contexts." if tree.beyond else ""
+    return {"rows": [list(row) for row in tree_rows(without_sites(tree))], "note": cut}
+
+
 def _hot_paths(number: int, measurement: Measurement, shown: Sequence[Row]) -> list[list[Any]]:
-    """Return the hottest paths.
+    """Return the paths, the hottest first.
 
     Each is [row, position among the routine's shown paths, name, count, instructions, number of
     blocks, source lines in words, whether the count is of another run]; such come last.
@@ -138,7 +151,7 @@ def _hot_paths(number: int, measurement: Measurement, shown: Sequence[Row]) -> l
             cells = [place, rank, path_name(path), *numbers, visible(lines), int(elsewhere)]
             ranked.append(((elsewhere, -path.count * path.instructions), cells))
     ranked.sort(key=lambda each: each[0])
-    return [cells for _, cells in ranked[:MOST]]
+    return [cells for _, cells in ranked]
 
 
 def _hot_edges(number: int, measurement: Measurement, shown: Sequence[Row]) -> list[list[Any]]:
@@ -162,7 +175,7 @@ def _hot_edges(number: int, measurement: Measurement, shown: Sequence[Row]) -> l
             count,
             int(edge.instrumented),
         ]
-        for count, place, at, edge in ranked[:MOST]
+        for count, place, at, edge in ranked
     ]
 
 

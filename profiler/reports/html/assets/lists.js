@@ -45,7 +45,7 @@ function pathsTable() {
     nameColumn((row) => row[0], (row) => routineLink(row[0], row[1])),
     ...(run().paths.some((row) => row[6]) ? [{ title: "source lines", value: (row) => row[6], kind: "code" }] : []),
   ];
-  return makeTable(columns, { rows: run().paths, noun: "path", id: "paths-table", sort: 0,
+  return makeTable(columns, { rows: run().paths, of: run().pathCount, noun: "path", id: "paths-table", sort: 0,
     searched: (row) => `${state.index.routines[row[0]][0]} ${row[2]} ${row[6]}`,
     open: (row) => goTo(routineLink(row[0], row[1])) });
 }
@@ -58,9 +58,50 @@ function edgesTable() {
     { title: "kind", value: (row) => row[4] },
     { title: "carries code", value: (row) => (row[6] ? "yes" : "-") },
   ];
-  return makeTable(columns, { rows: run().edges, noun: "edge", id: "edges-table", sort: 0,
+  return makeTable(columns, { rows: run().edges, of: run().edgeCount, noun: "edge", id: "edges-table", sort: 0,
     searched: (row) => `${state.index.routines[row[0]][0]} ${row[2]} ${row[3]} ${row[4]}`,
     open: (row) => goTo(routineLink(row[0])) });
+}
+
+// The call tree: every routine below its caller, with all that it called; rows fold.
+function showCalls(view) {
+  const { calls } = run();
+  const title = element("h2", {}, "Calls");
+  if (!calls) {
+    view.replaceChildren(title, element("p", { class: "quiet" }, "This profile has no call tree (--call-tree)."));
+    return;
+  }
+  const total = calls.rows.reduce((sum, [depth, , base]) => (depth ? sum : sum + size(base)), 0);
+  const columns = [2, 3, 4].map((at) => alike(calls.rows.map((row) => row[at])));
+  const closed = new Set();
+  const lines = calls.rows.map(([depth, name, base], at) => {
+    const holds = calls.rows[at + 1]?.[0] > depth;
+    const toggle = holds ? element("button", { type: "button", class: "fold", "aria-expanded": "true",
+      onclick: () => { if (!closed.delete(at)) closed.add(at); fold(); } }, "▾") : element("span", { class: "fold" }, "");
+    const label = element("td", { class: "name", "data-title": "" }, toggle, ` ${name}`);
+    label.style.paddingLeft = `${Math.min(depth, 24) * 0.9}rem`;
+    return element("tr", {}, label, element("td", { class: "number", "data-title": "share" }, share(base, total)),
+      columns.map((column, number) => element("td", { class: "number", "data-title": ["base", "added", "calls"][number] }, column[at])));
+  });
+
+  function fold() {
+    let hiddenBelow = Infinity;
+    calls.rows.forEach(([depth], at) => {
+      if (depth <= hiddenBelow) hiddenBelow = Infinity;
+      lines[at].hidden = depth > hiddenBelow;
+      if (closed.has(at) && hiddenBelow === Infinity) hiddenBelow = depth;
+      const button = lines[at].querySelector("button");
+      button?.setAttribute("aria-expanded", String(!closed.has(at)));
+      if (button) button.textContent = closed.has(at) ? "▸" : "▾";
+    });
+  }
+
+  const heads = ["routine", "share", "base", "added", "calls"];
+  view.replaceChildren(title, element("p", { class: "quiet" },
+    `Instructions of each routine with all that it calls, by caller. ${calls.note}`),
+  element("div", { class: "wrapping" }, element("div", { class: "wide" }, element("table", { class: "grid", id: "calls-table" },
+    element("thead", {}, element("tr", {}, heads.map((head, at) => element("th", { class: at ? "number" : "" }, head)))),
+    element("tbody", {}, lines)))));
 }
 
 // Two profiles side by side, routine by routine.

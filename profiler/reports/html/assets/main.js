@@ -1,5 +1,5 @@
 // What is shown follows the address behind "#": summary, routines, routine/ROW[/PATH], paths, ...
-const VIEWS = ["summary", "routines", "paths", "edges", "compare"];
+const VIEWS = ["summary", "routines", "paths", "edges", "compare", "calls"];
 const THEMES = ["system", "light", "dark"];
 let view = null;
 
@@ -17,6 +17,7 @@ async function show() {
   if (view === "summary") showHottest();
   else if (view === "routine") await showRoutine(place, Number(row), path === undefined ? null : Number(path));
   else if (view === "compare") showComparison(place);
+  else if (view === "calls") showCalls(place);
   else {
     const table = { routines: routinesTable, paths: pathsTable, edges: edgesTable }[view]();
     const none = view === "paths" && !run().paths.length
@@ -83,8 +84,9 @@ function onKey(event) {
   else if (key === "t") nextTheme();
   else if (key === "[") chooseRun(state.run - 1);
   else if (key === "]") chooseRun(state.run + 1);
-  else if (key >= "1" && key <= "5") {
-    if (key !== "5" || state.index.runs.length > 1) goTo(`#${VIEWS[Number(key) - 1]}`);
+  else if (key >= "1" && key <= "6") {
+    const name = VIEWS[Number(key) - 1];
+    if (document.querySelector(`nav a[data-view=${name}]`)) goTo(`#${name}`);
   } else if (!opened || !onRoutineKey(key)) return;
   event.preventDefault();
 }

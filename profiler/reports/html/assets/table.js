@@ -63,7 +63,9 @@ function makeTable(columns, options) {
     body.replaceChildren();
     visible = 0;
     append();
-    const all = plural(options.rows.length, options.noun);
+    const left = options.of > options.rows.length;
+    const all = left ? `${digits(options.rows.length)} of ${plural(options.of, options.noun)}, the hottest`
+      : plural(options.rows.length, options.noun);
     status.textContent = words.length ? `${digits(matching.length)} of ${all}` : all;
   }
 
@@ -78,7 +80,7 @@ function makeTable(columns, options) {
     const cells = columns.map((column, number) => {
       const shown = texts[number].get(row);
       const inner = column.link ? element("a", { href: column.link(row), tabindex: "-1" }, shown) : shown;
-      return element("td", { class: column.numeric ? "number" : column.kind ?? "" }, inner);
+      return element("td", { class: column.numeric ? "number" : column.kind ?? "", "data-title": column.title }, inner);
     });
     return element("tr", { tabindex: "0", onkeydown: (event) => walk(event, row) }, cells);
   }

@@ -1,0 +1,86 @@
+"""Runs in a process of their own, which a crash of the emulator ends instead of the caller's.
+
+The process is asked with a request, and answers with what profile files hold, so that nothing that
+a hostile program may have made of it is executed here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection
+
+from profiler.profiles import storage
+from profiler.request.request import RunRequest, Setting
+from profiler.session.observation import Comparison
+from profiler.session.spawned import Spawned
+from simulator import errors
+
+
+def compare_isolated(
+    request: RunRequest, settings: Sequence[Setting], *, jobs: int = 1
+) -> Comparison:
+    """Measure several schemes as `session.compare_program` does, in a process of its own.
+
+    Raises
+    ------
+    SimulatorError
+        What that process raised; or, in one line, how it ended if it did not answer.
+    """
+    guest = request.guest
+    asked = replace(request, progress=None)
+    process = Spawned(_serve, asked, settings, jobs, files=(guest.stdout, guest.stderr))
+    try:
+        head = json.loads(process.pipe.recv_bytes())
+        if "error" in head:
+            raise _error(*head["error"])
+        name = f"the measurement of {request.program}"
+        measurements = tuple(
+            storage.from_bytes(process.pipe.recv_bytes(), name) for _ in range(head["measurements"])
+        )
+    except (EOFError, OSError):
+        raise errors.EngineError(
+            f"{request.program}: the process that ran it {process.obituary()}"
+        ) from None
+    finally:
+        process.kill()
+    return Comparison(measurements, head["emulations"], head["whole_emulations"])
+
+
+def _error(kind: str, text: str) -> errors.SimulatorError:
+    """Return the error of simprof that has this name.
+
+    Examples
+    --------
+    >>> _error("UsageError", "there is no such file"), _error("KeyError", "a defect")
+    (UsageError('there is no such file'), SimulatorError('a defect'))
+    """
+    found = getattr(errors, kind, None)
+    if isinstance(found, type) and issubclass(found, errors.SimulatorError):
+        return found(text)
+    return errors.SimulatorError(text)
+
+
+def _serve(pipe: Connection, request: RunRequest, settings: Sequence[Setting], jobs: int) -> None:
+    """Measure, and send what comes of it: a head, and then the measurements."""
+    from profiler.engine import kernel_cache
+    from profiler.session.session import compare_program
+
+    try:
+        found = compare_program(request, settings, jobs=jobs)
+    except Exception as error:
+        kind, text = type(error).__name__, str(error)
+        if not isinstance(error, errors.SimulatorError):
+            text = f"{request.program}: internal error ({kind}: {text}): please report it"
+        pipe.send_bytes(json.dumps({"error": [kind, " ".join(text.split())]}).encode())
+        return
+    head = {
+        "measurements": len(found.measurements),
+        "emulations": found.emulations,
+        "whole_emulations": found.whole_emulations,
+    }
+    pipe.send_bytes(json.dumps(head).encode())
+    for measurement in found.measurements:
+        pipe.send_bytes(storage.to_bytes(measurement))
+    kernel_cache.keep()
