@@ -51,7 +51,8 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
     "--root",
     type=options.PATH,
     metavar="DIR",
-    help="The directory that the run may read.  [default: the current one]",
+    help="The directory that the run may read. It starts in the current one where that is below "
+    "DIR, else in DIR.  [default: the current one]",
 )
 @click.option("--writable", type=options.PATH, metavar="DIR", help="Let the run write below DIR.")
 @shared_options.env_option("the run, which inherits none")
@@ -141,6 +142,7 @@ def _after_run(
         guest = GuestOptions(
             root=options.check_directory(Path() if root is None else root, "--root"),
             writable=None if writable is None else options.check_directory(writable, "--writable"),
+            working=program_options.current_directory(),
             stdin=Path(os.devnull) if given is None else given,
             environment=chosen["environment"],
             exe=seen_file(elf, root),

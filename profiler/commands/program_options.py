@@ -228,7 +228,7 @@ def takes_stdout(chosen: Mapping[str, Any]) -> bool:
     return STANDARD_STREAM in (chosen["json_file"], chosen["report"])
 
 
-def _current_directory() -> Path | None:
+def current_directory() -> Path | None:
     """Return the shell's directory; None where it is gone."""
     try:
         return Path.cwd()
@@ -275,7 +275,7 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         machine=None if chosen["machine"] is None else Platform(chosen["machine"]),
         root=Path() if root is None else root,
         writable=None if writable is None else options.check_directory(writable, "--writable"),
-        working=_current_directory(),
+        working=current_directory(),
         stdin=chosen["stdin_file"],
         environment=chosen["environment"],
         argv0=_encoded(chosen["argv0"]),

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from profiler.commands import compare, options, program_options, shared_options
+from profiler.commands import compare, options, program_options, shared_options, streams
 from profiler.commands.instrument import NEEDS_ALL, NEEDS_GUIDE
 from profiler.commands.list_options import mode_option
 from profiler.commands.old_spellings import MODES, keeping
@@ -69,7 +69,8 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
     type=options.PATH,
     metavar="DIR",
     help="Directory whose files the program sees; every run gets a copy of it, to read and to "
-    "write.  [default: an empty one]",
+    "write. It starts in the current one where that is below DIR, else in DIR.  [default: the "
+    "current one, of which only the files that it opens are copied]",
 )
 @click.option(
     "--without-run",
@@ -114,15 +115,16 @@ def verify_command(
     from profiler.profiles.cache_files import is_wanted
     from profiler.profiles.scratch import scratch_directory
     from profiler.reports import verify_report
+    from profiler.reports.text import failure_text
+    from profiler.rewriting.trials import copy_opened
     from profiler.rewriting.verify import verify
 
-    with scratch_directory("simprof-verify-root-") as empty:
-        root = (
-            empty if chosen["root"] is None else options.check_directory(chosen["root"], "--root")
-        )
-        argv0 = chosen["argv0"]
+    root = Path() if chosen["root"] is None else chosen["root"]
+    argv0 = chosen["argv0"]
+    with scratch_directory("simprof-verify-root-") as opened:
         guest = GuestOptions(
-            root=root,
+            root=options.check_directory(root, "--root"),
+            working=program_options.current_directory(),
             stdin=Path(os.devnull) if given is None else given,
             environment=chosen["environment"],
             argv0=None if argv0 is None else os.fsencode(argv0),
@@ -135,6 +137,10 @@ def verify_command(
             selection=selection,
             remember=is_wanted(),
         )
+        if chosen["root"] is None:
+            copy_opened(request, opened)
+            guest = replace(guest, root=opened, working=opened, exe=guest.exe_of(elf))
+            request = replace(request, guest=guest)
         with progress_bar(wanted(chosen["progress"])) as progress:
             watched = replace(request, progress=progress)
             jobs = shared_options.processors(chosen["jobs"])
@@ -143,6 +149,8 @@ def verify_command(
     result = replace(result, skipped={**result.skipped, **omitted})
     program_options.write_json(partial(verify_report.render_json, result), json_file)
     program_options.write_report(partial(verify_report.render_text, result), report)
+    if (result.ending.reason, result.ending.status) != ("exit", 0):
+        streams.write(streams.STDERR, f"{failure_text(str(elf), result.ending)}\n")
     if not result.passed:
         failed = ", ".join(mode.setting.name for mode in result.modes if mode.differences)
         raise VerificationError(f"{elf}: not as predicted under {failed}")

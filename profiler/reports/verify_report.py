@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from profiler.reports.display import visible
 from profiler.reports.layout import Kind
 from profiler.reports.numbers import percent, plural
+from profiler.reports.run_json import ending_object
 from profiler.reports.tables import (
     BLANK,
     Paragraph,
@@ -20,6 +22,7 @@ from profiler.reports.tables import (
     section,
     text,
 )
+from profiler.reports.text import ending_text
 from profiler.rewriting.verification import WAYS, ModeResult, Verification
 
 SCHEMA = "simprof/verify/1"
@@ -37,6 +40,7 @@ def render_json(result: Verification) -> str:
             "machine": result.machine,
             "arguments": list(result.arguments),
         },
+        "exit": ending_object(result.ending),
         "passed": result.passed,
         "not_run": dict(result.skipped),
         "modes": {mode.setting.name: _mode(mode) for mode in result.modes},
@@ -85,6 +89,7 @@ def render_text(result: Verification, width: int = 100, color: bool = False) -> 
 def _summary(result: Verification) -> Table:
     table = grid(Kind.TEXT, Kind.TEXT)
     table.add_row("program", " ".join([str(result.file), *result.arguments]))
+    table.add_row("ended", visible(ending_text(result.ending)))
     table.add_row("base", plural(result.modes[0].base, "instruction"))
     for what, why in result.skipped.items():
         table.add_row(f"not on {what}" if what in WAYS else f"no {what}", why)

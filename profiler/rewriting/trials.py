@@ -9,16 +9,18 @@ paths; so it does on the emulator here, other than in `simprof run`.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from profiler.request.request import GuestOptions, RunRequest
+from profiler.request.request import GuestOptions, RunRequest, path_below
 from profiler.rewriting import qemu
 from profiler.rewriting.alone import content_of
 from profiler.rewriting.counter_file import parse
+from profiler.rewriting.rewritable import load_rewritable
 from profiler.rewriting.start_trace import TRACE_SUFFIX
 from profiler.rewriting.startup import DEFAULT_NAME
 from profiler.rewriting.verification import EMULATOR, Run
@@ -62,6 +64,8 @@ class Place:
         self.file.write_bytes(self.original)
         shutil.copymode(request.program, self.file)
         guest = request.guest
+        below = path_below(guest.working or guest.root, guest.root)
+        self._working = self._root / os.fsdecode((below or b"").lstrip(b"/"))
         self._argv0 = guest.argv0_of(request.program)
         # its length decides where strings lie on the stack
         self._file_name = qemu.path_like(self.file, guest.exe_of(request.program))
@@ -69,6 +73,7 @@ class Place:
             guest,
             root=self._root,
             writable=self._root,
+            working=self._working,
             stdin=None if guest.stdin is None else guest.stdin.resolve(),
             argv0=self._argv0,
             file_name=self._file_name,
@@ -97,7 +102,7 @@ class Place:
         else:
             self._root.mkdir()
         for name in _OWN_FILES:
-            (self._root / name).unlink(missing_ok=True)
+            (self._working / name).unlink(missing_ok=True)
         with self._output.open("wb") as out, self._errors.open("wb") as err:
             yield replace(
                 self._guest,
@@ -130,7 +135,7 @@ class Place:
                 file_name=self._file_name,
                 environment=self.environment,
                 stdin=guest.stdin,
-                directory=self._root,
+                directory=self._working,
                 stdout=guest.stdout,
                 stderr=guest.stderr,
                 count=True,
@@ -150,7 +155,7 @@ class Place:
 
     def _left(self, status: int, instructions: int | None, depth: int = 0) -> Run:
         """Gather what a run has left."""
-        counters, trace = (self._root / name for name in _OWN_FILES)
+        counters, trace = (self._working / name for name in _OWN_FILES)
         files = {
             str(path.relative_to(self._root)): _digest(path)
             for path in sorted(self._root.rglob("*"))
@@ -166,6 +171,25 @@ class Place:
             trace.read_bytes() if trace.exists() else None,
             depth,
         )
+
+
+def copy_opened(request: RunRequest, directory: Path) -> None:
+    """Copy the files below the request's root that the program opens, where it may write nothing.
+
+    All that is below may be far more than a copy for each run is worth.
+    """
+    program, guest = load_rewritable(request.program), request.guest
+    root = guest.root.resolve()
+    with Path(os.devnull).open("wb") as nowhere:
+        guest = replace(guest, stdout=nowhere.fileno(), stderr=nowhere.fileno())
+        with open_world(program, request.arguments, guest) as world:
+            world.machine().run()
+            opened = sorted(world.files.opened)
+    for path in opened:
+        if path.is_relative_to(root) and path.is_file():
+            copy = directory / path.relative_to(root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, copy)
 
 
 def _digest(path: Path) -> str:

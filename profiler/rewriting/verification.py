@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from profiler.profiles.profile import Ending
 from profiler.request.request import Setting
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.counter_file import CounterFile
@@ -115,7 +116,10 @@ class ModeResult:
 
 @dataclass(frozen=True)
 class Verification:
-    """The results of all modes; `skipped`: what cannot be run or counted here, and why."""
+    """The results of all modes.
+
+    `skipped` is what cannot be run or counted here, and why; `ending` how the original ended.
+    """
 
     file: Path
     sha256: str
@@ -123,6 +127,7 @@ class Verification:
     arguments: tuple[str, ...]
     modes: tuple[ModeResult, ...]
     skipped: Mapping[str, str]
+    ending: Ending
 
     @property
     def passed(self) -> bool:

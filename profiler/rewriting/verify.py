@@ -37,6 +37,7 @@ from profiler.rewriting.verification import (
 )
 from profiler.rewriting.workers import shared_out
 from profiler.session.observation import Observation
+from profiler.session.run_facts import ending
 from profiler.session.session import observe
 from simulator.binary.elf_writer import heap_start
 from simulator.errors import UsageError
@@ -125,6 +126,7 @@ class _Verifier:
             observation.invocation.argument_texts,
             tuple(mode for _, mode in sorted(found.items())),
             {**self.skipped, **self.uncounted},
+            ending(observation, observation.result),
         )
 
     def _without_run(self) -> Basis:
@@ -139,6 +141,7 @@ class _Verifier:
                 mine,
                 root=guest.root,
                 writable=guest.writable,
+                working=guest.working,
                 exe=mine.exe_of(self._name),
                 stdout=guest.stdout,
                 stderr=guest.stderr,

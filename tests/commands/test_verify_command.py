@@ -16,7 +16,9 @@ from profiler.rewriting.charges import Cause
 from profiler.rewriting.system_calls import Ending
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
+from tests.end_to_end.test_exact_random import BARE
 from tests.rewriting.test_wrong_on_purpose import STATUS, Wrong, flags_destroyed, items
+from tests.support.random_programs import BEGINNING
 from tests.support.tiny_programs import program_file
 
 Find = Callable[..., Path]
@@ -58,7 +60,8 @@ def refused(capfd: CAPTURE, *arguments: str | Path) -> str:
 def test_a_passed_verification_as_json(fixture_elf: Find, capfd: CAPTURE) -> None:
     path = fixture_elf("deep", "v8plus")
     answer, report = verified(capfd, path, "--mode", "pp,naive,bits", "--", "20")
-    assert list(answer) == ["schema", "program", "passed", "not_run", "modes"]
+    assert list(answer) == ["schema", "program", "exit", "passed", "not_run", "modes"]
+    assert (answer["exit"]["reason"], answer["exit"]["status"]) == ("exit", 0)
     assert answer["schema"] == "simprof/verify/1"
     program = answer["program"]
     assert (program["file"], program["machine"]) == (str(path), "sparcv8plus")
@@ -179,3 +182,47 @@ def test_what_cannot_be_compared_is_said_and_is_status_125(tmp_path: Path, capfd
     assert f"pp: not compared: {line}" in err
     last = f"simprof: {path}: nothing differs, but not all was compared under pp, naive"
     assert err.splitlines()[-1] == last
+
+
+OPENS = (
+    BEGINNING
+    + """
+int start(void) {
+    register long g1 __asm__("g1") = 5;
+    register const char *o0 __asm__("o0") = "input";
+    register long o1 __asm__("o1") = 0;
+    __asm__ volatile("ta " TRAP "; bcc 1f; nop; mov -1, %0; 1:"
+                     : "+r"(o0), "+r"(g1) : "r"(o1) : "memory", "cc", "o7");
+    return (long)o0 == -1 ? 3 : 0;
+}
+"""
+)
+"""Ends with status 3 where there is no file `input`."""
+
+
+@pytest.mark.toolchain
+def test_the_current_directory_is_read_and_a_failed_run_is_warned_of(
+    compile_c: Callable[..., Path],
+    tmp_path: Path,
+    capfd: CAPTURE,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = compile_c(OPENS, ("-O1", *BARE))
+    monkeypatch.chdir(tmp_path)
+    command = (path, "--mode", "pp", "--on", "emulator")
+    answer, err = verified(capfd, *command)
+    assert (answer["exit"]["status"], answer["passed"]) == (3, True)
+    assert re.search(r"^ended +exit status 3$", err, re.MULTILINE)
+    assert f"warning: {path} failed (exit status 3): " in "".join(err.splitlines(keepends=True))
+    (tmp_path / "input").write_text("here")
+    (tmp_path / "other").symlink_to("/nowhere")
+    answer, err = verified(capfd, *command)
+    assert answer["exit"]["status"] == 0
+    assert "warning" not in err
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    answer, _ = verified(capfd, *command, "--root", "..")
+    assert answer["exit"]["status"] == 3  # it starts in the current directory
+    (tmp_path / "below" / "input").write_text("here, too")
+    answer, _ = verified(capfd, *command, "--root", "..")
+    assert answer["exit"]["status"] == 0

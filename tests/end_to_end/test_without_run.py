@@ -1,0 +1,159 @@
+"""Programs that were instrumented without a run behave as the originals, whatever the mode.
+
+They run under qemu-user in the place of the original, so that their names are the same. Small
+programs have all modes. Code for a whole C library takes seconds a mode: programs with one take
+turns, two modes each. What only an edge profile guides (`tpp`) has one of the emulator here.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice
+from pathlib import Path
+
+import pytest
+
+from profiler.profiles import storage
+from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from profiler.rewriting import alone
+from profiler.rewriting.instrument import instrument
+from profiler.schemes.registry import definition, planned_modes
+from profiler.session.session import run_program
+from tests.conftest import FIXTURES
+from tests.end_to_end.test_exact_programs import LANGUAGES
+from tests.oracles import qemu
+
+Find = Callable[..., Path]
+Compile = Callable[..., Path]
+PROGRAMS = Path(__file__).parents[1] / "programs"
+pytestmark = [pytest.mark.qemu]
+
+WIDTHS = ("v9", "v8plus", "v8")
+NAMES = sorted(path.stem for path in (FIXTURES / "bin" / "v9").glob("*.elf"))
+ARGUMENTS = {"sieve": ["1"], "bench": ["1"], "deep": ["300"]}
+MODES = tuple(mode for mode in planned_modes() if not definition(mode).guided)
+
+
+def in_turn(number: int, each: int = 2) -> list[str]:
+    """Return the modes of a program of a list: where those of the one before it end."""
+    return list(islice(cycle(MODES), number * each, (number + 1) * each))
+
+
+class Bench:
+    """A program in a place of its own, and what it does there.
+
+    Parameters
+    ----------
+    directory
+        An empty one; `root` in it is where programs run.
+    files
+        A directory with what they find there, if they find anything.
+    """
+
+    def __init__(
+        self,
+        program: Path,
+        directory: Path,
+        arguments: Sequence[str] = (),
+        stdin: bytes = b"",
+        files: Path | None = None,
+    ) -> None:
+        self._files = files
+        self._original, self._arguments, self._stdin = program.read_bytes(), arguments, stdin
+        self._root, self._path = directory / "root", directory / "program"
+        self._path.write_bytes(self._original)
+        self._path.chmod(0o755)
+
+    def run(self) -> qemu.Run:
+        """Run what is in the place, with its files as they were."""
+        shutil.rmtree(self._root, ignore_errors=True)
+        if self._files is None:
+            self._root.mkdir()
+        else:
+            shutil.copytree(self._files, self._root)
+        return qemu.run(self._path, self._arguments, self._stdin, directory=self._root, timeout=20)
+
+    def behaviours(self, modes: Sequence[str]) -> Iterator[tuple[str, qemu.Run]]:
+        """Yield what the program does as it is, and instrumented without a run for each mode."""
+        yield "plain", self.run()
+        basis = alone.basis_without_run(self._path)
+        for mode in modes:
+            profile = self._profile() if definition(mode).guided else None
+            setting = Setting(mode, mode, SchemeOptions(edge_profile=profile))
+            self._path.write_bytes(instrument(basis.order(setting), self._original).file)
+            yield mode, self.run()
+
+    def _profile(self) -> Path:
+        """Return an edge profile of a run of the original."""
+        self._path.write_bytes(self._original)
+        saved, output = self._path.with_name("profile"), self._path.with_name("output")
+        with output.open("wb") as nowhere:
+            guest = GuestOptions(self._root, stdout=nowhere.fileno(), stderr=nowhere.fileno())
+            arguments = tuple(argument.encode() for argument in self._arguments)
+            request = RunRequest(self._path, guest, arguments, mode="edges")
+            storage.save(run_program(request), saved)
+        return saved
+
+
+def check(bench: Bench, modes: Sequence[str] = MODES) -> None:
+    """Check that a program behaves in each mode as it does without."""
+    behaviours = bench.behaviours(modes)
+    _, plain = next(behaviours)
+    assert {mode: run for mode, run in behaviours if run != plain} == {}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_setjmp_returns_to_twice(fixture_elf: Find, tmp_path: Path, width: str) -> None:
+    check(Bench(fixture_elf("nonlocal", width), tmp_path), ["pp", "bittrace"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_fixture(fixture_elf: Find, tmp_path: Path, name: str, width: str) -> None:
+    bench = Bench(fixture_elf(name, width), tmp_path, ARGUMENTS.get(name, ()))
+    check(bench, planned_modes())
+
+
+FLAGS = {
+    "endings.c": ("-nostdlib", "-O1", "-fno-toplevel-reorder"),
+    "large_frame.c": ("-O1", "-nostdlib", "-ffreestanding", "-w"),
+    "leftover.S": ("-nostdlib",),
+    "odd.S": ("-nostdlib",),
+    "doubles.c": ("-O1", "-Wa,-Av9a"),
+    "application_register.c": ("-O2", '-DREGISTER="g4"', "-nostdlib", "-ffreestanding", "-w"),
+}
+"""How programs are compiled for which `-O2` is not right."""
+GIVEN = {"endings.c": ("b",), "faults.c": ("read",), "ending.c": ("exit",)}
+"""Arguments of programs that need some."""
+LEFT_OUT = {
+    "stale.c": "prints what the stack held before",
+}
+"""Programs whose output is not their own."""
+FOLDERS_LEFT_OUT = ("hostile", "leon", "threads")
+"""Programs that look around in files, without Linux, and whose threads take turns at random."""
+SOURCES = sorted(
+    path
+    for path in PROGRAMS.rglob("*.*")
+    if path.suffix in LANGUAGES
+    and path.parent.name not in FOLDERS_LEFT_OUT
+    and path.name not in LEFT_OUT
+)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.parametrize(
+    ("number", "source"), list(enumerate(SOURCES)), ids=[path.name for path in SOURCES]
+)
+def test_every_program_of_the_tests(
+    compile_c: Compile, tmp_path: Path, number: int, source: Path
+) -> None:
+    flags = FLAGS.get(source.name, ("-O2", "-g"))
+    width = WIDTHS[number % 2]
+    built = compile_c(
+        source, (*flags, "-lm", "-pthread"), width=width, language=LANGUAGES[source.suffix]
+    )
+    modes = MODES if "-nostdlib" in flags else in_turn(number)
+    check(Bench(built, tmp_path, GIVEN.get(source.name, ())), modes)
