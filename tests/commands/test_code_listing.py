@@ -263,7 +263,7 @@ def test_the_run_time_routines_that_are_called_are_listed(
     [
         (["--code", "tpp"], "--edge-profile"),
         (["--code", "pp", "--format", "json"], "shown as text only"),
-        (["--code", "edges"], "'edges' is not one of"),
+        (["--code", "edges"], "'edges' is no mode"),
         (["--code", "tpp", "--cold", "101"], "101"),
         (["--code", "kiter", "-k", "0"], "0 is not in the range"),
     ],
