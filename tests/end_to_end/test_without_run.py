@@ -23,6 +23,7 @@ from profiler.session.session import run_program
 from tests.conftest import FIXTURES
 from tests.end_to_end.test_exact_programs import LANGUAGES
 from tests.oracles import qemu
+from tools.verify_programs import of_suite
 
 Find = Callable[..., Path]
 Compile = Callable[..., Path]
@@ -141,6 +142,8 @@ SOURCES = sorted(
     and path.name not in LEFT_OUT
 )
 
+REAL = ("bzip2", "minigzip", "mawk", "tinyscheme", "dblat2", "compress", "stones", "simulator")
+
 
 @pytest.mark.long
 @pytest.mark.toolchain
@@ -157,3 +160,13 @@ def test_every_program_of_the_tests(
     )
     modes = MODES if "-nostdlib" in flags else in_turn(number)
     check(Bench(built, tmp_path, GIVEN.get(source.name, ())), modes)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.parametrize(("number", "name"), list(enumerate(REAL)), ids=REAL)
+def test_real_programs(tmp_path: Path, number: int, name: str) -> None:
+    (case,) = of_suite("spec-like", [f"{name}/{(64, 32)[number % 2]}"])
+    given = case.given
+    stdin = b"" if given.stdin is None else given.stdin.read_bytes()
+    check(Bench(case.program, tmp_path, given.arguments, stdin, given.root), in_turn(number))
