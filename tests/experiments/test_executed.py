@@ -43,7 +43,7 @@ from simulator.binary.program import MachineKind
 from simulator.errors import UsageError
 from tests.conftest import FIXTURES
 
-PROGRAM = FIXTURES / "bin/v9/control.elf"
+PROGRAM = FIXTURES / "bin/v9/switches.elf"
 VIEW = View(executed=("p",))
 STANDS_FOR = {
     **dict.fromkeys(("epp1", "tpp2", "cs6120"), "099.go (SPEC95)"),
@@ -192,7 +192,7 @@ def test_without_runs_there_are_no_columns() -> None:
 
 
 def job(mode: str = "pp", kind: Kind = Kind.EXECUTE, **more: Any) -> Job:
-    return Job(Cell("control", setting(mode), kind=kind, build="file"), PROGRAM, **more)
+    return Job(Cell("switches", setting(mode), kind=kind, build="file"), PROGRAM, **more)
 
 
 def test_a_cell_executes_what_another_predicts() -> None:
@@ -309,23 +309,23 @@ def test_suites_say_what_is_executed(tmp_path: Path) -> None:
 
 def test_a_sweeps_file_has_the_columns_of_what_it_executed(tmp_path: Path) -> None:
     path = tmp_path / "sweep.db"
-    program = GridProgram(PROGRAM, "control")
+    program = GridProgram(PROGRAM, "switches")
     grid = Grid(programs=(program,), modes=("pp", "qpt2"), kinds=(Kind.RUN, Kind.EXECUTE))
     assert sweep(make_order(grid), path, local_runner(0)).failures == ()
     specs = [tables()[name] for name in ("epp1", "cs6120", "rewriting")]
     report = stored_tables(path, None, specs, View(), partial=True)
     assert [table.name for table in report.tables] == ["epp1", "rewriting"]
     epp1, costs = report.tables
-    _, values = row_of(epp1, "control")
+    _, values = row_of(epp1, "switches")
     assert (values["pp:executed"], values["off"]) == (values["pp"], 0)
-    assert row_of(costs, "control")[1]["pp"] == values["pp"]
+    assert row_of(costs, "switches")[1]["pp"] == values["pp"]
     assert report.failures == ()
 
 
 def test_cells_of_a_suite_are_run_once(tmp_path: Path) -> None:
     micro = load_suite("micro")
-    few = replace(micro, benchmarks=(micro.benchmark("control"), micro.benchmark("faults")))
-    cells = [Cell(name, setting("pp"), kind=Kind.EXECUTE) for name in ("control", "faults")]
+    few = replace(micro, benchmarks=(micro.benchmark("switches"), micro.benchmark("faults")))
+    cells = [Cell(name, setting("pp"), kind=Kind.EXECUTE) for name in ("switches", "faults")]
     with Store(tmp_path / "results.db") as store:
         first = obtain(few, cells, store=store, workers=0)
         assert obtain(few, cells, store=store, workers=0) == first
@@ -334,15 +334,15 @@ def test_cells_of_a_suite_are_run_once(tmp_path: Path) -> None:
 
 def test_tables_of_instrumented_programs_have_those_that_are_run() -> None:
     micro = load_suite("micro")
-    few = replace(micro, benchmarks=(micro.benchmark("control"), micro.benchmark("faults")))
+    few = replace(micro, benchmarks=(micro.benchmark("switches"), micro.benchmark("faults")))
     specs = [tables()["rewriting"]]
-    report = run_tables(few, specs, View(), workers=0, executed=["control"])
-    assert [row.values[0] for row in report.tables[0].rows] == ["control"]
-    _, values = row_of(report.tables[0], "control")
+    report = run_tables(few, specs, View(), workers=0, executed=["switches"])
+    assert [row.values[0] for row in report.tables[0].rows] == ["switches"]
+    _, values = row_of(report.tables[0], "switches")
     parts = sum(values[cause.value] for cause in Cause)
     assert parts == pytest.approx(values["rewriting"]) and parts > 0
     report = run_tables(few, specs, View(), workers=0, executed=())
-    assert [row.values[0] for row in report.tables[0].rows][:2] == ["control", "faults"]
+    assert [row.values[0] for row in report.tables[0].rows][:2] == ["switches", "faults"]
     with pytest.raises(UsageError, match="--executed 'zz' matches no benchmark"):
         run_tables(few, specs, View(), workers=0, executed=["zz"])
 
@@ -359,7 +359,7 @@ def simprof(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple
 def test_micro_is_executed_unless_told_otherwise(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    words = ("epp1", "--suite", "micro", "--benchmark", "faults", "--benchmark", "control")
+    words = ("epp1", "--suite", "micro", "--benchmark", "faults", "--benchmark", "switches")
     kept = ("--results", tmp_path / "kept.db", "--jobs", "1")
 
     def executed(*more: str) -> dict[str, str | None]:
@@ -372,19 +372,19 @@ def test_micro_is_executed_unless_told_otherwise(
         return {row["program"]: row.get("pp:executed") for row in rows}
 
     assert all(float(number or 0) > 0 for number in executed().values())
-    assert executed("--predicted") == {"control": None, "faults": None}
-    some = executed("--executed", "con*")
-    assert (float(some["control"] or 0) > 0, some["faults"]) == (True, "")
-    status, out, _ = simprof(capsys, *words, "--executed", "con*", *kept, "--markdown")
+    assert executed("--predicted") == {"switches": None, "faults": None}
+    some = executed("--executed", "swi*")
+    assert (float(some["switches"] or 0) > 0, some["faults"]) == (True, "")
+    status, out, _ = simprof(capsys, *words, "--executed", "swi*", *kept, "--markdown")
     assert status == 0
-    assert "--benchmark faults --benchmark control --executed 'con*' --markdown`" in out
+    assert "--benchmark faults --benchmark switches --executed 'swi*' --markdown`" in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["--executed", "zz*"], "--executed 'zz*' matches no benchmark"),
-        (["--executed", "control", "--predicted"], "--predicted beside --executed"),
+        (["--executed", "switches", "--predicted"], "--predicted beside --executed"),
         (["--from", "x.db", "--predicted"], "beside --from: with --from nothing is run"),
     ],
 )
@@ -406,13 +406,13 @@ def test_a_difference_is_seen_in_every_form(
 
     monkeypatch.setattr(modes, "predicted_rewriting", one_less)
     path = tmp_path / "sweep.db"
-    program = GridProgram(PROGRAM, "control")
+    program = GridProgram(PROGRAM, "switches")
     grid = Grid(programs=(program,), modes=("pp", "qpt2"), kinds=(Kind.RUN, Kind.EXECUTE))
     sweep(make_order(grid), path, local_runner(0))
     for form in ("--json", "--csv", "--markdown", "--html", None):
         status, out, err = simprof(capsys, "epp1", "--from", path, *([form] if form else []))
         assert status == 1 and "instructions were executed, +1" in " ".join(out.split())
-        assert err.startswith("simprof: control: executed under pp: ")
+        assert err.startswith("simprof: switches: executed under pp: ")
         if form == "--json":
             (row,) = (r for r in json.loads(out)["tables"][0]["rows"] if r["kind"] == "program")
             assert row["values"]["off"] == 2 and "+1" in row["error"]
