@@ -59,10 +59,12 @@ compiled.compile_here()  # tests call kernels that are parts of C functions
 
 pytest_plugins = ["tests.support.seeds", "tests.support.skips"]
 
-# Whoever starts pytest in the background (`nohup`, `&` in a script) may ignore Ctrl-C on its
-# behalf, and every program that a test starts would inherit that.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Whoever starts pytest in the background (`nohup`, `&` in a script) may ignore Ctrl-C or the end of
+# the terminal on its behalf, and every program that a test starts would inherit that.
+for _signal in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        _own = signal.default_int_handler if _signal is signal.SIGINT else signal.SIG_DFL
+        signal.signal(_signal, _own)
 
 # Graphs and logs of all tests of a module are kept: looking through them for garbage as often as
 # Python does by itself takes a tenth of the time.
