@@ -32,6 +32,7 @@ from simulator.isa.assembly import Item
 from tests.support.assembled import code
 from tests.support.code_bench import State
 from tests.support.code_lab import MACHINES, Lab, hashed_paths
+from tests.support.turns import turns
 
 R = Register
 LIMIT = 2000  # arrays stay small
@@ -99,8 +100,7 @@ def crossings_of(lab: Lab, edges: tuple[int, ...]) -> list[int]:
 
 
 @pytest.mark.seeds(range(12))
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(("name", "machine"), turns(SETTINGS, MACHINES))
 def test_counters_and_cost_are_those_of_the_plan(
     name: str, machine: MachineKind, seed: int
 ) -> None:
@@ -195,8 +195,7 @@ def recursive() -> list[Item]:
     )
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(("name", "machine"), turns(SETTINGS, MACHINES))
 def test_a_recursive_routine_with_a_late_window(name: str, machine: MachineKind) -> None:
     """Path registers are words of the caller's frame, which every activation has its own of."""
     lab = Lab(machine, 0, routine=recursive())
@@ -235,9 +234,7 @@ def with_shared_slots(several: bool) -> list[Item]:
     )
 
 
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(("name", "machine", "several"), turns(SETTINGS, MACHINES, [False, True]))
 def test_branches_into_delay_slots(name: str, machine: MachineKind, several: bool) -> None:
     """Code of a delay slot that is a block too needs a copy of it, and a jump."""
     lab = Lab(machine, 0, routine=with_shared_slots(several))

@@ -27,6 +27,7 @@ from profiler.schemes.registry import planned_modes
 from profiler.session.observation import Comparison
 from profiler.session.session import compare_program, run_program
 from tests.support.samples import measurement
+from tests.support.turns import first
 
 ROOT = Path(__file__).resolve().parents[2]
 Find = Callable[..., Path]
@@ -62,14 +63,17 @@ def comparable(found: Measurement) -> Measurement:
 
 @pytest.mark.parametrize(
     ("name", "width", "arguments"),
-    [
-        ("loops", "v9", []),
-        ("nonlocal", "v8plus", []),
-        ("switches", "v8", []),
-        ("signals", "v9", []),
-        ("manypaths", "v9", []),
-        ("calls", "v8plus", ["8"]),
-    ],
+    first(
+        3,
+        [
+            ("loops", "v9", []),
+            ("nonlocal", "v8plus", []),
+            ("switches", "v8", []),
+            ("signals", "v9", []),
+            ("manypaths", "v9", []),
+            ("calls", "v8plus", ["8"]),
+        ],
+    ),
 )
 def test_each_mode_measures_what_it_measures_alone(
     fixture_elf: Find, quiet: int, name: str, width: str, arguments: list[str]
@@ -119,9 +123,9 @@ def test_a_saved_edge_profile_spares_the_first_run(
         scheme = SchemeOptions(edge_profile=saved)
         found = compare_program(request, settings(["tpp"], TPP, scheme))
         assert found.whole_emulations == 1
-        for first, second in zip(guided.measurements, found.measurements, strict=True):
-            assert (first.added, first.lost) == (second.added, second.lost)
-            assert first.routines == second.routines
+        for one, other in zip(guided.measurements, found.measurements, strict=True):
+            assert (one.added, one.lost) == (other.added, other.lost)
+            assert one.routines == other.routines
 
 
 def test_an_edge_profile_of_other_input_loses_paths_and_says_so(

@@ -50,7 +50,7 @@ def check(
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize(("name", "width"), first(2, SAMPLE))
+@pytest.mark.parametrize(("name", "width"), first(1, SAMPLE))
 def test_added_is_what_the_printed_code_executes(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:
@@ -73,6 +73,7 @@ def test_added_of_every_fixture(
     check(fixture_elf, tmp_path, name, width, *share_of_settings(number, 8 * len(WIDTHS)))
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize("width", WIDTHS)
 def test_full_trace_buffers_are_flushed(

@@ -147,7 +147,10 @@ def run_of(name: str, width: str) -> Run:
     return Run(observation, dict(zip(SETTINGS, measured, strict=True)))
 
 
-BUILDS = [(name, WIDTHS[k % 3]) for k, name in enumerate(PROGRAMS)]
+BUILDS = [
+    pytest.param((name, WIDTHS[k % 3]), marks=() if k % 4 == 0 else pytest.mark.long)
+    for k, name in enumerate(PROGRAMS)
+]
 """Each program in one build; `test_baselines.py` compares the figures of all."""
 
 

@@ -356,6 +356,7 @@ def simprof(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple
     return status, captured.out, captured.err
 
 
+@pytest.mark.long
 def test_micro_is_executed_unless_told_otherwise(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ from simulator.binary.elf import load
 from simulator.binary.inlining import read_inlining
 from tests.conftest import ROOT
 from tests.oracles.exact import simulate
+from tests.support.turns import first
 
 SOURCE = ROOT / "tests" / "programs" / "wordfreq.c"
 OPTIMISED = {Placing.INLINED, Placing.SPREAD, Placing.SHARED, Placing.ALONE}
@@ -60,7 +61,7 @@ def own(counts: SourceCounts) -> dict[int, LineCounts]:
 
 @pytest.mark.toolchain
 @pytest.mark.viewers
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
 def test_without_optimisation_lines_count_as_for_gcov(
     compile_c: Callable[..., Path], tmp_path: Path, expected: dict[str, Any], width: str
 ) -> None:
@@ -79,6 +80,7 @@ def test_without_optimisation_lines_count_as_for_gcov(
     assert jumps <= {"break;", "continue;"}
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.viewers
 @pytest.mark.parametrize("width", ["v9", "v8plus"])

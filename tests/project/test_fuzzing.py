@@ -131,7 +131,7 @@ def test_each_target_has_a_turn_in_every_minute(
     turns = re.sub(r"(.)\1+", r"\1", log.read_text())
     assert turns == "ab" * 3
     assert [each.inputs for each in done] == [log.read_text().count(name) for name in "ab"]
-    assert all(0.3 <= each.seconds < 2.0 for each in done)
+    assert all(each.seconds >= 0.3 for each in done)
 
 
 def test_a_target_that_reads_nothing_is_a_failure(

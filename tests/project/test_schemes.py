@@ -102,6 +102,7 @@ def test_a_run_under_it(simprof: Simprof, tmp_path: Path) -> None:
     assert fewer["counts"]["edge_increments"] == increments - entered
 
 
+@pytest.mark.long
 def test_a_comparison_has_it(simprof: Simprof, tmp_path: Path) -> None:
     done = simprof("compare", "--json", "all.json", LOOPS)
     assert done.returncode == 0
@@ -129,6 +130,7 @@ def test_its_code_in_place(simprof: Simprof) -> None:
     assert "head[1]++" in done.stdout
 
 
+@pytest.mark.long
 def test_a_table_has_its_column(simprof: Simprof) -> None:
     done = simprof("table", "overheads", "--suite", "wcet", "--benchmark", "fir", "--csv")
     assert done.returncode == 0

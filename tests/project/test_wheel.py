@@ -110,6 +110,7 @@ def test_what_the_source_distribution_holds(distributions: Path) -> None:
     assert not [name for name in names if "__pycache__" in name or name.startswith(".venv")]
 
 
+@pytest.mark.long
 def test_the_checkout_is_out_of_reach(simprof: Path, empty: Path) -> None:
     program = "import profiler, simulator; print(profiler.__file__, simulator.__file__)"
     places = execute([simprof.with_name("python"), "-c", program], empty).stdout.split()

@@ -190,7 +190,7 @@ def discoveries(recovered: RecoveredProgram, missing: list[tuple[int, int]]) -> 
 
 
 def runs() -> Iterator[object]:
-    quick = {("v9", "-s"), ("v8plus", "-fPIC")}
+    quick = {("v9", "-s")}
     for width in EMULATOR:
         for flags in (("-O0",), ("-O2",), ("-O3", "-fno-pic"), ("-Os", "-fPIC"), ("-O2", "-s")):
             marks = [] if (width, flags[-1]) in quick else [pytest.mark.long]

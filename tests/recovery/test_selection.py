@@ -16,6 +16,7 @@ from profiler.request.request import ALL_ROUTINES, Selection
 from simulator.binary import elf
 from simulator.binary.program import Range, SourceLine
 from simulator.errors import UsageError
+from tests.support.turns import turns
 
 LIBRARIES = ("/build/glibc-2.36/csu/../csu/libc-start.c", "/usr/include/c++/12/bits/stl_map.h")
 
@@ -158,8 +159,7 @@ PROGRAMS = {
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
-@pytest.mark.parametrize("language", list(PROGRAMS))
+@pytest.mark.parametrize(("language", "width"), turns(PROGRAMS, ["v9", "v8plus"], few=1))
 def test_what_is_left_of_static_programs(
     compile_c: Callable[..., Path], language: str, width: str
 ) -> None:

@@ -17,6 +17,7 @@ from profiler.rewriting.refusals import STATUS, TEXTS, UNFORESEEN
 from tests.conftest import EMULATORS
 from tests.end_to_end.test_cli_run import WIDTHS, simprof
 from tests.oracles import qemu
+from tests.support import turns
 from tests.support.random_programs import BEGINNING
 
 Compile = Callable[..., Path]
@@ -85,7 +86,7 @@ def first(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("width", "optimisation", "mode"),
-    [*((width, "-O2", "pp") for width in WIDTHS), ("v9", "-O1", "qpt2")],
+    turns.first(1, [*((width, "-O2", "pp") for width in WIDTHS), ("v9", "-O1", "qpt2")]),
 )
 def test_a_run_shows_where_jumps_lead(
     compile_c: Compile, tmp_path: Path, first: Path, width: str, optimisation: str, mode: str

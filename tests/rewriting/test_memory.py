@@ -46,6 +46,7 @@ from tests.code.test_codegen_modes import crossings_of, recursive, walks, with_s
 from tests.support.code_lab import MACHINES, Lab
 from tests.support.counter_images import content_of, header_fields, prepare
 from tests.support.rewriter import Rewriter
+from tests.support.turns import turns
 
 R = Register
 SETTINGS = {
@@ -118,8 +119,7 @@ def test_memory_reads_back_as_what_was_counted(name: str, machine: MachineKind, 
     check(lab, edges, name)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(("name", "machine"), turns(SETTINGS, MACHINES))
 def test_recursion_and_shared_delay_slots(name: str, machine: MachineKind) -> None:
     lab = Lab(machine, 0, routine=recursive())
     lab.state.registers[R.O0] = 4

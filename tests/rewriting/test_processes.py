@@ -18,7 +18,7 @@ from tests.conftest import EMULATORS
 from tests.oracles import qemu
 from tests.rewriting.extended import HEADER, STATUS, Extended
 from tests.rewriting.test_start_and_dump import MACHINES, MEMORY, REGIONS, expected_file
-from tests.support.turns import first, turns
+from tests.support.turns import turns
 
 Compile = Callable[..., Path]
 pytestmark = pytest.mark.qemu
@@ -119,8 +119,9 @@ def test_a_forked_child_writes_no_file(
     assert len(counted.frames[0]) > 0
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
 def test_a_thread_leaves_the_file_to_its_process(
     compile_c: Compile, tmp_path: Path, width: str
 ) -> None:

@@ -257,8 +257,10 @@ int main(int argc, char **argv) { printf("%d\\n", (int)((uintptr_t)argv[0] & 63)
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", ["v8plus", "v9"])
-@pytest.mark.parametrize("name", ["a", "a b", "/usr/bin/" + "long/" * 40 + "name"])
+@pytest.mark.parametrize(
+    ("name", "width"),
+    turns(["a", "a b", "/usr/bin/" + "long/" * 40 + "name"], ["v8plus", "v9"], few=2),
+)
 def test_strings_are_aligned_as_in_simprof(
     compile_c: Callable[..., Path], name: str, width: str, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from profiler.rewriting.traces import read_trace
 from profiler.session.session import run_program
 from profiler.trace.regenerate import regenerate
 from tests.rewriting.test_reading import LEAVES, Observed, compare, observe, waiting
+from tests.support.turns import first
 
 Find = Callable[..., Path]
 MODES = ("pp", "pp-hash", "tpp", "kiter", "bittrace", "qpt2", "naive", "calls", "calls-optimal")
@@ -56,12 +57,13 @@ def words(fixture_elf: Find, request: pytest.FixtureRequest) -> Observed:
     return observe(fixture_elf("words", request.param))
 
 
-@pytest.mark.parametrize("name", MODES)
+@pytest.mark.parametrize("name", first(3, MODES))
 def test_a_profile_is_read_back(words: Observed, name: str, tmp_path: Path) -> None:
     counters = load(run_instrumented(words, name, tmp_path))
     compare(read_profile(counters), words.simulated(name))
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_the_stack_of_a_program_that_exits_from_within(
     compile_c: Callable[..., Path], tmp_path: Path
