@@ -26,10 +26,16 @@ from profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
 from profiler.rewriting.charges import Cause
 from simulator.isa.decode import TransferKind
 
-UNWINDERS = frozenset({"_Unwind_RaiseException", "_Unwind_Resume_or_Rethrow", "_Unwind_Backtrace"})
+UNWINDERS = frozenset(
+    {
+        "_Unwind_RaiseException",
+        "_Unwind_Resume_or_Rethrow",
+        "_Unwind_Backtrace",
+        "_Unwind_ForcedUnwind",  # ends threads: pthread_exit, pthread_cancel
+    }
+)
 """Routines of the run-time library that read the return addresses of all callers. Not among them:
-`_Unwind_Resume`, which only goes on with what one of these began, and `_Unwind_ForcedUnwind`, which
-ends threads."""
+`_Unwind_Resume`, which only goes on with what one of these began."""
 _O7 = 15
 _SKIPPING_RETURNS = (0x81C3E00C, 0x81C7E00C, 0x81CFE00C)
 """`jmp %o7 + 12`, `jmp %i7 + 12`, `return %i7 + 12`."""
