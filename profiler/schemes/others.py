@@ -41,7 +41,7 @@ RESERVED = frozenset(
     --timeout --memory-limit --stack-size --progress --no-progress --no-cache --self-check --trace
     --tpp --replay --format --code --enumerate --suite --build --input --strict --exclude
     --user-only --follow --partial --call-tree --calls --entry --sysroot --thread-seed --machine
-    --jobs --allow-commands --exe --cwd
+    --jobs --allow-commands --exe --cwd --quiet -q
     """.split()
 )
 """Options of the commands that take a scheme's options."""
