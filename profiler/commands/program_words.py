@@ -34,7 +34,14 @@ def with_program(base: type[click.Command] = click.Command) -> type[click.Comman
             except click.UsageError as error:
                 error.ctx = ctx  # names the command in the message
                 raise
-            parsed: list[str] = super().parse_args(ctx, words)
+            try:
+                parsed: list[str] = super().parse_args(ctx, words)
+            except click.UsageError as error:
+                error.ctx = error.ctx or ctx
+                if taken:
+                    said, word = error.message.rstrip("."), taken[-1].split()[0]
+                    error.message = f"{said}; put -- before {word} if it is the program's own"
+                raise
             if taken and not ctx.resilient_parsing:
                 note = f"took {' '.join(taken)} for itself; put -- before the program's own"
                 streams.write(streams.STDERR, f"simprof: {note}\n")

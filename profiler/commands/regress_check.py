@@ -124,7 +124,7 @@ def check_command(
     Counts must be equal unless limits are given: --limit pp/overhead=+2 fails if pp's overhead has
     grown by more than 2 %, whatever else moved. What programs write must be the same in any case.
     Exit status: 0 the same (or within limits), 1 changed, 124 a program took too long, 125
-    something could not be done; then none of the files is there that should have been written.
+    something could not be done. Files of an earlier check are gone in any case.
     """
     outputs = (chosen["junit"], chosen["markdown"], chosen["json_file"])
     options.check_outputs(*outputs, inputs=(baseline,))

@@ -56,9 +56,10 @@ def guide_price(measurement: Measurement) -> str:
     guide = measurement.guide
     if guide is None or guide.added is None:
         return ""
+    paid = "" if guide.same_run else f"; that of {mode_facts.guide_text(guide)} cost its own run"
     return (
         f"{plural(guide.added, 'instruction')} ({percent(guide.added, measurement.base)}) to "
-        f"collect one of this run under {guide.mode}, not in added"
+        f"collect one of this run under {guide.mode}, not in added{paid}"
     )
 
 
@@ -93,6 +94,13 @@ def lost(measurement: Measurement) -> Iterator[tuple[str, str]]:
             f"{share(judged.attributed)} (AoDF: 100 % less {share(judged.overcount)} "
             f"overcounted, {share(judged.undercount)} undercounted{negative})",
         )
+        guide = measurement.guide
+        if guide is not None and not guide.same_run and measurement.counts.get("inferred_paths"):
+            yield (
+                "",
+                f"both judge the counts that {mode_facts.guide_text(guide)} determines as if they "
+                "were this run's",
+            )
     named = measurement.lost
     for loss in mode_facts.losses(measurement):
         if count := named.get(loss.name):

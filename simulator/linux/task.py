@@ -198,7 +198,10 @@ class Task:
         if not 0 <= count <= 1024:
             raise failure(errno.EINVAL)
         words = self.words(address, 2 * count)
-        return list(zip(words[::2], words[1::2], strict=True))
+        lengths = words[1::2]
+        if any(length >= 1 << (63 if self.is64 else 31) for length in lengths):
+            raise failure(errno.EINVAL)  # negative, as the kernel reads them
+        return list(zip(words[::2], lengths, strict=True))
 
     def base(self, descriptor: int) -> int | None:
         """Return the host handle of an *at call's directory argument."""

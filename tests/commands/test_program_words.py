@@ -161,3 +161,22 @@ def test_the_report_shows_the_arguments(
     (row,) = [each for each in (tmp_path / "report").read_text().splitlines() if "program" in each]
     assert row.split()[1:] == [program, "10", "--mode", "pp", "(sparcv9)"]
     assert json.loads(found.read_text())["program"]["arguments"] == ["10", "--mode", "pp"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-o"], "requires an argument; put -- before -o if it is the program's own"),
+        (["-k", "f"], "'f' is not a valid integer range; put -- before -k if it is the program's"),
+    ],
+)
+def test_a_short_option_that_cannot_be_taken_may_be_the_programs(
+    words: list[str],
+    said: str,
+    fixture_elf: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.run(["run", str(fixture_elf("calls")), *words]) == 125
+    text = capsys.readouterr().err
+    assert said in text
+    assert "simprof run --help" in text

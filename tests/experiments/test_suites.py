@@ -5,6 +5,7 @@ Nothing here fetches anything but the tests marked `long`.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -273,6 +274,19 @@ def test_suite_files_execute_commands_only_where_that_is_said(
         assert line.endswith("give --allow-commands")
     assert started == []
     assert run_cli("suite", "list", str(path)) == 0
+
+
+@pytest.mark.toolchain
+def test_names_of_sources_are_no_options_of_the_compiler(suite_file: Callable[..., Path]) -> None:
+    names = ["one.c", "-wrapper", "sh,evil.sh", "evil.sh"]
+    path = suite_file(text=PROGRAM.replace('["one.c"]', json.dumps(names)))
+    said = path.with_name("executed")
+    for name in names[1:]:
+        path.with_name(name).write_text("")
+    for name in names[2:]:
+        path.with_name(name).write_text(f"touch {said}\n")
+    build_suite(load_suite(str(path)), widths=(64,))
+    assert not said.exists()
 
 
 @pytest.mark.parametrize(

@@ -283,6 +283,7 @@ def test_attribution_says_why_it_is_negative_and_overlap_is_beside_it() -> None:
         "overlap with pp 47.24 % (flow on which both agree, of the larger profile)",
         "attribution -11.69 % (AoDF: 100 % less 111.69 % overcounted, 0.00 % undercounted; "
         "misplaced flow counts as both, so that it can be negative)",
+        "both judge the counts that the edge profile A.edges determines as if they were this run's",
     ]
     better = replace(guided(TRAINING), lost=lost | {"overcounted_blocks": 9_999})
     assert "negative" not in text.render(better, width=200)

@@ -69,6 +69,7 @@ int main(void) {
   T(pwrite(fd, "J", 1, 0)); T(lseek(fd, -3, SEEK_END)); T(lseek(fd, -30, SEEK_CUR));
   struct iovec v[2] = {{b, 3}, {b + 10, 20}};
   T(lseek(fd, 0, 0)); T(readv(fd, v, 2)); T(b[10]); T(writev(fd, v, 2));
+  v[1].iov_len = -1; T(readv(fd, v, 2)); T(writev(fd, v, 2)); v[1].iov_len = 20;
   T(preadv(fd, v, 2, 1)); T(pwritev(fd, v, 1, 30));
   T(ftruncate(fd, 5)); T(fstat(fd, &st)); T(st.st_size);
   T(truncate("w/a", 8)); T(stat("w/a", &st)); T(st.st_size);
