@@ -37,11 +37,12 @@ def with_program(base: type[click.Command] = click.Command) -> type[click.Comman
             try:
                 parsed: list[str] = super().parse_args(ctx, words)
             except click.UsageError as error:
-                said = error.format_message()
-                if taken:
-                    word = taken[-1].split()[0]
-                    said = f"{said.rstrip('.')}; put -- before {word} if it is the program's own"
-                raise click.UsageError(said, error.ctx or ctx) from error
+                error.ctx = error.ctx or ctx
+                if not taken or isinstance(error, click.NoSuchOption):
+                    raise
+                said, word = error.format_message().rstrip("."), taken[-1].split()[0]
+                said += f"; put -- before {word} if it is the program's own"
+                raise click.UsageError(said, error.ctx) from error
             if taken and not ctx.resilient_parsing:
                 note = f"took {' '.join(taken)} for itself; put -- before the program's own"
                 streams.write(streams.STDERR, f"simprof: {note}\n")

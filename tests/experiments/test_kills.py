@@ -324,7 +324,8 @@ prepare = ["sh -c 'sleep {seconds}; true'"]
 [benchmark.inputs.train]
 [benchmark.inputs.ref]
 """)
-    process = start(tmp_path / "own", "suite", "build", str(tmp_path / "own.toml"))
+    own = str(tmp_path / "own.toml")
+    process = start(tmp_path / "own", "suite", "build", own, "--allow-commands")
     kill_when(process, lambda: running(f"sleep {seconds}"))
     cache = tmp_path / "own" / "cache" / "simprof" / "suites"
     wait_until(lambda: not running(f"sleep {seconds}"))
