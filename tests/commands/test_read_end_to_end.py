@@ -86,6 +86,7 @@ def test_activations_that_longjmp_has_left_are_noticed(
     )
 
 
+@pytest.mark.long
 def test_the_profile_guides_and_weighs(fixture_elf: Find, tmp_path: Path) -> None:
     original, profile = fixture_elf("words"), tmp_path / "profile"
     made = instrumented(original, tmp_path, "--mode", "qpt2")

@@ -120,15 +120,20 @@ def alter(path: Path, begin: str, word: int) -> str:
 @pytest.mark.parametrize(
     ("file", "begin", "word"),
     [
-        ("wcet-v8.txt", "fibcall ends ", 2),
-        ("wcet-v8.txt", "fibcall kiter[iterations=3] ", 2),
-        ("wcet-v8.txt", "fibcall pp[table=hash] ", 3),
         ("wcet-v8.txt", "fibcall pp ", 4),
         ("profiles-v9.txt", "deep kiter ", 2),
         ("graphs.txt", "naive 007 ", 3),
-        ("graphs.txt", "naive 008 ", 4),
-        ("graphs.txt", "naive 009 ", 5),
-        ("graphs.txt", "files 319 ", 2),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                ("wcet-v8.txt", "fibcall ends ", 2),
+                ("wcet-v8.txt", "fibcall kiter[iterations=3] ", 2),
+                ("wcet-v8.txt", "fibcall pp[table=hash] ", 3),
+                ("graphs.txt", "naive 008 ", 4),
+                ("graphs.txt", "naive 009 ", 5),
+                ("graphs.txt", "files 319 ", 2),
+            )
+        ),
     ],
 )
 def test_one_changed_word_fails(copy: Path, file: str, begin: str, word: int) -> None:

@@ -15,6 +15,7 @@ from tools.determinism import PLAIN, Case, answers, cases, compared, differences
 Find = Callable[..., Path]
 
 
+@pytest.mark.long
 def test_fixtures_give_the_same_answers_twice(fixture_elf: Find, tmp_path: Path) -> None:
     files = tmp_path / "files"
     files.mkdir()

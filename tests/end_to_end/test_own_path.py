@@ -16,6 +16,7 @@ from profiler.session import session
 from profiler.session.world import open_world
 from simulator.binary.dynamic import load_program
 from simulator.errors import SimulatorError, UsageError
+from tests.support.turns import turns
 
 SOURCE = r"""
 #include <limits.h>
@@ -72,8 +73,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("static", [True, False], ids=["static", "dynamic"])
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize(("width", "static"), turns(["v9", "v8plus"], [True, False]))
 def test_counts_are_the_same_from_any_directory(
     compile_c: Callable[..., Path],
     tmp_path: Path,

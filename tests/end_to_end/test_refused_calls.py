@@ -57,6 +57,7 @@ def test_the_program_goes_on_and_the_result_says_what_was_refused(
     assert "\n    2  EAGAIN        clone\n" in report
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @WIDTHS
 def test_a_strict_run_ends_at_the_first_and_keeps_its_profile(

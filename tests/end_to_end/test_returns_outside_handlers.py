@@ -38,7 +38,11 @@ int main(int count, char **words)
 
 
 @WIDTHS
-@pytest.mark.parametrize("arguments", [(), (b"after",)], ids=["never", "left"])
+@pytest.mark.parametrize(
+    "arguments",
+    [pytest.param((), marks=pytest.mark.long), (b"after",)],
+    ids=["never", "left"],
+)
 def test_a_return_outside_a_handler_is_the_programs_fault(
     compile_c: Callable[..., Path], width: str, arguments: tuple[bytes, ...]
 ) -> None:

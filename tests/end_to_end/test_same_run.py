@@ -12,6 +12,7 @@ from profiler.profiles.cache_files import CacheFiles
 from profiler.request.request import GuestOptions, RunRequest
 from profiler.session import session
 from profiler.session.session import run_program
+from tests.support.turns import first
 
 pytestmark = pytest.mark.toolchain
 
@@ -46,7 +47,7 @@ int main(void)
 """
 
 
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
 def test_cold_warm_and_without_a_cache(
     compile_c: Callable[..., Path], width: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from tests.oracles import qemu
 from tests.oracles.exact import Simulated, check_profile, cut_edges, simulate
 from tests.oracles.naive import NaiveProfile, profile_of
 from tests.oracles.threads import add_up, executed_under_qemu, log_threads
+from tests.support.turns import turns
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs" / "threads"
 pytestmark = pytest.mark.toolchain
@@ -110,8 +111,7 @@ def test_blocks_are_executed_as_often_as_by_threads_that_run_at_once(
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
-@pytest.mark.parametrize("source", ["futexes.c", "restarts.c"])
+@pytest.mark.parametrize(("source", "width"), turns(["futexes.c", "restarts.c"], ["v9", "v8plus"]))
 def test_calls_that_wait_answer_as_under_qemu(
     compile_c: Compile, tmp_path: Path, source: str, width: str
 ) -> None:

@@ -137,6 +137,7 @@ def test_a_table_has_its_column(simprof: Simprof) -> None:
     assert ",calls-optimal,heads" in done.stdout
 
 
+@pytest.mark.long
 def test_baselines_of_it(simprof: Simprof, installed: Path, tmp_path: Path) -> None:
     record = ["regress", "record", "--mode", "pp,heads", "-o", "b.baseline", LOOPS]
     assert simprof(*record).returncode == 0

@@ -76,8 +76,7 @@ def test_count_is_simprofs(
     assert (found.status, found.instructions) == simprofs(path, source, tmp_path)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", LOGGED)
+@pytest.mark.parametrize(("name", "width"), turns(LOGGED, WIDTHS))
 def test_count_is_the_logs(
     fixture_elf: Callable[..., Path], name: str, width: str, tmp_path: Path
 ) -> None:
@@ -99,8 +98,7 @@ def test_killed(
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", ["v8plus", "v9"])
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize(("kind", "width"), turns(FAULTS, ["v8plus", "v9"]))
 def test_last_instruction(
     compile_c: Callable[..., Path], kind: str, width: str, tmp_path: Path
 ) -> None:
@@ -189,8 +187,7 @@ ENDS = {
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("last", ENDS)
+@pytest.mark.parametrize(("last", "width"), turns(ENDS, WIDTHS))
 def test_last_instruction_in_a_slot(
     compile_c: Callable[..., Path], last: str, width: str, tmp_path: Path
 ) -> None:

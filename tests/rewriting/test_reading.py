@@ -28,6 +28,7 @@ from profiler.session.results import measure_all
 from profiler.trace.calls import Callees, Exit
 from simulator.errors import SimulatorError, UsageError
 from tests.support.counter_images import Image
+from tests.support.turns import first
 
 Find = Callable[..., Path]
 SETTINGS = {
@@ -158,7 +159,7 @@ def test_a_profile_is_read(words: Observed, name: str) -> None:
     check(words, name)
 
 
-@pytest.mark.parametrize("name", ["control", "loops", "switches", "tailcalls"])
+@pytest.mark.parametrize("name", first(1, ["control", "loops", "switches", "tailcalls"]))
 def test_profiles_of_other_programs(name: str, fixture_elf: Find) -> None:
     run = observe(fixture_elf(name))
     for setting in READ:
@@ -209,6 +210,7 @@ FORK = LEAVES.replace("work(argc);\n    sink", "if (sink & 4) work(3);\n    work
 FORKS = FORK.replace("return sink & 1;", "if (sink & 8) work(2);\n    return sink & 1;")
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_a_way_that_path_counters_do_not_tell(compile_c: Callable[..., Path]) -> None:
     """Two ways of `main` lead to the call in which it waits; edge counters tell them apart.

@@ -53,7 +53,9 @@ def settings(*modes: str) -> list[Setting]:
     return [Setting(mode, mode, SchemeOptions()) for mode in modes]
 
 
-@pytest.mark.parametrize(("mode", "width"), [("pp", "v9"), ("kiter", "v8plus"), ("witness", "v8")])
+@pytest.mark.parametrize(
+    ("mode", "width"), first(1, [("pp", "v9"), ("kiter", "v8plus"), ("witness", "v8")])
+)
 def test_hash_seeds_do_not_change_a_file(
     fixture_elf: Find, tmp_path: Path, mode: str, width: str
 ) -> None:
@@ -101,7 +103,7 @@ def check_same_files(
         made.unlink()
 
 
-@pytest.mark.parametrize("given", [(), ("--env", "A=1")])
+@pytest.mark.parametrize("given", [(), pytest.param(("--env", "A=1"), marks=pytest.mark.long)])
 def test_verify_executes_what_instrument_writes(
     fixture_elf: Find, tmp_path: Path, executed: list[bytes], given: tuple[str, ...]
 ) -> None:
@@ -134,7 +136,7 @@ def test_progress_is_told_and_changes_nothing(fixture_elf: Find) -> None:
     ]
 
 
-@pytest.mark.parametrize("width", ["v9", "v8"])
+@pytest.mark.parametrize("width", first(1, ["v9", "v8"]))
 def test_processes_change_no_result(fixture_elf: Find, tmp_path: Path, width: str) -> None:
     request = RunRequest(fixture_elf("control", width), GuestOptions(root=tmp_path))
     told: list[tuple[int, int]] = []
@@ -163,13 +165,12 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         Place(request, tmp_path / "place")
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.parametrize(
     ("width", "name"),
-    first(
-        1, [("v9", None), ("v8plus", b"another"), ("v9", b"/usr/bin/" + b"very-" * 20 + b"long")]
-    ),
+    [("v9", None), ("v8plus", b"another"), ("v9", b"/usr/bin/" + b"very-" * 20 + b"long")],
 )
 def test_names_are_the_same_everywhere(
     compile_c: Compile, tmp_path: Path, width: str, name: bytes | None

