@@ -218,7 +218,9 @@ def check_seed(compile_c: Compile, directory: Path, seed: int) -> None:
     ways = EVERYWHERE if (seed + seed // 5) % 5 == 0 else (EMULATOR,)
     result = verified(built, directory, ways=ways, options=OPTIONS[seed % 7])
     check_verified(result, ways)
-    assert [left for mode in result.modes for left in mode.left] == []
+    # As `instrument` does, which cannot tell where some jumps lead in code without optimisation.
+    reasons = {left.reason for mode in result.modes for left in mode.left}
+    assert [each for each in reasons if not each.startswith("nothing tells where the jump")] == []
 
 
 @pytest.mark.toolchain
