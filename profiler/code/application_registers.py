@@ -48,7 +48,7 @@ from profiler.recovery.idioms import PROLOGUE, PROLOGUE_MASK
 from profiler.recovery.pointers import are_held
 from profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
 from simulator.isa.assembler import Register
-from simulator.isa.decode import TransferKind
+from simulator.isa.decode import NOP, TransferKind
 from simulator.isa.effects import ALL, Window
 
 R = Register
@@ -63,7 +63,6 @@ APPLICATION = {False: mask(R.G2, R.G3, R.G4), True: mask(R.G2, R.G3, R.G4, R.G5)
 _CHAIN = {False: mask(R.G2), True: mask(R.G5)}
 _LINKAGE = mask(R.G1)
 _ALL = np.uint8(0xFF)
-_NOP = np.uint32(0x01000000)
 _CALLS = (TransferKind.CALL, TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LINK)
 _BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)
 _RUN_ON = (
@@ -352,7 +351,7 @@ def _reached(
 
 
 def _behind_nops(facts: CodeFacts) -> Numbers:
-    return _next(facts.words != _NOP)
+    return _next(facts.words != NOP)
 
 
 def _at_entries(

@@ -116,7 +116,9 @@ def coverage(source: ExportSource) -> tuple[FileCoverage, ...]:
     files: dict[str, FileCoverage] = {}
     for line, known in counts.lines.items():
         file = files.setdefault(line.file, FileCoverage(line.file))
-        file.lines[line.line] = LineCoverage(known.executions, placing=known.placing)
+        file.lines[line.line] = LineCoverage(
+            known.executions, placing=counts.placings.get(line, Placing.OWN)
+        )
     first = FIRST_BLOCK
     for routine in measurement.routines:
         _add_routine(routine, first, counts, files)

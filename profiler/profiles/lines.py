@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -42,9 +42,7 @@ from profiler.request.library_sources import is_library_source
 from simulator.binary.demangling import demangle
 from simulator.binary.inlining import InlinedCopy, Inlining, read_inlining
 from simulator.binary.program import Program, Range, SourceLine, Symbol
-from simulator.isa.decode import TransferKind, decode_transfers
-
-NOP = 0x01000000
+from simulator.isa.decode import NOP, TransferKind, decode_transfers
 
 NO_PROGRAM = (
     "the program is not at hand: lines are known of starts of blocks only, and a block counts for "
@@ -125,8 +123,6 @@ class LineCounts:
         Conditional branches compiled from it.
     routines
         Positions in `SourceCounts.routines` of those that hold its code.
-    placing
-        See the module.
     """
 
     line: SourceLine
@@ -136,7 +132,6 @@ class LineCounts:
     addresses: list[int] = field(default_factory=list)
     branches: list[Branch] = field(default_factory=list)
     routines: list[int] = field(default_factory=list)
-    placing: Placing = Placing.OWN
 
 
 class SourceCounts:
@@ -212,41 +207,46 @@ class SourceCounts:
     def lines(self) -> Mapping[SourceLine, LineCounts]:
         """Every line that has code, those that were never executed included, by file and line."""
         found: dict[SourceLine, LineCounts] = {}
-        pieces: dict[SourceLine, list[tuple[int, VertexName]]] = defaultdict(list)
-        for number, code in enumerate(self.routines):
-            for line, blocks in self._blocks_of_lines(code).items():
+        for number, (code, of_lines) in enumerate(
+            zip(self.routines, self._line_blocks, strict=True)
+        ):
+            for line, blocks in of_lines.items():
                 counts = found.setdefault(line, LineCounts(line))
                 counts.executions += _entries(code.profile.edge_counts, blocks.owned)
                 counts.routines.append(number)
-                pieces[line] += [(number, block) for block in blocks.all]
-                if blocks.all and not blocks.stated:
-                    counts.placing = Placing.JUMPS
             self._add_instructions(code, found)
-        self._place(found, pieces)
         for line in self._never_executed(found):
             found[line] = LineCounts(line)
         return {line: found[line] for line in sorted(found, key=lambda at: (at.file, at.line))}
 
-    def _place(
-        self,
-        found: Mapping[SourceLine, LineCounts],
-        pieces: Mapping[SourceLine, Sequence[tuple[int, VertexName]]],
-    ) -> None:
-        """Say of lines of optimised code how it lies; `pieces`: the blocks of each line."""
+    @cached_property
+    def placings(self) -> Mapping[SourceLine, Placing]:
+        """How the code of lines lies; those whose counts are their own are left out.
+
+        Reads all of the debugging information, unlike `lines`.
+        """
+        found: dict[SourceLine, Placing] = {}
+        pieces: dict[SourceLine, list[tuple[int, VertexName]]] = defaultdict(list)
+        for number, of_lines in enumerate(self._line_blocks):
+            for line, blocks in of_lines.items():
+                pieces[line] += [(number, block) for block in blocks.all]
+                if not blocks.stated:
+                    found[line] = Placing.JUMPS
         lines_in = Counter(piece for blocks in pieces.values() for piece in blocks)
         copies = Places(span for copy in self._inlining.copies for span in copy.ranges)
         optimised = Places(self._inlining.optimised)
-        for line, counts in found.items():
-            if not any(address in optimised for address in counts.addresses):
+        for line, blocks_of_line in pieces.items():
+            addresses = self.lines[line].addresses
+            if not any(address in optimised for address in addresses):
                 continue
-            blocks = pieces[line]
-            if any(address in copies for address in counts.addresses):
-                counts.placing = Placing.INLINED
-            elif len(blocks) > 1:
-                counts.placing = Placing.SPREAD
+            if any(address in copies for address in addresses):
+                found[line] = Placing.INLINED
+            elif len(blocks_of_line) > 1:
+                found[line] = Placing.SPREAD
             else:
-                alone = all(lines_in[block] == 1 for block in blocks)
-                counts.placing = Placing.ALONE if alone else Placing.SHARED
+                alone = lines_in[blocks_of_line[0]] == 1
+                found[line] = Placing.ALONE if alone else Placing.SHARED
+        return found
 
     @cached_property
     def _inlining(self) -> Inlining:
@@ -281,6 +281,11 @@ class SourceCounts:
         for line, counts in self.lines.items():
             files[line.file][line.line] = counts
         return dict(files)
+
+    @cached_property
+    def _line_blocks(self) -> tuple[dict[SourceLine, _LineBlocks], ...]:
+        """By routine, the blocks of each line that it has code of."""
+        return tuple(map(self._blocks_of_lines, self.routines))
 
     def _blocks_of_lines(self, code: CodeCounts) -> dict[SourceLine, _LineBlocks]:
         blocks: dict[SourceLine, _LineBlocks] = defaultdict(_LineBlocks)
@@ -385,17 +390,16 @@ class ProfiledCode:
         self._is_all = not (self._wanted or self._unwanted or self._own_only)
 
     @cached_property
-    def _ranges(self) -> tuple[list[int], list[int]]:
+    def _places(self) -> Places:
         names: dict[int, list[Symbol]] = defaultdict(list)
         for symbol in self._program.symbols:
             if symbol.is_function and symbol.size:
                 names[symbol.address].append(symbol)
-        taken = {
-            address: address + max(symbol.size for symbol in symbols)
-            for address, symbols in sorted(names.items())
+        return Places(
+            Range(address, address + max(symbol.size for symbol in symbols))
+            for address, symbols in names.items()
             if self._takes(address, symbols)
-        }
-        return list(taken), list(taken.values())
+        )
 
     def _takes(self, address: int, symbols: Iterable[Symbol]) -> bool:
         names = {text for symbol in symbols for text in (symbol.name, demangle(symbol.name))}
@@ -406,11 +410,7 @@ class ProfiledCode:
 
     def has(self, stretch: Range) -> bool:
         """Whether a stretch of code belongs to a routine that the profile is about."""
-        if self._is_all:
-            return True
-        starts, ends = self._ranges
-        place = bisect_right(starts, stretch.start) - 1
-        return place >= 0 and stretch.start < ends[place]
+        return self._is_all or stretch.start in self._places
 
 
 def _matches(names: Iterable[str], patterns: Iterable[str]) -> bool:

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 
 from profiler.profiles.code_counts import Branch, CodeCounts
-from profiler.profiles.lines import InlinedCounts, LineCounts, SourceCounts
+from profiler.profiles.lines import InlinedCounts, LineCounts, Placing, SourceCounts
 from profiler.profiles.program_files import SourceFiles
 from profiler.reports.listings import matches, names_of
 from simulator.binary.program import SourceLine
@@ -30,6 +30,7 @@ class SourceRow:
     number: int
     text: str | None
     counts: LineCounts | None
+    placing: Placing = Placing.OWN
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ class Annotator:
         if text is None:
             self._miss(file)
             numbers = [n for n in sorted(lines) if first <= n <= (last or n)]
-            rows = [SourceRow(n, None, lines[n]) for n in numbers]
+            rows = [self._row(file, n, None) for n in numbers]
             return SourceView(file, tuple(rows), self._inlined(file, numbers))
         beyond = [n for n in sorted(lines) if n > len(text)]
         if beyond:
@@ -192,9 +193,13 @@ class Annotator:
                 f"{self._sources.place(file)} has no line {beyond[0]}: it is not what was compiled"
             )
         end = len(text) if last is None else min(last, len(text))
-        rows = [SourceRow(n, text[n - 1], lines.get(n)) for n in range(first, end + 1)]
-        rows += [SourceRow(n, None, lines[n]) for n in beyond if first <= n <= (last or n)]
+        rows = [self._row(file, n, text[n - 1]) for n in range(first, end + 1)]
+        rows += [self._row(file, n, None) for n in beyond if first <= n <= (last or n)]
         return SourceView(file, tuple(rows), self._inlined(file, [row.number for row in rows]))
+
+    def _row(self, file: str, number: int, text: str | None) -> SourceRow:
+        placing = self._counts.placings.get(SourceLine(file, number), Placing.OWN)
+        return SourceRow(number, text, self._counts.files[file].get(number), placing)
 
     def _inlined(self, file: str, numbers: Sequence[int]) -> tuple[InlinedCounts, ...]:
         """Return what was inlined of a file and is declared, or begins, in one of these lines."""

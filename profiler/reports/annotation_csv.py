@@ -40,7 +40,7 @@ def _lines(view: SourceView) -> Iterator[tuple[Cell, ...]]:
             continue
         place, counts = (view.file, row.number), row.counts
         sums = (counts.executions, counts.base, counts.added)
-        yield ("line", *place, None, None, None, *sums, None, None, None, row.text, counts.placing)
+        yield ("line", *place, None, None, None, *sums, None, None, None, row.text, row.placing)
         for branch in counts.branches:
             empty = (None, None, None)
             yield (

@@ -55,7 +55,7 @@ def _line(row: SourceRow) -> dict[str, Any]:
         "executions": row.counts.executions,
         "base": row.counts.base,
         "added": row.counts.added,
-        "code": row.counts.placing,
+        "code": row.placing,
         "branches": [
             {"address": branch.address} | _sides(branch) for branch in row.counts.branches
         ],

@@ -65,14 +65,14 @@ def _source(view: SourceView, routines: Sequence[CodeCounts]) -> Iterator[Part]:
         f"{digits(sum(line.added for line in lines))} added",
         style="bold",
     )
-    words = [word for word in MEANINGS if any(line.placing is word for line in lines)]
+    words = [word for word in MEANINGS if any(row.placing is word for row in view.rows)]
     code = [text("code")] if words else []
     table = columns(
         *map(number, ("executions", "base", "added")), *code, number("line"), text("source")
     )
     for row in view.rows:
-        placing = [_placing(row)] if words else []
-        cells = (*_numbers(row), *placing, str(row.number), _plain(row.text))
+        placing = "" if row.placing is Placing.OWN else row.placing
+        cells = (*_numbers(row), *([placing] if words else []), str(row.number), _plain(row.text))
         table.add_row(*cells, style=_style(row))
         for branch in () if row.counts is None else row.counts.branches:
             sides = Styled(f"  {branch.address:x}: {_sides(branch)}", "cyan")
@@ -101,11 +101,6 @@ def _inlined(inlined: Sequence[InlinedCounts], routines: Sequence[CodeCounts]) -
             known_as(holder.name, holder.alias) + call,
         )
     return table
-
-
-def _placing(row: SourceRow) -> str:
-    placing = Placing.OWN if row.counts is None else row.counts.placing
-    return "" if placing is Placing.OWN else placing
 
 
 def _numbers(row: SourceRow) -> tuple[str, str, str]:

@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 __all__ = [
     "HAS_DELAY_SLOT",
     "IS_CALL",
+    "NOP",
     "TransferKind",
     "Transfers",
     "decode_transfers",
 ]
 
 RETURN_OFFSETS = (8, 12)  # callers are resumed after the delay slot, or after it and `unimp`
+NOP = 0x01000000
 _O7, _I7 = 15, 31
 
 

@@ -303,11 +303,11 @@ def annotation_report(width: int) -> str:
     counts = SourceCounts(_counted(), None)
     branch = Branch(0x1008, 10**15, MANY, TAIL, HEAD)
     place = SourceLine(f"{WIDE}.c", 4)
-    line = LineCounts(place, 10**15, 10**16 + 1, MANY, [0x1000], [branch], [0], Placing.SHARED)
+    line = LineCounts(place, 10**15, 10**16 + 1, MANY, [0x1000], [branch], [0])
     never = LineCounts(SourceLine(f"{WIDE}.c", 5))
     texts = (f"\tif ({ESCAPES})", f"        return {LONG};", f"/* {WIDE} */", "", None)
     rows = tuple(
-        SourceRow(at, text, counted)
+        SourceRow(at, text, counted, Placing.SHARED if counted is line else Placing.OWN)
         for at, (text, counted) in enumerate(
             zip(texts, (line, never, None, None, line), strict=True), 1
         )
