@@ -4,7 +4,7 @@ A unit is a compilation unit. GCC names the options that it was called with in D
 unit whose producer does not is taken for optimised. An inlined copy is a DW_TAG_inlined_subroutine
 (DWARF 5, 3.3.8.2): the code of a routine within another, without a call.
 
-Debugging information that is damaged or too large ends the reading; what was read before stays.
+Debugging information that is damaged ends the reading; what was read before stays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from simulator.binary.debug_info import read_debug_info, top_attributes
 from simulator.binary.program import Program, Range
 
 MOST_ENTRIES = 200_000
-"""Entries of .debug_info that are read: some seconds of pyelftools."""
+"""Entries of .debug_info that are looked at for inlined copies: some seconds of pyelftools."""
 
 _NAMED = ("DW_AT_abstract_origin", "DW_AT_specification")
 _LONGEST_CHAIN = 4  # a copy's origin, and the declaration that the origin specifies
@@ -97,10 +97,12 @@ def _read(data: bytes, bias: int) -> Iterator[Range | InlinedCopy]:
         if not _is_optimised(top):
             continue
         yield from _ranges(dwarf, top, bias)
-        for entry in unit.iter_DIEs():
+        # Beyond the limit units are still known to be optimised: no line of theirs passes for one
+        # whose count is its own.
+        for entry in unit.iter_DIEs() if left else ():
+            if not left:
+                break
             left -= 1
-            if left < 0:
-                return
             if entry.tag == "DW_TAG_inlined_subroutine":
                 ranges = tuple(_ranges(dwarf, entry, bias))
                 if ranges:

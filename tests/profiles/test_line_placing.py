@@ -18,6 +18,7 @@ import pytest
 
 from profiler import cli
 from profiler.profiles.lines import LineCounts, Placing, SourceCounts
+from simulator.binary import inlining
 from simulator.binary.elf import load
 from simulator.binary.inlining import read_inlining
 from tests.conftest import ROOT
@@ -142,6 +143,18 @@ def test_annotate_and_exports_say_so(
         in capsys.readouterr().err
     )
     assert f"FN:{hashed[0]['line']},hash\n" in (tmp_path / "w.info").read_text()
+
+
+def test_what_is_optimised_is_known_beyond_the_limit_of_entries(
+    fixture_elf: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = load(fixture_elf("bench"))
+    whole = read_inlining(program)
+    monkeypatch.setattr(inlining, "MOST_ENTRIES", 5)
+    cut = read_inlining(program)
+    assert cut.optimised == whole.optimised
+    assert len(whole.optimised) > 5
+    assert len(cut.copies) < len(whole.copies)
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "tests" / "corpora" / "dwarf").iterdir()), ids=str)
