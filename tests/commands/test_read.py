@@ -14,7 +14,6 @@ from profiler.rewriting.memory import TRACE_POSITION
 from profiler.trace.format import Trace, load
 from tests.end_to_end.test_cli_run import simprof
 from tests.rewriting.test_reading import Observed, observe
-from tests.support.turns import first
 from tests.trace.test_regenerate import record
 
 Find = Callable[..., Path]
@@ -48,6 +47,7 @@ def test_a_profile_is_saved_and_shown(run: Observed, tmp_path: Path) -> None:
     assert b"read from counters: `added` is without conditional code and hashing" in done.stderr
 
 
+@pytest.mark.long
 def test_the_profile_guides_tpp_and_weighs_edges(run: Observed, tmp_path: Path) -> None:
     counters, profile = tmp_path / "simprof.out", tmp_path / "profile"
     counters.write_bytes(run.content("qpt2"))
@@ -59,6 +59,7 @@ def test_the_profile_guides_tpp_and_weighs_edges(run: Observed, tmp_path: Path) 
         assert b"simprof: " not in done.stderr
 
 
+@pytest.mark.long
 def test_several_files_add_up(run: Observed, tmp_path: Path) -> None:
     files = [tmp_path / "one", tmp_path / "two"]
     for file in files:
@@ -105,7 +106,8 @@ def raw_of(trace: Trace) -> bytes:
     return trace.stream if not used else trace.stream[:-1] + bytes([trace.stream[-1] >> 8 - used])
 
 
-@pytest.mark.parametrize("name", first(1, ["witness", "bits"]))
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["witness", "bits"])
 def test_a_trace_is_made(name: str, run: Observed, tmp_path: Path) -> None:
     traced = load(record(run.observation.program.path, name, tmp_path).path)
     assert traced.end is not None

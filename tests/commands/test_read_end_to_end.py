@@ -72,7 +72,8 @@ def test_the_result_is_that_of_a_simulated_run(
     assert status != 0
 
 
-@pytest.mark.parametrize("mode", first(1, ["naive", "qpt2", "pp"]))
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["naive", "qpt2", "pp"])
 def test_activations_that_longjmp_has_left_are_noticed(
     fixture_elf: Find, tmp_path: Path, mode: str
 ) -> None:
@@ -103,7 +104,8 @@ def test_the_profile_guides_and_weighs(fixture_elf: Find, tmp_path: Path) -> Non
     assert simprof("read", guided, ran(guided)).returncode == 0
 
 
-@pytest.mark.parametrize("mode", first(1, ["witness", "bits"]))
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["witness", "bits"])
 def test_the_trace_is_regenerated(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
     original, trace = fixture_elf("words"), tmp_path / "trace"
     made = instrumented(original, tmp_path, "--mode", mode)

@@ -69,6 +69,7 @@ def test_compare_and_the_api(program: Path, tmp_path: Path) -> None:
     assert [each.alias for each in simprof.run(program, routine="work").routines] == ["work"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", [(), ("--code", "pp")])
 def test_cfg_shows_the_routine(
     program: Path, capsys: pytest.CaptureFixture[str], code: tuple[str, ...]

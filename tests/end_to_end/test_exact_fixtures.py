@@ -31,7 +31,7 @@ SMALL = {
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize(("name", "width"), turns(SMALL, WIDTHS, few=10))
+@pytest.mark.parametrize(("name", "width"), turns(SMALL, WIDTHS, few=4))
 def test_fixture_is_exact(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:

@@ -90,6 +90,7 @@ def test_routines_are_searched_and_sorted(browser: Browser, report: Path) -> Non
         assert column(page, "routines-table", 1) == []
 
 
+@pytest.mark.long
 def test_everything_by_keyboard(browser: Browser, report: Path) -> None:
     with opened(browser, report) as page:
         wait(page)
@@ -144,6 +145,7 @@ def test_a_path_is_lit_with_its_code(browser: Browser, report: Path) -> None:
         assert page.locator(".on").count() == 0
 
 
+@pytest.mark.long
 def test_self_loops_begin_and_end_at_their_block(browser: Browser, report: Path) -> None:
     with opened(browser, report, "#routine/1") as page:
         wait(page)
@@ -201,7 +203,7 @@ def test_every_mode_has_its_page(browser: Browser, tmp_path: Path) -> None:
             assert (page.locator("#pane tr.added").count() > 0) == (hottest.added > 0), each.mode
             page.keyboard.press("n")
             page.keyboard.press("]")
-            page.wait_for_function(f"document.getElementById('run').value !== '{number}'")
+            expect(page.locator("#run")).not_to_have_value(str(number))
 
 
 def test_profiles_side_by_side(browser: Browser, report: Path) -> None:
@@ -217,6 +219,7 @@ TOO_WIDE = """[...document.querySelectorAll(".wrapping .wide, .wrapping td")]
     .filter((each) => each.scrollWidth > each.clientWidth + 1).length"""
 
 
+@pytest.mark.long
 def test_narrow_screens_cut_nothing_off(browser: Browser, report: Path) -> None:
     for view in ("", "#routines", "#routine/0/0", "#paths", "#edges", "#compare"):
         with opened(browser, report, view, width=400, height=800) as page:
@@ -272,6 +275,7 @@ def colours(page: Page) -> list[tuple[int, ...]]:
     return [tuple(map(int, re.findall(r"\d+", each)[:3])) for each in found]
 
 
+@pytest.mark.long
 def test_light_and_dark(browser: Browser, report: Path) -> None:
     for dark in (False, True):
         with opened(browser, report, dark=dark) as page:
@@ -284,6 +288,7 @@ def test_light_and_dark(browser: Browser, report: Path) -> None:
             assert sum(colours(page)[1]) < 150
 
 
+@pytest.mark.long
 def test_the_facts_of_a_routine_agree_with_its_graph(browser: Browser, tmp_path: Path) -> None:
     profile, page_file = tmp_path / "profile", tmp_path / "page.html"
     save(measure_all(BENCH, ("qpt2",))[0], profile)

@@ -142,7 +142,8 @@ def test_a_seed_decides_the_interleaving_and_nothing_else_does(
     assert alone[0] == alone[1] != []
 
 
-@pytest.mark.parametrize("width", ["v9", pytest.param("v8plus", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
 def test_a_deadlock_is_named(compile_c: Compile, tmp_path: Path, width: str) -> None:
     path = compiled(compile_c, "deadlock.c", width)
     simulated = simulate(path, directory=tmp_path, modes=("pp",))

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for part in ("profiler", "simulator") for path in (ROOT / part).rglob("*.py"))
 PARTS = {"jit", "native", "inline", "intrinsic"}
@@ -64,6 +66,7 @@ def all_parts() -> dict[str, set[str]]:
     return {module: names for module, names in found.items() if names}
 
 
+@pytest.mark.long
 def test_python_calls_c_functions_only() -> None:
     parts = all_parts()
     assert len(parts) >= 6

@@ -31,7 +31,6 @@ from profiler.experiments.suites.fetch import digest
 from profiler.experiments.suites.library import load_suite
 from tests.conftest import FIXTURES
 from tests.support.killing import Scenario, kill_everywhere
-from tests.support.turns import first
 
 PROGRAMS = ("faults", "control", "switches")
 MODES = ("pp", "qpt2")
@@ -288,7 +287,8 @@ def running(words: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("command", first(1, ["regress record -o BASE", "sweep --mode pp -o BASE"]))
+@pytest.mark.long
+@pytest.mark.parametrize("command", ["regress record -o BASE", "sweep --mode pp -o BASE"])
 def test_temporary_folders_do_not_outlive_a_killed_command(command: str, tmp_path: Path) -> None:
     """The program runs for minutes; the kill comes when its output has been opened."""
     (tmp_path / "spin.toml").write_text(
@@ -333,12 +333,11 @@ prepare = ["sh -c 'sleep {seconds}; true'"]
     assert not list(cache.glob("trees/*"))
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     ("scenario", "least"),
-    first(
-        1, [(NewOutput, 3), (Output, 4), (NamedOutput, 5), (Baseline, 4), (Sweep, 40), (Build, 20)]
-    ),
+    [(NewOutput, 3), (Output, 4), (NamedOutput, 5), (Baseline, 4), (Sweep, 40), (Build, 20)],
 )
 def test_a_kill_between_any_two_changes(
     scenario: type[Scenario], least: int, tmp_path: Path

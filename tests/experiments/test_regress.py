@@ -642,6 +642,7 @@ int main(int argc, char **argv) {
 """
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_programs_find_their_files_where_run_finds_them(
     place: Path,

@@ -67,6 +67,7 @@ def recordings(
     return path / "runs"
 
 
+@pytest.mark.long
 def test_each_program_is_recorded_once(order: Order, recordings: Path) -> None:
     """One file for each, whatever is measured, and nothing else."""
     names = sorted(path.name.split("-")[0] for path in recordings.iterdir())
@@ -150,6 +151,7 @@ def sweep_words(elf: Path, path: Path, results: Path, *more: str) -> list[str]:
     return [*words, "--replay", str(path), "-o", str(results), *more]
 
 
+@pytest.mark.long
 def test_one_recording_stands_for_one_program(
     fixture_elf: Find, recorded: Path, tmp_path: Path
 ) -> None:

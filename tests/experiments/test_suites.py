@@ -472,6 +472,7 @@ def test_generators_make_the_same_files_everywhere() -> None:
     assert all(line.count(",") == 3 for line in lines)
 
 
+@pytest.mark.long
 def test_the_command_runs_a_suite(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--benchmark", "f*", "--input", "train", "--mode", "pp", "--jobs", "1"]
     assert run_cli("suite", "run", "wcet", *arguments) == 0

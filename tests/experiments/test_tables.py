@@ -901,6 +901,7 @@ def test_both_derivations_of_hashed_shares_agree(
         assert 4 <= routine.self_loop_added / routine.self_loop_increments <= 12
 
 
+@pytest.mark.long
 def test_tables_from_a_file_are_those_of_the_runs(suite: Suite, results: Path) -> None:
     specs = list(TABLES.values())
     with Store(results) as store:

@@ -117,6 +117,7 @@ def test_with_optimisation_each_other_count_has_its_word(
     assert len(copies) == listing.count("DW_AT_entry_pc") - empty
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_annotate_and_exports_say_so(
     compile_c: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -188,6 +188,7 @@ def test_memory_and_processor_time_are_those_of_children_too(tmp_path: Path) -> 
     assert nested.cpu > plain.cpu
 
 
+@pytest.mark.long
 def test_what_two_processes_hold_is_added_up_and_what_they_share_counts_once(
     tmp_path: Path,
 ) -> None:
@@ -199,6 +200,7 @@ def test_what_two_processes_hold_is_added_up_and_what_they_share_counts_once(
     assert 220_000_000 < taken.peak < 290_000_000
 
 
+@pytest.mark.long
 def test_a_command_is_measured_cold_and_warm(fixture_elf: Find) -> None:
     told: list[Row] = []
     measuring = Measuring(Results(), repeat=1, timeout=300.0, tell=told.append)

@@ -27,6 +27,7 @@ def test_documents_show_what_their_commands_print(path: Path) -> None:
             assert matches(each.lines, lines), f"run tools/document_outputs.py: {each.command}"
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_the_programs_of_the_tutorial_compile_as_written(tmp_path: Path) -> None:
     section = (ROOT / "docs" / "tutorial.md").read_text().partition("## 2.")[0]
@@ -39,6 +40,7 @@ def test_the_programs_of_the_tutorial_compile_as_written(tmp_path: Path) -> None
         assert not subprocess.run(done, cwd=tmp_path, capture_output=True, check=False).returncode
 
 
+@pytest.mark.long
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],

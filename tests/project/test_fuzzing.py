@@ -80,7 +80,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"exit", "SystemExit at ?"),
         (b"hang", "HangError at ?"),
         (b"die", "the process ended by SIGSEGV"),
-        (b"memory", "memory"),
+        pytest.param(b"memory", "memory", marks=pytest.mark.long),
     ],
 )
 def test_what_is_neither_read_nor_refused_is_a_find(data: bytes, kind: str) -> None:
@@ -94,6 +94,7 @@ def test_what_is_read_or_refused_is_none() -> None:
     assert find.data == b"refuse"
 
 
+@pytest.mark.long
 def test_workers_that_die_are_replaced_and_their_inputs_found() -> None:
     told: list[Find] = []
     inputs = [b"die", b"raise", *[b"read", b"refuse"] * 5]
@@ -108,6 +109,7 @@ def test_workers_that_die_are_replaced_and_their_inputs_found() -> None:
     assert done.unconfirmed == 0
 
 
+@pytest.mark.long
 def test_each_target_has_a_turn_in_every_minute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,7 +198,10 @@ def test_checksums_are_made_right_again() -> None:
 # What was found, and the corpora
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.long] * (n in ("emulator", "trace"))) for n in TARGETS],
+)
 def test_every_file_of_the_corpora_is_read_or_refused(name: str) -> None:
     """Files that finds have left are refused or read; all others are good, and read."""
     files = corpus.files(name)
@@ -217,6 +222,7 @@ def test_the_corpora_are_of_targets_and_small() -> None:
 # The tool
 
 
+@pytest.mark.long
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fuzz.main(["--list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(TARGETS)

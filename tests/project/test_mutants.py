@@ -177,6 +177,7 @@ def test_what_becomes_of_mutants(tree: Path) -> None:
     assert {path.name: path.read_bytes() for path in tree.glob("*.py")} == before
 
 
+@pytest.mark.long
 def test_a_mutant_that_never_ends_is_killed(tree: Path) -> None:
     endless = mutant("    return x + x", "    while True: pass")
     outcome = Copy(tree).attempt(endless, limit=3)
@@ -189,6 +190,7 @@ def test_tests_that_fail_without_a_break_prove_nothing(tree: Path) -> None:
         fates(tree, mutant("x + x", "x * 3"))
 
 
+@pytest.mark.long
 def test_a_mutant_that_only_a_long_test_kills(tree: Path) -> None:
     (tree / "conftest.py").write_text(
         "import pytest\n\n\ndef pytest_addoption(parser):\n"

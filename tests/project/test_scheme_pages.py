@@ -8,6 +8,7 @@ from profiler.schemes import registry
 from tools import scheme_pages
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_pages_and_pictures_are_up_to_date() -> None:
     wanted = scheme_pages.files()

@@ -78,6 +78,7 @@ def test_the_example_is_small() -> None:
     assert len(module.read_text().splitlines()) < 150
 
 
+@pytest.mark.long
 def test_help_texts_name_it(simprof: Simprof) -> None:
     text = " ".join(simprof("run", "--help").stdout.split())
     assert "blocks: qpt, heads;" in text
@@ -357,6 +358,7 @@ def test_a_scheme_that_fails_when_it_is_used_spoils_its_mode_only(
     assert reason in compared.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", first(2, ["TPP", "WITNESS", "PP", "BITTRACE", "KITER", "QPT", "CALLS"])
 )

@@ -83,6 +83,7 @@ def empty(tmp_path: Path) -> Path:
     return directory
 
 
+@pytest.mark.long
 def test_what_the_wheel_holds(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     data = "profiler/data"

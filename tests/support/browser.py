@@ -74,8 +74,18 @@ def opened(
 def wait(page: Page) -> Page:
     """Wait until a report has shown what its address says."""
     page.wait_for_selector("html[data-ready=yes]")
-    page.wait_for_function(
-        "document.documentElement.dataset.shown === (location.hash || '#')", timeout=LIMIT
+    # A promise, not `wait_for_function`: that asks again by `eval`, which the pages forbid.
+    page.evaluate(
+        """(limit) => new Promise((done, failed) => {
+          const end = performance.now() + limit;
+          const look = () => {
+            if (document.documentElement.dataset.shown === (location.hash || "#")) done();
+            else if (performance.now() > end) failed(new Error(`shows no ${location.hash}`));
+            else requestAnimationFrame(look);
+          };
+          look();
+        })""",
+        LIMIT,
     )
     return page
 

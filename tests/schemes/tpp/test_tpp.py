@@ -487,7 +487,8 @@ def test_cold_edges_stay_where_an_array_does_anyway() -> None:
     assert always.plan.actions == {}
 
 
-@pytest.mark.parametrize("limit", [None, pytest.param(10**8, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("limit", [None, 10**8])
 def test_very_many_paths(limit: int | None) -> None:
     cfg = diamonds(100)
     few = plan_tpp(cfg, biased(cfg, 100, 3), cold=5, loop=15, path_limit=limit)
@@ -649,6 +650,7 @@ def test_profile_of_a_loop_that_nothing_enters() -> None:
     assert [letters(cfg, record.blocks) for record in plan.all_paths()] == ["ABX"]
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_routine_of_a_library_that_is_hardly_executed(
     compile_c: Callable[..., Path], tmp_path: Path
