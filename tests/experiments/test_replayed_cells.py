@@ -75,6 +75,7 @@ def test_each_program_is_recorded_once(order: Order, recordings: Path) -> None:
     assert len(groups(order.jobs)) > len(names)
 
 
+@pytest.mark.long
 def test_recorded_cells_emulate_nothing(
     order: Order,
     plain: tuple[object, ...],
@@ -170,7 +171,7 @@ def test_one_recording_stands_for_one_program(
         (("--env", "A=B"), "control", "with other variables"),
         (("--stdin", str(FIXTURES / "src" / "control.c")), "control", "with --stdin /dev/null"),
         (("--stack-size", "16M"), "control", "with other limits"),
-        (("--max-instructions", "1000000000"), "control", ""),
+        pytest.param(("--max-instructions", "1000000000"), "control", "", marks=pytest.mark.long),
         (("--", "1"), "control", "with other arguments"),
     ],
 )
