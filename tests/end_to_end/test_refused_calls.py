@@ -39,6 +39,7 @@ def counts(answer: dict[str, Any]) -> dict[tuple[str, str], int]:
     return {(call["name"], call["error"]): call["count"] for call in answer["refused_calls"]}
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @WIDTHS
 def test_the_program_goes_on_and_the_result_says_what_was_refused(

@@ -61,7 +61,7 @@ def check(path: Path, directory: Path, seed: int, modes: tuple[str, ...]) -> Sim
 @pytest.mark.parametrize(
     ("source", "width", "seed"),
     [
-        ("counter.c", "v9", 0),
+        pytest.param("counter.c", "v9", 0, marks=pytest.mark.long),
         pytest.param("counter.c", "v8plus", 3, marks=pytest.mark.long),
         pytest.param("queue.c", "v9", 1, marks=pytest.mark.long),
         pytest.param("queue.c", "v8plus", 0, marks=pytest.mark.long),

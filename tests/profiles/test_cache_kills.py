@@ -51,6 +51,7 @@ def user(directory: Path, seed: int) -> subprocess.Popen[str]:
     return started
 
 
+@pytest.mark.long
 def test_processes_that_are_killed_damage_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "cache"
     draw = random.Random(SEED)

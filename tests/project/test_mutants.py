@@ -153,6 +153,7 @@ def fates(root: Path, *mutants: Mutant) -> list[tuple[str, Fate]]:
     return [(outcome.mutant.name, outcome.fate) for outcome in outcomes]
 
 
+@pytest.mark.long
 def test_what_becomes_of_mutants(tree: Path) -> None:
     before = {path.name: path.read_bytes() for path in tree.glob("*.py")}
     found = fates(

@@ -70,6 +70,7 @@ def test_a_failure_names_its_seed_and_how_to_repeat_it(tmp_path: Path) -> None:
     assert status == 0 and "2 passed" in output
 
 
+@pytest.mark.long
 def test_fresh_seeds_are_new_each_time_and_can_be_had_again(tmp_path: Path) -> None:
     first, again = (
         run_pytest(tmp_path, SEEDS, "-k", "fresh", "-n", "1")[1],

@@ -86,6 +86,7 @@ def test_help_texts_name_it(simprof: Simprof) -> None:
     assert "heads" in simprof("graph", "--help").stdout
 
 
+@pytest.mark.long
 def test_a_run_under_it(simprof: Simprof, tmp_path: Path) -> None:
     done = simprof("run", "--mode=heads", "--json", "run.json", LOOPS)
     assert done.returncode == 0

@@ -99,6 +99,7 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
     assert wheel.stat().st_size < LARGEST
 
 
+@pytest.mark.long
 def test_what_the_source_distribution_holds(distributions: Path) -> None:
     (path,) = distributions.glob("*.tar.gz")
     with tarfile.open(path) as tar:

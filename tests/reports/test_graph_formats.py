@@ -95,6 +95,7 @@ def parse_dot(text: str) -> dict[str, pydot.Subgraph]:
     return {str(cluster.get_name()): cluster for cluster in drawing.get_subgraphs()}
 
 
+@pytest.mark.long
 def test_dot_holds_every_graph(recovered: RecoveredProgram) -> None:
     selected = range(0, len(recovered.routines), 2)
     clusters = parse_dot(graph_dot.render(recovered, selected))

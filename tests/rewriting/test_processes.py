@@ -105,6 +105,7 @@ def test_a_full_disk_is_said(machine: MachineKind, tmp_path: Path) -> None:
     assert (tmp_path / "full").is_char_device()
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(("arguments", "width"), turns([(), ("v",)], ["v9", "v8plus"], few=1))
 def test_a_forked_child_writes_no_file(
