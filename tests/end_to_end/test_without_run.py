@@ -133,7 +133,7 @@ LEFT_OUT = {
     "threads/counted.c": "a library of a dynamic program",
     "threads/linked.c": "a dynamic program",
     "threads/deadlock.c": "never ends",
-    "programs/reserved.c": "qemu aborts on some reserved conditions that it knows values for",
+    "programs/reserved.c": "qemu may abort (`tcg fatal error`) on conditions that V9 reserves",
     "programs/signals.c": "qemu ends it at its division by zero (64 bits) or never does (32)",
 }
 """Programs that do not end, or are not whole, or whose output is not their own under qemu."""

@@ -200,7 +200,10 @@ def test_checksums_are_made_right_again() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=[pytest.mark.long] * (n in ("emulator", "trace"))) for n in TARGETS],
+    [
+        pytest.param(name, marks=pytest.mark.long if name in ("emulator", "trace") else ())
+        for name in TARGETS
+    ],
 )
 def test_every_file_of_the_corpora_is_read_or_refused(name: str) -> None:
     """Files that finds have left are refused or read; all others are good, and read."""
