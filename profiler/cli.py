@@ -35,11 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its status."""
     gc.set_threshold(YOUNG_OBJECTS)
     try:
-        from simulator import stopping
+        from simprof.simulator import stopping
 
         if arguments is None:
             stopping.handle()  # until now they end the process, which has done nothing yet
-        from profiler.commands import streams
+        from simprof.profiler.commands import streams
 
         streams.prepare()
         sys.set_int_max_str_digits(100_000)  # path counts may be long (`codec.DIGITS`)
@@ -59,7 +59,7 @@ def leave(status: int) -> NoReturn:
     """
     from contextlib import suppress
 
-    from simulator import stopping
+    from simprof.simulator import stopping
 
     stopping.ignore()
     atexit._run_exitfuncs()
@@ -73,9 +73,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status. Deliberate errors become one line on stderr."""
     import click
 
-    from profiler.commands import streams
-    from profiler.commands.group import simprof
-    from simulator.errors import SimulatorError
+    from simprof.profiler.commands import streams
+    from simprof.profiler.commands.group import simprof
+    from simprof.simulator.errors import SimulatorError
 
     try:
         result = simprof.main(
@@ -86,7 +86,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except SimulatorError as error:
         return fail(str(error), error.exit_status)
     except click.UsageError as error:
-        from profiler.commands.suggestions import explained
+        from simprof.profiler.commands.suggestions import explained
 
         command = error.ctx.command_path if error.ctx else "simprof"
         return fail(f"{explained(error)} (see {command} --help)", FAILURE)
@@ -110,7 +110,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _interrupted(error: BaseException) -> int:
     """Say that a signal has ended simprof."""
-    from simulator.stopping import Stopped
+    from simprof.simulator.stopping import Stopped
 
     if isinstance(error, Stopped):
         return fail(str(error), error.status)
@@ -148,8 +148,8 @@ def fail(message: str, status: int) -> int:
     """Write one line to stderr, whatever the message holds; return `status`."""
     from contextlib import suppress
 
-    from profiler.commands import streams
-    from simulator.errors import UsageError
+    from simprof.profiler.commands import streams
+    from simprof.simulator.errors import UsageError
 
     with suppress(UsageError):  # stderr is closed: the status is all that is left to say
         streams.complain(message)

@@ -37,8 +37,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
-    from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-    from profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile
     from simprof._graphs import (
         PlannedEdge,
         PlannedGraph,
@@ -50,8 +48,10 @@ if TYPE_CHECKING:
     )
     from simprof._programs import compare, load, run, save
     from simprof._results import Comparison, Measurement
-    from simulator.errors import SimulatorError as SimprofError
-    from simulator.errors import UsageError
+    from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+    from simprof.profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile
+    from simprof.simulator.errors import SimulatorError as SimprofError
+    from simprof.simulator.errors import UsageError
 
 __all__ = [
     "Block",
@@ -80,8 +80,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "profiler.graphs.cfg": ("Block", "ControlFlowGraph", "Edge", "EdgeKind"),
-    "profiler.profiles.profile": ("EdgeCount", "PathCount", "RoutineProfile"),
+    "simprof.profiler.graphs.cfg": ("Block", "ControlFlowGraph", "Edge", "EdgeKind"),
+    "simprof.profiler.profiles.profile": ("EdgeCount", "PathCount", "RoutineProfile"),
     "simprof._graphs": (
         "PlannedEdge",
         "PlannedGraph",
@@ -94,10 +94,10 @@ _HOMES = {
     ),
     "simprof._programs": ("compare", "load", "run", "save"),
     "simprof._results": ("Comparison", "Measurement"),
-    "simulator.errors": ("UsageError",),
+    "simprof.simulator.errors": ("UsageError",),
 }
 _PLACES = {name: (module, name) for module, names in _HOMES.items() for name in names}
-_PLACES["SimprofError"] = ("simulator.errors", "SimulatorError")
+_PLACES["SimprofError"] = ("simprof.simulator.errors", "SimulatorError")
 
 
 def __getattr__(name: str) -> Any:

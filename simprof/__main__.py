@@ -1,5 +1,5 @@
 """`python -m simprof`: the command, for a Python whose scripts are not on the PATH."""
 
-from profiler.cli import main
+from simprof.profiler.cli import main
 
 main()

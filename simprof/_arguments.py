@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 Text = str | bytes | os.PathLike[str]
 

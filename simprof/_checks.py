@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.graphs.cfg import ControlFlowGraph
+    from simprof.profiler.graphs.cfg import ControlFlowGraph
 
 
 def file_path(value: object, what: str) -> Path:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from profiler.profiles.tables import Column, ColumnKind, ProfileTable
-from simulator.errors import UsageError
+from simprof.profiler.profiles.tables import Column, ColumnKind, ProfileTable
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd

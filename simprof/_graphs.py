@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from profiler.recovery import recovery
-from profiler.reports.names import brief
 from simprof._arguments import parse
 from simprof._checks import check_networkx, check_weights, file_path, wrong
 from simprof._html import facts, html_table
-from simulator.errors import UsageError
+from simprof.profiler.recovery import recovery
+from simprof.profiler.reports.names import brief
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from profiler.graphfiles.reader import GraphDocument
-    from profiler.graphs.cfg import ControlFlowGraph
+    from simprof.profiler.graphfiles.reader import GraphDocument
+    from simprof.profiler.graphs.cfg import ControlFlowGraph
 
 TOP = 10
 """Routines that a notebook shows of a program: the largest."""
@@ -221,10 +221,10 @@ def plan(
     >>> simprof.plan(routines["ackermann"]).potential_paths
     3
     """
-    from profiler.commands.graph import graph_command
-    from profiler.commands.scheme_options import collect
-    from profiler.graphfiles import analyse
-    from profiler.request.request import Weights
+    from simprof.profiler.commands.graph import graph_command
+    from simprof.profiler.commands.scheme_options import collect
+    from simprof.profiler.graphfiles import analyse
+    from simprof.profiler.request.request import Weights
 
     chosen = parse(graph_command, ["graph"], {"mode": mode, **options})
     document = _document(graph)
@@ -258,7 +258,7 @@ def recover(elf: StrPath) -> RecoveredProgram:
     >>> [(cfg.name, len(cfg.blocks), len(cfg.edges)) for cfg in recovered.routines][:3]
     [('main', 18, 22), ('fibonacci', 5, 7), ('ackermann', 7, 10)]
     """
-    from simulator.binary.elf import load
+    from simprof.simulator.binary.elf import load
 
     found = recovery.recover(load(file_path(elf, "elf")))
     return RecoveredProgram(**{each.name: getattr(found, each.name) for each in fields(found)})
@@ -280,7 +280,7 @@ def call_graph(recovered: recovery.RecoveredProgram) -> nx.MultiDiGraph:
     ...         if names[caller] == "is_odd" and kind == "tail-call"})
     ['is_even']
     """
-    from profiler.recovery import call_graph as module
+    from simprof.profiler.recovery import call_graph as module
 
     if not isinstance(recovered, recovery.RecoveredProgram):
         raise wrong("recovered", "what simprof.recover gives", recovered)
@@ -317,12 +317,12 @@ def to_networkx(
     True
     """
     if isinstance(graph, Mapping):
-        from profiler.graphfiles import interchange as files
-        from profiler.graphfiles.reader import parse as parse_document
+        from simprof.profiler.graphfiles import interchange as files
+        from simprof.profiler.graphfiles.reader import parse as parse_document
 
         return files.to_networkx(parse_document(graph, "graph"))
-    from profiler.graphs import interchange
-    from profiler.graphs.cfg import ControlFlowGraph
+    from simprof.profiler.graphs import interchange
+    from simprof.profiler.graphs.cfg import ControlFlowGraph
 
     if not isinstance(graph, ControlFlowGraph):
         raise wrong("graph", "a routine of simprof.recover or a graph file's content", graph)
@@ -350,20 +350,20 @@ def from_networkx(graph: nx.MultiDiGraph) -> ControlFlowGraph:
     """
     check_networkx(graph, "a graph of networkx")
     if "entry" in graph.graph:
-        from profiler.graphfiles import interchange as files
+        from simprof.profiler.graphfiles import interchange as files
 
         return files.from_networkx(graph).cfg
-    from profiler.graphs import interchange
+    from simprof.profiler.graphs import interchange
 
     return interchange.from_networkx(graph)
 
 
 def _document(graph: Any) -> GraphDocument:
     """Return a graph in any of its forms as the content of a graph file."""
-    from profiler.graphfiles.formats import load
-    from profiler.graphfiles.interchange import from_networkx as from_graph
-    from profiler.graphfiles.reader import GraphDocument, parse
-    from profiler.graphs.cfg import ControlFlowGraph
+    from simprof.profiler.graphfiles.formats import load
+    from simprof.profiler.graphfiles.interchange import from_networkx as from_graph
+    from simprof.profiler.graphfiles.reader import GraphDocument, parse
+    from simprof.profiler.graphs.cfg import ControlFlowGraph
 
     if isinstance(graph, ControlFlowGraph):
         return GraphDocument(graph.name, "", graph, weights=(), walks=())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 
-from profiler.reports.display import visible
+from simprof.profiler.reports.display import visible
 
 
 def heading(text: str) -> str:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
-from profiler.profiles import storage
-from profiler.request.request import RunRequest, Setting
-from profiler.session.observation import Comparison
-from profiler.session.spawned import Spawned
-from simulator import errors
+from simprof.profiler.profiles import storage
+from simprof.profiler.request.request import RunRequest, Setting
+from simprof.profiler.session.observation import Comparison
+from simprof.profiler.session.spawned import Spawned
+from simprof.simulator import errors
 
 
 def compare_isolated(
@@ -64,8 +64,8 @@ def _error(kind: str, text: str) -> errors.SimulatorError:
 
 def _serve(pipe: Connection, request: RunRequest, settings: Sequence[Setting], jobs: int) -> None:
     """Measure, and send what comes of it: a head, and then the measurements."""
-    from profiler.engine import kernel_cache
-    from profiler.session.session import compare_program
+    from simprof.profiler.engine import kernel_cache
+    from simprof.profiler.session.session import compare_program
 
     try:
         found = compare_program(request, settings, jobs=jobs)

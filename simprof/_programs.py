@@ -14,11 +14,11 @@ from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 
 from simprof._arguments import parse
 from simprof._checks import file_path, program, words, wrong
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.request.request import RunRequest, SchemeOptions
     from simprof._results import Comparison, Measurement
+    from simprof.profiler.request.request import RunRequest, SchemeOptions
 
 StrPath = str | os.PathLike[str]
 Stream = StrPath | IO[bytes] | None
@@ -126,10 +126,10 @@ def run(
     ...     print(error)
     Invalid value for '--cold': '200' is not a percentage: write a number from 0 to 100
     """
-    from profiler.commands.run import run_command
-    from profiler.commands.scheme_options import collect
-    from profiler.session.session import compare_program
     from simprof._results import shown
+    from simprof.profiler.commands.run import run_command
+    from simprof.profiler.commands.scheme_options import collect
+    from simprof.profiler.session.session import compare_program
 
     chosen = parse(run_command, program(elf, arguments), {"mode": mode, **options})
     scheme = collect(chosen, chosen["weights"])
@@ -182,11 +182,11 @@ def compare(
     >>> {name: one.added for name, one in comparison.measurements.items()}
     {'pp': 4008708, 'qpt2': 3758166}
     """
-    from profiler.commands.compare import compare_command, make_settings
-    from profiler.commands.scheme_options import collect
-    from profiler.schemes.registry import tried_modes
-    from profiler.session.session import compare_program
     from simprof._results import Comparison, shown
+    from simprof.profiler.commands.compare import compare_command, make_settings
+    from simprof.profiler.commands.scheme_options import collect
+    from simprof.profiler.schemes.registry import tried_modes
+    from simprof.profiler.session.session import compare_program
 
     given = program(elf, arguments)
     wanted = modes if modes is None or isinstance(modes, str) else words(modes, "modes")
@@ -218,8 +218,8 @@ def load(profile: StrPath) -> Measurement:
     SimprofError
         If the file cannot be read or is no profile.
     """
-    from profiler.profiles import storage
     from simprof._results import shown
+    from simprof.profiler.profiles import storage
 
     return shown(storage.load(file_path(profile, "profile")))
 
@@ -241,8 +241,8 @@ def save(measurement: Measurement, profile: StrPath) -> None:
     ...     simprof.load(file.name) == measurement
     True
     """
-    from profiler.profiles import storage
-    from profiler.profiles.profile import Measurement
+    from simprof.profiler.profiles import storage
+    from simprof.profiler.profiles.profile import Measurement
 
     if not isinstance(measurement, Measurement):
         raise wrong("measurement", "a Measurement, as run, compare and load give", measurement)
@@ -254,7 +254,7 @@ def _request(
     chosen: dict[str, Any], scheme: SchemeOptions, stdout: Stream, stderr: Stream
 ) -> Iterator[RunRequest]:
     """Yield the request that options make, the program's streams open."""
-    from profiler.commands import context_options, options, program_options
+    from simprof.profiler.commands import context_options, options, program_options
 
     elf = chosen["elf"]
     program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
@@ -276,7 +276,7 @@ def _request(
 @contextmanager
 def _descriptor(stream: Stream) -> Iterator[int]:
     """Yield a file descriptor whose content ends up in `stream`."""
-    from profiler.profiles.output import check_writable
+    from simprof.profiler.profiles.output import check_writable
 
     if stream is None or isinstance(stream, str | os.PathLike):
         path = Path(os.devnull if stream is None else stream)

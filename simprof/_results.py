@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from profiler.profiles import accuracy, profile, tables
-from profiler.reports import mode_facts, mode_text
-from profiler.reports.names import brief
 from simprof._frames import data_frame, pyplot
 from simprof._html import facts, heading, html_table
-from simulator.errors import UsageError
+from simprof.profiler.profiles import accuracy, profile, tables
+from simprof.profiler.reports import mode_facts, mode_text
+from simprof.profiler.reports.names import brief
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd

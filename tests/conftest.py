@@ -33,7 +33,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from simulator.cpu import compiled
+from simprof.simulator.cpu import compiled
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"

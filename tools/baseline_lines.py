@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from profiler import cli
-from profiler.experiments.cells.settings import CellSetting, parse
-from profiler.experiments.regress.regress import record
-from profiler.experiments.regress.targets import Target
-from profiler.experiments.regress.values import Baseline, SettingResult
+from simprof.profiler import cli
+from simprof.profiler.experiments.cells.settings import CellSetting, parse
+from simprof.profiler.experiments.regress.regress import record
+from simprof.profiler.experiments.regress.targets import Target
+from simprof.profiler.experiments.regress.values import Baseline, SettingResult
 from tools.baseline_fields import (
     DIGITS,
     LISTS,

@@ -25,11 +25,11 @@ from functools import cache, partial
 from itertools import product
 from pathlib import Path
 
-from profiler import cli
-from profiler.experiments.regress.file import save
-from profiler.experiments.regress.targets import Target, suite_targets
-from profiler.experiments.suites.library import load_suite
-from profiler.experiments.suites.suite import Width
+from simprof.profiler import cli
+from simprof.profiler.experiments.regress.file import save
+from simprof.profiler.experiments.regress.targets import Target, suite_targets
+from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.experiments.suites.suite import Width
 from tools.baseline_fields import GRAPH_SETTINGS
 from tools.baseline_lines import (
     BaselineError,

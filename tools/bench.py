@@ -23,7 +23,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from simulator.errors import SimulatorError
+from simprof.simulator.errors import SimulatorError
 from tools.benchmarks import commands, engine, growth, programs, recovery
 from tools.benchmarks.commands import Measuring, measure_command, warm_up
 from tools.benchmarks.growth import Wanted

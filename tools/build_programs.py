@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profiler.experiments.suites import generate
-from profiler.experiments.suites.library import build_suite, load_suite
-from profiler.experiments.suites.suite import BUILDS, Benchmark, Input, Recipe, Suite, Width
-from profiler.experiments.suites.toolchain import BuildError
-from simulator.errors import SimulatorError
+from simprof.profiler.experiments.suites import generate
+from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.profiler.experiments.suites.suite import BUILDS, Benchmark, Input, Recipe, Suite, Width
+from simprof.profiler.experiments.suites.toolchain import BuildError
+from simprof.simulator.errors import SimulatorError
 
 SUITE = "spec-like"
 WIDTHS: dict[str, Width] = {"64": 64, "32": 32}

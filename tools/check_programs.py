@@ -38,12 +38,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from profiler.experiments.suites.toolchain import BuildError
-from profiler.graphs.cfg import ENTRY, EXIT, VertexName
-from profiler.profiles.profile import Measurement, RoutineProfile
-from profiler.request.request import GuestOptions, Progress, RunRequest, Setting
-from profiler.session.session import compare_program
-from simulator.errors import SimulatorError
+from simprof.profiler.experiments.suites.toolchain import BuildError
+from simprof.profiler.graphs.cfg import ENTRY, EXIT, VertexName
+from simprof.profiler.profiles.profile import Measurement, RoutineProfile
+from simprof.profiler.request.request import GuestOptions, Progress, RunRequest, Setting
+from simprof.profiler.session.session import compare_program
+from simprof.simulator.errors import SimulatorError
 from tools.build_programs import DEFAULT_CACHE, PROGRAMS, WIDTHS, build_programs
 from tools.program_runs import OLD, RUNS, ProgramRun, prepare
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import click
 from click_man.core import generate_man_page
 
-from profiler.commands.group import SUBCOMMANDS, simprof
+from simprof.profiler.commands.group import SUBCOMMANDS, simprof
 from tools import generated_files
 
 REFERENCE = generated_files.ROOT / "docs" / "commands.md"

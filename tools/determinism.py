@@ -29,9 +29,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from profiler.experiments.suites.library import build_suite, load_suite
-from profiler.experiments.suites.suite import DEFAULT_BUILD, InputName, parse_build
-from simulator.errors import SimulatorError
+from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.profiler.experiments.suites.suite import DEFAULT_BUILD, InputName, parse_build
+from simprof.simulator.errors import SimulatorError
 from tools import reliability_figures
 from tools.generated_files import ROOT
 
@@ -67,7 +67,7 @@ os.umask(given["umask"])
 if given["cores"]:
     os.sched_setaffinity(0, given["cores"])
 sys.set_int_max_str_digits(0)
-from profiler.cli import run
+from simprof.profiler.cli import run
 start = os.open(".", os.O_RDONLY)
 for directory, words in given["work"]:
     os.fchdir(start)

@@ -31,7 +31,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 from tools import reliability_figures
 from tools.fuzzing import campaign, corpus, guided, record, seeds
 from tools.fuzzing.targets import TARGETS

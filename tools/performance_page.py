@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from simulator.errors import SimulatorError
+from simprof.simulator.errors import SimulatorError
 from tools import reliability_figures
 from tools.benchmarks import limits, programs
 from tools.benchmarks.growth import LENGTH_CONFIGURATIONS, LENGTH_PROGRAM, TEXT_CONFIGURATIONS
@@ -105,7 +105,7 @@ RECOVERY_BOUND = (
     "blocks. The formatted output of glibc takes 0.2 s in every\nstatic program of 64 bits, 0.5 s "
     "in those of 32.\n"
 )
-"""Measured by timers around the stages of `profiler.recovery`, one program a process."""
+"""Measured by timers around the stages of `simprof.profiler.recovery`, one program a process."""
 
 
 WARM_BOUND = (

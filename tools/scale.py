@@ -26,9 +26,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.experiments.suites.library import build_suite, load_suite
-from simulator.binary.elf import load
-from simulator.errors import SimulatorError
+from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.simulator.binary.elf import load
+from simprof.simulator.errors import SimulatorError
 from tools import reliability_figures
 from tools.benchmarks import synthetic
 from tools.benchmarks.commands import run_facts, simprof_command

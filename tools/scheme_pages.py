@@ -15,11 +15,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from profiler.graphfiles.analyse import GraphOptions, analyse_file
-from profiler.graphfiles.lesson import Lesson, lesson
-from profiler.reports.html import lesson as lesson_page
-from profiler.request.request import SchemeOptions
-from profiler.schemes import registry
+from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
+from simprof.profiler.graphfiles.lesson import Lesson, lesson
+from simprof.profiler.reports.html import lesson as lesson_page
+from simprof.profiler.request.request import SchemeOptions
+from simprof.profiler.schemes import registry
 from tests.support.browser import chromium, opened
 from tools import generated_files
 

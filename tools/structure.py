@@ -12,8 +12,8 @@ Every import counts: at the top of a module, inside a function, and those for ty
 Words
 -----
 unit
-    What stands right below `simulator` or `profiler` (`profiler.graphs`, `profiler.cli`) with
-    everything in it, and `simprof`.
+    What stands right below `simprof.simulator` or `simprof.profiler` (`simprof.profiler.graphs`)
+    with everything in it, and `simprof`, which is its own modules.
 level
     Length of the longest way down from a unit along imports; 0: it imports no other unit.
 sibling
@@ -34,7 +34,7 @@ import argparse
 import ast
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,9 +42,10 @@ import graphviz
 import networkx as nx
 
 ROOT = Path(__file__).resolve().parent.parent
-CONTAINERS = ("profiler", "simulator")
-TOPS = ("simprof", *CONTAINERS)
-COLOURS = {"simprof": "#fdf2d0", "profiler": "#dce9f7", "simulator": "#e3f1dc"}
+CONTAINERS = ("simprof.profiler", "simprof.simulator")
+FOLDERS = {"simprof": "simprof", **{name: name.split(".")[1] for name in CONTAINERS}}
+"""Package -> its folder in the repository."""
+COLOURS = {"simprof": "#fdf2d0", "simprof.profiler": "#dce9f7", "simprof.simulator": "#e3f1dc"}
 
 Graph = Mapping[str, frozenset[str]]
 """Who imports whom: name -> names."""
@@ -70,12 +71,12 @@ class Tree:
     packages: frozenset[str]
 
 
-def read_tree(root: Path, tops: Iterable[str] = TOPS) -> Tree:
-    """Read all modules below the top-level packages `tops` of the directory `root`."""
+def read_tree(root: Path, folders: Mapping[str, str] = FOLDERS) -> Tree:
+    """Read all modules of packages in the directory `root`; `folders` says where each one is."""
     files: dict[str, Path] = {}
-    for top in tops:
-        for path in sorted((root / top).rglob("*.py")):
-            parts = path.relative_to(root).with_suffix("").parts
+    for package, folder in folders.items():
+        for path in sorted((root / folder).rglob("*.py")):
+            parts = (package, *path.relative_to(root / folder).with_suffix("").parts)
             files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     sources = {name: path.read_text() for name, path in files.items()}
     return Tree(
@@ -116,7 +117,7 @@ def _absolute(node: ast.ImportFrom, importer: str, modules: Mapping[str, Path]) 
 def unit_of(module: str) -> str:
     """Return the unit that holds a module."""
     parts = module.split(".")
-    return ".".join(parts[:2]) if parts[0] in CONTAINERS else parts[0]
+    return ".".join(parts[:3]) if ".".join(parts[:2]) in CONTAINERS else parts[0]
 
 
 def unit_imports(tree: Tree) -> Graph:
@@ -267,7 +268,7 @@ def drawing(tree: Tree) -> str:
     for number in sorted(set(height.values()), reverse=True):
         with dot.subgraph(name=f"level_{number}", graph_attr={"rank": "same"}) as row:
             for unit in sorted(name for name in graph if height[name] == number):
-                row.node(unit, fillcolor=COLOURS[unit.split(".")[0]])
+                row.node(unit, fillcolor=COLOURS[unit.rpartition(".")[0] or unit])
     arrows = nx.DiGraph(graph)
     if nx.is_directed_acyclic_graph(arrows):
         arrows = nx.transitive_reduction(arrows)

@@ -26,16 +26,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from profiler.engine import kernel_cache
-from profiler.experiments.suites.library import build_suite, load_suite
-from profiler.experiments.suites.suite import Input, build_name
-from profiler.experiments.suites.toolchain import BuildError
-from profiler.profiles.scratch import scratch_directory
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.rewriting.verification import WAYS, Verification
-from profiler.rewriting.verify import verify
-from profiler.schemes.registry import planned_modes
-from simulator.errors import SimulatorError
+from simprof.profiler.engine import kernel_cache
+from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.profiler.experiments.suites.suite import Input, build_name
+from simprof.profiler.experiments.suites.toolchain import BuildError
+from simprof.profiler.profiles.scratch import scratch_directory
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.rewriting.verification import WAYS, Verification
+from simprof.profiler.rewriting.verify import verify
+from simprof.profiler.schemes.registry import planned_modes
+from simprof.simulator.errors import SimulatorError
 from tests.conftest import WIDTH_FLAGS, compile_once
 from tests.end_to_end.test_exact_programs import LANGUAGES, LONG, PROGRAMS, QUICK
 

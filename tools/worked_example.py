@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import chdir
 from textwrap import fill
 
-from profiler.code.codegen import RoutineCode
-from profiler.code.pricing import Pricer
-from profiler.engine.segments import BeginSegments, EndSegment, SegmentStep, segment
-from profiler.engine.walk import Cross
-from profiler.reports import text
-from profiler.schemes import registry
-from simulator.isa.disassembly import disassemble
+from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.pricing import Pricer
+from simprof.profiler.engine.segments import BeginSegments, EndSegment, SegmentStep, segment
+from simprof.profiler.engine.walk import Cross
+from simprof.profiler.reports import text
+from simprof.profiler.schemes import registry
+from simprof.simulator.isa.disassembly import disassemble
 from tools.worked_run import COMMAND, ROOT, ROUTINE, Example, follow
 
 DOCUMENT = ROOT / "docs" / "ARCHITECTURE.md"

@@ -9,22 +9,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import patch
 
-from profiler.cli import main as simprof
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import RoutineCounters
-from profiler.profiles.profile import Measurement
-from profiler.recovery.recovery import Known, RecoveredProgram, recover
-from profiler.request.request import RunRequest
-from profiler.schemes.pp.planner import PathPlan
-from profiler.session.collect import collect
-from profiler.session.discover import late_words
-from profiler.session.execute import ExecutionOptions, ProgramExecution, execute
-from profiler.session.observation import Invocation, Observation
-from profiler.session.results import measure_all
-from profiler.session.scheme_runs import Graphs, Planner, SavedProfiles, make_schemes
-from profiler.session.world import open_world
-from simulator.binary import elf
-from simulator.binary.program import Program
+from simprof.profiler.cli import main as simprof
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.decoders import RoutineCounters
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.recovery.recovery import Known, RecoveredProgram, recover
+from simprof.profiler.request.request import RunRequest
+from simprof.profiler.schemes.pp.planner import PathPlan
+from simprof.profiler.session.collect import collect
+from simprof.profiler.session.discover import late_words
+from simprof.profiler.session.execute import ExecutionOptions, ProgramExecution, execute
+from simprof.profiler.session.observation import Invocation, Observation
+from simprof.profiler.session.results import measure_all
+from simprof.profiler.session.scheme_runs import Graphs, Planner, SavedProfiles, make_schemes
+from simprof.profiler.session.world import open_world
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import Program
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUTINE, FILE = "strlen", "fixtures/bin/v9/pointers.elf"
@@ -83,7 +83,7 @@ def make_request() -> RunRequest:
         requests.append(request)
         raise SystemExit
 
-    with patch("profiler.session.session.run_program", keep), suppress(SystemExit):
+    with patch("simprof.profiler.session.session.run_program", keep), suppress(SystemExit):
         simprof(COMMAND)
     return requests[0]
 

@@ -40,16 +40,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.code.liveness import CodeFacts
-from profiler.code.registers import mask
-from profiler.graphs.cfg import EdgeKind
-from profiler.graphs.packed import NUMBER_OF_KIND
-from profiler.recovery.idioms import PROLOGUE, PROLOGUE_MASK
-from profiler.recovery.pointers import are_held
-from profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
-from simulator.isa.assembler import Register
-from simulator.isa.decode import NOP, TransferKind
-from simulator.isa.effects import ALL, Window
+from simprof.profiler.code.liveness import CodeFacts
+from simprof.profiler.code.registers import mask
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.graphs.packed import NUMBER_OF_KIND
+from simprof.profiler.recovery.idioms import PROLOGUE, PROLOGUE_MASK
+from simprof.profiler.recovery.pointers import are_held
+from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.decode import NOP, TransferKind
+from simprof.simulator.isa.effects import ALL, Window
 
 R = Register
 Numbers = NDArray[np.int64]

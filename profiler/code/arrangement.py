@@ -11,25 +11,25 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from profiler.code.block_code import BlockPlace, fold_slot_blocks, place_blocks
-from profiler.code.body_costs import BodyCost, needs_of
-from profiler.code.context import RoutineContext
-from profiler.code.generators import join
-from profiler.code.layout import STACK_REGISTERS, CounterLayout
-from profiler.code.places import find_place
-from profiler.code.registers import LOCAL_ORDER, mask, members
-from profiler.code.sites import Place, Where
-from profiler.code.snippet_parts import (
+from simprof.profiler.code.block_code import BlockPlace, fold_slot_blocks, place_blocks
+from simprof.profiler.code.body_costs import BodyCost, needs_of
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.generators import join
+from simprof.profiler.code.layout import STACK_REGISTERS, CounterLayout
+from simprof.profiler.code.places import find_place
+from simprof.profiler.code.registers import LOCAL_ORDER, mask, members
+from simprof.profiler.code.sites import Place, Where
+from simprof.profiler.code.snippet_parts import (
     HASH_REGISTERS,
     CounterAccess,
     Generators,
     Needs,
     PathRegister,
 )
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.plan.actions import Action
-from profiler.plan.plan import InstrumentationPlan
-from simulator.binary.program import MachineKind
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.plan.actions import Action
+from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.simulator.binary.program import MachineKind
 
 STACK = "stack"
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from profiler.code.body_costs import BodyCost, cost_at, known_kind, needs_of
-from profiler.code.context import RoutineContext
-from profiler.code.sites import Place, Site, Where
-from profiler.code.snippet_parts import CounterAccess
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.actions import Action
-from profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.code.body_costs import BodyCost, cost_at, known_kind, needs_of
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.sites import Place, Site, Where
+from simprof.profiler.code.snippet_parts import CounterAccess
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.actions import Action
+from simprof.profiler.plan.plan import InstrumentationPlan
 
 Actions = Mapping[int, tuple[Action, ...]]
 

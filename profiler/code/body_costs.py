@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from profiler.code.generators import effective_clobbers, needs, snippet_body
-from profiler.code.registers import LOCAL_ORDER, Abi, abi, mask, members
-from profiler.code.sites import Site
-from profiler.code.snippet_parts import Body, CounterAccess, Generators, Needs
-from profiler.plan.actions import Action
-from profiler.plan.plan import Table
-from simulator.binary.program import MachineKind
-from simulator.isa.assembler import Register
-from simulator.isa.effects import CC
+from simprof.profiler.code.generators import effective_clobbers, needs, snippet_body
+from simprof.profiler.code.registers import LOCAL_ORDER, Abi, abi, mask, members
+from simprof.profiler.code.sites import Site
+from simprof.profiler.code.snippet_parts import Body, CounterAccess, Generators, Needs
+from simprof.profiler.plan.actions import Action
+from simprof.profiler.plan.plan import Table
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.effects import CC
 
 PLACES = 1 << 14
 """Places of one kind of code that are remembered one by one, besides the kinds of places."""

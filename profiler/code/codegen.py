@@ -12,23 +12,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from profiler.code.arrangement import arrange, choose_registers, jump_of_stub
-from profiler.code.block_code import BlockPlace
-from profiler.code.body_costs import body_cost, measured
-from profiler.code.context import ProgramContexts, RoutineContext
-from profiler.code.generators import snippet_body
-from profiler.code.layout import CounterLayout, CounterSpace
-from profiler.code.sites import Place, Site, Where
-from profiler.code.snippet_parts import (
+from simprof.profiler.code.arrangement import arrange, choose_registers, jump_of_stub
+from simprof.profiler.code.block_code import BlockPlace
+from simprof.profiler.code.body_costs import body_cost, measured
+from simprof.profiler.code.context import ProgramContexts, RoutineContext
+from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.layout import CounterLayout, CounterSpace
+from simprof.profiler.code.sites import Place, Site, Where
+from simprof.profiler.code.snippet_parts import (
     Body,
     CounterAccess,
     Generators,
 )
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.actions import Action
-from profiler.plan.plan import InstrumentationPlan
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import AssemblyError, Instruction
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.actions import Action
+from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import AssemblyError, Instruction
 
 __all__ = [
     "CounterLayout",

@@ -8,26 +8,26 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from profiler.code.application_registers import carried_registers
-from profiler.code.frames import Frames, FrameState, Slot, slots
-from profiler.code.layout import STACK_REGISTERS
-from profiler.code.liveness import (
+from simprof.profiler.code.application_registers import carried_registers
+from simprof.profiler.code.frames import Frames, FrameState, Slot, slots
+from simprof.profiler.code.layout import STACK_REGISTERS
+from simprof.profiler.code.liveness import (
     CodeFacts,
     Liveness,
     code_facts,
     handed_over,
     needs_place_after,
 )
-from profiler.code.registers import abi, mask
-from profiler.code.sites import Place, Site
-from profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
-from profiler.recovery.idioms import is_prologue
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.request.request import RegisterUse
-from simulator.binary.program import MachineKind
-from simulator.isa.assembler import Register
-from simulator.isa.decode import TransferKind
-from simulator.isa.effects import INTEGER
+from simprof.profiler.code.registers import abi, mask
+from simprof.profiler.code.sites import Place, Site
+from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.recovery.idioms import is_prologue
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.request.request import RegisterUse
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.decode import TransferKind
+from simprof.simulator.isa.effects import INTEGER
 
 
 @dataclass(frozen=True, eq=False)

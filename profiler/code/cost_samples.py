@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from profiler.code.context import ProgramContexts, RoutineContext
-from profiler.code.frames import FrameState, slots
-from profiler.code.layout import ARRAYS_BASE, TABLES_BASE, CounterLayout
-from profiler.code.registers import LOCAL_ORDER, mask
-from profiler.code.sites import Site
-from profiler.code.snippet_parts import CounterAccess, Generators
-from profiler.plan.actions import (
+from simprof.profiler.code.context import ProgramContexts, RoutineContext
+from simprof.profiler.code.frames import FrameState, slots
+from simprof.profiler.code.layout import ARRAYS_BASE, TABLES_BASE, CounterLayout
+from simprof.profiler.code.registers import LOCAL_ORDER, mask
+from simprof.profiler.code.sites import Site
+from simprof.profiler.code.snippet_parts import CounterAccess, Generators
+from simprof.profiler.plan.actions import (
     Action,
     AddRegister,
     CountConstantPath,
@@ -26,9 +26,9 @@ from profiler.plan.actions import (
     CountPath,
     SetRegister,
 )
-from profiler.plan.plan import Addressing, InstrumentationPlan, Table
-from profiler.recovery.recovery import RecoveredProgram, recover
-from simulator.binary.program import (
+from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.simulator.binary.program import (
     Binding,
     MachineKind,
     Program,
@@ -37,10 +37,10 @@ from simulator.binary.program import (
     SourceLine,
     Symbol,
 )
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label, assemble
-from simulator.isa.effects import ALL
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label, assemble
+from simprof.simulator.isa.effects import ALL
 
 R = Register
 

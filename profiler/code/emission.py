@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from profiler.code.codegen import RoutineCode, Snippet
-from profiler.code.context import RoutineContext
-from profiler.code.places import find_place
-from profiler.code.sites import Place, Where
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.code.codegen import RoutineCode, Snippet
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.places import find_place
+from simprof.profiler.code.sites import Place, Where
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 
 
 class PieceKind(StrEnum):

@@ -16,12 +16,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from profiler.code.liveness import BlockCode, CodeFacts
-from profiler.code.registers import Abi
-from profiler.graphs.cfg import ControlFlowGraph
-from simulator.isa.assembler import Register, fits_simm13
-from simulator.isa.decode import simm13
-from simulator.isa.effects import Window
+from simprof.profiler.code.liveness import BlockCode, CodeFacts
+from simprof.profiler.code.registers import Abi
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.simulator.isa.assembler import Register, fits_simm13
+from simprof.simulator.isa.decode import simm13
+from simprof.simulator.isa.effects import Window
 
 _SP, _FP = int(Register.SP), int(Register.FP)
 SLOTS = 5

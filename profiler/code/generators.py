@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from profiler.code.sites import Site
-from profiler.code.snippet_parts import (
+from simprof.profiler.code.sites import Site
+from simprof.profiler.code.snippet_parts import (
     HASH_REGISTERS,
     Body,
     CounterAccess,
@@ -19,12 +19,12 @@ from profiler.code.snippet_parts import (
     Generators,
     Needs,
 )
-from profiler.code.stack_words import temporary_frame
-from profiler.code.writer import Writer
-from profiler.plan.actions import Action
-from profiler.plan.plan import Table
-from simulator.binary.program import MachineKind
-from simulator.isa.assembler import AssemblyError, Register
+from simprof.profiler.code.stack_words import temporary_frame
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.actions import Action
+from simprof.profiler.plan.plan import Table
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.assembler import AssemblyError, Register
 
 
 def needs(

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from profiler.plan.actions import COLD_COUNTER
-from profiler.plan.plan import InstrumentationPlan, Table
-from simulator.errors import UsageError
+from simprof.profiler.plan.actions import COLD_COUNTER
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.simulator.errors import UsageError
 
 COUNTER_SIZE = 4
 """Bytes of a counter, as in the papers."""

@@ -1,7 +1,7 @@
 """Which registers are live where in a routine: backward data flow over its control-flow graph.
 
 Terms: a register is *live* at a point if some path from there may read it before it is replaced.
-Sets are masks as in `simulator.isa.effects`, in the window that is current at the point.
+Sets are masks as in `simprof.simulator.isa.effects`, in the window that is current at the point.
 
 1. `code_facts` gives every word of a code image its effects (once a program).
 2. `block_code` says where a block's instructions and its end transfer are.
@@ -34,12 +34,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from profiler.code.registers import ABI64, ARGUMENTS, Abi, before_restore, before_save, mask
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.recovery.word_map import WordMap
-from simulator.isa.assembler import Register
-from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers
-from simulator.isa.effects import ALL, INS, LOCALS, Window, effects
+from simprof.profiler.code.registers import ABI64, ARGUMENTS, Abi, before_restore, before_save, mask
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.recovery.word_map import WordMap
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers
+from simprof.simulator.isa.effects import ALL, INS, LOCALS, Window, effects
 
 TRAP_READS = ARGUMENTS | mask(Register.G1)
 """What a software trap hands to Linux: a system call's number and arguments."""

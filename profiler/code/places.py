@@ -24,9 +24,9 @@ block may lead to one: then the code of three edges shares one stub.
 
 from __future__ import annotations
 
-from profiler.code.context import RoutineContext
-from profiler.code.sites import Place, Where
-from profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.sites import Place, Where
+from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 
 
 def find_place(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> Place:

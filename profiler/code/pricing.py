@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from profiler.code.arrangement import WordsNeededError, arrange, jump_of_stub
-from profiler.code.body_costs import BodyCost, body_cost
-from profiler.code.codegen import RoutineCode, generate
-from profiler.code.context import RoutineContext
-from profiler.code.layout import CounterLayout, CounterSpace, Room
-from profiler.code.snippet_parts import Generators
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.plan import InstrumentationPlan
-from profiler.profiles import kept_values
-from profiler.request.request import RegisterUse
+from simprof.profiler.code.arrangement import WordsNeededError, arrange, jump_of_stub
+from simprof.profiler.code.body_costs import BodyCost, body_cost
+from simprof.profiler.code.codegen import RoutineCode, generate
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.layout import CounterLayout, CounterSpace, Room
+from simprof.profiler.code.snippet_parts import Generators
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.profiles import kept_values
+from simprof.profiler.request.request import RegisterUse
 
 Made = TypeVar("Made")
 _Make = Callable[

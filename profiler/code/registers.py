@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from simulator.isa.assembler import Register
-from simulator.isa.effects import CC, FCC, INS, LOCALS, OUTS, Y
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.effects import CC, FCC, INS, LOCALS, OUTS, Y
 
 R = Register
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from functools import lru_cache
 
-from profiler.code.snippet_parts import CounterAccess
-from profiler.plan.actions import Action
-from simulator.isa.assembler import AssemblyError, Register, fits_simm13, load_constant
+from simprof.profiler.code.snippet_parts import CounterAccess
+from simprof.profiler.plan.actions import Action
+from simprof.simulator.isa.assembler import AssemblyError, Register, fits_simm13, load_constant
 
 
 def same(action: Action, access: CounterAccess) -> Hashable:

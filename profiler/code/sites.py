@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from profiler.code.frames import FrameState, Slot
-from simulator.isa.effects import CC
+from simprof.profiler.code.frames import FrameState, Slot
+from simprof.simulator.isa.effects import CC
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Site:
     Attributes
     ----------
     live
-        Registers that the code must leave as they are (mask as in `simulator.isa.effects`).
+        Registers that the code must leave as they are (mask as in `simprof.simulator.isa.effects`).
     frame
         Window depth and stack pointer.
     slots

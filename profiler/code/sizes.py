@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.code.codegen import RoutineCode
-from profiler.code.layout import COUNTER_SIZE, PAIR_SIZE
-from profiler.code.pricing import RoutineCost
-from profiler.code.runtime.hash_routine import NODE_SIZE, POOL
-from profiler.plan.decoders import TraceWriter
-from profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.layout import COUNTER_SIZE, PAIR_SIZE
+from simprof.profiler.code.pricing import RoutineCost
+from simprof.profiler.code.runtime.hash_routine import NODE_SIZE, POOL
+from simprof.profiler.plan.decoders import TraceWriter
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
 
 
 def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from profiler.code.context import RoutineContext
-from profiler.code.layout import COUNTER_SIZE, STACK_REGISTERS, CounterLayout
-from profiler.code.registers import mask
-from profiler.plan.plan import Addressing, Table
-from simulator.binary.program import MachineKind
-from simulator.isa.assembler import Instruction, Register
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.layout import COUNTER_SIZE, STACK_REGISTERS, CounterLayout
+from simprof.profiler.code.registers import mask
+from simprof.profiler.plan.plan import Addressing, Table
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.assembler import Instruction, Register
 
 R = Register
 

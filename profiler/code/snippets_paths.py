@@ -22,18 +22,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from profiler.code import shapes
-from profiler.code.layout import COUNTER_SIZE
-from profiler.code.runtime.hash_routine import routine_name
-from profiler.code.snippet_parts import (
+from simprof.profiler.code import shapes
+from simprof.profiler.code.layout import COUNTER_SIZE
+from simprof.profiler.code.runtime.hash_routine import routine_name
+from simprof.profiler.code.snippet_parts import (
     HASH_REGISTERS,
     CounterAccess,
     Generator,
     Generators,
     Needs,
 )
-from profiler.code.writer import Writer
-from profiler.plan.actions import (
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.actions import (
     Action,
     AddRegister,
     CountConstantPath,
@@ -41,10 +41,10 @@ from profiler.plan.actions import (
     CountPath,
     SetRegister,
 )
-from profiler.plan.plan import Table
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register, fits_simm13
+from simprof.profiler.plan.plan import Table
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register, fits_simm13
 
 R = Register
 

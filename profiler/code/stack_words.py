@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.code.frames import Slot
-from profiler.code.layout import STACK_REGISTERS
-from profiler.code.registers import Abi
-from profiler.code.sites import Site
-from simulator.isa.assembler import Register
+from simprof.profiler.code.frames import Slot
+from simprof.profiler.code.layout import STACK_REGISTERS
+from simprof.profiler.code.registers import Abi
+from simprof.profiler.code.sites import Site
+from simprof.simulator.isa.assembler import Register
 
 R = Register
 

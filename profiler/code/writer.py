@@ -12,17 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from profiler.code.frames import Slot
-from profiler.code.layout import CounterLayout
-from profiler.code.registers import LOCAL_ORDER, Abi, mask, members
-from profiler.code.runtime.conditions import KEEP_COST, keep, restore, restore_cost
-from profiler.code.sites import Site
-from profiler.code.snippet_parts import Body, CounterAccess, PathRegister
-from profiler.code.stack_words import path_words, save_slots
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import AssemblyError, Instruction, Register, fits_simm13
-from simulator.isa.assembly import link
+from simprof.profiler.code.frames import Slot
+from simprof.profiler.code.layout import CounterLayout
+from simprof.profiler.code.registers import LOCAL_ORDER, Abi, mask, members
+from simprof.profiler.code.runtime.conditions import KEEP_COST, keep, restore, restore_cost
+from simprof.profiler.code.sites import Site
+from simprof.profiler.code.snippet_parts import Body, CounterAccess, PathRegister
+from simprof.profiler.code.stack_words import path_words, save_slots
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import AssemblyError, Instruction, Register, fits_simm13
+from simprof.simulator.isa.assembly import link
 
 R = Register
 

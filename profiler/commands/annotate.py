@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from profiler.commands import options, profile_options
-from simulator.errors import UsageError
+from simprof.profiler.commands import options, profile_options
+from simprof.simulator.errors import UsageError
 
 
 @click.command("annotate")
@@ -47,11 +47,11 @@ def annotate_command(
     profile_options.check_form(as_csv=as_csv, as_json=as_json)
     if target == "":
         raise UsageError("the name of a routine or file is empty: leave it out to see all")
-    from profiler.profiles.lines import SourceCounts
-    from profiler.profiles.program_files import SourceFiles
-    from profiler.reports import annotation_csv, annotation_json, annotation_text
-    from profiler.reports.annotation import Annotator
-    from profiler.reports.display import UNFOLDED
+    from simprof.profiler.profiles.lines import SourceCounts
+    from simprof.profiler.profiles.program_files import SourceFiles
+    from simprof.profiler.reports import annotation_csv, annotation_json, annotation_text
+    from simprof.profiler.reports.annotation import Annotator
+    from simprof.profiler.reports.display import UNFOLDED
 
     measurement = profile_options.load_profile(profile)
     program, notes = profile_options.find_program(measurement, elf, profile)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from profiler.commands import streams
-from profiler.profiles.cache_files import binaries
+from simprof.profiler.commands import streams
+from simprof.profiler.profiles.cache_files import binaries
 
 
 @click.group("cache")
@@ -21,7 +21,7 @@ def cache_command() -> None:
 @cache_command.command("list", short_help="List what is kept.")
 def list_command() -> int:
     """List the files of the cache, those used last at first."""
-    from profiler.reports import cache_text
+    from simprof.profiler.reports import cache_text
 
     files = binaries()
     width = streams.width(streams.STDOUT)
@@ -33,7 +33,7 @@ def list_command() -> int:
 @cache_command.command("clear", short_help="Remove what is kept.")
 def clear_command() -> int:
     """Remove all files of the cache."""
-    from profiler.reports import cache_text
+    from simprof.profiler.reports import cache_text
 
     files = binaries()
     gone = files.clear()

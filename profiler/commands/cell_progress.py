@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from profiler.commands.progress import wanted
+from simprof.profiler.commands.progress import wanted
 
 if TYPE_CHECKING:
-    from profiler.experiments.cells.obtain import CellProgress
-    from profiler.experiments.suites.suite import BuildProgress
+    from simprof.profiler.experiments.cells.obtain import CellProgress
+    from simprof.profiler.experiments.suites.suite import BuildProgress
 
 
 @dataclass(frozen=True)

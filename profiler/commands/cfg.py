@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, shared_options, streams
-from profiler.commands.options import STANDARD_STREAM
-from profiler.commands.progress import ready_engine
-from profiler.commands.scheme_options import collect, mode_choice, scheme_options
-from profiler.request.request import Phase, SchemeOptions, Selection, Weights
-from profiler.schemes import registry
-from simulator.errors import UsageError
+from simprof.profiler.commands import options, shared_options, streams
+from simprof.profiler.commands.options import STANDARD_STREAM
+from simprof.profiler.commands.progress import ready_engine
+from simprof.profiler.commands.scheme_options import collect, mode_choice, scheme_options
+from simprof.profiler.request.request import Phase, SchemeOptions, Selection, Weights
+from simprof.profiler.schemes import registry
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.recovery.recovery import RecoveredProgram
+    from simprof.profiler.recovery.recovery import RecoveredProgram
 
 FORMATS = ("text", "dot", "graphml", "json")
 
@@ -74,11 +74,11 @@ def cfg_command(
             f"{code} is guided by an edge profile, and nothing is run here: give one with "
             "--edge-profile (`simprof run --mode=edges -o FILE` makes it)"
         )
-    from profiler.commands.progress import phase_bar
-    from profiler.profiles.output import write_atomically
-    from profiler.recovery.recovery import recover
-    from profiler.reports.display import UNFOLDED
-    from simulator.binary.elf import load_own
+    from simprof.profiler.commands.progress import phase_bar
+    from simprof.profiler.profiles.output import write_atomically
+    from simprof.profiler.recovery.recovery import recover
+    from simprof.profiler.reports.display import UNFOLDED
+    from simprof.simulator.binary.elf import load_own
 
     ready_engine(progress)
     with phase_bar(progress, Phase.RECOVERING) as told:
@@ -109,12 +109,12 @@ def render_code(
 
     Behind them come the run-time routines that this code calls.
     """
-    from profiler.code.context import ProgramContexts
-    from profiler.code.emission import emit
-    from profiler.code.pricing import Pricer
-    from profiler.reports import code_text, runtime_text
-    from profiler.request.request import Setting
-    from profiler.session.scheme_runs import Planner, SavedProfiles
+    from simprof.profiler.code.context import ProgramContexts
+    from simprof.profiler.code.emission import emit
+    from simprof.profiler.code.pricing import Pricer
+    from simprof.profiler.reports import code_text, runtime_text
+    from simprof.profiler.request.request import Setting
+    from simprof.profiler.session.scheme_runs import Planner, SavedProfiles
 
     profiles = SavedProfiles(recovered.program.sha256)
     planner = Planner(Setting(mode, mode, scheme), profiles)
@@ -145,7 +145,7 @@ def select(recovered: RecoveredProgram, selection: Selection) -> dict[int, str |
     UsageError
         If it does not fit the program.
     """
-    from profiler.recovery.selection import SelectedRoutines
+    from simprof.profiler.recovery.selection import SelectedRoutines
 
     selected = SelectedRoutines(recovered, selection)
     return {
@@ -162,7 +162,7 @@ def render(
 
     `width`: cells of a line of text.
     """
-    from profiler.reports import graph_dot, graph_json, graph_text, graphml
+    from simprof.profiler.reports import graph_dot, graph_json, graph_text, graphml
 
     renderers: dict[str, Callable[[RecoveredProgram, Sequence[int]], str]] = {
         "text": partial(graph_text.render, width=width, aliases=selected),

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import NamedTuple
 
-from profiler.engine import kernel_cache
-from profiler.profiles.scratch import scratch_directory
-from profiler.reports.doctor import Diagnosis, SystemCheck
-from profiler.reports.numbers import plural
-from profiler.request.request import GuestOptions, RunRequest
+from simprof.profiler.engine import kernel_cache
+from simprof.profiler.profiles.scratch import scratch_directory
+from simprof.profiler.reports.doctor import Diagnosis, SystemCheck
+from simprof.profiler.reports.numbers import plural
+from simprof.profiler.request.request import GuestOptions, RunRequest
 
 OLDEST_PYTHON = (3, 11)
 REINSTALL = "pip install --upgrade simprof"
@@ -201,7 +201,7 @@ def release(version: str) -> tuple[int, ...]:
 def check_engine() -> SystemCheck:
     """Set up the emulator, which tests itself, in both widths."""
     try:
-        from simulator.cpu.cpu import Cpu
+        from simprof.simulator.cpu.cpu import Cpu
 
         for is64 in (True, False):
             Cpu(is64)
@@ -228,7 +228,7 @@ def check_trial_run() -> SystemCheck:
 
 def trial_run() -> tuple[int, int, int]:
     """Profile the trial program: its instructions, exit status, and count of its loop's edge."""
-    from profiler.session.session import run_program
+    from simprof.profiler.session.session import run_program
 
     with scratch_directory("simprof-trial-") as directory:
         program = directory / "trial.elf"

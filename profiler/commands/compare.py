@@ -10,25 +10,25 @@ from typing import Any
 
 import click
 
-from profiler.commands import (
+from simprof.profiler.commands import (
     context_options,
     options,
     program_options,
     shared_options,
     streams,
 )
-from profiler.commands.list_options import mode_option
-from profiler.commands.old_spellings import MODES, keeping
-from profiler.commands.program_words import with_program
-from profiler.commands.scheme_options import (
+from simprof.profiler.commands.list_options import mode_option
+from simprof.profiler.commands.old_spellings import MODES, keeping
+from simprof.profiler.commands.program_words import with_program
+from simprof.profiler.commands.scheme_options import (
     collect,
     percentage,
     scheme_options,
     warn_of_unused,
 )
-from profiler.request.request import SchemeOptions, Setting, Weights
-from profiler.schemes import registry
-from simulator.errors import UsageError
+from simprof.profiler.request.request import SchemeOptions, Setting, Weights
+from simprof.profiler.schemes import registry
+from simprof.simulator.errors import UsageError
 
 
 def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
@@ -81,11 +81,11 @@ def compare_command(
     request = program_options.make_request(elf, arguments, chosen)
     request = replace(request, contexts=context_options.contexts(chosen))
     with program_options.watched(request, program_options.progress(chosen)) as watched:
-        from profiler.session.session import compare_program
+        from simprof.profiler.session.session import compare_program
 
         jobs = shared_options.processors(chosen["jobs"])
         comparison = compare_program(watched, wanted, brief=True, jobs=jobs)
-    from profiler.reports import compare_json, compare_text
+    from simprof.profiler.reports import compare_json, compare_text
 
     names = tuple(setting.name for setting in wanted)
     rows = tuple(zip(names, comparison.measurements, strict=True))

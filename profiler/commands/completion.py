@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from profiler.commands import streams
+from simprof.profiler.commands import streams
 
 VARIABLE = "_SIMPROF_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
@@ -22,7 +22,7 @@ def completion_command(shell: str) -> int:
     """  # noqa: D301 - click looks for this character
     from click.shell_completion import get_completion_class
 
-    from profiler.commands.group import simprof
+    from simprof.profiler.commands.group import simprof
 
     found = get_completion_class(shell)
     assert found is not None

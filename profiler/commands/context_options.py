@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from profiler.request.request import Contexts
-from simulator.errors import UsageError
+from simprof.profiler.request.request import Contexts
+from simprof.simulator.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

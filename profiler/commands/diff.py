@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from profiler.commands import options, profile_options
+from simprof.profiler.commands import options, profile_options
 
 
 @click.command("diff")
@@ -35,8 +35,8 @@ def diff_command(
     """
     options.check_outputs(output, inputs=(before, after))
     profile_options.check_form(as_csv=as_csv, as_json=as_json)
-    from profiler.profiles.differences import difference
-    from profiler.reports import difference_csv, difference_json, difference_text
+    from simprof.profiler.profiles.differences import difference
+    from simprof.profiler.reports import difference_csv, difference_json, difference_text
 
     found = difference(*map(profile_options.load_profile, (before, after)))
     if as_csv:

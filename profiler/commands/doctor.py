@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from profiler.commands import options, shared_options, streams
-from profiler.commands.options import STANDARD_STREAM
+from simprof.profiler.commands import options, shared_options, streams
+from simprof.profiler.commands.options import STANDARD_STREAM
 
 
 @click.command("doctor")
@@ -15,10 +15,10 @@ from profiler.commands.options import STANDARD_STREAM
 def doctor_command(json_file: Path | None) -> int:
     """Check the installation; exit 0 if runs work."""
     options.check_outputs(json_file)
-    from profiler.commands.checks import diagnose
-    from profiler.engine import kernel_cache
-    from profiler.profiles.output import write_atomically
-    from profiler.reports import doctor
+    from simprof.profiler.commands.checks import diagnose
+    from simprof.profiler.engine import kernel_cache
+    from simprof.profiler.profiles.output import write_atomically
+    from simprof.profiler.reports import doctor
 
     kernel_cache.ensure()
     diagnosis = diagnose()

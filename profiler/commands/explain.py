@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from profiler.commands import options, streams
-from profiler.commands.graph import write_lessons
-from profiler.commands.list_options import mode_option
-from profiler.commands.scheme_options import collect, scheme_options
-from profiler.request.request import DEFAULT_MODE, Weights
+from simprof.profiler.commands import options, streams
+from simprof.profiler.commands.graph import write_lessons
+from simprof.profiler.commands.list_options import mode_option
+from simprof.profiler.commands.scheme_options import collect, scheme_options
+from simprof.profiler.request.request import DEFAULT_MODE, Weights
 
 
 @click.command("explain")
@@ -44,9 +44,9 @@ def explain_command(
     the edges. FILE is what `simprof graph` reads.
     """
     options.check_outputs(html, inputs=(file, scheme["edge_profile"]))
-    from profiler.graphfiles.analyse import GraphOptions, analyse_file
-    from profiler.graphfiles.lesson import lesson
-    from profiler.schemes import registry
+    from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
+    from simprof.profiler.graphfiles.lesson import lesson
+    from simprof.profiler.schemes import registry
 
     chosen = modes or (registry.planned_modes() if html is not None else (DEFAULT_MODE,))
     lessons = []
@@ -59,7 +59,7 @@ def explain_command(
         )
         lessons.append(lesson(analyse_file(file, wanted)))
     if html is None:
-        from profiler.reports import lesson_text
+        from simprof.profiler.reports import lesson_text
 
         width = streams.width(streams.STDOUT)
         text = "\n".join(lesson_text.render(each, width) for each in lessons)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from profiler.commands import options, profile_options, shared_options, streams
-from profiler.commands.options import STANDARD_STREAM
-from profiler.commands.progress import ready_engine
-from profiler.exports.formats import FORMATS
-from profiler.request.request import Phase
+from simprof.profiler.commands import options, profile_options, shared_options, streams
+from simprof.profiler.commands.options import STANDARD_STREAM
+from simprof.profiler.commands.progress import ready_engine
+from simprof.profiler.exports.formats import FORMATS
+from simprof.profiler.request.request import Phase
 
 
 class ExportCommand(click.Command):
@@ -65,13 +65,13 @@ def export_command(
 ) -> int:
     """Write PROFILE, saved by `simprof run -o`, for other tools to open."""
     options.check_outputs(output, inputs=(profile, elf))
-    from profiler.commands.progress import phase_bar
-    from profiler.exports.formats import export, find, notes, select
-    from profiler.exports.source import ExportSource
-    from profiler.profiles import storage
-    from profiler.profiles.output import write_atomically
-    from profiler.profiles.program_files import SourceFiles
-    from profiler.reports.listings import Choice
+    from simprof.profiler.commands.progress import phase_bar
+    from simprof.profiler.exports.formats import export, find, notes, select
+    from simprof.profiler.exports.source import ExportSource
+    from simprof.profiler.profiles import storage
+    from simprof.profiler.profiles.output import write_atomically
+    from simprof.profiler.profiles.program_files import SourceFiles
+    from simprof.profiler.reports.listings import Choice
 
     ready_engine(progress)
     with phase_bar(progress, Phase.RECOVERING) as told:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, shared_options, streams
-from profiler.commands.options import STANDARD_STREAM
-from profiler.commands.scheme_options import collect, mode_choice, named, scheme_options
-from profiler.request.request import DEFAULT_MODE, Weights
+from simprof.profiler.commands import options, shared_options, streams
+from simprof.profiler.commands.options import STANDARD_STREAM
+from simprof.profiler.commands.scheme_options import collect, mode_choice, named, scheme_options
+from simprof.profiler.request.request import DEFAULT_MODE, Weights
 
 if TYPE_CHECKING:
-    from profiler.graphfiles.lesson import Lesson
+    from simprof.profiler.graphfiles.lesson import Lesson
 
 
 @click.command("graph")
@@ -67,7 +67,7 @@ def graph_command(
     A file is JSON (simprof's own, or node-link data), GraphML (.graphml) or GML (.gml).
     """
     options.check_outputs(json_file, report, html, inputs=(*files, scheme["edge_profile"]))
-    from profiler.graphfiles.analyse import GraphOptions, analyse_file
+    from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
 
     chosen = GraphOptions(
         mode=mode,
@@ -77,7 +77,7 @@ def graph_command(
     )
     answers = [analyse_file(path, chosen) for path in files]
     if html is not None:
-        from profiler.graphfiles.lesson import lesson
+        from simprof.profiler.graphfiles.lesson import lesson
 
         write_lessons([lesson(answer) for answer in answers], html)
     write_answers(answers, json_file, report)
@@ -86,8 +86,8 @@ def graph_command(
 
 def write_lessons(lessons: Sequence[Lesson], html: Path) -> None:
     """Write lessons as one page, to a file or stdout."""
-    from profiler.profiles.output import write_atomically
-    from profiler.reports.html import lesson as lesson_page
+    from simprof.profiler.profiles.output import write_atomically
+    from simprof.profiler.reports.html import lesson as lesson_page
 
     page = lesson_page.render(lessons)
     if html == STANDARD_STREAM:
@@ -100,9 +100,9 @@ def write_answers(
     answers: Sequence[Mapping[str, object]], json_file: Path | None, report: Path | None
 ) -> None:
     """Write the JSON lines, and the report unless stdout is taken by them."""
-    from profiler.profiles.codec import big_integers
-    from profiler.profiles.output import write_atomically
-    from profiler.reports.graph_run import render
+    from simprof.profiler.profiles.codec import big_integers
+    from simprof.profiler.profiles.output import write_atomically
+    from simprof.profiler.reports.graph_run import render
 
     with big_integers():
         lines = "".join(json.dumps(answer) + "\n" for answer in answers)

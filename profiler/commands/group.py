@@ -91,7 +91,7 @@ class LazyGroup(click.Group):
         if cmd_name not in SUBCOMMANDS:
             return None
         module, _, name = SUBCOMMANDS[cmd_name].place.partition(":")
-        command: click.Command = getattr(import_module(f"profiler.commands.{module}"), name)
+        command: click.Command = getattr(import_module(f"simprof.profiler.commands.{module}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

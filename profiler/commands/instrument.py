@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, program_options, shared_options
-from profiler.commands.program_words import WithArguments, arguments_of
-from profiler.commands.progress import Callback, progress_bar, ready_engine, wanted
-from profiler.commands.scheme_options import collect, mode_choice, scheme_options, warn_of_unused
-from profiler.request.request import GuestOptions, RunRequest, Selection, Setting, Weights
-from profiler.schemes import registry
-from simulator.errors import UsageError
+from simprof.profiler.commands import options, program_options, shared_options
+from simprof.profiler.commands.program_words import WithArguments, arguments_of
+from simprof.profiler.commands.progress import Callback, progress_bar, ready_engine, wanted
+from simprof.profiler.commands.scheme_options import (
+    collect,
+    mode_choice,
+    scheme_options,
+    warn_of_unused,
+)
+from simprof.profiler.request.request import GuestOptions, RunRequest, Selection, Setting, Weights
+from simprof.profiler.schemes import registry
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.rewriting.instrument import Instrumented
+    from simprof.profiler.rewriting.instrument import Instrumented
 
 NEEDS_ALL = "a trace needs all routines: leave out --routine, --exclude and --user-only"
 NEEDS_GUIDE = (
@@ -93,8 +98,8 @@ def instrument_command(
     is_run = bool(chosen["runs"] or arguments or any(chosen[name] for name in _OF_THE_RUN))
     if registry.definition(mode).guided and scheme.edge_profile is None and not is_run:
         raise UsageError(f"{mode} {NEEDS_GUIDE}, or let it run (--run)")
-    from profiler.profiles.output import write_atomically
-    from profiler.reports import instrument_report
+    from simprof.profiler.profiles.output import write_atomically
+    from simprof.profiler.reports import instrument_report
 
     setting = Setting(mode, mode, scheme)
     with progress_bar(wanted(chosen["progress"])) as watch:
@@ -115,8 +120,8 @@ def instrument_command(
 def _without_run(
     elf: Path, setting: Setting, selection: Selection, watch: Callback | None
 ) -> Instrumented:
-    from profiler.rewriting.alone import instrument_file
-    from profiler.rewriting.instrument import unwatched
+    from simprof.profiler.rewriting.alone import instrument_file
+    from simprof.profiler.rewriting.instrument import unwatched
 
     return instrument_file(elf, setting, selection, watch or unwatched)
 
@@ -131,8 +136,8 @@ def _after_run(
 ) -> Instrumented:
     import os
 
-    from profiler.request.request import seen_file
-    from profiler.rewriting.after_run import instrument_after_run
+    from simprof.profiler.request.request import seen_file
+    from simprof.profiler.rewriting.after_run import instrument_after_run
 
     given, root, writable = chosen["stdin_file"], chosen["root"], chosen["writable"]
     if given is not None and not os.access(given, os.R_OK):

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import click
 
-from profiler.commands.old_spellings import Renamed
-from profiler.commands.scheme_options import no_mode
-from profiler.commands.shared_options import Decorator
-from profiler.schemes import registry
+from simprof.profiler.commands.old_spellings import Renamed
+from simprof.profiler.commands.scheme_options import no_mode
+from simprof.profiler.commands.shared_options import Decorator
+from simprof.profiler.schemes import registry
 
 INPUTS = ("train", "ref")
 BUILDS = {"64": "v9-O2", "32": "v8plus-O2"}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, profile_options
-from simulator.errors import UsageError
+from simprof.profiler.commands import options, profile_options
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.profiles.profile import Measurement
-    from profiler.reports.listings import Choice, Listing
+    from simprof.profiler.profiles.profile import Measurement
+    from simprof.profiler.reports.listings import Choice, Listing
 
 DEFAULT_TOP = 20
 
@@ -74,7 +74,7 @@ def _list(
     chosen: dict[str, Any],
 ) -> int:
     """Write one of the listings."""
-    from profiler.reports import listing_csv, listing_json, listing_text, listings
+    from simprof.profiler.reports import listing_csv, listing_json, listing_text, listings
 
     as_csv, as_json, output = (chosen.pop(name) for name in ("as_csv", "as_json", "output"))
     options.check_outputs(output, inputs=(profile,))
@@ -109,7 +109,7 @@ def _list(
 @_listing_options
 def routines_command(profile: Path, **chosen: Any) -> int:
     """List the routines of a saved profile: what they executed, and what profiling them cost."""
-    from profiler.reports.listings import routines
+    from simprof.profiler.reports.listings import routines
 
     return _list(profile, routines, "routines", chosen)
 
@@ -118,7 +118,7 @@ def routines_command(profile: Path, **chosen: Any) -> int:
 @_listing_options
 def edges_command(profile: Path, **chosen: Any) -> int:
     """List the edges of a saved profile: how often each was crossed, and what its code cost."""
-    from profiler.reports.listings import edges
+    from simprof.profiler.reports.listings import edges
 
     return _list(profile, edges, "edges", chosen)
 
@@ -131,8 +131,8 @@ def paths_command(profile: Path, **chosen: Any) -> int:
 
 
 def _paths(measurement: Measurement, choice: Choice) -> Listing:
-    from profiler.reports.listings import paths
-    from profiler.reports.mode_facts import collects_paths
+    from simprof.profiler.reports.listings import paths
+    from simprof.profiler.reports.mode_facts import collects_paths
 
     if not collects_paths(measurement):
         raise UsageError(

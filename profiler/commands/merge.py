@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from profiler.commands import options, profile_options, streams
+from simprof.profiler.commands import options, profile_options, streams
 
 
 @click.command("merge")
@@ -17,9 +17,9 @@ from profiler.commands import options, profile_options, streams
 def merge_command(profiles: tuple[Path, ...], output: Path) -> int:
     """Add up saved profiles of one program and mode, with the same options."""
     options.check_outputs(output, inputs=profiles)
-    from profiler.profiles.combine import merge
-    from profiler.profiles.storage import save
-    from profiler.reports.numbers import plural
+    from simprof.profiler.profiles.combine import merge
+    from simprof.profiler.profiles.storage import save
+    from simprof.profiler.reports.numbers import plural
 
     merged = merge([profile_options.load_profile(path) for path in profiles])
     save(merged, output)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import click
 
-from profiler.commands import streams
-from profiler.commands.program_words import END
+from simprof.profiler.commands import streams
+from simprof.profiler.commands.program_words import END
 
 
 @dataclass(frozen=True)

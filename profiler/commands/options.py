@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from profiler.request.request import LARGEST_STACK_SIZE, SchemeOptions, Weights
-from simulator.errors import UsageError
+from simprof.profiler.request.request import LARGEST_STACK_SIZE, SchemeOptions, Weights
+from simprof.simulator.errors import UsageError
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 SIZE = re.compile(r"(\d{1,15})([KMGT]?)(?:iB|B)?", re.IGNORECASE)
@@ -144,7 +144,7 @@ def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> No
     UsageError
         Naming the first that cannot be.
     """
-    from profiler.profiles.output import check_writable
+    from simprof.profiler.profiles.output import check_writable
 
     read = {path.resolve() for path in inputs if path is not None and path.is_file()}
     seen: set[Path] = set()

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from profiler.commands import options, streams
-from profiler.commands.options import STANDARD_STREAM
-from profiler.request.request import Phase
-from simulator.errors import UsageError
+from simprof.profiler.commands import options, streams
+from simprof.profiler.commands.options import STANDARD_STREAM
+from simprof.profiler.request.request import Phase
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.profiles.profile import Measurement
-    from simulator.binary.program import Program
+    from simprof.profiler.profiles.profile import Measurement
+    from simprof.simulator.binary.program import Program
 
 _LARGE = 1 << 19
 """Bytes of a profile that takes more than a moment to read."""
@@ -73,11 +73,11 @@ source_dir_option = click.option(
 
 def load_profile(path: Path) -> Measurement:
     """Return a saved profile; a bar says that a large one is being read."""
-    from profiler.profiles.storage import load
+    from simprof.profiler.profiles.storage import load
 
     if not path.is_file() or path.stat().st_size < _LARGE:
         return load(path)
-    from profiler.commands.progress import phase_bar
+    from simprof.profiler.commands.progress import phase_bar
 
     with phase_bar(None, Phase.READING):
         return load(path)
@@ -87,7 +87,7 @@ def find_program(
     measurement: Measurement, elf: Path | None, profile: Path
 ) -> tuple[Program | None, tuple[str, ...]]:
     """Return the program of a profile and notes: why it is not at hand."""
-    from profiler.profiles.program_files import find_program as find
+    from simprof.profiler.profiles.program_files import find_program as find
 
     found = find(measurement, elf, profile)
     return found.program, () if found.note is None else (found.note,)
@@ -107,7 +107,7 @@ def check_form(*, as_csv: bool, as_json: bool) -> None:
 
 def write_notes(notes: Iterable[str]) -> None:
     """Write to stderr what the reader of an output must know beside it, one line each."""
-    from profiler.reports.display import visible
+    from simprof.profiler.reports.display import visible
 
     for note in notes:
         streams.write(streams.STDERR, f"simprof: note: {visible(note)}\n")
@@ -115,7 +115,7 @@ def write_notes(notes: Iterable[str]) -> None:
 
 def write_text(text: str, output: Path | None) -> None:
     """Write a text that programs read, or people, to a file or to stdout."""
-    from profiler.profiles.output import write_atomically
+    from simprof.profiler.profiles.output import write_atomically
 
     if output is None or output == STANDARD_STREAM:
         streams.write(streams.STDOUT, text)

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from profiler.commands import options, shared_options, streams
-from profiler.commands.options import STANDARD_STREAM
-from profiler.profiles import cache_files
-from profiler.request.request import GuestOptions, RunRequest, seen_file
-from simulator.binary.dynamic import DEFAULT_SYSROOT
-from simulator.binary.program import Platform
-from simulator.errors import UsageError
+from simprof.profiler.commands import options, shared_options, streams
+from simprof.profiler.commands.options import STANDARD_STREAM
+from simprof.profiler.profiles import cache_files
+from simprof.profiler.request.request import GuestOptions, RunRequest, seen_file
+from simprof.simulator.binary.dynamic import DEFAULT_SYSROOT
+from simprof.simulator.binary.program import Platform
+from simprof.simulator.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -188,7 +188,7 @@ def program_file(elf: str | None, arguments: tuple[str, ...], chosen: Mapping[st
         raise UsageError(f"{what} beside --replay: the recorded run had its own; leave it out")
     if elf is not None:
         return elf
-    from profiler.trace.recording_format import Recording
+    from simprof.profiler.trace.recording_format import Recording
 
     return Recording(replay).header.file
 
@@ -305,8 +305,8 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
 @contextmanager
 def watched(request: RunRequest, progress: bool | None) -> Iterator[RunRequest]:
     """Make kernels ready; yield the request with a progress bar where one is wanted."""
-    from profiler.commands.progress import progress_bar, ready_engine, wanted
-    from profiler.engine import kernel_cache
+    from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
+    from simprof.profiler.engine import kernel_cache
 
     ready_engine(progress)
     with progress_bar(wanted(progress)) as bar:
@@ -318,7 +318,7 @@ def watched(request: RunRequest, progress: bool | None) -> Iterator[RunRequest]:
 
 def write_json(text: Callable[[], str], file: Path | None) -> None:
     """Write the JSON where it is wanted; `text` is called only then."""
-    from profiler.profiles.output import write_atomically
+    from simprof.profiler.profiles.output import write_atomically
 
     if file == STANDARD_STREAM:
         streams.write(streams.STDOUT, text())
@@ -342,7 +342,7 @@ def write_report(
     """
     if quiet and file is None:
         return
-    from profiler.profiles.output import write_atomically
+    from simprof.profiler.profiles.output import write_atomically
 
     if file is None or file == STANDARD_STREAM:
         stream = streams.STDERR if file is None else streams.STDOUT

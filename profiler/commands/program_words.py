@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
-from profiler.commands import streams
-from profiler.commands.suggestions import alike
+from simprof.profiler.commands import streams
+from simprof.profiler.commands.suggestions import alike
 
 END = "--"
 """What stands behind it are arguments of the program."""

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
-from profiler.commands import streams
-from profiler.request import request
+from simprof.profiler.commands import streams
+from simprof.profiler.request import request
 
 SHORTEST_RATED = 1.0
 """Seconds of a phase before which its rate says nothing."""
@@ -41,7 +41,7 @@ def ready_engine(choice: bool | None = None) -> None:
     choice
         Whether the user asked for progress; False: nothing is said.
     """
-    from profiler.engine import kernel_cache
+    from simprof.profiler.engine import kernel_cache
 
     kernel_cache.ensure(None if choice is False else _tell_of_compiling)
 

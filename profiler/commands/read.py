@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from profiler.commands import options, shared_options, streams
-from profiler.commands.progress import ready_engine
-from simulator.errors import UsageError
+from simprof.profiler.commands import options, shared_options, streams
+from simprof.profiler.commands.progress import ready_engine
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.rewriting.counter_file import CounterFile
+    from simprof.profiler.rewriting.counter_file import CounterFile
 
 ELF = b"\x7fELF"
 TRACE = ".trace"
@@ -55,10 +55,10 @@ def read_command(
     which -o names.
     """
     options.check_outputs(json_file, output, report, inputs=(*files, program))
-    from profiler.rewriting.counter_file import load
-    from profiler.rewriting.merging import merged
-    from profiler.rewriting.reading import read_profile
-    from profiler.schemes.registry import definition
+    from simprof.profiler.rewriting.counter_file import load
+    from simprof.profiler.rewriting.merging import merged
+    from simprof.profiler.rewriting.reading import read_profile
+    from simprof.profiler.schemes.registry import definition
 
     instrumented, counted = _instrumented(files)
     loaded = [load(path) for path in counted]
@@ -66,8 +66,8 @@ def read_command(
         _check_writer(instrumented, path)
         if definition(file.header["mode"]).writes_trace:
             return _read_trace(merged(loaded), path, output, program)
-    from profiler.commands.report_text import Extent
-    from profiler.commands.run import write_results
+    from simprof.profiler.commands.report_text import Extent
+    from simprof.profiler.commands.run import write_results
 
     profile = read_profile(merged(loaded), program)
     write_results(profile, output, json_file, report, Extent(top, details))
@@ -101,7 +101,7 @@ def _check_writer(instrumented: Path | None, path: Path) -> None:
 
 
 def _read_trace(file: CounterFile, path: Path, output: Path | None, program: Path | None) -> int:
-    from profiler.rewriting.traces import read_trace
+    from simprof.profiler.rewriting.traces import read_trace
 
     if output is None:
         raise UsageError(f"{path} is of a program that writes a trace: name that to make with -o")

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from profiler.commands import options, program_options, streams
-from profiler.commands.program_words import with_program
+from simprof.profiler.commands import options, program_options, streams
+from simprof.profiler.commands.program_words import with_program
 
 
 @click.command("record", cls=with_program())
@@ -34,7 +34,7 @@ def record_command(elf: str, arguments: tuple[str, ...], output: Path, **chosen:
     program_options.check_files(elf, chosen, output)
     request = program_options.make_request(elf, arguments, chosen)
     with program_options.watched(request, chosen["progress"]) as watched:
-        from profiler.session.session import observe
+        from simprof.profiler.session.session import observe
 
         observation = observe(replace(watched, recording=output), ())
     result = observation.result

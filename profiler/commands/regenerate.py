@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from profiler.commands import options, shared_options, streams
-from profiler.commands.options import STANDARD_STREAM
-from profiler.commands.progress import ready_engine
-from simulator.errors import UsageError
+from simprof.profiler.commands import options, shared_options, streams
+from simprof.profiler.commands.options import STANDARD_STREAM
+from simprof.profiler.commands.progress import ready_engine
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from profiler.recovery.recovery import RecoveredProgram
-    from profiler.trace.regenerate import BlockSink
-    from profiler.trace.regeneration import Array
+    from simprof.profiler.recovery.recovery import RecoveredProgram
+    from simprof.profiler.trace.regenerate import BlockSink
+    from simprof.profiler.trace.regeneration import Array
 
 
 class RegenerationError(UsageError):
@@ -65,10 +65,10 @@ def regenerate_command(
     options.check_outputs(json_file, output, inputs=(trace, program))
 
     ready_engine()
-    from profiler.profiles.output import write_atomically
-    from profiler.reports import regeneration
-    from profiler.trace.call_paths import CallPaths
-    from profiler.trace.regenerate import regenerate
+    from simprof.profiler.profiles.output import write_atomically
+    from simprof.profiler.reports import regeneration
+    from simprof.profiler.trace.call_paths import CallPaths
+    from simprof.profiler.trace.regenerate import regenerate
 
     counted = None if shown_paths is None else CallPaths()
     with _lines(output) as lines:
@@ -105,7 +105,7 @@ def _both(first: BlockSink | None, second: BlockSink | None) -> BlockSink | None
 @contextmanager
 def _lines(output: Path | None) -> Iterator[BlockSink | None]:
     """Yield what writes the regenerated blocks as lines; None where nobody wants them."""
-    from profiler.trace.regenerate import BlockLines
+    from simprof.profiler.trace.regenerate import BlockLines
 
     if output is None:
         yield None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from profiler.commands.regress_check import check_command
-from profiler.commands.regress_record import record_command
+from simprof.profiler.commands.regress_check import check_command
+from simprof.profiler.commands.regress_record import record_command
 
 
 @click.group("regress")

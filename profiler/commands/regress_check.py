@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, program_options, shared_options, streams
-from profiler.commands.options import STANDARD_STREAM
-from profiler.commands.progress import ready_engine
-from profiler.commands.regress_record import watch
-from profiler.request.request import Weights
-from simulator.errors import UsageError
+from simprof.profiler.commands import options, program_options, shared_options, streams
+from simprof.profiler.commands.options import STANDARD_STREAM
+from simprof.profiler.commands.progress import ready_engine
+from simprof.profiler.commands.regress_record import watch
+from simprof.profiler.request.request import Weights
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.experiments.regress.compare import Check, Limits
+    from simprof.profiler.experiments.regress.compare import Check, Limits
 
 
 def percent_limit(value: str | tuple[str, Fraction, bool]) -> tuple[str, Fraction, bool]:
@@ -153,7 +153,7 @@ def make_limits(
 
     Limits without a tolerance say what matters: nothing else is judged.
     """
-    from profiler.experiments.regress.compare import Ceiling, Limit, Limits
+    from simprof.profiler.experiments.regress.compare import Ceiling, Limit, Limits
 
     if tolerance is None and not limits:
         tolerance = (Fraction(0), False)
@@ -170,9 +170,9 @@ def _check(
 ) -> Check:
 
     ready_engine(chosen["progress"])
-    from profiler.commands.progress import progress_bar, wanted
-    from profiler.experiments.regress.file import load
-    from profiler.experiments.regress.regress import CheckOptions, check
+    from simprof.profiler.commands.progress import progress_bar, wanted
+    from simprof.profiler.experiments.regress.file import load
+    from simprof.profiler.experiments.regress.regress import CheckOptions, check
 
     old = load(baseline)
     how = CheckOptions(limits, weights, chosen["timeout"], chosen["allow_commands"])
@@ -181,8 +181,8 @@ def _check(
 
 
 def _report(checked: Check, chosen: dict[str, Any]) -> None:
-    from profiler.profiles.output import write_atomically
-    from profiler.reports import regress_json, regress_junit, regress_markdown, regress_text
+    from simprof.profiler.profiles.output import write_atomically
+    from simprof.profiler.reports import regress_json, regress_junit, regress_markdown, regress_text
 
     for file, render in (
         (chosen["junit"], regress_junit.render),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import compare, options, shared_options, streams
-from profiler.commands.list_options import (
+from simprof.profiler.commands import compare, options, shared_options, streams
+from simprof.profiler.commands.list_options import (
     BUILDS,
     INPUTS,
     WIDTH,
@@ -18,16 +18,16 @@ from profiler.commands.list_options import (
     one_of,
     several,
 )
-from profiler.commands.old_spellings import MODES, keeping
-from profiler.commands.program_words import WithArguments, arguments_of
-from profiler.commands.progress import ready_engine
-from profiler.commands.scheme_options import collect, scheme_options, warn_of_unused
-from profiler.request.request import Setting, Weights
-from simulator.errors import SimulatorError, UsageError
+from simprof.profiler.commands.old_spellings import MODES, keeping
+from simprof.profiler.commands.program_words import WithArguments, arguments_of
+from simprof.profiler.commands.progress import ready_engine
+from simprof.profiler.commands.scheme_options import collect, scheme_options, warn_of_unused
+from simprof.profiler.request.request import Setting, Weights
+from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
-    from profiler.experiments.regress.regress import Recording
-    from profiler.experiments.regress.targets import Failures, Target
+    from simprof.profiler.experiments.regress.regress import Recording
+    from simprof.profiler.experiments.regress.targets import Failures, Target
 
 DEFAULT_MODES = ("pp", "qpt2", "tpp")
 FAILED = 1
@@ -159,7 +159,7 @@ def _targets(
 ) -> tuple[tuple[Target, ...], Failures]:
     import os
 
-    from profiler.experiments.regress.targets import Target, file_targets, suite_targets
+    from simprof.profiler.experiments.regress.targets import Target, file_targets, suite_targets
 
     root = chosen["root"] if chosen["root"] is not None or chosen["suite"] is not None else Path()
     variables = tuple(os.fsdecode(name + b"=" + value) for name, value in chosen["environment"])
@@ -205,8 +205,8 @@ def _record(
 ) -> Recording:
 
     ready_engine(chosen["progress"])
-    from profiler.commands.progress import progress_bar, wanted
-    from profiler.experiments.regress.regress import record
+    from simprof.profiler.commands.progress import progress_bar, wanted
+    from simprof.profiler.experiments.regress.regress import record
 
     with progress_bar(wanted(chosen["progress"])) as show:
         return record(targets, settings, output.resolve().parent, show, chosen["timeout"])
@@ -217,7 +217,7 @@ class _NothingError(SimulatorError):
 
 
 def _written(recording: Recording, failures: Failures, output: Path) -> int:
-    from profiler.experiments.regress.file import save
+    from simprof.profiler.experiments.regress.file import save
 
     for name, reason in failures.items():
         streams.write(streams.STDERR, f"{name}: not recorded: {reason}\n")
@@ -234,7 +234,7 @@ def _written(recording: Recording, failures: Failures, output: Path) -> int:
 
 def _show_endings(recording: Recording) -> None:
     """Say how each program ended, and warn of those that failed."""
-    from profiler.reports.text import ending_text, failure_text
+    from simprof.profiler.reports.text import ending_text, failure_text
 
     endings = {name: run.ended for name, run in recording.baseline.runs.items() if run.ended}
     width = max(map(len, endings), default=0)

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import click
 
-from profiler.commands import options, profile_options, report_page, report_text, shared_options
-from profiler.commands.report_text import Extent
-from simulator.errors import UsageError
+from simprof.profiler.commands import (
+    options,
+    profile_options,
+    report_page,
+    report_text,
+    shared_options,
+)
+from simprof.profiler.commands.report_text import Extent
+from simprof.simulator.errors import UsageError
 
 
 @click.command("report")

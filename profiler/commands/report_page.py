@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.commands.progress import Callback, progress_bar, ready_engine, tell, wanted
-from profiler.request.request import Phase
+from simprof.profiler.commands.progress import Callback, progress_bar, ready_engine, tell, wanted
+from simprof.profiler.request.request import Phase
 
 if TYPE_CHECKING:
-    from profiler.profiles.profile import Measurement
-    from profiler.reports.html.report import Run
-    from profiler.session.planned_again import PlannedProgram
+    from simprof.profiler.profiles.profile import Measurement
+    from simprof.profiler.reports.html.report import Run
+    from simprof.profiler.session.planned_again import PlannedProgram
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ def write(
     UsageError
         If a profile cannot be read, or the page cannot be written. Nothing is written then.
     """
-    from profiler.commands import profile_options, streams
-    from profiler.commands.options import STANDARD_STREAM
-    from profiler.profiles.output import write_atomically
-    from profiler.profiles.program_files import SourceFiles
-    from profiler.profiles.storage import load
-    from profiler.reports.html import report
+    from simprof.profiler.commands import profile_options, streams
+    from simprof.profiler.commands.options import STANDARD_STREAM
+    from simprof.profiler.profiles.output import write_atomically
+    from simprof.profiler.profiles.program_files import SourceFiles
+    from simprof.profiler.profiles.storage import load
+    from simprof.profiler.reports.html import report
 
     with progress_bar(wanted(progress)) as watch:
         measurements = []
@@ -85,14 +85,14 @@ def write(
     if output == STANDARD_STREAM:
         streams.write(streams.STDOUT, page)
     else:
-        from profiler.reports.display import bytes_shown
+        from simprof.profiler.reports.display import bytes_shown
 
         write_atomically(output, bytes_shown(page).encode(errors="backslashreplace"))
 
 
 def distinct(paths: Sequence[Path], measurements: Sequence[Measurement]) -> list[str]:
     """Return a short name for each profile: its mode where that tells them apart."""
-    from profiler.reports.display import visible
+    from simprof.profiler.reports.display import visible
 
     modes = [measurement.mode for measurement in measurements]
     if len(set(modes)) == len(modes):
@@ -107,12 +107,12 @@ def _run(
     name: str, measurement: Measurement, path: Path, elf: Path | None, watch: Callback | None
 ) -> Run:
     """Return a profile with what its program's file tells besides, or why that is missing."""
-    from profiler.profiles.cache_files import binaries, is_wanted
-    from profiler.profiles.lines import SourceCounts
-    from profiler.profiles.program_files import find_program
-    from profiler.reports.html.report import Run
-    from profiler.session.memory import BinaryMemory
-    from profiler.session.planned_again import Watch, plan_again
+    from simprof.profiler.profiles.cache_files import binaries, is_wanted
+    from simprof.profiler.profiles.lines import SourceCounts
+    from simprof.profiler.profiles.program_files import find_program
+    from simprof.profiler.reports.html.report import Run
+    from simprof.profiler.session.memory import BinaryMemory
+    from simprof.profiler.session.planned_again import Watch, plan_again
 
     found = find_program(measurement, elf, path)
     counts = SourceCounts(measurement, found.program)
@@ -129,8 +129,8 @@ def _run(
 
 
 def _notes(measurement: Measurement, planned: PlannedProgram) -> Iterator[str]:
-    from profiler.reports.numbers import plural
-    from profiler.schemes import registry
+    from simprof.profiler.reports.numbers import plural
+    from simprof.profiler.schemes import registry
 
     if planned.reason is not None:
         yield f"added code is not shown: {planned.reason}"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from profiler.commands import profile_options, program_options
-from profiler.commands.options import STANDARD_STREAM
-from simulator.errors import UsageError
+from simprof.profiler.commands import profile_options, program_options
+from simprof.profiler.commands.options import STANDARD_STREAM
+from simprof.simulator.errors import UsageError
 
 
 class Extent(NamedTuple):
@@ -49,7 +49,7 @@ def write(
         If a profile cannot be read, or has no call tree to follow calls in, or something cannot be
         written.
     """
-    from profiler.reports import run_json, text
+    from simprof.profiler.reports import run_json, text
 
     measurements = list(map(profile_options.load_profile, profiles))
     for path, each in zip(profiles, measurements, strict=True):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import context_options, options, program_options, shared_options
-from profiler.commands.program_words import with_program
-from profiler.commands.report_text import Extent
-from profiler.commands.scheme_options import (
+from simprof.profiler.commands import context_options, options, program_options, shared_options
+from simprof.profiler.commands.program_words import with_program
+from simprof.profiler.commands.report_text import Extent
+from simprof.profiler.commands.scheme_options import (
     collect,
     mode_choice,
     modes_by_kind,
@@ -20,12 +20,12 @@ from profiler.commands.scheme_options import (
     scheme_options,
     warn_of_unused,
 )
-from profiler.request.request import DEFAULT_MODE, Weights
-from profiler.schemes import registry
-from simulator.errors import UsageError
+from simprof.profiler.request.request import DEFAULT_MODE, Weights
+from simprof.profiler.schemes import registry
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.profiles.profile import Measurement
+    from simprof.profiler.profiles.profile import Measurement
 
 
 @click.command("run", cls=with_program())
@@ -90,7 +90,7 @@ def run_command(
     if trace is not None and chosen["entry"] is not None:
         raise UsageError("--trace beside --entry: a trace is of a whole run; leave one of them out")
     with program_options.watched(request, program_options.progress(chosen)) as watched:
-        from profiler.session.session import run_program
+        from simprof.profiler.session.session import run_program
 
         wanted = replace(watched, mode=mode, scheme=scheme, trace=trace, contexts=contexts)
         measurement = run_program(wanted)
@@ -110,10 +110,10 @@ def write_results(
     quiet: bool = False,
 ) -> None:
     """Save the profile, write the JSON, and show the report, in this order."""
-    from profiler.reports import run_json, text
+    from simprof.profiler.reports import run_json, text
 
     if output is not None:
-        from profiler.profiles.storage import save
+        from simprof.profiler.profiles.storage import save
 
         save(measurement, output)
     program_options.write_json(partial(run_json.render, measurement), json_file)

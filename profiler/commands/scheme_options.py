@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from profiler.commands import options, streams
-from profiler.commands.suggestions import alike
-from profiler.request.request import DEFAULT_PATH_LIMIT, SchemeOptions, TableChoice, Weights
-from profiler.schemes import registry
-from profiler.schemes.definition import ProfileKind, SchemeDefinition, SchemeOption
+from simprof.profiler.commands import options, streams
+from simprof.profiler.commands.suggestions import alike
+from simprof.profiler.request.request import DEFAULT_PATH_LIMIT, SchemeOptions, TableChoice, Weights
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition, SchemeOption
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
-from profiler.commands import options
-from profiler.request.request import Selection
+from simprof.profiler.commands import options
+from simprof.profiler.request.request import Selection
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]

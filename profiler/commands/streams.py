@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 NAMES = {STDOUT: "stdout", STDERR: "stderr"}
@@ -57,7 +57,7 @@ def write(descriptor: int, text: str) -> None:
     """
     stream = sys.stdout if descriptor == STDOUT else sys.stderr
     if not text.isascii():  # names in damaged files are no text
-        from profiler.reports.display import bytes_shown
+        from simprof.profiler.reports.display import bytes_shown
 
         text = bytes_shown(text).encode(errors="backslashreplace").decode()
     with _whole(descriptor):
@@ -77,7 +77,7 @@ def complain(text: str) -> None:
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
     if not line.isprintable():  # names in damaged files may hold what terminals obey
-        from profiler.reports.display import visible
+        from simprof.profiler.reports.display import visible
 
         line = visible(line)
     write(STDERR, f"simprof: {line}\n")

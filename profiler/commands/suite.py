@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, shared_options, streams
-from profiler.commands.cell_progress import cell_bar
-from profiler.commands.list_options import BUILDS, WIDTH, mode_option, one_of, several, width_of
-from profiler.commands.old_spellings import Renamed, keeping
-from profiler.commands.progress import ready_engine
-from simulator.errors import UsageError
+from simprof.profiler.commands import options, shared_options, streams
+from simprof.profiler.commands.cell_progress import cell_bar
+from simprof.profiler.commands.list_options import (
+    BUILDS,
+    WIDTH,
+    mode_option,
+    one_of,
+    several,
+    width_of,
+)
+from simprof.profiler.commands.old_spellings import Renamed, keeping
+from simprof.profiler.commands.progress import ready_engine
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.experiments.cells.cells import CellResult
-    from profiler.experiments.suites.suite import Benchmark, Suite, Width
+    from simprof.profiler.experiments.cells.cells import CellResult
+    from simprof.profiler.experiments.suites.suite import Benchmark, Suite, Width
 
 WIDTHS: tuple[Width, ...] = (64, 32)
 DEFAULT_MODES = ("qpt2", "pp")
@@ -46,8 +53,8 @@ def suite_command() -> None:
 @click.argument("name", metavar="[SUITE]", required=False)
 def list_command(name: str | None) -> int:
     """List all suites, or what is in SUITE and what each program stands in for."""
-    from profiler.experiments.suites.library import load_suite, suite_names
-    from profiler.reports import suite_text
+    from simprof.profiler.experiments.suites.library import load_suite, suite_names
+    from simprof.profiler.reports import suite_text
 
     width = streams.width(streams.STDOUT)
     if name is None:
@@ -89,8 +96,8 @@ def build_command(
 
     Exit status 1 if a program could not be built; all others are.
     """
-    from profiler.experiments.suites.library import build_suite
-    from profiler.reports import suite_text
+    from simprof.profiler.experiments.suites.library import build_suite
+    from simprof.profiler.reports import suite_text
 
     suite = chosen_suite(name, (*programs, *patterns), allow_commands=allow_commands)
     wanted = tuple(map(width_of, builds or BUILDS.values()))
@@ -156,11 +163,11 @@ def run_command(
     options.check_outputs(html)
 
     ready_engine(progress)
-    from profiler.experiments.cells.cells import Cell
-    from profiler.experiments.cells.obtain import obtain
-    from profiler.experiments.cells.settings import selecting, setting
-    from profiler.experiments.cells.store import Store, default_store_path
-    from profiler.reports import suite_text
+    from simprof.profiler.experiments.cells.cells import Cell
+    from simprof.profiler.experiments.cells.obtain import obtain
+    from simprof.profiler.experiments.cells.settings import selecting, setting
+    from simprof.profiler.experiments.cells.store import Store, default_store_path
+    from simprof.profiler.reports import suite_text
 
     suite = chosen_suite(name, (*programs, *patterns), allow_commands=allow_commands)
     selection = shared_options.selection(selected)
@@ -200,8 +207,8 @@ def _write_page(
     settings: Sequence[str],
     basis: str,
 ) -> None:
-    from profiler.profiles.output import write_atomically
-    from profiler.reports.html import suites
+    from simprof.profiler.profiles.output import write_atomically
+    from simprof.profiler.reports.html import suites
 
     text = suites.render(suite, rows, settings, basis)
     if path == options.STANDARD_STREAM:
@@ -218,7 +225,7 @@ def chosen_suite(name: str, patterns: tuple[str, ...], *, allow_commands: bool) 
     UsageError
         If a pattern matches none.
     """
-    from profiler.experiments.suites.library import load_suite
+    from simprof.profiler.experiments.suites.library import load_suite
 
     suite = load_suite(name, allow_commands=allow_commands)
     if not patterns:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, shared_options, streams
-from profiler.commands.cell_progress import cell_bar
-from profiler.commands.list_options import INPUTS, mode_option, one_of, parts, several
-from profiler.commands.old_spellings import MODES, Renamed, keeping
-from profiler.commands.progress import ready_engine
-from simulator.errors import UsageError
+from simprof.profiler.commands import options, shared_options, streams
+from simprof.profiler.commands.cell_progress import cell_bar
+from simprof.profiler.commands.list_options import INPUTS, mode_option, one_of, parts, several
+from simprof.profiler.commands.old_spellings import MODES, Renamed, keeping
+from simprof.profiler.commands.progress import ready_engine
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.experiments.cells.obtain import Outcome, Runner
-    from profiler.experiments.cells.sweep import Grid
+    from simprof.profiler.experiments.cells.obtain import Outcome, Runner
+    from simprof.profiler.experiments.cells.sweep import Grid
 
 FAILED = 1
 NAMES = {
@@ -106,7 +106,7 @@ def sweep_command(
     fails is a row with its error; then the exit status is 1. The end shows what each scheme costs
     each program. `simprof table --from SWEEP.db` makes tables of the results.
     """
-    from profiler.experiments.cells.sweep import make_order, sweep
+    from simprof.profiler.experiments.cells.sweep import make_order, sweep
 
     grid, programs = _told_apart(files)
     wanted = _grid(grid, {"programs": programs, **chosen})
@@ -134,8 +134,8 @@ def _told_apart(files: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]
 
 def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
     """Return the grid of a file, or the one that options describe."""
-    from profiler.experiments.cells.settings import parse_options, selection_options
-    from profiler.experiments.cells.sweep import Grid, GridProgram, kind, read_grid
+    from simprof.profiler.experiments.cells.settings import parse_options, selection_options
+    from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, kind, read_grid
 
     if file is not None:
         given = [name for name, value in chosen.items() if value]
@@ -162,7 +162,7 @@ def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
 
 def _check_results(path: Path) -> None:
     """Find out before programs are built whether the results file can be used."""
-    from profiler.experiments.cells.store import Store
+    from simprof.profiler.experiments.cells.store import Store
 
     if path.exists():
         with Store(path):
@@ -172,8 +172,8 @@ def _check_results(path: Path) -> None:
 def _runner(workers: int, scheduler: str | None) -> Runner:
     from functools import partial
 
-    from profiler.experiments.cells.cluster import run_on_cluster
-    from profiler.experiments.cells.obtain import local_runner
+    from simprof.profiler.experiments.cells.cluster import run_on_cluster
+    from simprof.profiler.experiments.cells.obtain import local_runner
 
     if scheduler is not None:
         return partial(run_on_cluster, address=scheduler)
@@ -182,8 +182,8 @@ def _runner(workers: int, scheduler: str | None) -> Runner:
 
 def _tell(outcome: Outcome, output: Path) -> int:
     """Say what was done, what it costs, and what failed; return the exit status."""
-    from profiler.reports import sweep_text
-    from profiler.reports.numbers import plural
+    from simprof.profiler.reports import sweep_text
+    from simprof.profiler.reports.numbers import plural
 
     failures = outcome.failures
     total, reused = len(outcome.results), outcome.reused

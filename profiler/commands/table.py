@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from profiler.commands import options, shared_options, streams
-from profiler.commands.cell_progress import cell_bar
-from profiler.commands.list_options import BUILDS, INPUTS, WIDTH
-from profiler.commands.old_spellings import Renamed, keeping
-from profiler.commands.progress import ready_engine
-from simulator.errors import UsageError
+from simprof.profiler.commands import options, shared_options, streams
+from simprof.profiler.commands.cell_progress import cell_bar
+from simprof.profiler.commands.list_options import BUILDS, INPUTS, WIDTH
+from simprof.profiler.commands.old_spellings import Renamed, keeping
+from simprof.profiler.commands.progress import ready_engine
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.experiments.tables.report import TableReport
-    from profiler.experiments.tables.spec import TableSpec
+    from simprof.profiler.experiments.tables.report import TableReport
+    from simprof.profiler.experiments.tables.spec import TableSpec
 
 FAILED = 1
 BLOCKS = ("folded", "merged", "split")
@@ -119,10 +119,10 @@ def table_command(
     draws from it. Costs are simulated instructions. A program that fails has a row that says so;
     then the exit status is 1.
     """
-    from profiler.experiments.tables.catalogue import tables
+    from simprof.profiler.experiments.tables.catalogue import tables
 
     if listed:
-        from profiler.reports import table_text
+        from simprof.profiler.reports import table_text
 
         titles = {name: spec.title for name, spec in tables().items()}
         listing = table_text.render_names(titles, streams.width(streams.STDOUT))
@@ -145,7 +145,7 @@ def table_command(
 
 def _chosen(names: tuple[str, ...], everything: bool) -> tuple[TableSpec, ...]:
     """Return the tables that are named; with `--all` those of papers, and then these."""
-    from profiler.experiments.tables.catalogue import TABLES, find
+    from simprof.profiler.experiments.tables.catalogue import TABLES, find
 
     named = find(names)
     if everything:
@@ -159,9 +159,9 @@ def _chosen(names: tuple[str, ...], everything: bool) -> tuple[TableSpec, ...]:
 
 
 def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, Any]) -> TableReport:
-    from profiler.experiments.suites.library import load_suite
-    from profiler.experiments.tables.results import run_tables, stored_tables
-    from profiler.experiments.tables.spec import View
+    from simprof.profiler.experiments.suites.library import load_suite
+    from simprof.profiler.experiments.tables.results import run_tables, stored_tables
+    from simprof.profiler.experiments.tables.spec import View
 
     build = chosen["build"]
     blocks = None if chosen["blocks"] == "folded" else chosen["blocks"]
@@ -183,7 +183,7 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
             partial=everything,
             given=_given(),
         )
-    from profiler.experiments.cells.store import Store, default_store_path
+    from simprof.profiler.experiments.cells.store import Store, default_store_path
 
     suite = load_suite(chosen["suite"] or "micro", allow_commands=chosen["allow_commands"])
     ready_engine(chosen["progress"])
@@ -255,8 +255,8 @@ def _command(
 
 
 def _rendered(report: TableReport, form: str, output: Path | None) -> str:
-    from profiler.reports import table_csv, table_json, table_markdown, table_text
-    from profiler.reports.display import visible_lines
+    from simprof.profiler.reports import table_csv, table_json, table_markdown, table_text
+    from simprof.profiler.reports.display import visible_lines
 
     match form:
         case "json":
@@ -266,7 +266,7 @@ def _rendered(report: TableReport, form: str, output: Path | None) -> str:
         case "markdown":
             return visible_lines(table_markdown.render(report))
         case "html":
-            from profiler.reports.html import tables
+            from simprof.profiler.reports.html import tables
 
             return tables.render(report)
     on_stdout = output is None or output == options.STANDARD_STREAM
@@ -275,7 +275,7 @@ def _rendered(report: TableReport, form: str, output: Path | None) -> str:
 
 
 def _write(text: str, output: Path | None) -> None:
-    from profiler.profiles.output import write_atomically
+    from simprof.profiler.profiles.output import write_atomically
 
     if output is None or output == options.STANDARD_STREAM:
         streams.write(streams.STDOUT, text)
@@ -295,9 +295,9 @@ def _check_directory(path: Path) -> None:
 
 def _write_directory(report: TableReport, directory: Path) -> None:
     """Write the page that shows everything, and each table by itself."""
-    from profiler.profiles.output import write_atomically
-    from profiler.reports import table_csv, table_json, table_markdown
-    from profiler.reports.html import bars, tables
+    from simprof.profiler.profiles.output import write_atomically
+    from simprof.profiler.reports import table_csv, table_json, table_markdown
+    from simprof.profiler.reports.html import bars, tables
 
     files = {
         "index.html": tables.render(report),

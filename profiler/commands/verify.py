@@ -10,22 +10,22 @@ from typing import Any
 
 import click
 
-from profiler.commands import compare, options, program_options, shared_options, streams
-from profiler.commands.instrument import NEEDS_ALL, NEEDS_GUIDE
-from profiler.commands.list_options import mode_option
-from profiler.commands.old_spellings import MODES, keeping
-from profiler.commands.program_words import with_program
-from profiler.commands.progress import progress_bar, ready_engine, wanted
-from profiler.commands.scheme_options import collect, scheme_options, warn_of_unused
-from profiler.request.request import (
+from simprof.profiler.commands import compare, options, program_options, shared_options, streams
+from simprof.profiler.commands.instrument import NEEDS_ALL, NEEDS_GUIDE
+from simprof.profiler.commands.list_options import mode_option
+from simprof.profiler.commands.old_spellings import MODES, keeping
+from simprof.profiler.commands.program_words import with_program
+from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
+from simprof.profiler.commands.scheme_options import collect, scheme_options, warn_of_unused
+from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
     SchemeOptions,
     Selection,
     Weights,
 )
-from profiler.schemes import registry
-from simulator.errors import UsageError
+from simprof.profiler.schemes import registry
+from simprof.simulator.errors import UsageError
 
 WAYS = ("emulator", "qemu")
 
@@ -112,12 +112,12 @@ def verify_command(
     warn_of_unused(taken)
 
     ready_engine(chosen["progress"])
-    from profiler.profiles.cache_files import is_wanted
-    from profiler.profiles.scratch import scratch_directory
-    from profiler.reports import verify_report
-    from profiler.reports.text import failure_text
-    from profiler.rewriting.trials import copy_opened
-    from profiler.rewriting.verify import verify
+    from simprof.profiler.profiles.cache_files import is_wanted
+    from simprof.profiler.profiles.scratch import scratch_directory
+    from simprof.profiler.reports import verify_report
+    from simprof.profiler.reports.text import failure_text
+    from simprof.profiler.rewriting.trials import copy_opened
+    from simprof.profiler.rewriting.verify import verify
 
     root = Path() if chosen["root"] is None else chosen["root"]
     argv0 = chosen["argv0"]

@@ -22,9 +22,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from profiler.engine import kernels
-from profiler.engine.memory import MAXIMUM_DEPTH, EngineMemory
-from profiler.engine.walk import (
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.memory import MAXIMUM_DEPTH, EngineMemory
+from simprof.profiler.engine.walk import (
     UNKNOWN,
     GraphIndex,
     Missing,
@@ -33,7 +33,7 @@ from profiler.engine.walk import (
     Step,
     WalkContext,
 )
-from simulator.errors import UnsupportedError
+from simprof.simulator.errors import UnsupportedError
 
 ENDED_BIT = kernels.ENDED_BIT
 SIGNAL_BIT = kernels.SIGNAL_BIT

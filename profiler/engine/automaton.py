@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from profiler.engine import kernels
-from profiler.engine.activations import Activations, Tally, too_deep
-from profiler.engine.known_ways import KnownWays, lasts
-from profiler.engine.lowering import Lowering
-from profiler.engine.run_counts import RunCounts, Transition
-from profiler.engine.silence import EventsLostError, Silence, Ways
-from profiler.engine.states import BlockState, States
-from profiler.engine.step_operations import StepOperations
-from profiler.engine.threads import Arrival, Threads
-from profiler.engine.trace_sink import TraceSink
-from profiler.engine.walk import (
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.activations import Activations, Tally, too_deep
+from simprof.profiler.engine.known_ways import KnownWays, lasts
+from simprof.profiler.engine.lowering import Lowering
+from simprof.profiler.engine.run_counts import RunCounts, Transition
+from simprof.profiler.engine.silence import EventsLostError, Silence, Ways
+from simprof.profiler.engine.states import BlockState, States
+from simprof.profiler.engine.step_operations import StepOperations
+from simprof.profiler.engine.threads import Arrival, Threads
+from simprof.profiler.engine.trace_sink import TraceSink
+from simprof.profiler.engine.walk import (
     UNKNOWN,
     Cross,
     GraphIndex,
@@ -44,15 +44,15 @@ from profiler.engine.walk import (
     Walker,
     only_crosses,
 )
-from profiler.engine.window_moves import WindowMoves
-from simulator.binary.dynamic import real_address
-from simulator.errors import SimulatorError, UnsupportedError
-from simulator.isa.decode import TransferKind
-from simulator.machine.running import BlockPlace
+from simprof.profiler.engine.window_moves import WindowMoves
+from simprof.simulator.binary.dynamic import real_address
+from simprof.simulator.errors import SimulatorError, UnsupportedError
+from simprof.simulator.isa.decode import TransferKind
+from simprof.simulator.machine.running import BlockPlace
 
 if TYPE_CHECKING:
-    from profiler.engine.landings import Landings
-    from profiler.engine.recording import RecordingLowering
+    from simprof.profiler.engine.landings import Landings
+    from simprof.profiler.engine.recording import RecordingLowering
 
 Array = npt.NDArray[np.int64]
 _ADDRESS = (1 << 48) - 1
@@ -385,7 +385,7 @@ class Automaton:
         watched = any((self.trace, self._recording, self._contexts))
         watched = watched or not self._index.recovered.code.place.is_single
         if self._natives is None and not watched and self._landed > PYTHON_LANDINGS:
-            from profiler.engine.landings import Landings  # most programs never need it
+            from simprof.profiler.engine.landings import Landings  # most programs never need it
 
             self._natives = Landings(
                 self.memory,
@@ -670,7 +670,7 @@ class Automaton:
 
     def choose_silent(self) -> dict[BlockPlace, int]:
         """Return the blocks that are to be silent from now on, with their sizes."""
-        from profiler.engine.thinning import Thinning  # short runs never need it
+        from simprof.profiler.engine.thinning import Thinning  # short runs never need it
 
         counts = self.counts.transition_counts()
         keep = {} if self.silence is None else self.silence.sizes

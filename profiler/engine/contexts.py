@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from profiler.engine import context_kernel, kernels
-from profiler.engine.activations import EarlyEnd
-from profiler.engine.memory import EngineMemory, Operation
-from profiler.engine.walk import UNKNOWN, GraphIndex
-from simulator.isa.decode import HAS_DELAY_SLOT
+from simprof.profiler.engine import context_kernel, kernels
+from simprof.profiler.engine.activations import EarlyEnd
+from simprof.profiler.engine.memory import EngineMemory, Operation
+from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 
 Array = npt.NDArray[np.int64]
 SIGNALLED, LANDED = context_kernel.SIGNALLED, context_kernel.LANDED

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from profiler.engine import kernels, recording_kernel, replay_kernel
-from profiler.engine.recording import RecordedPiece, RecordedStretch
-from profiler.engine.replaying import DamagedError
-from profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.engine import kernels, recording_kernel, replay_kernel
+from simprof.profiler.engine.recording import RecordedPiece, RecordedStretch
+from simprof.profiler.engine.replaying import DamagedError
+from simprof.profiler.graphs.cfg import ControlFlowGraph
 
 Array = kernels.Array
 _ROOM = 64

@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from profiler.profiles.cache_files import (
+from simprof.profiler.profiles.cache_files import (
     CacheFiles,
     cache_directory,
     is_private,
@@ -31,8 +31,8 @@ from profiler.profiles.cache_files import (
     temporary,
     warn,
 )
-from profiler.profiles.fingerprint import fingerprint
-from simulator.cpu import compiled
+from simprof.profiler.profiles.fingerprint import fingerprint
+from simprof.simulator.cpu import compiled
 
 VARIABLE = "NUMBA_CACHE_DIR"
 PACKAGES = (
@@ -44,15 +44,15 @@ PACKAGES = (
 )
 """Those with kernels."""
 MODULES = (
-    "profiler.recovery.exploration_native",
-    "simulator.cpu.traps",
-    "simulator.cpu.crash",
-    "simulator.linux.native_contexts",
-    "profiler.engine.kernels",
-    "profiler.engine.landing_kernel",
-    "profiler.engine.recording_kernel",
-    "profiler.engine.context_kernel",
-    "profiler.engine.replay_kernel",
+    "simprof.profiler.recovery.exploration_native",
+    "simprof.simulator.cpu.traps",
+    "simprof.simulator.cpu.crash",
+    "simprof.simulator.linux.native_contexts",
+    "simprof.profiler.engine.kernels",
+    "simprof.profiler.engine.landing_kernel",
+    "simprof.profiler.engine.recording_kernel",
+    "simprof.profiler.engine.context_kernel",
+    "simprof.profiler.engine.replay_kernel",
 )
 """Those with C functions: their machine code is kept."""
 _ROOT = Path(__file__).parents[2]

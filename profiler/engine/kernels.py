@@ -47,7 +47,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from simulator.cpu import compiled
+from simprof.simulator.cpu import compiled
 
 Array = npt.NDArray[np.int64]
 P = ParamSpec("P")
@@ -110,7 +110,9 @@ WAITS_BASE = 26  # address of the first word of code
 WAITS = 27  # words of code
 STACK_MASK = 28
 
-FAILED = 3  # value of INTERRUPTED: Python raised an exception (simulator.cpu.traps.Interruption)
+FAILED = (
+    3  # value of INTERRUPTED: Python raised an exception (simprof.simulator.cpu.traps.Interruption)
+)
 
 # States.
 ROW = 8  # words a row: a cache line

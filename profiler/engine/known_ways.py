@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from profiler.engine.run_counts import Transition
-from profiler.engine.states import BlockState
-from profiler.engine.walk import Cross, Land, Pop, Push, Step, WalkContext
+from simprof.profiler.engine.run_counts import Transition
+from simprof.profiler.engine.states import BlockState
+from simprof.profiler.engine.walk import Cross, Land, Pop, Push, Step, WalkContext
 
 Inside = tuple[tuple[Step, ...], WalkContext]
 _LASTING = frozenset((Cross, Push, Pop, Land))

@@ -19,9 +19,9 @@ early end
 
 from __future__ import annotations
 
-from profiler.engine import kernels
-from profiler.engine.kernels import ENDED_BIT, SIGNAL_BIT, STRIDE, get, put
-from simulator.cpu.compiled import types
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.kernels import ENDED_BIT, SIGNAL_BIT, STRIDE, get, put
+from simprof.simulator.cpu.compiled import types
 
 # Words of a landing.
 RETURNED = 0  # 1 if control left by a return: that activation is complete

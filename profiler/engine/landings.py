@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from profiler.engine import kernels, landing_kernel
-from profiler.engine.activations import EarlyEnd, Tally
-from profiler.engine.memory import EngineMemory
-from profiler.engine.walk import UNKNOWN, Cross, GraphIndex, MissingEntry, Step
+from simprof.profiler.engine import kernels, landing_kernel
+from simprof.profiler.engine.activations import EarlyEnd, Tally
+from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.walk import UNKNOWN, Cross, GraphIndex, MissingEntry, Step
 
 Array = npt.NDArray[np.int64]
 _LANDINGS = 1 << 6

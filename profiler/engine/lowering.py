@@ -16,31 +16,37 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from profiler.code.runtime.hash_routine import (
+from simprof.profiler.code.runtime.hash_routine import (
     BUCKETS,
     HASH_MULTIPLIER,
     HASH_SHIFT,
     HashCosts,
     hash_costs,
 )
-from profiler.code.runtime.word_hash_routine import WORD_COUNTS, word_hash_costs
-from profiler.engine import kernels
-from profiler.engine.memory import EngineMemory, HashWork, Operation
-from profiler.engine.products import (
+from simprof.profiler.code.runtime.word_hash_routine import WORD_COUNTS, word_hash_costs
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.memory import EngineMemory, HashWork, Operation
+from simprof.profiler.engine.products import (
     Player,
     Products,
     RoutineProduct,
     hash_operation,
 )
-from profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, SegmentStep, segment
-from profiler.engine.variants import GraphVariant, Variants
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.loops import depth_first
-from profiler.plan.plan import InstrumentationPlan, Table
-from simulator.binary.program import MachineKind
+from simprof.profiler.engine.segments import (
+    AddToSegment,
+    BeginSegments,
+    EndSegment,
+    SegmentStep,
+    segment,
+)
+from simprof.profiler.engine.variants import GraphVariant, Variants
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.simulator.binary.program import MachineKind
 
 if TYPE_CHECKING:
-    from profiler.engine.contexts import ContextCounting
+    from simprof.profiler.engine.contexts import ContextCounting
 
 Array = npt.NDArray[np.int64]
 PathPlanner = Callable[[int], InstrumentationPlan | None]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from profiler.engine import kernels
+from simprof.profiler.engine import kernels
 
 Array = npt.NDArray[np.int64]
 Operation = tuple[int, int, int]

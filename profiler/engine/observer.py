@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from profiler.engine import kernels
-from profiler.engine.automaton import Automaton
-from simulator.machine.running import BlockPlace, NativeHook
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.automaton import Automaton
+from simprof.simulator.machine.running import BlockPlace, NativeHook
 
 
 class ProfilingObserver:
@@ -96,6 +96,6 @@ def _late_block(automaton: Automaton, address: int, words: tuple[int, ...]) -> N
 
 def _context_hook() -> int:
     """Return the address of what native code calls when it has set a context."""
-    from profiler.engine import landing_kernel  # most programs never need it
+    from simprof.profiler.engine import landing_kernel  # most programs never need it
 
     return landing_kernel.context_part()

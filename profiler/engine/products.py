@@ -24,21 +24,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from profiler.engine import kernels
-from profiler.engine.memory import EngineMemory
-from profiler.engine.segments import Segmentation
-from profiler.engine.variants import GraphVariant
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.recent import remembers_recent
-from profiler.plan.actions import (
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.segments import Segmentation
+from simprof.profiler.engine.variants import GraphVariant
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.recent import remembers_recent
+from simprof.profiler.plan.actions import (
     Action,
     CountEdge,
     Execution,
     PathIncrement,
     RegisterEffect,
 )
-from profiler.plan.decoders import UnfinishedPath
-from profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.decoders import UnfinishedPath
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
 
 PathState = tuple[tuple[int, ...], int | None]
 """A player's state: its path registers, and its last counter where that may be asked for."""

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from profiler.engine import kernels, recording_kernel
-from profiler.engine.activations import EarlyEnd
-from profiler.engine.memory import EngineMemory, HashWork, Operation
-from profiler.engine.products import CountedSegment, RoutineProduct, Stretch, Totals
-from profiler.engine.segments import (
+from simprof.profiler.engine import kernels, recording_kernel
+from simprof.profiler.engine.activations import EarlyEnd
+from simprof.profiler.engine.memory import EngineMemory, HashWork, Operation
+from simprof.profiler.engine.products import CountedSegment, RoutineProduct, Stretch, Totals
+from simprof.profiler.engine.segments import (
     AddToSegment,
     BeginSegments,
     EndSegment,
@@ -29,12 +29,12 @@ from profiler.engine.segments import (
     SegmentStep,
     segment,
 )
-from profiler.engine.walk import GraphIndex
-from profiler.graphs.loops import depth_first
-from profiler.plan.decoders import UnfinishedPath
+from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.plan.decoders import UnfinishedPath
 
 if TYPE_CHECKING:
-    from profiler.engine.contexts import ContextCounting
+    from simprof.profiler.engine.contexts import ContextCounting
 
 Array = kernels.Array
 BUFFER_WORDS = 1 << 20

@@ -26,9 +26,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from profiler.engine import kernels
-from profiler.engine.kernels import STRIDE, get, put
-from simulator.cpu import compiled
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.kernels import STRIDE, get, put
+from simprof.simulator.cpu import compiled
 
 _types: Any = compiled.types
 _intrinsic: Callable[[Any], Any] = compiled.intrinsic

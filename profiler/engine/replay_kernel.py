@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.engine import kernels
-from profiler.engine.kernels import OPERATION, STRIDE, get, put
-from profiler.engine.recording_kernel import BEGINS, ENDS, ENDS_EARLY, get_byte
-from simulator.cpu import compiled
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.kernels import OPERATION, STRIDE, get, put
+from simprof.profiler.engine.recording_kernel import BEGINS, ENDS, ENDS_EARLY, get_byte
+from simprof.simulator.cpu import compiled
 
 _types: Any = compiled.types
 

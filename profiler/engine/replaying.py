@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from profiler.engine import kernels, recording_kernel, replay_kernel
-from profiler.engine.activations import EarlyEnd
-from profiler.engine.lowering import Lowering, fuse
-from profiler.engine.memory import Operation
-from profiler.engine.recording import RecordedPiece, RecordedStretch
+from simprof.profiler.engine import kernels, recording_kernel, replay_kernel
+from simprof.profiler.engine.activations import EarlyEnd
+from simprof.profiler.engine.lowering import Lowering, fuse
+from simprof.profiler.engine.memory import Operation
+from simprof.profiler.engine.recording import RecordedPiece, RecordedStretch
 
 Array = kernels.Array
 Bytes = npt.NDArray[np.uint8]

@@ -10,11 +10,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from profiler.engine import kernels
-from profiler.engine.activations import Tally
-from profiler.engine.memory import EngineMemory
-from profiler.engine.states import States
-from profiler.engine.walk import Cross, GraphIndex, MissingEntry, MissingTarget, Step, only_crosses
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.activations import Tally
+from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.states import States
+from simprof.profiler.engine.walk import (
+    Cross,
+    GraphIndex,
+    MissingEntry,
+    MissingTarget,
+    Step,
+    only_crosses,
+)
 
 Array = npt.NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.engine.products import (
+from simprof.profiler.engine.products import (
     CountedSegment,
     PathState,
     Player,
@@ -19,8 +19,8 @@ from profiler.engine.products import (
     Totals,
     acting_turns,
 )
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
 
 
 class SegmentReplay:

@@ -19,13 +19,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag, make_dag
-from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import PathNumbering, find_cut_edges, number
-from profiler.graphs.paths import dag_tree
-from profiler.graphs.spanning import chord_increments
-from profiler.graphs.weights import heuristic
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import Dag, make_dag
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.numbering import PathNumbering, find_cut_edges, number
+from simprof.profiler.graphs.paths import dag_tree
+from simprof.profiler.graphs.spanning import chord_increments
+from simprof.profiler.graphs.weights import heuristic
 
 SEGMENT_LIMIT = 1 << 32
 """Segments from one vertex beyond which walks are cut there: keys stay within 63 bits."""

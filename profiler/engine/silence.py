@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from profiler.engine.walk import Cross, Step, WalkContext, Walker
-from profiler.engine.window_moves import is_harmless
-from profiler.recovery.code_image import CodeImage
-from simulator.errors import SimulatorError
-from simulator.isa.decode import TransferKind
-from simulator.machine.running import BlockPlace
+from simprof.profiler.engine.walk import Cross, Step, WalkContext, Walker
+from simprof.profiler.engine.window_moves import is_harmless
+from simprof.profiler.recovery.code_image import CodeImage
+from simprof.simulator.errors import SimulatorError
+from simprof.simulator.isa.decode import TransferKind
+from simprof.simulator.machine.running import BlockPlace
 
 MOST_WAYS = 64
 """Blocks behind an event that may be reached without another event, at most."""

@@ -14,9 +14,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from profiler.engine import kernels
-from profiler.engine.memory import EngineMemory
-from profiler.engine.walk import BEGINNING, UNKNOWN, Step, WalkContext, Walker
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.walk import BEGINNING, UNKNOWN, Step, WalkContext, Walker
 
 _NOWHERE = -2
 """Address of an instruction that no other follows."""

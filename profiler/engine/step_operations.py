@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from profiler.engine import kernels
-from profiler.engine.lowering import Lowering, fuse
-from profiler.engine.memory import Operation
-from profiler.engine.trace_sink import TraceSink
-from profiler.engine.walk import Cross, Land, Pop, Push, Step, only_crosses
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.lowering import Lowering, fuse
+from simprof.profiler.engine.memory import Operation
+from simprof.profiler.engine.trace_sink import TraceSink
+from simprof.profiler.engine.walk import Cross, Land, Pop, Push, Step, only_crosses
 
 if TYPE_CHECKING:
-    from profiler.engine.recording import RecordingLowering
+    from simprof.profiler.engine.recording import RecordingLowering
 
 
 class StepOperations:

@@ -11,12 +11,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.engine.run_counts import Transition
-from profiler.engine.silence import MOST_WAYS, Ways
-from profiler.engine.states import BlockState, States
-from profiler.engine.walk import UNKNOWN, Cross, GraphIndex, WalkContext
-from profiler.graphs.cfg import EdgeKind
-from simulator.machine.running import BlockPlace
+from simprof.profiler.engine.run_counts import Transition
+from simprof.profiler.engine.silence import MOST_WAYS, Ways
+from simprof.profiler.engine.states import BlockState, States
+from simprof.profiler.engine.walk import UNKNOWN, Cross, GraphIndex, WalkContext
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.simulator.machine.running import BlockPlace
 
 LEAST_SHARE = 2000
 """A block that has raised less than one of so many events is not worth being silent."""

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from profiler.engine import context_kernel, kernels
-from profiler.engine.memory import Array, EngineMemory
-from profiler.engine.walk import UNKNOWN
+from simprof.profiler.engine import context_kernel, kernels
+from simprof.profiler.engine.memory import Array, EngineMemory
+from simprof.profiler.engine.walk import UNKNOWN
 
 if TYPE_CHECKING:
-    from profiler.engine.contexts import ContextCounting
+    from simprof.profiler.engine.contexts import ContextCounting
 
 DEPTH = 1 << 20
 """Activations that can be live at once in each thread but the first."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from profiler.engine.memory import Operation
-from profiler.engine.walk import Step
+from simprof.profiler.engine.memory import Operation
+from simprof.profiler.engine.walk import Step
 
 
 class TraceSink(Protocol):

@@ -15,8 +15,8 @@ from functools import cached_property
 from itertools import combinations
 from typing import Protocol
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.plan import InstrumentationPlan
 
 
 @dataclass(frozen=True)

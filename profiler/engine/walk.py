@@ -21,12 +21,12 @@ from typing import NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from profiler.graphs.cfg import EdgeKind
-from profiler.graphs.packed import NUMBER_OF_KIND
-from profiler.recovery.recovery import RecoveredProgram
-from simulator.binary.dynamic import real_address
-from simulator.errors import UnsupportedError
-from simulator.isa.decode import HAS_DELAY_SLOT, IS_CALL, TransferKind
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.graphs.packed import NUMBER_OF_KIND
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.simulator.binary.dynamic import real_address
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT, IS_CALL, TransferKind
 
 UNKNOWN = -1
 _SEVERAL = -1

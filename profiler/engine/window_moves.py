@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from profiler.engine import kernels
-from profiler.engine.memory import Operation
-from profiler.recovery.code_image import CodeImage
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.memory import Operation
+from simprof.profiler.recovery.code_image import CodeImage
 
 _FRAME_POINTER = 30
 _SETHI = 4

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from profiler.exports.source import ExportSource
-from profiler.profiles.call_graph import CallArc, CallGraph, call_graph
-from profiler.profiles.code_counts import CodeCounts, code_counts
-from profiler.profiles.profile import RoutineProfile
-from profiler.reports.names import readable
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles.call_graph import CallArc, CallGraph, call_graph
+from simprof.profiler.profiles.code_counts import CodeCounts, code_counts
+from simprof.profiler.profiles.profile import RoutineProfile
+from simprof.profiler.reports.names import readable
 
 NO_FILE = "???"
 OUTSIDE = "(in no graph)"

@@ -12,10 +12,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 
-from profiler.exports.coverage import Arm, FileCoverage, FunctionCoverage, LineCoverage, coverage
-from profiler.exports.source import ExportSource
-from profiler.reports.display import visible
-from profiler.reports.names import readable
+from simprof.profiler.exports.coverage import (
+    Arm,
+    FileCoverage,
+    FunctionCoverage,
+    LineCoverage,
+    coverage,
+)
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.reports.display import visible
+from simprof.profiler.reports.names import readable
 
 HEADER = (
     "<?xml version='1.0' encoding='UTF-8'?>\n"

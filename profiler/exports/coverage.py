@@ -23,12 +23,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from profiler.exports.source import ExportSource
-from profiler.exports.unexecuted import whole
-from profiler.graphs.cfg import EXIT, EdgeKind, VertexName
-from profiler.profiles.lines import InlinedCounts, Placing, SourceCounts
-from profiler.profiles.profile import BlockCount, EdgeCount, RoutineProfile
-from simulator.binary.program import SourceLine
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.unexecuted import whole
+from simprof.profiler.graphs.cfg import EXIT, EdgeKind, VertexName
+from simprof.profiler.profiles.lines import InlinedCounts, Placing, SourceCounts
+from simprof.profiler.profiles.profile import BlockCount, EdgeCount, RoutineProfile
+from simprof.simulator.binary.program import SourceLine
 
 EXIT_BLOCK = 1
 FIRST_BLOCK = 2

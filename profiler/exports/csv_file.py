@@ -10,10 +10,10 @@ from __future__ import annotations
 import csv
 from io import StringIO
 
-from profiler.exports.source import ExportSource
-from profiler.profiles.codec import big_integers
-from profiler.profiles.csv_cells import quoted
-from profiler.profiles.tables import DEFAULT, Cell, ProfileTable, table
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.profiles.csv_cells import quoted
+from simprof.profiler.profiles.tables import DEFAULT, Cell, ProfileTable, table
 
 
 def write(source: ExportSource) -> bytes:

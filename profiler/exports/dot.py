@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from profiler.exports.source import ExportSource
-from profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
-from profiler.profiles.profile import EdgeCount, Measurement, RoutineProfile
-from profiler.profiles.tables import block_counts
-from profiler.reports.graph_dot import STYLES, escaped
-from profiler.reports.names import readable
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
+from simprof.profiler.profiles.profile import EdgeCount, Measurement, RoutineProfile
+from simprof.profiler.profiles.tables import block_counts
+from simprof.profiler.reports.graph_dot import STYLES, escaped
+from simprof.profiler.reports.names import readable
 
 if TYPE_CHECKING:
     import graphviz

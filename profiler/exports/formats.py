@@ -13,13 +13,13 @@ from enum import StrEnum
 from importlib import import_module
 from types import MappingProxyType
 
-from profiler.exports.source import ExportSource
-from profiler.profiles import tables
-from profiler.profiles.lines import MEANINGS, Placing
-from profiler.profiles.profile import Measurement
-from profiler.reports import mode_facts
-from profiler.reports.listings import Choice
-from simulator.errors import UsageError
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles import tables
+from simprof.profiler.profiles.lines import MEANINGS, Placing
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.reports import mode_facts
+from simprof.profiler.reports.listings import Choice
+from simprof.simulator.errors import UsageError
 
 Writer = Callable[[ExportSource], bytes]
 
@@ -70,7 +70,7 @@ class ExportFormat:
     def writer(self) -> Writer:
         """The function that writes it."""
         module, _, function = self.place.partition(":")
-        writer: Writer = getattr(import_module(f"profiler.exports.{module}"), function)
+        writer: Writer = getattr(import_module(f"simprof.profiler.exports.{module}"), function)
         return writer
 
 
@@ -261,7 +261,7 @@ def notes(form: ExportFormat, source: ExportSource) -> tuple[str, ...]:
 
 def _placing_notes(source: ExportSource) -> tuple[str, ...]:
     """Say how many lines have counts that are not their own alone: most formats have no room."""
-    from profiler.exports.coverage import coverage
+    from simprof.profiler.exports.coverage import coverage
 
     lines = [line for file in coverage(source) for line in file.lines.values() if line.count]
     found = Counter(line.placing for line in lines)

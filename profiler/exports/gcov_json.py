@@ -11,9 +11,9 @@ import gzip
 import json
 from importlib.metadata import version
 
-from profiler.exports.coverage import FileCoverage, FunctionCoverage, LineCoverage, coverage
-from profiler.exports.source import ExportSource
-from simulator.binary.demangling import demangle
+from simprof.profiler.exports.coverage import FileCoverage, FunctionCoverage, LineCoverage, coverage
+from simprof.profiler.exports.source import ExportSource
+from simprof.simulator.binary.demangling import demangle
 
 FORMAT_VERSION = "2"
 

@@ -6,10 +6,10 @@ file of one routine, with the counts as its weights. Activations that ended earl
 
 from __future__ import annotations
 
-from profiler.exports.source import ExportSource
-from profiler.graphs.cfg import ENTRY, EXIT, Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.profiles.profile import RoutineProfile
-from profiler.reports.graphml import CountedGraph, render_graphs
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.graphs.cfg import ENTRY, EXIT, Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.profiles.profile import RoutineProfile
+from simprof.profiler.reports.graphml import CountedGraph, render_graphs
 
 
 def write(source: ExportSource) -> bytes:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from profiler.exports.coverage import FileCoverage, coverage
-from profiler.exports.source import ExportSource
-from profiler.reports.display import visible
+from simprof.profiler.exports.coverage import FileCoverage, coverage
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.reports.display import visible
 
 
 def write(source: ExportSource) -> bytes:

@@ -10,10 +10,10 @@ import io
 from types import ModuleType
 from typing import Any
 
-from profiler.exports.source import ExportSource
-from profiler.profiles.codec import big_integers
-from profiler.profiles.tables import DEFAULT, Column, ColumnKind, ProfileTable, table
-from simulator.errors import UsageError
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.profiles.tables import DEFAULT, Column, ColumnKind, ProfileTable, table
+from simprof.simulator.errors import UsageError
 
 INSTALL = "pip install 'simprof[parquet]'"
 

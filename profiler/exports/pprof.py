@@ -15,14 +15,14 @@ import gzip
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from profiler.exports.source import ExportSource
-from profiler.exports.stacks import call_tree, stacks
-from profiler.profiles.call_tree import CallTree
-from profiler.profiles.code_counts import CodeCounts
-from profiler.profiles.lines import SourceCounts
-from profiler.reports.names import readable
-from simulator.binary.program import SourceLine
-from simulator.errors import UsageError
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.stacks import call_tree, stacks
+from simprof.profiler.profiles.call_tree import CallTree
+from simprof.profiler.profiles.code_counts import CodeCounts
+from simprof.profiler.profiles.lines import SourceCounts
+from simprof.profiler.reports.names import readable
+from simprof.simulator.binary.program import SourceLine
+from simprof.simulator.errors import UsageError
 
 _VARINT, _BYTES = 0, 2
 LARGEST = (1 << 63) - 1

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
-from profiler.profiles.profile import Measurement
-from profiler.profiles.program_files import SourceFiles, find_program
-from profiler.recovery.recovery import RecoveredProgram, recover
-from simulator.binary.program import Program
-from simulator.errors import UsageError
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.program_files import SourceFiles, find_program
+from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.simulator.binary.program import Program
+from simprof.simulator.errors import UsageError
 
 
 class ExportSource:

@@ -9,10 +9,10 @@ import json
 from importlib import metadata
 from pathlib import Path
 
-from profiler.exports.source import ExportSource
-from profiler.exports.stacks import call_tree, stacks
-from profiler.profiles.call_tree import CallTree, without_sites
-from profiler.reports.names import readable
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.stacks import call_tree, stacks
+from simprof.profiler.profiles.call_tree import CallTree, without_sites
+from simprof.profiler.reports.names import readable
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

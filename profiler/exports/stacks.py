@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from profiler.exports.source import ExportSource
-from profiler.profiles.call_tree import CallTree, without_sites
-from profiler.reports.names import readable
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles.call_tree import CallTree, without_sites
+from simprof.profiler.reports.names import readable
 
 
 def call_tree(source: ExportSource) -> CallTree:

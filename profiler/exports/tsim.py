@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from profiler.exports.source import ExportSource
-from profiler.profiles.code_counts import code_counts
-from simulator.errors import UsageError
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles.code_counts import code_counts
+from simprof.simulator.errors import UsageError
 
 EXECUTED, TAKEN, NOT_TAKEN = 0x01, 0x08, 0x10
 WORD = 4

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.plan import Table
-from profiler.profiles.profile import (
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.profiles.profile import (
     BlockCount,
     EdgeCount,
     Measurement,
     RoutineProfile,
 )
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.recovery.selection import SelectedRoutines
-from profiler.request.request import Selection
-from simulator.errors import UsageError
-from simulator.isa.decode import HAS_DELAY_SLOT
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.selection import SelectedRoutines
+from simprof.profiler.request.request import Selection
+from simprof.simulator.errors import UsageError
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 
 
 def whole(measurement: Measurement, recovered: RecoveredProgram) -> Measurement:

@@ -15,22 +15,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from profiler.graphfiles import inputs, static
-from profiler.graphfiles.answer import GraphRun, path_object, run_object
-from profiler.graphfiles.execution import execute
-from profiler.graphfiles.formats import load
-from profiler.graphfiles.pricing import price
-from profiler.graphfiles.reader import GraphDocument
-from profiler.graphs import flow
-from profiler.graphs.loops import depth_first
-from profiler.plan import interpret
-from profiler.plan.decoders import PathDecoder, Reading, RoutinePlan
-from profiler.profiles.accuracy import Attribution, SplittingDecoder, attribute
-from profiler.request.errors import CountError
-from profiler.request.request import DEFAULT_MODE, SchemeOptions, Weights
-from profiler.schemes import registry
-from profiler.schemes.definition import plain
-from simulator.errors import UsageError
+from simprof.profiler.graphfiles import inputs, static
+from simprof.profiler.graphfiles.answer import GraphRun, path_object, run_object
+from simprof.profiler.graphfiles.execution import execute
+from simprof.profiler.graphfiles.formats import load
+from simprof.profiler.graphfiles.pricing import price
+from simprof.profiler.graphfiles.reader import GraphDocument
+from simprof.profiler.graphs import flow
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.plan import interpret
+from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutinePlan
+from simprof.profiler.profiles.accuracy import Attribution, SplittingDecoder, attribute
+from simprof.profiler.request.errors import CountError
+from simprof.profiler.request.request import DEFAULT_MODE, SchemeOptions, Weights
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import plain
+from simprof.simulator.errors import UsageError
 
 ENUMERATION_LIMIT = 1_000_000
 LISTED_BLOCKS_LIMIT = 50_000_000

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from profiler.code import pricing
-from profiler.code.sizes import plan_sizes, trace_sizes
-from profiler.graphfiles.flow import definite_object, edge_flow
-from profiler.graphfiles.pricing import MACHINE, Prices
-from profiler.graphfiles.reader import GraphDocument
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import graph_facts
-from profiler.graphs.flow import block_counts
-from profiler.graphs.loops import DepthFirst
-from profiler.graphs.paths import PathRecord
-from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
-from profiler.plan.path_plan import AcyclicPathPlan
-from profiler.profiles.accuracy import Attribution
-from profiler.profiles.profile import RUN_SCHEMA
-from profiler.profiles.routine_facts import routine_facts
-from profiler.schemes.definition import SchemeDefinition
+from simprof.profiler.code import pricing
+from simprof.profiler.code.sizes import plan_sizes, trace_sizes
+from simprof.profiler.graphfiles.flow import definite_object, edge_flow
+from simprof.profiler.graphfiles.pricing import MACHINE, Prices
+from simprof.profiler.graphfiles.reader import GraphDocument
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.facts import graph_facts
+from simprof.profiler.graphs.flow import block_counts
+from simprof.profiler.graphs.loops import DepthFirst
+from simprof.profiler.graphs.paths import PathRecord
+from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from simprof.profiler.plan.path_plan import AcyclicPathPlan
+from simprof.profiler.profiles.accuracy import Attribution
+from simprof.profiler.profiles.profile import RUN_SCHEMA
+from simprof.profiler.profiles.routine_facts import routine_facts
+from simprof.profiler.schemes.definition import SchemeDefinition
 
 
 @dataclass(frozen=True)

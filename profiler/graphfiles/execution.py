@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from profiler.code.runtime.hash_routine import HashCosts, HashTableModel
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan import interpret
-from profiler.plan.actions import COLD_COUNTER, PathIncrement
-from profiler.plan.decoders import RoutineCounters
-from profiler.plan.interpret import ExecutedWalk
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.request.errors import CountError
+from simprof.profiler.code.runtime.hash_routine import HashCosts, HashTableModel
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan import interpret
+from simprof.profiler.plan.actions import COLD_COUNTER, PathIncrement
+from simprof.profiler.plan.decoders import RoutineCounters
+from simprof.profiler.plan.interpret import ExecutedWalk
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.request.errors import CountError
 
 
 def execute(

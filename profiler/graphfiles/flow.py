@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from profiler.plan.decoders import Reading
-from profiler.plan.path_plan import AcyclicPathPlan
-from profiler.profiles.definite import EdgeFlow, definite_flow
+from simprof.profiler.plan.decoders import Reading
+from simprof.profiler.plan.path_plan import AcyclicPathPlan
+from simprof.profiler.profiles.definite import EdgeFlow, definite_flow
 
 
 def edge_flow(plan: AcyclicPathPlan, crossings: Sequence[int]) -> EdgeFlow:

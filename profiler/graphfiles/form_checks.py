@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 from xml.parsers import expat
 
-from simulator.errors import SimulatorError
+from simprof.simulator.errors import SimulatorError
 
 DEEPEST_ELEMENT = 100
 """XML elements within each other; GraphML needs five."""

@@ -23,9 +23,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
-from profiler.graphfiles.form_checks import FormError, check_gml, check_graphml, check_node_link
-from profiler.graphfiles.reader import GraphDocument, GraphFileError, parse, parse_json, read_file
-from profiler.profiles import codec
+from simprof.profiler.graphfiles.form_checks import (
+    FormError,
+    check_gml,
+    check_graphml,
+    check_node_link,
+)
+from simprof.profiler.graphfiles.reader import (
+    GraphDocument,
+    GraphFileError,
+    parse,
+    parse_json,
+    read_file,
+)
+from simprof.profiler.profiles import codec
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -60,7 +71,7 @@ def parse_content(data: bytes, path: Path) -> GraphDocument:
         if not is_node_link(document):
             return parse(document, str(path), sha256)
         graph = _library(lambda: _read_node_link(document), path, "node-link data")
-    from profiler.graphfiles.interchange import from_networkx
+    from simprof.profiler.graphfiles.interchange import from_networkx
 
     return from_networkx(graph, str(path), sha256)
 

@@ -12,13 +12,13 @@ from math import lcm
 from pathlib import Path
 from typing import Any, TypeVar
 
-from profiler.graphfiles.reader import GraphDocument, read_file
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.loops import depth_first
-from profiler.graphs.weights import heuristic, postorder, uniform
-from profiler.profiles.codec import parse_json
-from profiler.request.errors import ProfileMismatchError
-from profiler.request.request import Weights
+from simprof.profiler.graphfiles.reader import GraphDocument, read_file
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.weights import heuristic, postorder, uniform
+from simprof.profiler.profiles.codec import parse_json
+from simprof.profiler.request.errors import ProfileMismatchError
+from simprof.profiler.request.request import Weights
 
 Number = TypeVar("Number", int, float)
 

@@ -23,15 +23,15 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from profiler.graphfiles.reader import GraphDocument, GraphFileError, parse
-from profiler.graphs.interchange import (
+from simprof.profiler.graphfiles.reader import GraphDocument, GraphFileError, parse
+from simprof.profiler.graphs.interchange import (
     InterchangeError,
     number,
     only_node,
     ordered_edges,
     ordered_nodes,
 )
-from profiler.profiles.codec import parse_json
+from simprof.profiler.profiles.codec import parse_json
 
 if TYPE_CHECKING:
     import networkx as nx

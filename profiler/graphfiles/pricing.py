@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.code.codegen import RoutineCode
-from profiler.code.context import RoutineContext
-from profiler.code.pricing import Pricer
-from profiler.code.runtime.hash_routine import HashCosts, hash_costs
-from profiler.code.runtime.word_hash_routine import word_hash_costs
-from profiler.code.snippet_parts import Generators
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.plan import InstrumentationPlan
-from simulator.binary.program import MachineKind
-from simulator.errors import UsageError
+from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.pricing import Pricer
+from simprof.profiler.code.runtime.hash_routine import HashCosts, hash_costs
+from simprof.profiler.code.runtime.word_hash_routine import word_hash_costs
+from simprof.profiler.code.snippet_parts import Generators
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.errors import UsageError
 
 MACHINE = MachineKind.SPARCV9
 """Whose code it is."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.plan.interpret import ExecutedWalk
-from profiler.profiles import codec
-from simulator.errors import SimulatorError
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.plan.interpret import ExecutedWalk
+from simprof.profiler.profiles import codec
+from simprof.simulator.errors import SimulatorError
 
 RESERVED = ("ENTRY", "EXIT")
 GREATEST_WEIGHT = 1e300  # sums of weights stay finite

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from profiler.code.codegen import Snippet
-from profiler.graphfiles.answer import GraphRun
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.actions import Action
-from profiler.schemes.static import ends
+from simprof.profiler.code.codegen import Snippet
+from simprof.profiler.graphfiles.answer import GraphRun
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.actions import Action
+from simprof.profiler.schemes.static import ends
 
 
 def describe(run: GraphRun) -> dict[str, Any]:

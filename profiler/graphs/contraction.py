@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.graphs.flow import NO_EXITS
-from profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.flow import NO_EXITS
+from simprof.profiler.graphs.loops import depth_first
 
 
 @dataclass(frozen=True)

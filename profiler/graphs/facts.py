@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import make_dag
-from profiler.graphs.loops import depth_first, is_reducible
-from profiler.graphs.numbering import number
-from profiler.graphs.recent import remembers_recent
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import make_dag
+from simprof.profiler.graphs.loops import depth_first, is_reducible
+from simprof.profiler.graphs.numbering import number
+from simprof.profiler.graphs.recent import remembers_recent
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.spanning import SpanningTree
-from simulator.errors import SimulatorError
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.spanning import SpanningTree
+from simprof.simulator.errors import SimulatorError
 
 NO_EXITS: Mapping[int, int] = {}
 

@@ -25,8 +25,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from simulator.errors import SimulatorError
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.simulator.errors import SimulatorError
 
 if TYPE_CHECKING:
     import networkx as nx

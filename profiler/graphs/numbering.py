@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from profiler.graphs.dag import Dag
-from profiler.graphs.recent import remembers_recent
+from simprof.profiler.graphs.dag import Dag
+from simprof.profiler.graphs.recent import remembers_recent
 
 PATH_LIMIT = 100_000_000
 """Paths of a routine beyond which edges are cut. EPP 5.3 has this number for a vertex."""

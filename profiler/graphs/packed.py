@@ -13,7 +13,7 @@ from typing import Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 
 KINDS = tuple(EdgeKind)
 """Edge kinds by their number in `PackedGraphs.edge_kind`."""

@@ -23,7 +23,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from profiler.graphs.recent import remembers_recent
+from simprof.profiler.graphs.recent import remembers_recent
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.loops import DepthFirst, live_edges, natural_loops
-from profiler.graphs.recent import remembers_recent
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.loops import DepthFirst, live_edges, natural_loops
+from simprof.profiler.graphs.recent import remembers_recent
 
 LOOP_MULTIPLIER = 10
 """How often each loop is taken to iterate (BL94, section 5)."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.paths import PathRecord
-from profiler.plan.actions import WriteTrace
-from profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.paths import PathRecord
+from simprof.profiler.plan.actions import WriteTrace
+from simprof.profiler.plan.plan import InstrumentationPlan
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.flow import block_counts
-from profiler.plan.actions import Execution
-from profiler.plan.decoders import RoutineCounters, UnfinishedPath
-from profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.flow import block_counts
+from simprof.profiler.plan.actions import Execution
+from simprof.profiler.plan.decoders import RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag
-from profiler.graphs.numbering import PathNumbering
-from profiler.graphs.paths import PathRecord, edge_counts, path_record
-from profiler.graphs.spanning import SpanningTree
-from profiler.plan.actions import CountEdge
-from profiler.plan.decoders import PathNames, Reading, RoutineCounters, UnfinishedPath
-from profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import Dag
+from simprof.profiler.graphs.numbering import PathNumbering
+from simprof.profiler.graphs.paths import PathRecord, edge_counts, path_record
+from simprof.profiler.graphs.spanning import SpanningTree
+from simprof.profiler.plan.actions import CountEdge
+from simprof.profiler.plan.decoders import PathNames, Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.plan import InstrumentationPlan
 
 
 @dataclass(frozen=True, kw_only=True)

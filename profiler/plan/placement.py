@@ -18,10 +18,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag
-from profiler.graphs.spanning import SpanningTree
-from profiler.plan.actions import (
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import Dag
+from simprof.profiler.graphs.spanning import SpanningTree
+from simprof.profiler.plan.actions import (
     Action,
     AddRegister,
     CountConstantPath,
@@ -30,7 +30,7 @@ from profiler.plan.actions import (
     RegisterEffect,
     SetRegister,
 )
-from profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
 
 ADDRESSING_REACH = 1023
 """Greatest increment that fits an immediate field, scaled by the counter size (EPP 5.2)."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from profiler.plan.actions import Action, CountEdge
+from simprof.profiler.plan.actions import Action, CountEdge
 
 
 class Table(StrEnum):

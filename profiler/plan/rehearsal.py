@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.flow import block_counts
-from profiler.graphs.loops import depth_first, live_edges
-from profiler.plan import interpret
-from profiler.plan.actions import COLD_COUNTER
-from profiler.plan.decoders import PathDecoder, RoutinePlan
-from profiler.plan.interpret import ExecutedWalk
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.flow import block_counts
+from simprof.profiler.graphs.loops import depth_first, live_edges
+from simprof.profiler.plan import interpret
+from simprof.profiler.plan.actions import COLD_COUNTER
+from simprof.profiler.plan.decoders import PathDecoder, RoutinePlan
+from simprof.profiler.plan.interpret import ExecutedWalk
 
 MOST_WALKS = 32
 """Activations of a routine that run to its end; as many halves of them end early."""

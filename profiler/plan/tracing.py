@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.cfg import ControlFlowGraph
 
 TARGET_BITS = 32
 """Bits of a recorded address: the lower half of one; what lies above is the same everywhere."""

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.paths import PathRecord
-from profiler.plan.decoders import PathDecoder, Reading
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.paths import PathRecord
+from simprof.profiler.plan.decoders import PathDecoder, Reading
 
 PathPiece = tuple[tuple[int, ...], tuple[int, ...]]
 """Blocks and edges of a path, or of a part of one, as in `PathRecord`."""

@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.profiles.output import replace
-from simulator.errors import UsageError
+from simprof.profiler.profiles.output import replace
+from simprof.simulator.errors import UsageError
 
 LIMIT = 512 << 20
 """Bytes of a cache's files."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.profiles.call_tree import CallTree
+from simprof.profiler.profiles.call_tree import CallTree
 
 
 @dataclass(frozen=True)

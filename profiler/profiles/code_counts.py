@@ -34,8 +34,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from profiler.graphs.cfg import EdgeKind, VertexName
-from profiler.profiles.profile import BlockCount, EdgeCount, RoutineProfile
+from simprof.profiler.graphs.cfg import EdgeKind, VertexName
+from simprof.profiler.profiles.profile import BlockCount, EdgeCount, RoutineProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def code_counts(routine: RoutineProfile) -> CodeCounts:
 
     Examples
     --------
-    >>> from profiler.profiles.storage import load
+    >>> from simprof.profiler.profiles.storage import load
     >>> counts = code_counts(load(path).routines[0])  # doctest: +SKIP
     >>> counts.executions[0x100f40]  # doctest: +SKIP
     66

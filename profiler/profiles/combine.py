@@ -12,9 +12,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from profiler.graphs.cfg import VertexName
-from profiler.profiles.call_tree import merge_trees
-from profiler.profiles.profile import (
+from simprof.profiler.graphs.cfg import VertexName
+from simprof.profiler.profiles.call_tree import merge_trees
+from simprof.profiler.profiles.profile import (
     BlockCount,
     CutBlock,
     EdgeCount,
@@ -27,8 +27,8 @@ from profiler.profiles.profile import (
     RoutineProfile,
     ThreadInfo,
 )
-from profiler.profiles.splitting import block_starts, split
-from simulator.errors import UsageError
+from simprof.profiler.profiles.splitting import block_starts, split
+from simprof.simulator.errors import UsageError
 
 EdgeKey = tuple[VertexName, VertexName, str, int]
 PathKey = tuple[tuple[int | str, ...], tuple[int, ...], bool, tuple[EdgeKey, ...]]

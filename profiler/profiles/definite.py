@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.cfg import ControlFlowGraph
 
 ExecutedPath = tuple[int, tuple[int, ...], int]
 """First block, edge ids in order (those from ENTRY and to EXIT included), executions."""

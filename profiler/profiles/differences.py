@@ -25,10 +25,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import PurePath
 
-from profiler.graphs.cfg import VertexName
-from profiler.profiles.combine import edge_keys, path_key
-from profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
-from simulator.binary.program import SourceLine
+from simprof.profiler.graphs.cfg import VertexName
+from simprof.profiler.profiles.combine import edge_keys, path_key
+from simprof.profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
+from simprof.simulator.binary.program import SourceLine
 
 Pair = tuple[int, int]
 """A number in the first profile, and in the second."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 LONGEST_HEADER = 1 << 26
 """Bytes within which the header of a trace, a recording or a counter file must end."""

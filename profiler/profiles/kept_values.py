@@ -26,31 +26,31 @@ import numpy.typing as npt
 
 MODULES = frozenset(
     {
-        "profiler.code.layout",
-        "profiler.code.pricing",
-        "profiler.engine.known_ways",
-        "profiler.engine.run_counts",
-        "profiler.engine.states",
-        "profiler.engine.walk",
-        "profiler.graphs.cfg",
-        "profiler.graphs.contraction",
-        "profiler.graphs.dag",
-        "profiler.graphs.facts",
-        "profiler.graphs.loops",
-        "profiler.graphs.numbering",
-        "profiler.graphs.packed",
-        "profiler.graphs.spanning",
-        "profiler.plan.actions",
-        "profiler.plan.placement",
-        "profiler.plan.plan",
-        "profiler.recovery.recovery",
-        "profiler.session.kept_lines",
-        "profiler.session.memory",
-        "simulator.binary.program",
+        "simprof.profiler.code.layout",
+        "simprof.profiler.code.pricing",
+        "simprof.profiler.engine.known_ways",
+        "simprof.profiler.engine.run_counts",
+        "simprof.profiler.engine.states",
+        "simprof.profiler.engine.walk",
+        "simprof.profiler.graphs.cfg",
+        "simprof.profiler.graphs.contraction",
+        "simprof.profiler.graphs.dag",
+        "simprof.profiler.graphs.facts",
+        "simprof.profiler.graphs.loops",
+        "simprof.profiler.graphs.numbering",
+        "simprof.profiler.graphs.packed",
+        "simprof.profiler.graphs.spanning",
+        "simprof.profiler.plan.actions",
+        "simprof.profiler.plan.placement",
+        "simprof.profiler.plan.plan",
+        "simprof.profiler.recovery.recovery",
+        "simprof.profiler.session.kept_lines",
+        "simprof.profiler.session.memory",
+        "simprof.simulator.binary.program",
     }
 )
 """Whose values are kept, besides plans: those are of the modules below `SCHEMES`."""
-SCHEMES = "profiler.schemes."
+SCHEMES = "simprof.profiler.schemes."
 _KINDS = frozenset(np.dtype(f"{order}{kind}").str for order in "<>" for kind in "?bBhHiIqQfd")
 _LEFT_OUT = "left out"
 

@@ -35,14 +35,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from profiler.graphs.cfg import EdgeKind, VertexName
-from profiler.profiles.code_counts import Branch, CodeCounts, code_counts
-from profiler.profiles.profile import EdgeCount, Measurement
-from profiler.request.library_sources import is_library_source
-from simulator.binary.demangling import demangle
-from simulator.binary.inlining import InlinedCopy, Inlining, read_inlining
-from simulator.binary.program import Program, Range, SourceLine, Symbol
-from simulator.isa.decode import NOP, TransferKind, decode_transfers
+from simprof.profiler.graphs.cfg import EdgeKind, VertexName
+from simprof.profiler.profiles.code_counts import Branch, CodeCounts, code_counts
+from simprof.profiler.profiles.profile import EdgeCount, Measurement
+from simprof.profiler.request.library_sources import is_library_source
+from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.binary.inlining import InlinedCopy, Inlining, read_inlining
+from simprof.simulator.binary.program import Program, Range, SourceLine, Symbol
+from simprof.simulator.isa.decode import NOP, TransferKind, decode_transfers
 
 NO_PROGRAM = (
     "the program is not at hand: lines are known of starts of blocks only, and a block counts for "

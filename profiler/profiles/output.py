@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from profiler.profiles.scratch import if_killed
-from simulator.errors import UsageError
+from simprof.profiler.profiles.scratch import if_killed
+from simprof.simulator.errors import UsageError
 
 
 def check_writable(path: Path) -> None:

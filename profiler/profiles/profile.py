@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
-from profiler.plan.plan import Addressing, Table
-from profiler.profiles.call_tree import CallTree
-from profiler.profiles.codec import RARE
-from simulator.binary.program import MachineKind, Module, SourceLine
-from simulator.errors import SimulatorError
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
+from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.profiles.call_tree import CallTree
+from simprof.profiler.profiles.codec import RARE
+from simprof.simulator.binary.program import MachineKind, Module, SourceLine
+from simprof.simulator.errors import SimulatorError
 
 Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused", "deadlock"]
 Option = str | int | float | bool | None | tuple[str, ...]

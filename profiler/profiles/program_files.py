@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from profiler.profiles.profile import Measurement
-from simulator.binary.dynamic import load_linked
-from simulator.binary.program import Program
-from simulator.errors import SimulatorError, UsageError
+from simprof.profiler.profiles.profile import Measurement
+from simprof.simulator.binary.dynamic import load_linked
+from simprof.simulator.binary.program import Program
+from simprof.simulator.errors import SimulatorError, UsageError
 
 LARGEST_SOURCE = 64 << 20
 """Bytes of a source file; a larger one is not read."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import GraphFacts
-from profiler.plan.decoders import PathDecoder
-from profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.facts import GraphFacts
+from simprof.profiler.plan.decoders import PathDecoder
+from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
 
 
 class RoutineFacts(TypedDict):

@@ -14,8 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from profiler.graphs.cfg import EdgeKind, VertexName
-from profiler.profiles.profile import BlockCount, CutBlock, EdgeCount, PathCount, RoutineProfile
+from simprof.profiler.graphs.cfg import EdgeKind, VertexName
+from simprof.profiler.profiles.profile import (
+    BlockCount,
+    CutBlock,
+    EdgeCount,
+    PathCount,
+    RoutineProfile,
+)
 
 
 def block_starts(routine: RoutineProfile) -> set[int]:

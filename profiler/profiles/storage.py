@@ -13,12 +13,12 @@ import zlib
 from dataclasses import fields
 from pathlib import Path
 
-from profiler.graphs.cfg import ENTRY, EXIT
-from profiler.profiles.codec import big_integers, decode, encode, parse_json
-from profiler.profiles.first_line import FileFormat
-from profiler.profiles.output import write_atomically
-from profiler.profiles.profile import Measurement
-from simulator.errors import UsageError
+from simprof.profiler.graphs.cfg import ENTRY, EXIT
+from simprof.profiler.profiles.codec import big_integers, decode, encode, parse_json
+from simprof.profiler.profiles.first_line import FileFormat
+from simprof.profiler.profiles.output import write_atomically
+from simprof.profiler.profiles.profile import Measurement
+from simprof.simulator.errors import UsageError
 
 FORMAT = FileFormat("profile", version=5, option="run -o", longest=64)
 MAGIC = FORMAT.magic

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from profiler.graphs.cfg import EXIT, VertexName
-from profiler.profiles.profile import Measurement, RoutineProfile
+from simprof.profiler.graphs.cfg import EXIT, VertexName
+from simprof.profiler.profiles.profile import Measurement, RoutineProfile
 
 Cell = int | float | str | bool | None
 

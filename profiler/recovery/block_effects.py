@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from profiler.recovery.block_graph import BlockGraph, Extent
-from profiler.recovery.effects import (
+from simprof.profiler.recovery.block_graph import BlockGraph, Extent
+from simprof.profiler.recovery.effects import (
     CONDITION,
     FIRST_SLOT,
     GLOBALS,
@@ -18,9 +18,9 @@ from profiler.recovery.effects import (
     operands,
     pc_thunk,
 )
-from profiler.recovery.exploration import Exploration, Flow
-from profiler.recovery.symbolic import FP, O7, SP
-from simulator.isa.decode import TransferKind
+from simprof.profiler.recovery.exploration import Exploration, Flow
+from simprof.profiler.recovery.symbolic import FP, O7, SP
+from simprof.simulator.isa.decode import TransferKind
 
 _K = TransferKind
 _WIDEST = 16

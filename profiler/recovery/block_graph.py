@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from profiler.recovery.exploration import Exploration, Flow
-from profiler.recovery.symbolic import FP, SP
-from simulator.isa.decode import simm13
+from simprof.profiler.recovery.exploration import Exploration, Flow
+from simprof.profiler.recovery.symbolic import FP, SP
+from simprof.simulator.isa.decode import simm13
 
 _EVERYWHERE = -(1 << 20)  # below any frame offset
 

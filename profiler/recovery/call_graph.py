@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
-from profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
-from simulator.isa.decode import TransferKind
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
+from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
+from simprof.simulator.isa.decode import TransferKind
 
 if TYPE_CHECKING:
     import networkx as nx

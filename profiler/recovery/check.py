@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
-from profiler.recovery.recovery import RecoveredProgram
-from simulator.errors import SimulatorError
-from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.simulator.errors import SimulatorError
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
 _K = TransferKind
 _E = EdgeKind

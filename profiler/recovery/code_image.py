@@ -10,11 +10,11 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.recovery.word_map import WordMap
-from simulator.binary.dynamic import EARLIER, real_address
-from simulator.binary.program import Binding, Platform, Program, Range
-from simulator.errors import UnsupportedError
-from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers, decode_transfers
+from simprof.profiler.recovery.word_map import WordMap
+from simprof.simulator.binary.dynamic import EARLIER, real_address
+from simprof.simulator.binary.program import Binding, Platform, Program, Range
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers, decode_transfers
 
 MAX_SPAN = 256 << 20
 """Largest distance from a program's first to its last instruction, in bytes."""

@@ -12,14 +12,14 @@ import heapq
 from collections import Counter
 from collections.abc import Hashable
 
-from profiler.recovery.block_graph import BlockGraph
-from profiler.recovery.code_image import CodeImage
-from profiler.recovery.effects import pc_thunk
-from profiler.recovery.exploration import Exploration, Flow
-from profiler.recovery.instructions import Interpreter
-from profiler.recovery.intervals import refine, wider
-from profiler.recovery.slices import Part, Slice, Whole
-from profiler.recovery.symbolic import (
+from simprof.profiler.recovery.block_graph import BlockGraph
+from simprof.profiler.recovery.code_image import CodeImage
+from simprof.profiler.recovery.effects import pc_thunk
+from simprof.profiler.recovery.exploration import Exploration, Flow
+from simprof.profiler.recovery.instructions import Interpreter
+from simprof.profiler.recovery.intervals import refine, wider
+from simprof.profiler.recovery.slices import Part, Slice, Whole
+from simprof.profiler.recovery.symbolic import (
     O7,
     RETURN_ADDRESS,
     UNBOUNDED,
@@ -33,8 +33,8 @@ from profiler.recovery.symbolic import (
     SymbolicValue,
     add,
 )
-from profiler.recovery.table_ends import Guesses
-from simulator.isa.decode import TransferKind
+from simprof.profiler.recovery.table_ends import Guesses
+from simprof.simulator.isa.decode import TransferKind
 
 MAX_GROWTH = 4
 """How often the interval of a value that paths disagree on may grow before it is given up."""

@@ -20,9 +20,9 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from profiler.recovery.instructions import LOADS, STORES, is_integer_vis
-from profiler.recovery.symbolic import FP, O7, SP
-from simulator.isa.decode import simm13
+from simprof.profiler.recovery.instructions import LOADS, STORES, is_integer_vis
+from simprof.profiler.recovery.symbolic import FP, O7, SP
+from simprof.simulator.isa.decode import simm13
 
 REGISTERS = (1 << 32) - 2
 """All registers but %g0."""

@@ -33,12 +33,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.recovery import exploration_kernel
-from profiler.recovery import exploration_state as k
-from profiler.recovery.code_image import CodeImage
-from profiler.recovery.idioms import is_prologue, starts_leaf
-from profiler.recovery.routines import RoutineMap
-from simulator.cpu import compiled
+from simprof.profiler.recovery import exploration_kernel
+from simprof.profiler.recovery import exploration_state as k
+from simprof.profiler.recovery.code_image import CodeImage
+from simprof.profiler.recovery.idioms import is_prologue, starts_leaf
+from simprof.profiler.recovery.routines import RoutineMap
+from simprof.simulator.cpu import compiled
 
 REASONS = (
     "",
@@ -381,7 +381,7 @@ def _kernel(words: int) -> Callable[[k.State, int, int, int, int, k.Numbers], in
     at_hand = compiled.is_loaded() or "numba" in sys.modules
     if compiled.is_plain() or not (at_hand or words > _SMALL):
         return _in_python
-    from profiler.recovery import exploration_native
+    from simprof.profiler.recovery import exploration_native
 
     return exploration_native.obey
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.recovery import exploration_state as k
-from profiler.recovery.exploration_state import Numbers, State
-from profiler.recovery.idioms import ending_trap, is_prologue, is_restore, return_point
+from simprof.profiler.recovery import exploration_state as k
+from simprof.profiler.recovery.exploration_state import Numbers, State
+from simprof.profiler.recovery.idioms import ending_trap, is_prologue, is_restore, return_point
 
 
 def _wide(value: Any) -> int:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from profiler.recovery import exploration_kernel, idioms
-from profiler.recovery import exploration_state as k
-from profiler.recovery.exploration_state import Numbers, State
-from simulator.cpu import compiled
+from simprof.profiler.recovery import exploration_kernel, idioms
+from simprof.profiler.recovery import exploration_state as k
+from simprof.profiler.recovery.exploration_state import Numbers, State
+from simprof.simulator.cpu import compiled
 
 _types = compiled.types
 

@@ -56,7 +56,7 @@ SLOT_OUTSIDE = 2
 COUPLE = 3
 COMPARES = 4
 
-# Kinds of transfers (`simulator.isa.decode.TransferKind`).
+# Kinds of transfers (`simprof.simulator.isa.decode.TransferKind`).
 NONE = 0
 BRANCH = 1
 BRANCH_ALWAYS = 2

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.graphs.cfg import EdgeKind
-from profiler.graphs.packed import NUMBER_OF_KIND, PackedGraphs
-from profiler.recovery import exploration_state as k
-from profiler.recovery.exploration import Exploration
-from profiler.recovery.routines import Routine
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.graphs.packed import NUMBER_OF_KIND, PackedGraphs
+from simprof.profiler.recovery import exploration_state as k
+from simprof.profiler.recovery.exploration import Exploration
+from simprof.profiler.recovery.routines import Routine
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]

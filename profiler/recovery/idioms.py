@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from simulator.isa.decode import TransferKind
-from simulator.isa.sparc import SYSTEM_CALL_TRAP
+from simprof.simulator.isa.decode import TransferKind
+from simprof.simulator.isa.sparc import SYSTEM_CALL_TRAP
 
 Integers: TypeAlias = "Sequence[int] | npt.NDArray[Any]"
 

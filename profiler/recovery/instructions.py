@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from profiler.recovery.symbolic import (
+from simprof.profiler.recovery.symbolic import (
     FP,
     MASK64,
     SP,
@@ -27,7 +27,7 @@ from profiler.recovery.symbolic import (
     sign_extend,
     signed64,
 )
-from simulator.isa.decode import simm13
+from simprof.simulator.isa.decode import simm13
 
 _MANY_FACTS = 4  # fewer are not worth the search for dead ones
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiler.recovery.symbolic import Bounds, ComparedValues, SymbolicState, signed64
+from simprof.profiler.recovery.symbolic import Bounds, ComparedValues, SymbolicState, signed64
 
 
 def wider(value: Bounds, other: Bounds) -> Bounds:

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from profiler.recovery.block_graph import BlockGraph, block_graph, frame_escapes
-from profiler.recovery.code_image import CodeImage
-from profiler.recovery.data_flow import DataFlow
-from profiler.recovery.exploration import Exploration, Resolution
-from profiler.recovery.idioms import is_restore
-from profiler.recovery.symbolic import (
+from simprof.profiler.recovery.block_graph import BlockGraph, block_graph, frame_escapes
+from simprof.profiler.recovery.code_image import CodeImage
+from simprof.profiler.recovery.data_flow import DataFlow
+from simprof.profiler.recovery.exploration import Exploration, Resolution
+from simprof.profiler.recovery.idioms import is_restore
+from simprof.profiler.recovery.symbolic import (
     MASK64,
     RETURN_ADDRESS,
     Affine,
@@ -33,8 +33,8 @@ from profiler.recovery.symbolic import (
     ReadOnlyMemory,
     SymbolicValue,
 )
-from profiler.recovery.table_ends import Guesses, TableEnds
-from simulator.binary.program import Program
+from simprof.profiler.recovery.table_ends import Guesses, TableEnds
+from simprof.simulator.binary.program import Program
 
 MAX_ENTRIES = 1 << 16
 """Largest jump table believed, in elements."""

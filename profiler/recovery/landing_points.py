@@ -12,9 +12,9 @@ read any more (`rewriting.unfinished`).
 
 from __future__ import annotations
 
-from profiler.recovery.code_image import CodeImage
-from simulator.binary.landing_pads import landing_pads
-from simulator.binary.program import Program
+from simprof.profiler.recovery.code_image import CodeImage
+from simprof.simulator.binary.landing_pads import landing_pads
+from simprof.simulator.binary.program import Program
 
 
 def landing_points(program: Program, code: CodeImage) -> frozenset[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from simulator.binary.program import Range
+from simprof.simulator.binary.program import Range
 
 START_UP = 500_000
 """Instructions after which start-up is surely over."""

@@ -14,9 +14,9 @@ from fnmatch import fnmatchcase
 from itertools import starmap
 from typing import NamedTuple, Protocol
 
-from profiler.graphs.packed import PackedGraphs
-from simulator.binary.demangling import demangle
-from simulator.binary.program import Program
+from simprof.profiler.graphs.packed import PackedGraphs
+from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.binary.program import Program
 
 
 class Named(Protocol):

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.recovery.code_image import CodeImage
-from profiler.recovery.idioms import PROLOGUE, PROLOGUE_MASK
-from profiler.recovery.routines import NOBODY, RoutineMap
-from simulator.binary.program import Program
+from simprof.profiler.recovery.code_image import CodeImage
+from simprof.profiler.recovery.idioms import PROLOGUE, PROLOGUE_MASK
+from simprof.profiler.recovery.routines import NOBODY, RoutineMap
+from simprof.simulator.binary.program import Program
 
 _REACH = 8  # words between a `sethi` and the `or` or `add` that completes it
 

@@ -27,17 +27,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.packed import PackedGraphs
-from profiler.recovery.code_image import CodeImage, build_code_image
-from profiler.recovery.exploration import Exploration, Hints
-from profiler.recovery.graph_builder import build_graphs
-from profiler.recovery.jump_tables import Answers, JumpResolver
-from profiler.recovery.landing_points import landing_points
-from profiler.recovery.pointers import function_pointers
-from profiler.recovery.routines import RoutineMap
-from simulator.binary.dynamic import EarlierBlock
-from simulator.binary.program import Module, Program
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.packed import PackedGraphs
+from simprof.profiler.recovery.code_image import CodeImage, build_code_image
+from simprof.profiler.recovery.exploration import Exploration, Hints
+from simprof.profiler.recovery.graph_builder import build_graphs
+from simprof.profiler.recovery.jump_tables import Answers, JumpResolver
+from simprof.profiler.recovery.landing_points import landing_points
+from simprof.profiler.recovery.pointers import function_pointers
+from simprof.profiler.recovery.routines import RoutineMap
+from simprof.simulator.binary.dynamic import EarlierBlock
+from simprof.simulator.binary.program import Module, Program
 
 UNKNOWN_BLOCK = -1
 

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.recovery.code_image import CodeImage
-from simulator.binary.dynamic import module_of
-from simulator.binary.program import Binding, Program, Symbol
+from simprof.profiler.recovery.code_image import CodeImage
+from simprof.simulator.binary.dynamic import module_of
+from simprof.simulator.binary.program import Binding, Program, Symbol
 
 NOBODY = -1
 NO_CODE = -2

@@ -19,9 +19,9 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
-from simulator.isa.decode import TransferKind
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
+from simprof.simulator.isa.decode import TransferKind
 
 Numbers = NDArray[np.int64]
 NOBODY = -1

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.recovery.names import RoutineNames
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.request.library_sources import is_library_source
-from profiler.request.request import Selection
-from simulator.errors import UsageError
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.recovery.names import RoutineNames
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.request.library_sources import is_library_source
+from simprof.profiler.request.request import Selection
+from simprof.simulator.errors import UsageError
 
 UNKNOWN_CODE = "sub_"
 """How routines without a symbol are called: a run may still find some."""

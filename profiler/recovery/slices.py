@@ -24,11 +24,11 @@ import heapq
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from profiler.recovery.block_effects import Block, BlockEffects, Step
-from profiler.recovery.block_graph import BlockGraph
-from profiler.recovery.effects import CONDITION, GLOBALS, INS, OUTS
-from profiler.recovery.exploration import Exploration
-from profiler.recovery.symbolic import FP, SP, SymbolicState
+from simprof.profiler.recovery.block_effects import Block, BlockEffects, Step
+from simprof.profiler.recovery.block_graph import BlockGraph
+from simprof.profiler.recovery.effects import CONDITION, GLOBALS, INS, OUTS
+from simprof.profiler.recovery.exploration import Exploration
+from simprof.profiler.recovery.symbolic import FP, SP, SymbolicState
 
 
 class Part(NamedTuple):

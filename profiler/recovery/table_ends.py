@@ -18,10 +18,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from profiler.recovery.code_image import CodeImage
-from profiler.recovery.routines import RoutineMap
-from profiler.recovery.symbolic import Bounds, Choice, Entry, ReadOnlyMemory, SymbolicValue
-from simulator.binary.program import Program
+from simprof.profiler.recovery.code_image import CodeImage
+from simprof.profiler.recovery.routines import RoutineMap
+from simprof.profiler.recovery.symbolic import Bounds, Choice, Entry, ReadOnlyMemory, SymbolicValue
+from simprof.simulator.binary.program import Program
 
 MAX_ELEMENTS = 1 << 12
 """Longest table that is read without a bound, in elements."""

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.binary.program import Range
+from simprof.simulator.binary.program import Range
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 
-from profiler.profiles.code_counts import Branch, CodeCounts
-from profiler.profiles.lines import InlinedCounts, LineCounts, Placing, SourceCounts
-from profiler.profiles.program_files import SourceFiles
-from profiler.reports.listings import matches, names_of
-from simulator.binary.program import SourceLine
-from simulator.errors import UsageError
-from simulator.isa.disassembly import disassemble
+from simprof.profiler.profiles.code_counts import Branch, CodeCounts
+from simprof.profiler.profiles.lines import InlinedCounts, LineCounts, Placing, SourceCounts
+from simprof.profiler.profiles.program_files import SourceFiles
+from simprof.profiler.reports.listings import matches, names_of
+from simprof.simulator.binary.program import SourceLine
+from simprof.simulator.errors import UsageError
+from simprof.simulator.isa.disassembly import disassemble
 
 AS_CODE = "routines of which no source line is known are shown as instructions"
 

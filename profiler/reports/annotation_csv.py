@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from profiler.profiles.code_counts import Branch
-from profiler.reports import csv_text
-from profiler.reports.annotation import Annotation, CodeView, SourceView
-from profiler.reports.csv_text import Cell
-from simulator.binary.demangling import demangle
+from simprof.profiler.profiles.code_counts import Branch
+from simprof.profiler.reports import csv_text
+from simprof.profiler.reports.annotation import Annotation, CodeView, SourceView
+from simprof.profiler.reports.csv_text import Cell
+from simprof.simulator.binary.demangling import demangle
 
 COLUMNS = (
     "kind", "file", "line", "routine", "symbol", "address", "executions", "base", "added",

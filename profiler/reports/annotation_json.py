@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from profiler.profiles.code_counts import Branch
-from profiler.profiles.codec import big_integers
-from profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
-from profiler.reports.run_json import program_object
+from simprof.profiler.profiles.code_counts import Branch
+from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
+from simprof.profiler.reports.run_json import program_object
 
 
 def render(annotation: Annotation) -> str:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from profiler.profiles.code_counts import Branch, CodeCounts
-from profiler.profiles.lines import MEANINGS, InlinedCounts, Placing
-from profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
-from profiler.reports.display import visible
-from profiler.reports.layout import Styled
-from profiler.reports.names import known_as
-from profiler.reports.numbers import counted, digits
-from profiler.reports.routes import ShortNames
-from profiler.reports.tables import (
+from simprof.profiler.profiles.code_counts import Branch, CodeCounts
+from simprof.profiler.profiles.lines import MEANINGS, InlinedCounts, Placing
+from simprof.profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
+from simprof.profiler.reports.display import visible
+from simprof.profiler.reports.layout import Styled
+from simprof.profiler.reports.names import known_as
+from simprof.profiler.reports.numbers import counted, digits
+from simprof.profiler.reports.routes import ShortNames
+from simprof.profiler.reports.tables import (
     BLANK,
     Part,
     Table,

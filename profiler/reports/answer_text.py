@@ -14,18 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from profiler.profiles.profile import Measurement
-from profiler.reports import hot_tables, mode_facts
-from profiler.reports.code_kinds import HELPER_MARK, HELPER_NOTE, kind_totals, marked
-from profiler.reports.hot_tables import (
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.reports import hot_tables, mode_facts
+from simprof.profiler.reports.code_kinds import HELPER_MARK, HELPER_NOTE, kind_totals, marked
+from simprof.profiler.reports.hot_tables import (
     block_text,
     executed_blocks,
     executed_edges,
 )
-from profiler.reports.numbers import group_digits, percent, plural
-from profiler.reports.routes import ShortNames
-from profiler.reports.tables import Part, Table, columns, name, number, paragraph, section, text
-from simulator.binary.program import SourceLine
+from simprof.profiler.reports.numbers import group_digits, percent, plural
+from simprof.profiler.reports.routes import ShortNames
+from simprof.profiler.reports.tables import (
+    Part,
+    Table,
+    columns,
+    name,
+    number,
+    paragraph,
+    section,
+    text,
+)
+from simprof.simulator.binary.program import SourceLine
 
 TOP = 5
 """Rows of each table, where the user has not said how many."""

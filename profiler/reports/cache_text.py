@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from profiler.profiles.cache_files import CacheEntry
-from profiler.reports.tables import columns, name, number, print_parts, text
+from simprof.profiler.profiles.cache_files import CacheEntry
+from simprof.profiler.reports.tables import columns, name, number, print_parts, text
 
 WHAT = {
     "graphs": "graphs of its routines",

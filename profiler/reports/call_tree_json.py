@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from profiler.profiles.call_graph import call_graph
-from profiler.profiles.call_tree import BEYOND, LANDED, SIGNALLED, STARTED, TOP, CallTree
+from simprof.profiler.profiles.call_graph import call_graph
+from simprof.profiler.profiles.call_tree import BEYOND, LANDED, SIGNALLED, STARTED, TOP, CallTree
 
 SITES = {STARTED: "start", SIGNALLED: "signal", LANDED: "landing", BEYOND: "beyond"}
 """What stands for sites that are no address."""

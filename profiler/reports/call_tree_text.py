@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
-from profiler.profiles.call_graph import call_graph
-from profiler.profiles.call_tree import STARTED, TOP, CalledRoutine, CallTree, TreeBuilder
-from profiler.profiles.profile import Measurement
-from profiler.reports.names import brief, readable
-from profiler.reports.numbers import percent, plural
-from profiler.reports.tables import Part, Table, columns, name, number, paragraph, section
-from simulator.binary.demangling import demangle
+from simprof.profiler.profiles.call_graph import call_graph
+from simprof.profiler.profiles.call_tree import STARTED, TOP, CalledRoutine, CallTree, TreeBuilder
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.reports.names import brief, readable
+from simprof.profiler.reports.numbers import percent, plural
+from simprof.profiler.reports.tables import Part, Table, columns, name, number, paragraph, section
+from simprof.simulator.binary.demangling import demangle
 
 SMALLEST_SHARE = 100
 """What executes less than one part in so many of the routine's instructions, of those added too, is

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from profiler.profiles.profile import Measurement, RoutineProfile
-from profiler.reports.names import known_as
-from profiler.request.library_sources import is_library_source
+from simprof.profiler.profiles.profile import Measurement, RoutineProfile
+from simprof.profiler.reports.names import known_as
+from simprof.profiler.request.library_sources import is_library_source
 
 HELPER_MARK = "[PIC]"
 """Stands behind the name of a helper of position-independent code."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from profiler.code.codegen import RoutineCode
-from profiler.code.emission import (
+from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.emission import (
     Emission,
     Piece,
     PieceKind,
@@ -19,16 +19,16 @@ from profiler.code.emission import (
     describe_edge,
     target_of,
 )
-from profiler.code.runtime.word_hash_routine import key_hash_costs, key_routine_name
-from profiler.graphs.cfg import Block, ControlFlowGraph
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.reports.display import UNFOLDED, fold_lines
-from profiler.reports.names import HEADING, brief
-from simulator.binary.program import MachineKind
-from simulator.isa.assembler import Instruction
-from simulator.isa.decode import HAS_DELAY_SLOT
-from simulator.isa.disassembly import Disassembler
+from simprof.profiler.code.runtime.word_hash_routine import key_hash_costs, key_routine_name
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.reports.display import UNFOLDED, fold_lines
+from simprof.profiler.reports.names import HEADING, brief
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.assembler import Instruction
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT
+from simprof.simulator.isa.disassembly import Disassembler
 
 WHERE = {
     "source-end": "at the end of its source",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from profiler.profiles.codec import big_integers
-from profiler.reports.mode_facts import NamedMeasurement
-from profiler.reports.run_json import (
+from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.reports.mode_facts import NamedMeasurement
+from simprof.profiler.reports.run_json import (
     ending_object,
     program_object,
     refused_call_objects,

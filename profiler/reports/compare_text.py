@@ -12,14 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from profiler.profiles.profile import Measurement
-from profiler.reports import answer_text, hot_tables, mode_facts
-from profiler.reports.code_kinds import marked
-from profiler.reports.layout import Kind
-from profiler.reports.mode_facts import NamedMeasurement
-from profiler.reports.mode_text import lost
-from profiler.reports.numbers import group_digits, percent, plural
-from profiler.reports.tables import (
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.reports import answer_text, hot_tables, mode_facts
+from simprof.profiler.reports.code_kinds import marked
+from simprof.profiler.reports.layout import Kind
+from simprof.profiler.reports.mode_facts import NamedMeasurement
+from simprof.profiler.reports.mode_text import lost
+from simprof.profiler.reports.numbers import group_digits, percent, plural
+from simprof.profiler.reports.tables import (
     BLANK,
     Paragraph,
     Part,
@@ -33,7 +33,7 @@ from profiler.reports.tables import (
     section,
     text,
 )
-from profiler.reports.text import (
+from simprof.profiler.reports.text import (
     DETAILS_TOP,
     LOSSES_TITLE,
     REFUSED_TITLE,
@@ -42,8 +42,8 @@ from profiler.reports.text import (
     program_text,
     refused_calls,
 )
-from profiler.schemes.definition import ProfileKind
-from simulator.binary.program import LineTable, SourceLine
+from simprof.profiler.schemes.definition import ProfileKind
+from simprof.simulator.binary.program import LineTable, SourceLine
 
 ROUTINES = 1
 """Routines named for each mode, where the user has not said how many."""

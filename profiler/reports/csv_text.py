@@ -9,8 +9,8 @@ import csv
 from collections.abc import Iterable, Sequence
 from io import StringIO
 
-from profiler.profiles.codec import big_integers
-from profiler.profiles.csv_cells import quoted
+from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.profiles.csv_cells import quoted
 
 Cell = int | str | float | bool | None
 ADDRESS = "address"

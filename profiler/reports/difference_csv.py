@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from profiler.profiles.differences import CountDifference, Difference, Pair
-from profiler.reports import csv_text
-from profiler.reports.csv_text import Cell
-from simulator.binary.demangling import demangle
+from simprof.profiler.profiles.differences import CountDifference, Difference, Pair
+from simprof.profiler.reports import csv_text
+from simprof.profiler.reports.csv_text import Cell
+from simprof.simulator.binary.demangling import demangle
 
 COLUMNS = (
     "subject", "routine", "symbol", "kind", "way", "number", "before", "after", "change", "side",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from profiler.profiles.codec import big_integers, encode
-from profiler.profiles.differences import Difference
-from profiler.profiles.profile import Measurement
-from profiler.reports.run_json import program_object
+from simprof.profiler.profiles.codec import big_integers, encode
+from simprof.profiler.profiles.differences import Difference
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.reports.run_json import program_object
 
 
 def render(difference: Difference) -> str:

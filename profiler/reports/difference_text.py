@@ -7,12 +7,17 @@ from fractions import Fraction
 from itertools import groupby
 from typing import TypeVar
 
-from profiler.profiles.differences import CountDifference, Difference, Pair, RoutineDifference
-from profiler.reports.display import visible
-from profiler.reports.names import readable
-from profiler.reports.numbers import digits, plural
-from profiler.reports.routes import shorten
-from profiler.reports.tables import (
+from simprof.profiler.profiles.differences import (
+    CountDifference,
+    Difference,
+    Pair,
+    RoutineDifference,
+)
+from simprof.profiler.reports.display import visible
+from simprof.profiler.reports.names import readable
+from simprof.profiler.reports.numbers import digits, plural
+from simprof.profiler.reports.routes import shorten
+from simprof.profiler.reports.tables import (
     Part,
     Table,
     columns,
@@ -23,7 +28,7 @@ from profiler.reports.tables import (
     section,
     text,
 )
-from profiler.reports.text import program_text
+from simprof.profiler.reports.text import program_text
 
 Change = TypeVar("Change")
 

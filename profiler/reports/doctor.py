@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from profiler.reports.display import visible
-from profiler.reports.layout import Kind
-from profiler.reports.tables import BLANK, Part, grid, paragraph, print_parts
+from simprof.profiler.reports.display import visible
+from simprof.profiler.reports.layout import Kind
+from simprof.profiler.reports.tables import BLANK, Part, grid, paragraph, print_parts
 
 SCHEMA = "simprof/doctor/1"
 

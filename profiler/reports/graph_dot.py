@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.recovery.recovery import RecoveredProgram
 
 if TYPE_CHECKING:
     import graphviz

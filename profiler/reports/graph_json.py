@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.recovery.recovery import RecoveredProgram
 
 SCHEMA = "simprof/cfg/1"
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from profiler.reports.display import shorten, visible
-from profiler.reports.layout import Value
-from profiler.reports.numbers import group_digits, percent, plural
-from profiler.reports.tables import (
+from simprof.profiler.reports.display import shorten, visible
+from simprof.profiler.reports.layout import Value
+from simprof.profiler.reports.numbers import group_digits, percent, plural
+from simprof.profiler.reports.tables import (
     BLANK,
     Part,
     Table,

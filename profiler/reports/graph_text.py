@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.reports.display import UNFOLDED, fold_lines
-from profiler.reports.names import HEADING, brief
-from simulator.binary.program import MachineKind
-from simulator.isa.disassembly import Disassembler
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.reports.display import UNFOLDED, fold_lines
+from simprof.profiler.reports.names import HEADING, brief
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.disassembly import Disassembler
 
 
 def render(

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.interchange import vertex_attributes
-from profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.interchange import vertex_attributes
+from simprof.profiler.recovery.recovery import RecoveredProgram
 
 if TYPE_CHECKING:
     import networkx as nx

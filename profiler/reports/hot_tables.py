@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from profiler.graphs.cfg import VertexName
-from profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
-from profiler.profiles.tables import block_counts
-from profiler.reports import mode_facts
-from profiler.reports.code_kinds import marked
-from profiler.reports.layout import Column
-from profiler.reports.numbers import identifier, percent
-from profiler.reports.routes import ShortNames, shorten
-from profiler.reports.tables import (
+from simprof.profiler.graphs.cfg import VertexName
+from simprof.profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
+from simprof.profiler.profiles.tables import block_counts
+from simprof.profiler.reports import mode_facts
+from simprof.profiler.reports.code_kinds import marked
+from simprof.profiler.reports.layout import Column
+from simprof.profiler.reports.numbers import identifier, percent
+from simprof.profiler.reports.routes import ShortNames, shorten
+from simprof.profiler.reports.tables import (
     Part,
     Table,
     columns,
@@ -29,7 +29,7 @@ from profiler.reports.tables import (
     section,
     text,
 )
-from simulator.binary.program import SourceLine
+from simprof.simulator.binary.program import SourceLine
 
 ITERATIONS, UNFINISHED = "(loop iterations)", "(unfinished)"
 INFERRED, SHORTENED = "(inferred)", "(shortened)"

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from profiler.reports.numbers import plural
-from profiler.reports.tables import Table, columns, grid, name, print_parts, section, text
-from profiler.rewriting.instrument import Instrumented
-from profiler.schemes.registry import definition
+from simprof.profiler.reports.numbers import plural
+from simprof.profiler.reports.tables import Table, columns, grid, name, print_parts, section, text
+from simprof.profiler.rewriting.instrument import Instrumented
+from simprof.profiler.schemes.registry import definition
 
 SCHEMA = "simprof/instrument/1"
 

@@ -20,8 +20,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from profiler.reports.display import cells, fold, shorten
-from profiler.reports.numbers import needs_short, scientific, whole
+from simprof.profiler.reports.display import cells, fold, shorten
+from simprof.profiler.reports.numbers import needs_short, scientific, whole
 
 NAME_FLOOR = 16
 TEXT_FLOOR = 24

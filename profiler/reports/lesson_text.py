@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import fill
 
-from profiler.graphfiles.lesson import Lesson, Line, Step
-from profiler.reports.display import visible as readable
+from simprof.profiler.graphfiles.lesson import Lesson, Line, Step
+from simprof.profiler.reports.display import visible as readable
 
 MEANINGS = {
     "tree": "in the tree",

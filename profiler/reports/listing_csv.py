@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from profiler.reports import csv_text
-from profiler.reports.listings import Listing, plain
+from simprof.profiler.reports import csv_text
+from simprof.profiler.reports.listings import Listing, plain
 
 
 def render(listing: Listing) -> str:

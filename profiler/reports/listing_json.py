@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from profiler.profiles.codec import big_integers
-from profiler.reports.listings import Listing, plain
-from profiler.reports.run_json import program_object
+from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.reports.listings import Listing, plain
+from simprof.profiler.reports.run_json import program_object
 
 
 def render(listing: Listing) -> str:

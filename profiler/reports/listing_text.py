@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from profiler.reports import mode_facts
-from profiler.reports.answer_text import helper_note
-from profiler.reports.code_kinds import with_mark
-from profiler.reports.display import visible
-from profiler.reports.layout import Column, Kind
-from profiler.reports.listings import Field, Listing, Route, Value
-from profiler.reports.numbers import digits, plural
-from profiler.reports.routes import ShortNames, shorten
-from profiler.reports.tables import BLANK, Part, Table, paragraph, print_parts
-from profiler.reports.text import program_text
+from simprof.profiler.reports import mode_facts
+from simprof.profiler.reports.answer_text import helper_note
+from simprof.profiler.reports.code_kinds import with_mark
+from simprof.profiler.reports.display import visible
+from simprof.profiler.reports.layout import Column, Kind
+from simprof.profiler.reports.listings import Field, Listing, Route, Value
+from simprof.profiler.reports.numbers import digits, plural
+from simprof.profiler.reports.routes import ShortNames, shorten
+from simprof.profiler.reports.tables import BLANK, Part, Table, paragraph, print_parts
+from simprof.profiler.reports.text import program_text
 
 OF_ADDED = ("added", "overhead", "instrumented")
 """Fields that say nothing where the mode adds no code."""

@@ -14,15 +14,15 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from profiler.graphs.cfg import VertexName
-from profiler.profiles.code_counts import edge_address
-from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
-from profiler.profiles.tables import executed_paths
-from profiler.reports.layout import Kind
-from profiler.reports.numbers import identifier
-from simulator.binary.demangling import demangle
-from simulator.binary.program import SourceLine
-from simulator.errors import UsageError
+from simprof.profiler.graphs.cfg import VertexName
+from simprof.profiler.profiles.code_counts import edge_address
+from simprof.profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from simprof.profiler.profiles.tables import executed_paths
+from simprof.profiler.reports.layout import Kind
+from simprof.profiler.reports.numbers import identifier
+from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.binary.program import SourceLine
+from simprof.simulator.errors import UsageError
 
 
 class Route(NamedTuple):
@@ -208,8 +208,8 @@ def check_matches(measurement: Measurement, choice: Choice) -> None:
 
 
 def _no_match(option: str, what: str, names: Iterable[str], pattern: str) -> UsageError:
-    from profiler.recovery.names import alike  # which only refusals need
-    from profiler.recovery.selection import did_you_mean
+    from simprof.profiler.recovery.names import alike  # which only refusals need
+    from simprof.profiler.recovery.selection import did_you_mean
 
     meant = did_you_mean(alike(sorted(names), pattern))
     return UsageError(

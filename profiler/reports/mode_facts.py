@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from profiler.graphs.cfg import VertexName
-from profiler.profiles.accuracy import Attribution
-from profiler.profiles.profile import Guide, Measurement
-from profiler.schemes.definition import Loss, ProfileKind
-from profiler.schemes.registry import find
+from simprof.profiler.graphs.cfg import VertexName
+from simprof.profiler.profiles.accuracy import Attribution
+from simprof.profiler.profiles.profile import Guide, Measurement
+from simprof.profiler.schemes.definition import Loss, ProfileKind
+from simprof.profiler.schemes.registry import find
 
 INSTRUCTION_BYTES = 4
 """Every SPARC instruction is a word."""

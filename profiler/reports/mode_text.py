@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from profiler.profiles.profile import INFERRED, Measurement
-from profiler.reports import mode_facts
-from profiler.reports.layout import Kind
-from profiler.reports.numbers import group_digits, percent, plural, share
-from profiler.reports.tables import Table, grid
+from simprof.profiler.profiles.profile import INFERRED, Measurement
+from simprof.profiler.reports import mode_facts
+from simprof.profiler.reports.layout import Kind
+from simprof.profiler.reports.numbers import group_digits, percent, plural, share
+from simprof.profiler.reports.tables import Table, grid
 
 SIZE_NAMES = {
     "counter_bytes": "bytes of counters",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from profiler.reports.display import shorten, visible
-from simulator.binary.demangling import demangle
+from simprof.profiler.reports.display import shorten, visible
+from simprof.simulator.binary.demangling import demangle
 
 LONGEST_IN_TEXT = 60
 """Cells that a name takes in a sentence or a heading; tables have their own rules."""

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from profiler.reports.display import visible
-from profiler.trace.call_paths import CallProfile
-from profiler.trace.regenerate import Regenerated
+from simprof.profiler.reports.display import visible
+from simprof.profiler.trace.call_paths import CallProfile
+from simprof.profiler.trace.regenerate import Regenerated
 
 SCHEMA = "simprof/regenerate/1"
 

@@ -6,15 +6,20 @@ import json
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from profiler.profiles.codec import big_integers
-from profiler.reports import regress_words as words
+from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.reports import regress_words as words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from profiler.experiments.regress.causes import Cause
-    from profiler.experiments.regress.compare import Check, Difference, RunCheck, SettingCheck
-    from profiler.experiments.regress.routines import RoutineChange
+    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.compare import (
+        Check,
+        Difference,
+        RunCheck,
+        SettingCheck,
+    )
+    from simprof.profiler.experiments.regress.routines import RoutineChange
 
 SCHEMA = "simprof/regress/1"
 

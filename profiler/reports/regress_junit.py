@@ -9,13 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from profiler.reports import regress_words as words
+from simprof.profiler.reports import regress_words as words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from profiler.experiments.regress.causes import Cause
-    from profiler.experiments.regress.compare import Check, Difference, RunCheck, SettingCheck
+    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.compare import (
+        Check,
+        Difference,
+        RunCheck,
+        SettingCheck,
+    )
 
 Element = ElementTree.Element
 

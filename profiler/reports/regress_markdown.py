@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from profiler.reports import regress_words as words
+from simprof.profiler.reports import regress_words as words
 
 if TYPE_CHECKING:
-    from profiler.experiments.regress.causes import Cause
-    from profiler.experiments.regress.compare import Check, RunCheck, SettingCheck, State
+    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.compare import Check, RunCheck, SettingCheck, State
 
 _SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_[]<>|#"})
 

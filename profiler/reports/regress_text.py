@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from profiler.reports import regress_words as words
-from profiler.reports.names import brief
-from profiler.reports.tables import (
+from simprof.profiler.reports import regress_words as words
+from simprof.profiler.reports.names import brief
+from simprof.profiler.reports.tables import (
     BLANK,
     Paragraph,
     Part,
@@ -20,8 +20,8 @@ from profiler.reports.tables import (
 )
 
 if TYPE_CHECKING:
-    from profiler.experiments.regress.causes import Cause
-    from profiler.experiments.regress.compare import (
+    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.compare import (
         Check,
         Difference,
         RunCheck,

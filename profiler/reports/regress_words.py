@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from profiler.reports.numbers import group_digits, plural
+from simprof.profiler.reports.numbers import group_digits, plural
 
 if TYPE_CHECKING:
-    from profiler.experiments.regress.causes import Cause
-    from profiler.experiments.regress.compare import (
+    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.compare import (
         Check,
         Difference,
         RunCheck,
         SettingCheck,
         State,
     )
-    from profiler.experiments.regress.routines import RoutineChange
+    from simprof.profiler.experiments.regress.routines import RoutineChange
 
 MOST_ROUTINES = 10
 """Routines that a report names for one result."""

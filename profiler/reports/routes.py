@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from profiler.reports.display import visible
-from simulator.binary.program import SourceLine
+from simprof.profiler.reports.display import visible
+from simprof.simulator.binary.program import SourceLine
 
 SHOWN = 12
 """Blocks or lines of a way that are shown; of longer ones the middle is left out."""

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from profiler.profiles.codec import big_integers, encode
-from profiler.profiles.profile import (
+from simprof.profiler.profiles.codec import big_integers, encode
+from simprof.profiler.profiles.profile import (
     RUN_SCHEMA,
     EdgeCount,
     Ending,
@@ -26,9 +26,9 @@ from profiler.profiles.profile import (
     RoutineProfile,
     WaitInfo,
 )
-from profiler.profiles.tables import block_counts
-from profiler.reports import mode_facts
-from profiler.reports.call_tree_json import call_tree_object
+from simprof.profiler.profiles.tables import block_counts
+from simprof.profiler.reports import mode_facts
+from simprof.profiler.reports.call_tree_json import call_tree_object
 
 
 def render(measurement: Measurement) -> str:

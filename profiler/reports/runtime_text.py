@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from profiler.code.runtime.routines import Routines, runtime_code
-from simulator.binary.program import MachineKind
-from simulator.isa.assembly import Assembly
-from simulator.isa.disassembly import Disassembler
+from simprof.profiler.code.runtime.routines import Routines, runtime_code
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.assembly import Assembly
+from simprof.simulator.isa.disassembly import Disassembler
 
 HEADING = "run-time routines that this code calls, the same for all its routines:"
 

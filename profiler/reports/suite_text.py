@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from profiler.reports.layout import Value
-from profiler.reports.numbers import percent
-from profiler.reports.tables import columns, name, number, print_parts, text
+from simprof.profiler.reports.layout import Value
+from simprof.profiler.reports.numbers import percent
+from simprof.profiler.reports.tables import columns, name, number, print_parts, text
 
 if TYPE_CHECKING:
-    from profiler.experiments.cells.cells import CellResult
-    from profiler.experiments.suites.suite import Benchmark, BuildReport, Suite
+    from simprof.profiler.experiments.cells.cells import CellResult
+    from simprof.profiler.experiments.suites.suite import Benchmark, BuildReport, Suite
 
 DIGITS = 12
 """Hexadecimal digits of a checksum that are shown."""

@@ -7,10 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from profiler.experiments.cells.cells import CellResult, Job, Kind
-from profiler.experiments.cells.settings import SELECTING, CellSetting
-from profiler.reports.numbers import plural
-from profiler.reports.tables import BLANK, Part, columns, name, number, paragraph, print_parts
+from simprof.profiler.experiments.cells.cells import CellResult, Job, Kind
+from simprof.profiler.experiments.cells.settings import SELECTING, CellSetting
+from simprof.profiler.reports.numbers import plural
+from simprof.profiler.reports.tables import (
+    BLANK,
+    Part,
+    columns,
+    name,
+    number,
+    paragraph,
+    print_parts,
+)
 
 MOST_SETTINGS, MOST_PROGRAMS = 8, 20
 """Columns and rows that are shown; `simprof table` shows all."""

@@ -11,9 +11,9 @@ import csv
 from collections.abc import Iterator
 from io import StringIO
 
-from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.table import ReportTable, Value
-from profiler.profiles.csv_cells import quoted
+from simprof.profiler.experiments.tables.report import TableReport
+from simprof.profiler.experiments.tables.table import ReportTable, Value
+from simprof.profiler.profiles.csv_cells import quoted
 
 
 def render(report: TableReport) -> str:

@@ -6,8 +6,8 @@ import json
 import math
 from typing import Any
 
-from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.table import ReportTable, Row, Value
+from simprof.profiler.experiments.tables.report import TableReport
+from simprof.profiler.experiments.tables.table import ReportTable, Row, Value
 
 SCHEMA = "simprof/tables/1"
 

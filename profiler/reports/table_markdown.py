@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.table import Column, ReportTable, Row, Verdict
-from profiler.reports.table_values import cells
+from simprof.profiler.experiments.tables.report import TableReport
+from simprof.profiler.experiments.tables.table import Column, ReportTable, Row, Verdict
+from simprof.profiler.reports.table_values import cells
 
 MARKS = {Verdict.HOLDS: "holds", Verdict.FAILS: "**fails**", Verdict.UNTESTABLE: "not testable"}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Row, Verdict
-from profiler.reports.layout import Column as LayoutColumn
-from profiler.reports.layout import Styled, Value
-from profiler.reports.names import readable
-from profiler.reports.table_values import cells
-from profiler.reports.tables import (
+from simprof.profiler.experiments.tables.report import TableReport
+from simprof.profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Row, Verdict
+from simprof.profiler.reports.layout import Column as LayoutColumn
+from simprof.profiler.reports.layout import Styled, Value
+from simprof.profiler.reports.names import readable
+from simprof.profiler.reports.table_values import cells
+from simprof.profiler.reports.tables import (
     BLANK,
     Part,
     Table,
@@ -21,7 +21,7 @@ from profiler.reports.tables import (
     print_parts,
     text,
 )
-from profiler.reports.tables import grid as facts
+from simprof.profiler.reports.tables import grid as facts
 
 NAMES = frozenset({"program", "benchmark", "routine"})
 """Titles of columns whose entries may be shortened in the middle."""

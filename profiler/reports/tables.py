@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 
-from profiler.reports.display import cells, fold_ranges, visible
-from profiler.reports.layout import (
+from simprof.profiler.reports.display import cells, fold_ranges, visible
+from simprof.profiler.reports.layout import (
     STACKED_INDENT,
     Column,
     Kind,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from signal import SIGINT
 
-from profiler.profiles.profile import (
+from simprof.profiler.profiles.profile import (
     Ending,
     FaultInfo,
     Measurement,
@@ -21,14 +21,14 @@ from profiler.profiles.profile import (
     RoutineProfile,
     WaitInfo,
 )
-from profiler.reports import answer_text, call_tree_text, hot_tables, mode_facts, mode_text
-from profiler.reports.code_kinds import marked
-from profiler.reports.display import visible
-from profiler.reports.layout import Kind, Styled
-from profiler.reports.mode_text import losses, path_kinds, sizes
-from profiler.reports.names import brief
-from profiler.reports.numbers import group_digits, percent, plural
-from profiler.reports.tables import (
+from simprof.profiler.reports import answer_text, call_tree_text, hot_tables, mode_facts, mode_text
+from simprof.profiler.reports.code_kinds import marked
+from simprof.profiler.reports.display import visible
+from simprof.profiler.reports.layout import Kind, Styled
+from simprof.profiler.reports.mode_text import losses, path_kinds, sizes
+from simprof.profiler.reports.names import brief
+from simprof.profiler.reports.numbers import group_digits, percent, plural
+from simprof.profiler.reports.tables import (
     BLANK,
     Part,
     Table,
@@ -41,7 +41,7 @@ from profiler.reports.tables import (
     section,
     text,
 )
-from simulator.isa.sparc import SIGNALS
+from simprof.simulator.isa.sparc import SIGNALS
 
 DETAILS_TOP = 10
 """Rows of each table with details, where the user has not said how many."""

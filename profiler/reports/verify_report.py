@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from profiler.reports.display import visible
-from profiler.reports.layout import Kind
-from profiler.reports.numbers import percent, plural
-from profiler.reports.run_json import ending_object
-from profiler.reports.tables import (
+from simprof.profiler.reports.display import visible
+from simprof.profiler.reports.layout import Kind
+from simprof.profiler.reports.numbers import percent, plural
+from simprof.profiler.reports.run_json import ending_object
+from simprof.profiler.reports.tables import (
     BLANK,
     Paragraph,
     Table,
@@ -22,8 +22,8 @@ from profiler.reports.tables import (
     section,
     text,
 )
-from profiler.reports.text import ending_text
-from profiler.rewriting.verification import WAYS, ModeResult, Verification
+from simprof.profiler.reports.text import ending_text
+from simprof.profiler.rewriting.verification import WAYS, ModeResult, Verification
 
 SCHEMA = "simprof/verify/1"
 FEW_MODES = 8

@@ -1,6 +1,6 @@
 """Errors of the profiler."""
 
-from simulator.errors import SimulatorError
+from simprof.simulator.errors import SimulatorError
 
 
 class CountError(SimulatorError):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from simulator.binary.program import Platform
-from simulator.errors import UsageError
+from simprof.simulator.binary.program import Platform
+from simprof.simulator.errors import UsageError
 
 DEFAULT_MODE = "pp"
 DEFAULT_PATH_LIMIT = 100_000_000

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from profiler.request.request import RunRequest
-from profiler.rewriting.alone import basis_without_run, content_of
-from profiler.rewriting.garbage import collected_later
-from profiler.rewriting.instrument import Instrumented, instrument, unwatched
-from profiler.rewriting.orders import Basis
-from profiler.rewriting.shared_targets import shared_targets
-from profiler.session.session import NO_SCHEME, observe
-from simulator.binary.elf_writer import heap_start
-from simulator.errors import UsageError
+from simprof.profiler.request.request import RunRequest
+from simprof.profiler.rewriting.alone import basis_without_run, content_of
+from simprof.profiler.rewriting.garbage import collected_later
+from simprof.profiler.rewriting.instrument import Instrumented, instrument, unwatched
+from simprof.profiler.rewriting.orders import Basis
+from simprof.profiler.rewriting.shared_targets import shared_targets
+from simprof.profiler.session.session import NO_SCHEME, observe
+from simprof.simulator.binary.elf_writer import heap_start
+from simprof.simulator.errors import UsageError
 
 
 def instrument_after_run(request: RunRequest) -> Instrumented:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.recovery.recovery import Discoveries, Known, recover
-from profiler.recovery.second_returns import all_second_returns
-from profiler.request.request import ALL_ROUTINES, Phase, Progress, Selection, Setting
-from profiler.rewriting.garbage import collected_later
-from profiler.rewriting.instrument import Instrumented, Watch, instrument, unwatched
-from profiler.rewriting.orders import Basis
-from profiler.rewriting.rewritable import load_rewritable
-from simulator.errors import UsageError
+from simprof.profiler.recovery.recovery import Discoveries, Known, recover
+from simprof.profiler.recovery.second_returns import all_second_returns
+from simprof.profiler.request.request import ALL_ROUTINES, Phase, Progress, Selection, Setting
+from simprof.profiler.rewriting.garbage import collected_later
+from simprof.profiler.rewriting.instrument import Instrumented, Watch, instrument, unwatched
+from simprof.profiler.rewriting.orders import Basis
+from simprof.profiler.rewriting.rewritable import load_rewritable
+from simprof.simulator.errors import UsageError
 
 
 def instrument_file(

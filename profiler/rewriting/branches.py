@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from profiler.graphs.cfg import Block, Edge, EdgeKind
-from profiler.rewriting.charges import Cause
-from profiler.rewriting.draft import Draft, NotRewritableError
-from profiler.rewriting.placing import SchemeCode
-from profiler.rewriting.transfers import is_short, raw, reads_pc, retargeted
-from simulator.isa.assembler import Instruction
-from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
+from simprof.profiler.graphs.cfg import Block, Edge, EdgeKind
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.draft import Draft, NotRewritableError
+from simprof.profiler.rewriting.placing import SchemeCode
+from simprof.profiler.rewriting.transfers import is_short, raw, reads_pc, retargeted
+from simprof.simulator.isa.assembler import Instruction
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
 BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)
 _ANNUL = 1 << 29

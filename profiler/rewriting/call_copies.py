@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from profiler.graphs.cfg import Block, Edge, EdgeKind
-from profiler.rewriting.branches import delay_slot
-from profiler.rewriting.charges import Cause
-from profiler.rewriting.draft import Draft, NotRewritableError
-from profiler.rewriting.landings import Landings
-from profiler.rewriting.thunks import thunk_call
-from profiler.rewriting.transfers import ThunkCall, constant, jump, raw, retargeted
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, Label
-from simulator.isa.decode import TransferKind
+from simprof.profiler.graphs.cfg import Block, Edge, EdgeKind
+from simprof.profiler.rewriting.branches import delay_slot
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.draft import Draft, NotRewritableError
+from simprof.profiler.rewriting.landings import Landings
+from simprof.profiler.rewriting.thunks import thunk_call
+from simprof.profiler.rewriting.transfers import ThunkCall, constant, jump, raw, retargeted
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.decode import TransferKind
 
 R = Register
 

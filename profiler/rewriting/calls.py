@@ -19,12 +19,12 @@ from functools import cached_property
 
 import numpy as np
 
-from profiler.code.context import ProgramContexts
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.recovery.call_graph import call_sites
-from profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
-from profiler.rewriting.charges import Cause
-from simulator.isa.decode import TransferKind
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.recovery.call_graph import call_sites
+from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
+from simprof.profiler.rewriting.charges import Cause
+from simprof.simulator.isa.decode import TransferKind
 
 UNWINDERS = frozenset(
     {

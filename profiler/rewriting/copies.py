@@ -11,25 +11,25 @@ the return point (`back`), and the code of the edge to what it runs on into.
 
 from __future__ import annotations
 
-from profiler.code.context import RoutineContext
-from profiler.code.emission import Emission, Stub
-from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
-from profiler.rewriting import flush_checks
-from profiler.rewriting.branches import BRANCHES, delay_slot, write_branch
-from profiler.rewriting.call_copies import CALLS, CallCopies
-from profiler.rewriting.calls import is_trap
-from profiler.rewriting.charges import Cause
-from profiler.rewriting.draft import Draft, NotRewritableError, OldProgram, RoutineCopy
-from profiler.rewriting.flush_checks import is_flush
-from profiler.rewriting.frames import is_save, larger_save, more_room
-from profiler.rewriting.jumps import Jumps
-from profiler.rewriting.landings import Landings
-from profiler.rewriting.placing import SchemeCode
-from profiler.rewriting.transfers import ARITHMETIC, constant, jump, raw, reads_pc
-from profiler.rewriting.traps import write_trap
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Label
-from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.emission import Emission, Stub
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
+from simprof.profiler.rewriting import flush_checks
+from simprof.profiler.rewriting.branches import BRANCHES, delay_slot, write_branch
+from simprof.profiler.rewriting.call_copies import CALLS, CallCopies
+from simprof.profiler.rewriting.calls import is_trap
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.draft import Draft, NotRewritableError, OldProgram, RoutineCopy
+from simprof.profiler.rewriting.flush_checks import is_flush
+from simprof.profiler.rewriting.frames import is_save, larger_save, more_room
+from simprof.profiler.rewriting.jumps import Jumps
+from simprof.profiler.rewriting.landings import Landings
+from simprof.profiler.rewriting.placing import SchemeCode
+from simprof.profiler.rewriting.transfers import ARITHMETIC, constant, jump, raw, reads_pc
+from simprof.profiler.rewriting.traps import write_trap
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Label
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
 
 def copy_routine(

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from profiler.plan.decoders import RoutineCounters
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.session.counters import CounterSource
-from profiler.session.events import RoutineEvents
-from profiler.session.observation import Observation
-from profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.plan.decoders import RoutineCounters
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.session.counters import CounterSource
+from simprof.profiler.session.events import RoutineEvents
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.scheme_runs import SchemeRun
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from profiler.code.runtime.word_hash_routine import MAX_WORDS, WordTable
-from profiler.profiles.codec import parse_json
-from profiler.profiles.first_line import LONGEST_HEADER
-from simulator.binary.program import MachineKind
-from simulator.errors import UsageError
+from simprof.profiler.code.runtime.word_hash_routine import MAX_WORDS, WordTable
+from simprof.profiler.profiles.codec import parse_json
+from simprof.profiler.profiles.first_line import LONGEST_HEADER
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.errors import UsageError
 
 KIND = b"simprof-counters/"
 VERSION = "2"

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from profiler.request.request import RunRequest, SchemeOptions, Setting
-from profiler.rewriting.instrument import Instrumented
-from profiler.rewriting.trials import Place
-from profiler.session.observation import Observation
-from profiler.session.session import observe
-from simulator.errors import SimulatorError
+from simprof.profiler.request.request import RunRequest, SchemeOptions, Setting
+from simprof.profiler.rewriting.instrument import Instrumented
+from simprof.profiler.rewriting.trials import Place
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.session import observe
+from simprof.simulator.errors import SimulatorError
 
 _SHOWN = 5
 _EDGES = "edges"

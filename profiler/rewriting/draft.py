@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from profiler.code.context import RoutineContext
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.recovery.code_image import CodeImage
-from profiler.rewriting.calls import CallPlaces
-from profiler.rewriting.charges import Cause, Charge
-from profiler.rewriting.transfers import ThunkCall, jump
-from simulator.isa.assembly import Item, Label
-from simulator.isa.decode import TransferKind
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.recovery.code_image import CodeImage
+from simprof.profiler.rewriting.calls import CallPlaces
+from simprof.profiler.rewriting.charges import Cause, Charge
+from simprof.profiler.rewriting.transfers import ThunkCall, jump
+from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.decode import TransferKind
 
 
 class NotRewritableError(Exception):

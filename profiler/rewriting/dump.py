@@ -25,11 +25,11 @@ Where anything fails, the part is removed, and the program says so on descriptor
 
 from __future__ import annotations
 
-from profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
-from profiler.code.runtime.prologue import save_smallest_frame
-from profiler.rewriting.counter_file import EXITED, LAST_LINE
-from profiler.rewriting.dump_frames import write_frames
-from profiler.rewriting.guest_memory import (
+from simprof.profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
+from simprof.profiler.code.runtime.prologue import save_smallest_frame
+from simprof.profiler.rewriting.counter_file import EXITED, LAST_LINE
+from simprof.profiler.rewriting.dump_frames import write_frames
+from simprof.profiler.rewriting.guest_memory import (
     FRAMES,
     NAME,
     NAME_LENGTH,
@@ -37,7 +37,7 @@ from profiler.rewriting.guest_memory import (
     TARGET,
     Memory,
 )
-from profiler.rewriting.parts import (
+from simprof.profiler.rewriting.parts import (
     CLOSE,
     OPEN,
     PERMISSIONS,
@@ -58,17 +58,17 @@ from profiler.rewriting.parts import (
     to_write,
     words,
 )
-from profiler.rewriting.processes import choose_file, leave_to_the_process, note_end
-from profiler.schemes.tracing.flush import (
+from simprof.profiler.rewriting.processes import choose_file, leave_to_the_process, note_end
+from simprof.profiler.schemes.tracing.flush import (
     DESCRIPTOR,
     POSITION,
     TRACE_END,
     TRACE_SIZE,
 )
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label
 
 R = Register
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from profiler.rewriting.dump import EXIT, OVER, dump_items
-from profiler.rewriting.guest_memory import FRAMES, FRAMES_END, Memory
-from profiler.rewriting.parts import Width
-from profiler.rewriting.walk import steps
-from simulator.binary.program import MachineKind
+from simprof.profiler.rewriting.dump import EXIT, OVER, dump_items
+from simprof.profiler.rewriting.guest_memory import FRAMES, FRAMES_END, Memory
+from simprof.profiler.rewriting.parts import Width
+from simprof.profiler.rewriting.walk import steps
+from simprof.simulator.binary.program import MachineKind
 
 
 def exit_cost(

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.code.layout import RUNTIME_DATA
-from profiler.rewriting.guest_memory import END, FRAMES, FRAMES_END, START_STACK
-from profiler.rewriting.parts import Part, Width
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Label
+from simprof.profiler.code.layout import RUNTIME_DATA
+from simprof.profiler.rewriting.guest_memory import END, FRAMES, FRAMES_END, START_STACK
+from simprof.profiler.rewriting.parts import Part, Width
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Label
 
 R = Register
 

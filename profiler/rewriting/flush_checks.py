@@ -11,17 +11,17 @@ must be dead there. It always executes the same number of instructions.
 
 from __future__ import annotations
 
-from profiler.code.runtime.prologue import save_smallest_frame
-from profiler.graphs.cfg import Block
-from profiler.rewriting.charges import Cause
-from profiler.rewriting.draft import Draft, NotRewritableError
-from profiler.rewriting.operands import needs_flags, operand_sum
-from profiler.rewriting.parts import Width
-from profiler.rewriting.refusals import REWRITES
-from profiler.rewriting.transfers import constant, jump
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Label
+from simprof.profiler.code.runtime.prologue import save_smallest_frame
+from simprof.profiler.graphs.cfg import Block
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.draft import Draft, NotRewritableError
+from simprof.profiler.rewriting.operands import needs_flags, operand_sum
+from simprof.profiler.rewriting.parts import Width
+from simprof.profiler.rewriting.refusals import REWRITES
+from simprof.profiler.rewriting.transfers import constant, jump
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Label
 
 R = Register
 _FLUSH = 0x3B

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from profiler.code.context import RoutineContext
-from profiler.code.emission import Emission
-from profiler.code.frames import FRAME_SLOTS
-from profiler.rewriting.draft import Draft, NotRewritableError
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register, fits_simm13
-from simulator.isa.decode import simm13
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.emission import Emission
+from simprof.profiler.code.frames import FRAME_SLOTS
+from simprof.profiler.rewriting.draft import Draft, NotRewritableError
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register, fits_simm13
+from simprof.simulator.isa.decode import simm13
 
 R = Register
 

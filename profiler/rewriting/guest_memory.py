@@ -25,9 +25,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
-from profiler.schemes.tracing.flush import DESCRIPTOR, TRACE_END
-from simulator.binary.program import PAGE_SIZE, page_up
+from simprof.profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
+from simprof.profiler.schemes.tracing.flush import DESCRIPTOR, TRACE_END
+from simprof.simulator.binary.program import PAGE_SIZE, page_up
 
 Auxiliary = tuple[tuple[int, int], ...]
 """Keys of the auxiliary vector with their values."""

@@ -11,38 +11,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from profiler.code.codegen import RoutineCode
-from profiler.code.layout import STACK_REGISTERS
-from profiler.code.pricing import Pricer
-from profiler.code.registers import members
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.request.request import Phase, Progress
-from profiler.rewriting.calls import CallPlaces
-from profiler.rewriting.counter_file import Region, RegionKind, header
-from profiler.rewriting.dump import dump_items
-from profiler.rewriting.guest_memory import Dumped, Memory
-from profiler.rewriting.memory import PlacedPlan, placed, program_memory
-from profiler.rewriting.orders import Order
-from profiler.rewriting.placed import Rewritten, place_program
-from profiler.rewriting.program import (
+from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.layout import STACK_REGISTERS
+from simprof.profiler.code.pricing import Pricer
+from simprof.profiler.code.registers import members
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.request.request import Phase, Progress
+from simprof.profiler.rewriting.calls import CallPlaces
+from simprof.profiler.rewriting.counter_file import Region, RegionKind, header
+from simprof.profiler.rewriting.dump import dump_items
+from simprof.profiler.rewriting.guest_memory import Dumped, Memory
+from simprof.profiler.rewriting.memory import PlacedPlan, placed, program_memory
+from simprof.profiler.rewriting.orders import Order
+from simprof.profiler.rewriting.placed import Rewritten, place_program
+from simprof.profiler.rewriting.program import (
     Copies,
     copy_routines,
     program_items,
     size_of,
 )
-from profiler.rewriting.recipe import CopyMap, Recipe, option_fields
-from profiler.rewriting.refusals import refusal_items
-from profiler.rewriting.signals import signal_items
-from profiler.rewriting.start_name import START
-from profiler.rewriting.startup import original_auxiliary, start_items
-from profiler.rewriting.system_calls import acts_on_signals
-from profiler.schemes import registry
-from profiler.schemes.tracing.flush import flush_name
-from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, heap_start
-from simulator.binary.program import Program
-from simulator.errors import RewritingError
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label, assign_labels
+from simprof.profiler.rewriting.recipe import CopyMap, Recipe, option_fields
+from simprof.profiler.rewriting.refusals import refusal_items
+from simprof.profiler.rewriting.signals import signal_items
+from simprof.profiler.rewriting.start_name import START
+from simprof.profiler.rewriting.startup import original_auxiliary, start_items
+from simprof.profiler.rewriting.system_calls import acts_on_signals
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.tracing.flush import flush_name
+from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, heap_start
+from simprof.simulator.binary.program import Program
+from simprof.simulator.errors import RewritingError
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label, assign_labels
 
 _CALL = ".call."
 _TOLD = 64  # routines after which progress is told

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from profiler.code.runtime.prologue import save_smallest_frame
-from profiler.graphs.cfg import Block
-from profiler.rewriting.charges import Cause
-from profiler.rewriting.draft import Draft, NotRewritableError
-from profiler.rewriting.operands import needs_flags, operand_sum
-from profiler.rewriting.refusals import UNFORESEEN
-from profiler.rewriting.transfers import constant, jump
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, Label
+from simprof.profiler.code.runtime.prologue import save_smallest_frame
+from simprof.profiler.graphs.cfg import Block
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.draft import Draft, NotRewritableError
+from simprof.profiler.rewriting.operands import needs_flags, operand_sum
+from simprof.profiler.rewriting.refusals import UNFORESEEN
+from simprof.profiler.rewriting.transfers import constant, jump
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, Label
 
 R = Register
 LARGEST_TABLE = 1 << 16

@@ -23,19 +23,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from profiler.code.registers import LOCAL_ORDER, mask, members
-from profiler.graphs.cfg import Block, EdgeKind
-from profiler.recovery.idioms import is_restore
-from profiler.rewriting.branches import delay_slot
-from profiler.rewriting.charges import Cause
-from profiler.rewriting.draft import Draft, NotRewritableError
-from profiler.rewriting.jump_checks import write_check
-from profiler.rewriting.placing import SchemeCode, named_by
-from profiler.rewriting.transfers import jump, raw
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, Label
-from simulator.isa.decode import TransferKind, simm13
+from simprof.profiler.code.registers import LOCAL_ORDER, mask, members
+from simprof.profiler.graphs.cfg import Block, EdgeKind
+from simprof.profiler.recovery.idioms import is_restore
+from simprof.profiler.rewriting.branches import delay_slot
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.draft import Draft, NotRewritableError
+from simprof.profiler.rewriting.jump_checks import write_check
+from simprof.profiler.rewriting.placing import SchemeCode, named_by
+from simprof.profiler.rewriting.transfers import jump, raw
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.decode import TransferKind, simm13
 
 R = Register
 

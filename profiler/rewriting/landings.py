@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from profiler.code.frames import FRAME_SLOTS, Slot
-from profiler.code.registers import members
-from profiler.graphs.cfg import Block, Edge, EdgeKind
-from profiler.rewriting.charges import Cause
-from profiler.rewriting.draft import Draft, NotRewritableError
-from profiler.rewriting.placing import SchemeCode
-from profiler.rewriting.transfers import jump
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register, fits_simm13
-from simulator.isa.assembly import Label
+from simprof.profiler.code.frames import FRAME_SLOTS, Slot
+from simprof.profiler.code.registers import members
+from simprof.profiler.graphs.cfg import Block, Edge, EdgeKind
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.draft import Draft, NotRewritableError
+from simprof.profiler.rewriting.placing import SchemeCode
+from simprof.profiler.rewriting.transfers import jump
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register, fits_simm13
+from simprof.simulator.isa.assembly import Label
 
 R = Register
 

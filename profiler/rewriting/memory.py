@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from profiler.code.layout import (
+from simprof.profiler.code.layout import (
     ARRAYS_BASE,
     COUNTER_SIZE,
     PAIR_SIZE,
@@ -25,19 +25,19 @@ from profiler.code.layout import (
     CounterLayout,
     PairSlot,
 )
-from profiler.code.runtime.word_hash_routine import code_key
-from profiler.plan.actions import COLD_COUNTER
-from profiler.plan.decoders import RoutineCounters, RoutinePlan
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.rewriting.counter_file import CounterFile, Region, RegionKind
-from profiler.rewriting.tables import table_counts
-from profiler.schemes.definition import SchemeDefinition
-from profiler.schemes.tracing.flush import POSITION, TRACE_END
-from simulator.binary.program import PAGE_SIZE, page_up
+from simprof.profiler.code.runtime.word_hash_routine import code_key
+from simprof.profiler.plan.actions import COLD_COUNTER
+from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.rewriting.counter_file import CounterFile, Region, RegionKind
+from simprof.profiler.rewriting.tables import table_counts
+from simprof.profiler.schemes.definition import SchemeDefinition
+from simprof.profiler.schemes.tracing.flush import POSITION, TRACE_END
+from simprof.simulator.binary.program import PAGE_SIZE, page_up
 
 if TYPE_CHECKING:
-    from profiler.session.observation import Observation
-    from profiler.session.scheme_runs import SchemeRun
+    from simprof.profiler.session.observation import Observation
+    from simprof.profiler.session.scheme_runs import SchemeRun
 
 TRACE_POSITION = TRACE_END + POSITION
 """Where the position of the trace buffer is (`schemes.tracing.flush`)."""

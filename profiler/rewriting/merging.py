@@ -10,10 +10,10 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from profiler.code.layout import PAIR_SIZE
-from profiler.request.errors import ProfileMismatchError
-from profiler.rewriting.counter_file import WORD, CounterFile, Region, RegionKind
-from profiler.rewriting.tables import table_bytes, table_counts
+from simprof.profiler.code.layout import PAIR_SIZE
+from simprof.profiler.request.errors import ProfileMismatchError
+from simprof.profiler.rewriting.counter_file import WORD, CounterFile, Region, RegionKind
+from simprof.profiler.rewriting.tables import table_bytes, table_counts
 
 MASK = (1 << 32) - 1
 

@@ -6,26 +6,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from profiler.code.pricing import added
-from profiler.code.sizes import trace_sizes
-from profiler.request.request import RunRequest
-from profiler.rewriting.charges import Cause
-from profiler.rewriting.counted import CountedRun
-from profiler.rewriting.divergence import divergence
-from profiler.rewriting.garbage import collected_later
-from profiler.rewriting.instrument import Instrumented, instrument
-from profiler.rewriting.memory import differences
-from profiler.rewriting.orders import Basis, Order
-from profiler.rewriting.prediction import ends_unwritten, predicted_end, predicted_rewriting
-from profiler.rewriting.trace_stream import stream_difference, token_stream
-from profiler.rewriting.trials import Place
-from profiler.rewriting.verification import EMULATOR, Left, ModeResult, Run
-from profiler.schemes.registry import definition
-from profiler.session.observation import Observation
-from profiler.session.scheme_runs import SchemeRun
-from profiler.session.session import observe
-from profiler.trace import format as traces
-from simulator.errors import SimulatorError
+from simprof.profiler.code.pricing import added
+from simprof.profiler.code.sizes import trace_sizes
+from simprof.profiler.request.request import RunRequest
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.counted import CountedRun
+from simprof.profiler.rewriting.divergence import divergence
+from simprof.profiler.rewriting.garbage import collected_later
+from simprof.profiler.rewriting.instrument import Instrumented, instrument
+from simprof.profiler.rewriting.memory import differences
+from simprof.profiler.rewriting.orders import Basis, Order
+from simprof.profiler.rewriting.prediction import ends_unwritten, predicted_end, predicted_rewriting
+from simprof.profiler.rewriting.trace_stream import stream_difference, token_stream
+from simprof.profiler.rewriting.trials import Place
+from simprof.profiler.rewriting.verification import EMULATOR, Left, ModeResult, Run
+from simprof.profiler.schemes.registry import definition
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.session.session import observe
+from simprof.profiler.trace import format as traces
+from simprof.simulator.errors import SimulatorError
 
 _HIDDEN = "only the run shows that it is a routine"
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from profiler.graphs.cfg import Block
-from profiler.rewriting.draft import Draft
-from profiler.rewriting.parts import flush_windows
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.decode import simm13
-from simulator.isa.effects import ICC
+from simprof.profiler.graphs.cfg import Block
+from simprof.profiler.rewriting.draft import Draft
+from simprof.profiler.rewriting.parts import flush_windows
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.decode import simm13
+from simprof.simulator.isa.effects import ICC
 
 R = Register
 _IMMEDIATE = 1 << 13

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from profiler.code.context import ProgramContexts
-from profiler.plan.decoders import RoutinePlan
-from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.request.request import ALL_ROUTINES, Selection, Setting
-from profiler.rewriting.calls import CallPlaces
-from profiler.rewriting.recipe import Counts, counts_of
-from profiler.schemes.registry import definition
-from profiler.session.scheme_runs import EdgeCounts, Graphs, Planner, SavedProfiles
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.request.request import ALL_ROUTINES, Selection, Setting
+from simprof.profiler.rewriting.calls import CallPlaces
+from simprof.profiler.rewriting.recipe import Counts, counts_of
+from simprof.profiler.schemes.registry import definition
+from simprof.profiler.session.scheme_runs import EdgeCounts, Graphs, Planner, SavedProfiles
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from profiler.code.registers import abi
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, Label
-from simulator.isa.sparc import O_CREAT, O_TRUNC, SYSTEM_CALL_TRAP
+from simprof.profiler.code.registers import abi
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.sparc import O_CREAT, O_TRUNC, SYSTEM_CALL_TRAP
 
 R = Register
 

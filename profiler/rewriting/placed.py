@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from profiler.rewriting.program import Copies
-from profiler.rewriting.startup import ENTRY
-from profiler.rewriting.transfers import jump
-from simulator.isa import assembler as asm
-from simulator.isa.assembly import Item, linked_code, linked_word
+from simprof.profiler.rewriting.program import Copies
+from simprof.profiler.rewriting.startup import ENTRY
+from simprof.profiler.rewriting.transfers import jump
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembly import Item, linked_code, linked_word
 
 
 @dataclass(frozen=True)

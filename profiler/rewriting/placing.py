@@ -9,13 +9,13 @@ from functools import cached_property
 
 import numpy as np
 
-from profiler.code.emission import Emission, Piece, Stub
-from profiler.code.places import find_place
-from profiler.graphs.cfg import Block, EdgeKind
-from profiler.rewriting.draft import Draft, NotRewritableError
-from simulator.isa.assembler import Instruction
-from simulator.isa.assembly import Item, Label
-from simulator.isa.effects import effects
+from simprof.profiler.code.emission import Emission, Piece, Stub
+from simprof.profiler.code.places import find_place
+from simprof.profiler.graphs.cfg import Block, EdgeKind
+from simprof.profiler.rewriting.draft import Draft, NotRewritableError
+from simprof.simulator.isa.assembler import Instruction
+from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.effects import effects
 
 
 def named_by(words: Sequence[int]) -> int:

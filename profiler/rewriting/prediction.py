@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from profiler.rewriting.charges import Cause, charged
-from profiler.rewriting.counted import CountedRun
-from profiler.rewriting.dump_cost import exit_cost
-from profiler.rewriting.instrument import Instrumented
-from profiler.rewriting.signal_cost import signal_cost
-from profiler.rewriting.signals import FATAL
-from profiler.rewriting.startup_cost import start_cost
-from profiler.schemes.tracing.flush import CALL, TRACE_SIZE, flush_instructions
-from profiler.session.events import RoutineEvents
-from simulator.binary.program import MachineKind
+from simprof.profiler.rewriting.charges import Cause, charged
+from simprof.profiler.rewriting.counted import CountedRun
+from simprof.profiler.rewriting.dump_cost import exit_cost
+from simprof.profiler.rewriting.instrument import Instrumented
+from simprof.profiler.rewriting.signal_cost import signal_cost
+from simprof.profiler.rewriting.signals import FATAL
+from simprof.profiler.rewriting.startup_cost import start_cost
+from simprof.profiler.schemes.tracing.flush import CALL, TRACE_SIZE, flush_instructions
+from simprof.profiler.session.events import RoutineEvents
+from simprof.simulator.binary.program import MachineKind
 
 
 def predicted_rewriting(

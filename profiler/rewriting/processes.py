@@ -16,9 +16,9 @@
 
 from __future__ import annotations
 
-from profiler.code.layout import RUNTIME_DATA
-from profiler.rewriting.guest_memory import END, FRAMES, NAME, PART, PROCESS, TARGET
-from profiler.rewriting.parts import (
+from simprof.profiler.code.layout import RUNTIME_DATA
+from simprof.profiler.rewriting.guest_memory import END, FRAMES, NAME, PART, PROCESS, TARGET
+from simprof.profiler.rewriting.parts import (
     EXIT_GROUP,
     GETPID,
     GETTID,
@@ -26,9 +26,9 @@ from profiler.rewriting.parts import (
     Part,
     Width,
 )
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Label
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Label
 
 R = Register
 

@@ -11,21 +11,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from profiler.code.codegen import RoutineCode
-from profiler.code.context import ProgramContexts
-from profiler.code.emission import Emission, emit
-from profiler.code.runtime.conditions import restore_routine
-from profiler.code.runtime.routines import ROUTINES, Routines
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.recovery.second_returns import CONTEXTS
-from profiler.rewriting.calls import CallPlaces
-from profiler.rewriting.copies import copy_routine
-from profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
-from profiler.rewriting.jumps import TABLE_ALIGNMENT
-from profiler.rewriting.shared_targets import computed_jumps
-from simulator.isa.assembler import Instruction, data_word
-from simulator.isa.assembly import Item
-from simulator.isa.decode import HAS_DELAY_SLOT
+from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.emission import Emission, emit
+from simprof.profiler.code.runtime.conditions import restore_routine
+from simprof.profiler.code.runtime.routines import ROUTINES, Routines
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.second_returns import CONTEXTS
+from simprof.profiler.rewriting.calls import CallPlaces
+from simprof.profiler.rewriting.copies import copy_routine
+from simprof.profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
+from simprof.profiler.rewriting.jumps import TABLE_ALIGNMENT
+from simprof.profiler.rewriting.shared_targets import computed_jumps
+from simprof.simulator.isa.assembler import Instruction, data_word
+from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 
 ALIGNMENT = 1024
 """Of the table of conditions, which comes first."""

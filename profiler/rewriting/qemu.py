@@ -18,10 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from profiler.rewriting.qemu_plugin import create_counts, plugin_for, plugin_options, read_counts
-from simulator.binary.program import MachineKind
-from simulator.errors import EngineError, UnsupportedError
-from simulator.isa.sparc import SIGNALS
+from simprof.profiler.rewriting.qemu_plugin import (
+    create_counts,
+    plugin_for,
+    plugin_options,
+    read_counts,
+)
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.errors import EngineError, UnsupportedError
+from simprof.simulator.isa.sparc import SIGNALS
 
 EMULATORS: Mapping[MachineKind, str] = MappingProxyType(
     {

@@ -17,7 +17,7 @@ from enum import IntEnum
 from importlib import resources
 from pathlib import Path
 
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 COMPILERS = ("cc", "gcc", "clang")
 COMPILER_FLAGS = ("-O2", "-shared", "-fPIC")
@@ -106,7 +106,7 @@ def _escaped(path: Path) -> str:
 @functools.cache
 def compiled() -> Path | None:
     """Return the plugin, compiled now if it is not in the cache; None without a compiler."""
-    source = resources.files("profiler.rewriting").joinpath("qemu_counting.c").read_bytes()
+    source = resources.files("simprof.profiler.rewriting").joinpath("qemu_counting.c").read_bytes()
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     name = f"qemu_counting-{os.uname().machine}-{hashlib.sha256(source).hexdigest()[:16]}.so"
     home = os.path.expanduser("~/.cache")  # noqa: PTH111 - Path.home() raises without a home

@@ -18,35 +18,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profiler.code.context import ProgramContexts
-from profiler.code.layout import CounterSpace
-from profiler.graphs.flow import FlowError, block_counts
-from profiler.graphs.loops import depth_first
-from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
-from profiler.profiles.profile import Measurement
-from profiler.recovery.recovery import RecoveredProgram, recover
-from profiler.request.errors import ProfileMismatchError
-from profiler.request.request import Selection, Setting
-from profiler.rewriting.counter_file import EXITED, KILLED, CounterFile
-from profiler.rewriting.memory import (
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.layout import CounterSpace
+from simprof.profiler.graphs.flow import FlowError, block_counts
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.request.errors import ProfileMismatchError
+from simprof.profiler.request.request import Selection, Setting
+from simprof.profiler.rewriting.counter_file import EXITED, KILLED, CounterFile
+from simprof.profiler.rewriting.memory import (
     MemoryCounters,
     PlacedPlan,
     placed,
     program_memory,
     read_counters,
 )
-from profiler.rewriting.recipe import Recipe, of_header
-from profiler.rewriting.stack import StackReader
-from profiler.rewriting.unfinished import read_with_ends
-from profiler.schemes.definition import ProfileKind, SchemeDefinition
-from profiler.schemes.registry import definition
-from profiler.session.events import RoutineEvents, UnfinishedSegment
-from profiler.session.observation import Invocation, Observation, Unattributed
-from profiler.session.results import measure_all
-from profiler.session.scheme_runs import SchemeRun
-from simulator.binary import elf
-from simulator.errors import UsageError
-from simulator.machine.running import RunResult
+from simprof.profiler.rewriting.recipe import Recipe, of_header
+from simprof.profiler.rewriting.stack import StackReader
+from simprof.profiler.rewriting.unfinished import read_with_ends
+from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
+from simprof.profiler.schemes.registry import definition
+from simprof.profiler.session.events import RoutineEvents, UnfinishedSegment
+from simprof.profiler.session.observation import Invocation, Observation, Unattributed
+from simprof.profiler.session.results import measure_all
+from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.simulator.binary import elf
+from simprof.simulator.errors import UsageError
+from simprof.simulator.machine.running import RunResult
 
 
 def read_profile(file: CounterFile, program: Path | None = None) -> Measurement:

@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.profiles.codec import decode
-from profiler.profiles.profile import EdgeCount, EdgeProfile
-from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.request.request import SchemeOptions, Setting
-from profiler.rewriting.counter_file import CounterFile
-from profiler.schemes import registry
-from profiler.schemes.definition import plain
-from profiler.session.run_facts import chosen_options
-from profiler.session.scheme_runs import EdgeCounts, Planner, SavedProfiles
-from profiler.trace.discoveries import discovery_fields, read_discoveries
-from simulator.errors import UsageError
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.profiles.codec import decode
+from simprof.profiler.profiles.profile import EdgeCount, EdgeProfile
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.request.request import SchemeOptions, Setting
+from simprof.profiler.rewriting.counter_file import CounterFile
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import plain
+from simprof.profiler.session.run_facts import chosen_options
+from simprof.profiler.session.scheme_runs import EdgeCounts, Planner, SavedProfiles
+from simprof.profiler.trace.discoveries import discovery_fields, read_discoveries
+from simprof.simulator.errors import UsageError
 
 Counts = Mapping[int, tuple[int, ...]]
 """Routine number -> counts by edge id; routines that were not entered may be absent."""

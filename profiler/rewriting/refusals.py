@@ -5,7 +5,7 @@ These are places of the run-time code to which copies go: one line on standard e
 
 from __future__ import annotations
 
-from profiler.rewriting.parts import (
+from simprof.profiler.rewriting.parts import (
     EXIT_GROUP,
     WRITE,
     Part,
@@ -15,10 +15,10 @@ from profiler.rewriting.parts import (
     resolve,
     text,
 )
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label
 
 R = Register
 

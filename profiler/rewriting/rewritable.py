@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulator.binary import elf
-from simulator.binary.program import Platform, Program
-from simulator.errors import RewritingError
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import Platform, Program
+from simprof.simulator.errors import RewritingError
 
 
 def load_rewritable(path: Path) -> Program:

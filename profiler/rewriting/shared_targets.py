@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.recovery.idioms import is_restore
-from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
-from simulator.binary.program import Program
-from simulator.isa.decode import TransferKind, simm13
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.recovery.idioms import is_restore
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.simulator.binary.program import Program
+from simprof.simulator.isa.decode import TransferKind, simm13
 
 _IMMEDIATE = 1 << 13
 _BEHIND_CALL = 8  # bytes: the call and its delay slot

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from functools import cache
 
-from profiler.rewriting.dump import dump_items
-from profiler.rewriting.dump_cost import dump_outcomes
-from profiler.rewriting.guest_memory import Memory
-from profiler.rewriting.signals import ACTION, CHOICES, HANDLE, OVER, call_site, signal_items
-from profiler.rewriting.walk import steps
-from simulator.binary.program import MachineKind
+from simprof.profiler.rewriting.dump import dump_items
+from simprof.profiler.rewriting.dump_cost import dump_outcomes
+from simprof.profiler.rewriting.guest_memory import Memory
+from simprof.profiler.rewriting.signals import (
+    ACTION,
+    CHOICES,
+    HANDLE,
+    OVER,
+    call_site,
+    signal_items,
+)
+from simprof.profiler.rewriting.walk import steps
+from simprof.simulator.binary.program import MachineKind
 
 
 def signal_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int) -> int:

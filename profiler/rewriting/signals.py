@@ -20,13 +20,13 @@ handler), sys_sparc_64.c (`rt_sigaction`).
 
 from __future__ import annotations
 
-from profiler.code.layout import RUNTIME_DATA
-from profiler.code.registers import abi
-from profiler.code.runtime.prologue import save_smallest_frame
-from profiler.rewriting.counter_file import KILLED
-from profiler.rewriting.dump import BODY, block_signals, last_tokens
-from profiler.rewriting.guest_memory import FRAMES, HANDLER, Memory
-from profiler.rewriting.parts import (
+from simprof.profiler.code.layout import RUNTIME_DATA
+from simprof.profiler.code.registers import abi
+from simprof.profiler.code.runtime.prologue import save_smallest_frame
+from simprof.profiler.rewriting.counter_file import KILLED
+from simprof.profiler.rewriting.dump import BODY, block_signals, last_tokens
+from simprof.profiler.rewriting.guest_memory import FRAMES, HANDLER, Memory
+from simprof.profiler.rewriting.parts import (
     EXIT_GROUP,
     GETPID,
     KILL,
@@ -41,12 +41,12 @@ from profiler.rewriting.parts import (
     resolve,
     words,
 )
-from profiler.rewriting.processes import leave_to_the_process, note_end
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, Label
-from simulator.isa.sparc import IGNORED_SIGNALS, SIGNALS, STOP_SIGNALS
+from simprof.profiler.rewriting.processes import leave_to_the_process, note_end
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.sparc import IGNORED_SIGNALS, SIGNALS, STOP_SIGNALS
 
 R = Register
 

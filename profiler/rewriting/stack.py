@@ -17,14 +17,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from profiler.code.context import ProgramContexts
-from profiler.engine.walk import UNKNOWN, GraphIndex
-from profiler.graphs.cfg import EdgeKind
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.rewriting.recipe import CopyMap
-from profiler.trace.calls import Callees
-from simulator.errors import UsageError
-from simulator.isa.decode import TransferKind
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.rewriting.recipe import CopyMap
+from simprof.profiler.trace.calls import Callees
+from simprof.simulator.errors import UsageError
+from simprof.simulator.isa.decode import TransferKind
 
 _SIGNAL = 1
 _TRAPS = (TransferKind.TRAP_ALWAYS, TransferKind.TRAP_CONDITIONAL)

@@ -5,8 +5,8 @@ Terms and registers are those of `startup`, of which these are steps.
 
 from __future__ import annotations
 
-from profiler.code.layout import RUNTIME_DATA
-from profiler.rewriting.guest_memory import (
+from simprof.profiler.code.layout import RUNTIME_DATA
+from simprof.profiler.rewriting.guest_memory import (
     LONGEST_NAME,
     NAME,
     NAME_LENGTH,
@@ -14,11 +14,11 @@ from profiler.rewriting.guest_memory import (
     START_STACK,
     Auxiliary,
 )
-from profiler.rewriting.parts import Part, Reference, Width
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Label
-from simulator.isa.sparc import WINDOW_SAVE_WORDS
+from simprof.profiler.rewriting.parts import Part, Reference, Width
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Label
+from simprof.simulator.isa.sparc import WINDOW_SAVE_WORDS
 
 R = Register
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from profiler.rewriting.guest_memory import PART
-from profiler.rewriting.parts import (
+from simprof.profiler.rewriting.guest_memory import PART
+from simprof.profiler.rewriting.parts import (
     CLOSE,
     FCNTL,
     OPEN,
@@ -16,11 +16,11 @@ from profiler.rewriting.parts import (
     text,
     to_write,
 )
-from profiler.rewriting.start_name import AT, START, WHERE, append
-from profiler.schemes.tracing.flush import DESCRIPTOR, POSITION, TRACE_END, TRACE_SIZE
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label
+from simprof.profiler.rewriting.start_name import AT, START, WHERE, append
+from simprof.profiler.schemes.tracing.flush import DESCRIPTOR, POSITION, TRACE_END, TRACE_SIZE
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label
 
 R = Register
 

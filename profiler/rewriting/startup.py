@@ -18,14 +18,14 @@ The code at `simprof.start` has a register window of its own and uses no memory 
 
 from __future__ import annotations
 
-from profiler.code.runtime.prologue import save_smallest_frame
-from profiler.rewriting.guest_memory import (
+from simprof.profiler.code.runtime.prologue import save_smallest_frame
+from simprof.profiler.rewriting.guest_memory import (
     Auxiliary,
     Memory,
     filled,
     mapped,
 )
-from profiler.rewriting.parts import (
+from simprof.profiler.rewriting.parts import (
     EXIT_GROUP,
     MMAP,
     WRITE,
@@ -38,10 +38,10 @@ from profiler.rewriting.parts import (
     text,
     words,
 )
-from profiler.rewriting.processes import note_process
-from profiler.rewriting.refusals import STATUS
-from profiler.rewriting.signals import INSTALL
-from profiler.rewriting.start_name import (
+from simprof.profiler.rewriting.processes import note_process
+from simprof.profiler.rewriting.refusals import STATUS
+from simprof.profiler.rewriting.signals import INSTALL
+from simprof.profiler.rewriting.start_name import (
     AT,
     END,
     START,
@@ -51,17 +51,17 @@ from profiler.rewriting.start_name import (
     find_name,
     restore_auxiliary,
 )
-from profiler.rewriting.start_trace import open_trace, trace_data
-from simulator.binary.program import MachineKind, Program
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import MASK32, Register
-from simulator.isa.assembly import Item, Label
-from simulator.isa.sparc import (
+from simprof.profiler.rewriting.start_trace import open_trace, trace_data
+from simprof.simulator.binary.program import MachineKind, Program
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import MASK32, Register
+from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.sparc import (
     MAP_ANONYMOUS,
     MAP_FIXED_NOREPLACE,
     MAP_PRIVATE,
 )
-from simulator.linux.process import program_auxiliary
+from simprof.simulator.linux.process import program_auxiliary
 
 R = Register
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from profiler.rewriting.guest_memory import LONGEST_NAME, Auxiliary, Memory, filled, mapped
-from profiler.rewriting.signals import FATAL, signal_items
-from profiler.rewriting.start_name import START
-from profiler.rewriting.startup import DEFAULT_NAME, VARIABLE, start_items
-from profiler.rewriting.walk import steps
-from simulator.binary.program import MachineKind
-from simulator.linux.process import AUXILIARY_KEYS
+from simprof.profiler.rewriting.guest_memory import LONGEST_NAME, Auxiliary, Memory, filled, mapped
+from simprof.profiler.rewriting.signals import FATAL, signal_items
+from simprof.profiler.rewriting.start_name import START
+from simprof.profiler.rewriting.startup import DEFAULT_NAME, VARIABLE, start_items
+from simprof.profiler.rewriting.walk import steps
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.linux.process import AUXILIARY_KEYS
 
 
 def chosen_name(environment: Sequence[bytes]) -> bytes:

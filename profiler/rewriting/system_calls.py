@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
-from profiler.recovery.idioms import writes_integer
-from profiler.recovery.recovery import RecoveredProgram
-from simulator.isa.sparc import SYSTEM_CALL_TRAP
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
+from simprof.profiler.recovery.idioms import writes_integer
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.simulator.isa.sparc import SYSTEM_CALL_TRAP
 
 GET_CONTEXT = 0x6E
 """The trap with which the 64-bit setjmp saves its context."""

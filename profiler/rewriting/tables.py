@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 
-from profiler.code.runtime.word_hash_routine import WordTable
-from profiler.rewriting.counter_file import Region
+from simprof.profiler.code.runtime.word_hash_routine import WordTable
+from simprof.profiler.rewriting.counter_file import Region
 
 
 def table_counts(content: bytes, words: int) -> Iterator[tuple[tuple[int, ...], int]]:

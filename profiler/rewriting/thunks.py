@@ -13,12 +13,12 @@ negative distance takes `xor` in place of `add`, which puts ones above the 32 bi
 
 from __future__ import annotations
 
-from profiler.code.registers import mask
-from profiler.graphs.cfg import Block, EdgeKind
-from profiler.rewriting.draft import Draft
-from profiler.rewriting.transfers import ThunkCall
-from simulator.isa.assembler import Register
-from simulator.isa.decode import TransferKind, simm13
+from simprof.profiler.code.registers import mask
+from simprof.profiler.graphs.cfg import Block, EdgeKind
+from simprof.profiler.rewriting.draft import Draft
+from simprof.profiler.rewriting.transfers import ThunkCall
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.decode import TransferKind, simm13
 
 _RETL = 0x81C3E008
 _ADD, _OR, _O7 = 0x00, 0x02, 15

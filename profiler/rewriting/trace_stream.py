@@ -21,11 +21,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.trace.completion import complete
-from profiler.trace.format import Tokens, Trace, TraceFile, TraceHeader
-from profiler.trace.regeneration import StopError
-from simulator.errors import UsageError
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.trace.completion import complete
+from simprof.profiler.trace.format import Tokens, Trace, TraceFile, TraceHeader
+from simprof.profiler.trace.regeneration import StopError
+from simprof.simulator.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.code.context import ProgramContexts
-from profiler.code.layout import COUNTER_SIZE
-from profiler.rewriting.counter_file import CounterFile
-from profiler.rewriting.memory import TRACE_POSITION
-from profiler.rewriting.reading import placed_again, recovered_again
-from profiler.rewriting.recipe import of_header
-from profiler.rewriting.stack import StackReader
-from profiler.rewriting.trace_stream import token_stream, write_trace
-from profiler.schemes.registry import definition
-from profiler.trace.format import TraceHeader
-from simulator.errors import UsageError
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.layout import COUNTER_SIZE
+from simprof.profiler.rewriting.counter_file import CounterFile
+from simprof.profiler.rewriting.memory import TRACE_POSITION
+from simprof.profiler.rewriting.reading import placed_again, recovered_again
+from simprof.profiler.rewriting.recipe import of_header
+from simprof.profiler.rewriting.stack import StackReader
+from simprof.profiler.rewriting.trace_stream import token_stream, write_trace
+from simprof.profiler.schemes.registry import definition
+from simprof.profiler.trace.format import TraceHeader
+from simprof.simulator.errors import UsageError
 
 
 def read_trace(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Fixup, FixupKind, Instruction, Register
-from simulator.isa.decode import TransferKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Fixup, FixupKind, Instruction, Register
+from simprof.simulator.isa.decode import TransferKind
 
 _FIELDS = {
     FixupKind.DISP30: 0x3FFFFFFF,

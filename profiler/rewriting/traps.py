@@ -5,14 +5,14 @@ System calls that say what a signal does are made by the run-time code, too (`si
 
 from __future__ import annotations
 
-from profiler.graphs.cfg import Block, EdgeKind
-from profiler.rewriting.charges import Cause
-from profiler.rewriting.draft import Draft
-from profiler.rewriting.dump import EXIT as EXIT_ROUTINE
-from profiler.rewriting.landings import Landings
-from profiler.rewriting.signal_cost import action_cost
-from profiler.rewriting.signals import call_site
-from profiler.rewriting.system_calls import (
+from simprof.profiler.graphs.cfg import Block, EdgeKind
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.draft import Draft
+from simprof.profiler.rewriting.dump import EXIT as EXIT_ROUTINE
+from simprof.profiler.rewriting.landings import Landings
+from simprof.profiler.rewriting.signal_cost import action_cost
+from simprof.profiler.rewriting.signals import call_site
+from simprof.profiler.rewriting.system_calls import (
     ACTIONS,
     EXIT,
     EXIT_GROUP,
@@ -21,11 +21,11 @@ from profiler.rewriting.system_calls import (
     ending_of,
     trap_number,
 )
-from profiler.rewriting.transfers import jump, raw
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label
-from simulator.isa.sparc import SYSTEM_CALL_TRAP
+from simprof.profiler.rewriting.transfers import jump, raw
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.sparc import SYSTEM_CALL_TRAP
 
 CONTEXT_SAVED = Register.G1
 """Zero behind the trap with which the 64-bit setjmp saves the context, unless longjmp lands."""

@@ -16,18 +16,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from profiler.request.request import GuestOptions, RunRequest, path_below
-from profiler.rewriting import qemu
-from profiler.rewriting.alone import content_of
-from profiler.rewriting.counter_file import parse
-from profiler.rewriting.rewritable import load_rewritable
-from profiler.rewriting.start_trace import TRACE_SUFFIX
-from profiler.rewriting.startup import DEFAULT_NAME
-from profiler.rewriting.verification import EMULATOR, Run
-from profiler.session.world import open_world
-from simulator.binary import elf
-from simulator.machine.machine import Machine
-from simulator.machine.stack_depth import stack_depth
+from simprof.profiler.request.request import GuestOptions, RunRequest, path_below
+from simprof.profiler.rewriting import qemu
+from simprof.profiler.rewriting.alone import content_of
+from simprof.profiler.rewriting.counter_file import parse
+from simprof.profiler.rewriting.rewritable import load_rewritable
+from simprof.profiler.rewriting.start_trace import TRACE_SUFFIX
+from simprof.profiler.rewriting.startup import DEFAULT_NAME
+from simprof.profiler.rewriting.verification import EMULATOR, Run
+from simprof.profiler.session.world import open_world
+from simprof.simulator.binary import elf
+from simprof.simulator.machine.machine import Machine
+from simprof.simulator.machine.stack_depth import stack_depth
 
 _OWN_FILES = (DEFAULT_NAME.decode(), (DEFAULT_NAME + TRACE_SUFFIX).decode())
 

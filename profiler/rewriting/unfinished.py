@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement, islice, product
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.graphs.flow import FlowError, check
-from profiler.graphs.loops import depth_first
-from profiler.plan.actions import Execution
-from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, UnfinishedPath
-from profiler.plan.interpret import begin, follow
-from profiler.rewriting.memory import MemoryCounters
-from simulator.errors import UsageError
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.flow import FlowError, check
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.plan.actions import Execution
+from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.interpret import begin, follow
+from simprof.profiler.rewriting.memory import MemoryCounters
+from simprof.simulator.errors import UsageError
 
 MOST_WAYS = 256
 """Ways to one block that are tried."""

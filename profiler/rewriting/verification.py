@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.profiles.profile import Ending
-from profiler.request.request import Setting
-from profiler.rewriting.charges import Cause
-from profiler.rewriting.counter_file import CounterFile
+from simprof.profiler.profiles.profile import Ending
+from simprof.profiler.request.request import Setting
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.counter_file import CounterFile
 
 EMULATOR, QEMU = "emulator", "qemu"
 WAYS = (EMULATOR, QEMU)

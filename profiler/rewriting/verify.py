@@ -17,30 +17,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from profiler.profiles.scratch import scratch_directory
-from profiler.request.request import Phase, Progress, RunRequest, Setting
-from profiler.rewriting import qemu
-from profiler.rewriting.after_run import basis_after_run
-from profiler.rewriting.alone import basis_without_run
-from profiler.rewriting.counted import count_on
-from profiler.rewriting.instrument import unwatched
-from profiler.rewriting.modes import Modes
-from profiler.rewriting.orders import Basis
-from profiler.rewriting.rewritable import load_rewritable
-from profiler.rewriting.trials import Place
-from profiler.rewriting.verification import (
+from simprof.profiler.profiles.scratch import scratch_directory
+from simprof.profiler.request.request import Phase, Progress, RunRequest, Setting
+from simprof.profiler.rewriting import qemu
+from simprof.profiler.rewriting.after_run import basis_after_run
+from simprof.profiler.rewriting.alone import basis_without_run
+from simprof.profiler.rewriting.counted import count_on
+from simprof.profiler.rewriting.instrument import unwatched
+from simprof.profiler.rewriting.modes import Modes
+from simprof.profiler.rewriting.orders import Basis
+from simprof.profiler.rewriting.rewritable import load_rewritable
+from simprof.profiler.rewriting.trials import Place
+from simprof.profiler.rewriting.verification import (
     EMULATOR,
     QEMU,
     WAYS,
     ModeResult,
     Verification,
 )
-from profiler.rewriting.workers import shared_out
-from profiler.session.observation import Observation
-from profiler.session.run_facts import ending
-from profiler.session.session import observe
-from simulator.binary.elf_writer import heap_start
-from simulator.errors import UsageError
+from simprof.profiler.rewriting.workers import shared_out
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.run_facts import ending
+from simprof.profiler.session.session import observe
+from simprof.simulator.binary.elf_writer import heap_start
+from simprof.simulator.errors import UsageError
 
 __all__ = ["EMULATOR", "QEMU", "WAYS", "ModeResult", "Verification", "verify"]
 
@@ -75,7 +75,7 @@ def verify(
     Raises
     ------
     SimulatorError
-        Anything that the user must know: see `simulator.errors`.
+        Anything that the user must know: see `simprof.simulator.errors`.
     """
     with scratch_directory("simprof-verify-") as scratch:
         return _Verifier(request, scratch, ways).verify(settings, jobs, without_run=without_run)

@@ -16,8 +16,8 @@ from multiprocessing.context import ForkContext
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
-from profiler.session.forked import become_worker
-from simulator.errors import EngineError, SimulatorError
+from simprof.profiler.session.forked import become_worker
+from simprof.simulator.errors import EngineError, SimulatorError
 
 T = TypeVar("T")
 Begin = Callable[[int], Callable[[int], T]]

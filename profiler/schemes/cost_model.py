@@ -14,22 +14,34 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from profiler.code.codegen import Snippet
-from profiler.code.cost_samples import SAMPLES, Samples, sample_contexts, sample_plans, sites
-from profiler.code.generators import snippet_body
-from profiler.code.pricing import Pricer
-from profiler.code.runtime.conditions import KEEP_COST, keep, restore, restore_cost, restore_routine
-from profiler.code.runtime.hash_routine import hash_costs
-from profiler.code.runtime.routines import ROUTINES
-from profiler.code.runtime.word_hash_routine import WORD_COUNTS, word_hash_costs
-from profiler.code.snippet_parts import Generators
-from profiler.code.snippets_paths import GENERATORS
-from profiler.plan.actions import Action, CountConstantPath, CountPath
-from profiler.schemes.definition import SchemeCode
-from profiler.schemes.registry import OWN
-from simulator.binary.program import MachineKind
-from simulator.isa.assembler import AssemblyError, Instruction, Register
-from simulator.isa.assembly import Item, Label
+from simprof.profiler.code.codegen import Snippet
+from simprof.profiler.code.cost_samples import (
+    SAMPLES,
+    Samples,
+    sample_contexts,
+    sample_plans,
+    sites,
+)
+from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.pricing import Pricer
+from simprof.profiler.code.runtime.conditions import (
+    KEEP_COST,
+    keep,
+    restore,
+    restore_cost,
+    restore_routine,
+)
+from simprof.profiler.code.runtime.hash_routine import hash_costs
+from simprof.profiler.code.runtime.routines import ROUTINES
+from simprof.profiler.code.runtime.word_hash_routine import WORD_COUNTS, word_hash_costs
+from simprof.profiler.code.snippet_parts import Generators
+from simprof.profiler.code.snippets_paths import GENERATORS
+from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath
+from simprof.profiler.schemes.definition import SchemeCode
+from simprof.profiler.schemes.registry import OWN
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.assembler import AssemblyError, Instruction, Register
+from simprof.simulator.isa.assembly import Item, Label
 
 GENERATION = 1
 """Counts revisions of what costs mean (not of code, which the digest sees)."""

@@ -16,17 +16,17 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from profiler.request.request import OptionValue, RegisterUse, SchemeOptions, TableChoice
+from simprof.profiler.request.request import OptionValue, RegisterUse, SchemeOptions, TableChoice
 
 if TYPE_CHECKING:
-    from profiler.code.cost_samples import Samples
-    from profiler.code.layout import CounterLayout, PairSlot
-    from profiler.code.runtime.routines import Routines
-    from profiler.code.snippet_parts import Generator
-    from profiler.graphs.cfg import ControlFlowGraph
-    from profiler.plan.decoders import GuidedDecoder, PathDecoder, RoutinePlan, TraceWriter
-    from profiler.plan.plan import Table
-    from simulator.binary.program import MachineKind
+    from simprof.profiler.code.cost_samples import Samples
+    from simprof.profiler.code.layout import CounterLayout, PairSlot
+    from simprof.profiler.code.runtime.routines import Routines
+    from simprof.profiler.code.snippet_parts import Generator
+    from simprof.profiler.graphs.cfg import ControlFlowGraph
+    from simprof.profiler.plan.decoders import GuidedDecoder, PathDecoder, RoutinePlan, TraceWriter
+    from simprof.profiler.plan.plan import Table
+    from simprof.simulator.binary.program import MachineKind
 
 
 class ProfileKind(StrEnum):
@@ -153,7 +153,7 @@ class PlanOrder:
     @property
     def table(self) -> Table | None:
         """The kind of counter table that the user insists on, None where the planner chooses."""
-        from profiler.plan.plan import Table
+        from simprof.profiler.plan.plan import Table
 
         tables = {TableChoice.ARRAY: Table.ARRAY, TableChoice.HASH: Table.HASH}
         return tables.get(self.options.table)

@@ -13,15 +13,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from profiler.request.request import SchemeOptions
-from profiler.schemes.definition import (
+from simprof.profiler.request.request import SchemeOptions
+from simprof.profiler.schemes.definition import (
     PLANNING,
     PlanOrder,
     ProfileKind,
     SchemeDefinition,
     SchemeOption,
 )
-from simulator.errors import SimulatorError, UsageError
+from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -197,7 +197,7 @@ def _guarded(definition: SchemeDefinition, source: str) -> SchemeDefinition:
 
 def try_out(definition: SchemeDefinition) -> str | None:
     """Plan a small graph under a scheme; return what goes wrong, None if nothing does."""
-    from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+    from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 
     blocks = tuple(Block(k, k, 1) for k in range(2))
     edges = (

@@ -12,30 +12,30 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from profiler.request.request import SchemeOptions, Setting
-from profiler.schemes.bittrace import BITTRACE
-from profiler.schemes.cs6120 import CALLS, CALLS_OPTIMAL, NAIVE
-from profiler.schemes.definition import PlanOrder, SchemeDefinition, SchemeOption
-from profiler.schemes.kiter import KITER
-from profiler.schemes.others import (
+from simprof.profiler.request.request import SchemeOptions, Setting
+from simprof.profiler.schemes.bittrace import BITTRACE
+from simprof.profiler.schemes.cs6120 import CALLS, CALLS_OPTIMAL, NAIVE
+from simprof.profiler.schemes.definition import PlanOrder, SchemeDefinition, SchemeOption
+from simprof.profiler.schemes.kiter import KITER
+from simprof.profiler.schemes.others import (
     BrokenScheme,
     distribution_of,
     load,
     may_be_brought,
     try_out,
 )
-from profiler.schemes.pp import PP
-from profiler.schemes.qpt import QPT, QPT2
-from profiler.schemes.tpp import TPP
-from profiler.schemes.tracing import BITS, WITNESS
-from simulator.errors import UsageError
+from simprof.profiler.schemes.pp import PP
+from simprof.profiler.schemes.qpt import QPT, QPT2
+from simprof.profiler.schemes.tpp import TPP
+from simprof.profiler.schemes.tracing import BITS, WITNESS
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from profiler.code.snippet_parts import Generators
-    from profiler.graphs.cfg import ControlFlowGraph
-    from profiler.plan.decoders import RoutinePlan
+    from simprof.profiler.code.snippet_parts import Generators
+    from simprof.profiler.graphs.cfg import ControlFlowGraph
+    from simprof.profiler.plan.decoders import RoutinePlan
 
 GROUP = "simprof.schemes"
 """Entry point group of other distributions' schemes."""
@@ -204,7 +204,7 @@ def edge_profiler(settings: Sequence[Setting]) -> Setting | None:
 @cache
 def generators(mode: str) -> Generators:
     """Return the code of all kinds of actions that plans of `mode` have."""
-    from profiler.code.snippets_paths import GENERATORS
+    from simprof.profiler.code.snippets_paths import GENERATORS
 
     return MappingProxyType({**GENERATORS, **definition(mode).code().generators})
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from profiler.graphs.cfg import ControlFlowGraph, JsonName
-from profiler.graphs.dag import Dag, DagEdge
-from profiler.graphs.numbering import PathNumbering
-from profiler.graphs.spanning import ChordIncrements, SpanningTree
+from simprof.profiler.graphs.cfg import ControlFlowGraph, JsonName
+from simprof.profiler.graphs.dag import Dag, DagEdge
+from simprof.profiler.graphs.numbering import PathNumbering
+from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree
 
 ROOT_EDGE = ["EXIT", "ENTRY"]
 """What joins the halves of a spanning tree: no edge of the graph, and no code can be on it."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from profiler.code.context import ProgramContexts
-from profiler.engine.lowering import Lowering
-from profiler.engine.run_counts import RunCounts
-from profiler.engine.walk import GraphIndex
-from profiler.request.errors import CountError
-from profiler.session.counters import Counters
-from profiler.session.events import collect_events
-from profiler.session.execute import ProgramExecution
-from profiler.session.observation import Invocation, Observation, Unattributed
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.engine.lowering import Lowering
+from simprof.profiler.engine.run_counts import RunCounts
+from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.request.errors import CountError
+from simprof.profiler.session.counters import Counters
+from simprof.profiler.session.events import collect_events
+from simprof.profiler.session.execute import ProgramExecution
+from simprof.profiler.session.observation import Invocation, Observation, Unattributed
 
 if TYPE_CHECKING:
-    from profiler.session.ledger import Ledger
-    from profiler.session.windows import Window
+    from simprof.profiler.session.ledger import Ledger
+    from simprof.profiler.session.windows import Window
 
 
 def collect(
@@ -78,8 +78,8 @@ def collect(
 
 def _by_context(index: GraphIndex, lowering: Lowering) -> tuple[Window | None, Ledger | None]:
     """Return what a run has counted by calling context: in its window, and for its call tree."""
-    from profiler.session.ledger import Ledger  # which few runs need
-    from profiler.session.windows import window_of
+    from simprof.profiler.session.ledger import Ledger  # which few runs need
+    from simprof.profiler.session.windows import window_of
 
     contexts = lowering.contexts
     assert contexts is not None

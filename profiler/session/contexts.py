@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from profiler.recovery.names import RoutineNames
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.recovery.selection import UNKNOWN_CODE, did_you_mean
-from profiler.request.request import Contexts
-from simulator.errors import UsageError
+from simprof.profiler.recovery.names import RoutineNames
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.selection import UNKNOWN_CODE, did_you_mean
+from simprof.profiler.request.request import Contexts
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.engine.contexts import ContextCounting
-    from profiler.engine.walk import GraphIndex
+    from simprof.profiler.engine.contexts import ContextCounting
+    from simprof.profiler.engine.walk import GraphIndex
 
 
 def counting_of(index: GraphIndex, wanted: Contexts | None) -> ContextCounting | None:
@@ -25,7 +25,10 @@ def counting_of(index: GraphIndex, wanted: Contexts | None) -> ContextCounting |
     """
     if wanted is None:
         return None
-    from profiler.engine.contexts import ContextCounting, ContextOptions  # which few runs need
+    from simprof.profiler.engine.contexts import (
+        ContextCounting,
+        ContextOptions,
+    )  # which few runs need
 
     check_contexts(index.recovered, wanted)
     entry = None if wanted.entry is None else routine_number(index.recovered, wanted.entry)

@@ -11,19 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from profiler.engine.lowering import Lowering
-from profiler.engine.products import CountedSegment, Products, Totals
-from profiler.engine.segment_replay import SegmentReplay
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
-from profiler.plan.plan import InstrumentationPlan
-from profiler.request.errors import CountError
-from profiler.request.request import Setting
-from profiler.session.events import RoutineEvents, UnfinishedSegment
-from profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.engine.lowering import Lowering
+from simprof.profiler.engine.products import CountedSegment, Products, Totals
+from simprof.profiler.engine.segment_replay import SegmentReplay
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.request.errors import CountError
+from simprof.profiler.request.request import Setting
+from simprof.profiler.session.events import RoutineEvents, UnfinishedSegment
+from simprof.profiler.session.scheme_runs import SchemeRun
 
 if TYPE_CHECKING:
-    from profiler.engine.recording import RecordingLowering
+    from simprof.profiler.engine.recording import RecordingLowering
 
 WRAP = 1 << 32
 """The papers' counters have 32 bits."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from profiler.engine.walk import Missing, MissingEntry, MissingReturn, MissingTarget
-from profiler.recovery.code_image import build_code_image
-from profiler.recovery.late_code import START_UP, read_words
-from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.session.world import World
-from simulator.machine.codewatch import LoadedCode
-from simulator.machine.running import RunResult
+from simprof.profiler.engine.walk import Missing, MissingEntry, MissingReturn, MissingTarget
+from simprof.profiler.recovery.code_image import build_code_image
+from simprof.profiler.recovery.late_code import START_UP, read_words
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.session.world import World
+from simprof.simulator.machine.codewatch import LoadedCode
+from simprof.simulator.machine.running import RunResult
 
 
 def late_words(world: World) -> Discoveries:

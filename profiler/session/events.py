@@ -15,11 +15,11 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.engine.activations import EarlyEnd
-from profiler.engine.walk import GraphIndex
-from profiler.graphs import flow
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.profiles.profile import CutBlock
+from simprof.profiler.engine.activations import EarlyEnd
+from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.graphs import flow
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.profiles.profile import CutBlock
 
 
 @dataclass(frozen=True)

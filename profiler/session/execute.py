@@ -16,28 +16,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from profiler.engine.automaton import Automaton
-from profiler.engine.known_ways import KnownWays
-from profiler.engine.lowering import KnownProducts, Lowering, hash_model
-from profiler.engine.memory import EngineMemory
-from profiler.engine.observer import ProfilingObserver
-from profiler.engine.run_counts import RunCounts
-from profiler.engine.silence import EventsLostError
-from profiler.engine.trace_sink import TraceSink
-from profiler.engine.walk import GraphIndex, Missing
-from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.request.request import Contexts
-from profiler.session.contexts import counting_of
-from profiler.session.discover import discoveries_of, loaded_code
-from profiler.session.expected import ExpectedEntries, VariantPlans
-from profiler.session.scheme_runs import EdgeCounts, SchemeRun
-from profiler.session.world import World
-from simulator.machine.machine import Machine
-from simulator.machine.running import RunResult
+from simprof.profiler.engine.automaton import Automaton
+from simprof.profiler.engine.known_ways import KnownWays
+from simprof.profiler.engine.lowering import KnownProducts, Lowering, hash_model
+from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.observer import ProfilingObserver
+from simprof.profiler.engine.run_counts import RunCounts
+from simprof.profiler.engine.silence import EventsLostError
+from simprof.profiler.engine.trace_sink import TraceSink
+from simprof.profiler.engine.walk import GraphIndex, Missing
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.request.request import Contexts
+from simprof.profiler.session.contexts import counting_of
+from simprof.profiler.session.discover import discoveries_of, loaded_code
+from simprof.profiler.session.expected import ExpectedEntries, VariantPlans
+from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
+from simprof.profiler.session.world import World
+from simprof.simulator.machine.machine import Machine
+from simprof.simulator.machine.running import RunResult
 
 if TYPE_CHECKING:
-    from profiler.engine.recording import RecordingLowering
-    from simulator.leon.machine import LeonMachine
+    from simprof.profiler.engine.recording import RecordingLowering
+    from simprof.simulator.leon.machine import LeonMachine
 
 Array = npt.NDArray[np.int64]
 GRACE = 3_000_000

@@ -21,13 +21,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from profiler.engine.lowering import Lowering
-from profiler.engine.variants import GraphVariant, variants_of
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.plan import InstrumentationPlan
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.recovery.second_returns import second_returns, with_entries
-from profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.engine.lowering import Lowering
+from simprof.profiler.engine.variants import GraphVariant, variants_of
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.second_returns import second_returns, with_entries
+from simprof.profiler.session.scheme_runs import SchemeRun
 
 Array = npt.NDArray[np.int64]
 

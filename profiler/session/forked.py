@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any
 
-from profiler.profiles.scratch import die_with
+from simprof.profiler.profiles.scratch import die_with
 
 _Wish = tuple[str, tuple[Any, ...]]
 """A method of a part, and its arguments."""
@@ -115,8 +115,8 @@ def become_worker(parent: int) -> None:
     parent
         Its number.
     """
-    from simulator import stopping
-    from simulator.cpu import crash  # has native code
+    from simprof.simulator import stopping
+    from simprof.simulator.cpu import crash  # has native code
 
     die_with(parent)
     crash.leave_to_parent()

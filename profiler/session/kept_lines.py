@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from profiler.profiles.cache_files import CacheFiles
-from profiler.session.memory import BinaryMemory
-from simulator.binary.program import LineTable, Program, Range, SourceLine
+from simprof.profiler.profiles.cache_files import CacheFiles
+from simprof.profiler.session.memory import BinaryMemory
+from simprof.simulator.binary.program import LineTable, Program, Range, SourceLine
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import RoutinePlan
-from profiler.profiles import kept_values
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.profiles import kept_values
 
 Name = tuple[int, str]
 """Address and name of a routine."""

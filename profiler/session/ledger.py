@@ -16,15 +16,15 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from profiler.code.pricing import RoutineCost
-from profiler.engine.activations import EarlyEnd
-from profiler.engine.contexts import ContextCounts
-from profiler.engine.lowering import Lowering
-from profiler.engine.products import Stretch
-from profiler.engine.walk import GraphIndex
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.profiles.call_tree import BEYOND, TOP, CalledRoutine, CallTree, TreeBuilder
-from profiler.request.errors import CountError
+from simprof.profiler.code.pricing import RoutineCost
+from simprof.profiler.engine.activations import EarlyEnd
+from simprof.profiler.engine.contexts import ContextCounts
+from simprof.profiler.engine.lowering import Lowering
+from simprof.profiler.engine.products import Stretch
+from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.profiles.call_tree import BEYOND, TOP, CalledRoutine, CallTree, TreeBuilder
+from simprof.profiler.request.errors import CountError
 
 Array = npt.NDArray[np.int64]
 

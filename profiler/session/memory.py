@@ -31,20 +31,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from profiler.code.pricing import KnownCosts
-from profiler.engine.known_ways import KnownWays
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import GraphFacts, KnownFacts
-from profiler.plan.decoders import RoutinePlan
-from profiler.profiles import kept_values
-from profiler.profiles.cache_files import CacheFiles
-from profiler.profiles.fingerprint import fingerprint
-from profiler.recovery.code_image import build_code_image
-from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.request.request import RunRequest, Setting, Weights
-from profiler.schemes import registry
-from profiler.session.known_plans import KnownPlans
-from simulator.binary.program import Program
+from simprof.profiler.code.pricing import KnownCosts
+from simprof.profiler.engine.known_ways import KnownWays
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.facts import GraphFacts, KnownFacts
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.profiles import kept_values
+from simprof.profiler.profiles.cache_files import CacheFiles
+from simprof.profiler.profiles.fingerprint import fingerprint
+from simprof.profiler.recovery.code_image import build_code_image
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.request.request import RunRequest, Setting, Weights
+from simprof.profiler.schemes import registry
+from simprof.profiler.session.known_plans import KnownPlans
+from simprof.simulator.binary.program import Program
 
 _SHORT = 16
 _RUN = "run-"

@@ -8,24 +8,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.code.context import ProgramContexts
-from profiler.code.pricing import KnownCosts
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import KnownFacts
-from profiler.profiles.profile import Measurement
-from profiler.recovery.names import RoutineNames
-from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.request.request import ALL_ROUTINES, Contexts, Selection, Setting
-from profiler.session.counters import CounterSource
-from profiler.session.events import RoutineEvents
-from profiler.session.memory import BinaryMemory
-from profiler.session.scheme_runs import EdgeCounts, SchemeRun
-from simulator.binary.program import LineTable, Program
-from simulator.machine.running import RunResult
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.pricing import KnownCosts
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.facts import KnownFacts
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.recovery.names import RoutineNames
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.request.request import ALL_ROUTINES, Contexts, Selection, Setting
+from simprof.profiler.session.counters import CounterSource
+from simprof.profiler.session.events import RoutineEvents
+from simprof.profiler.session.memory import BinaryMemory
+from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
+from simprof.simulator.binary.program import LineTable, Program
+from simprof.simulator.machine.running import RunResult
 
 if TYPE_CHECKING:
-    from profiler.session.ledger import Ledger
-    from profiler.session.windows import Window
+    from simprof.profiler.session.ledger import Ledger
+    from simprof.profiler.session.windows import Window
 
 
 @dataclass(frozen=True)

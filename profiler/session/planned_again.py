@@ -12,23 +12,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from profiler.code.codegen import RoutineCode
-from profiler.code.context import ProgramContexts
-from profiler.code.pricing import Pricer
-from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind, VertexName
-from profiler.plan.plan import InstrumentationPlan
-from profiler.profiles.profile import EdgeCount, Measurement, RoutineProfile
-from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
-from profiler.request.request import SchemeOptions, Setting
-from profiler.schemes import registry
-from profiler.session.memory import BinaryMemory
-from profiler.session.run_facts import chosen_options
-from profiler.session.scheme_runs import Planner, SavedProfiles
-from simulator.errors import SimulatorError
-from simulator.isa.decode import HAS_DELAY_SLOT
+from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.pricing import Pricer
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind, VertexName
+from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.profiles.profile import EdgeCount, Measurement, RoutineProfile
+from simprof.profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
+from simprof.profiler.request.request import SchemeOptions, Setting
+from simprof.profiler.schemes import registry
+from simprof.profiler.session.memory import BinaryMemory
+from simprof.profiler.session.run_facts import chosen_options
+from simprof.profiler.session.scheme_runs import Planner, SavedProfiles
+from simprof.simulator.errors import SimulatorError
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 
 if TYPE_CHECKING:
-    from simulator.binary.program import Program
+    from simprof.simulator.binary.program import Program
 
 _ROUNDS = 8
 """How often graphs are completed: what one round adds may show where more belongs."""

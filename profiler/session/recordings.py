@@ -9,17 +9,17 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from profiler.engine.recording import RecordedPiece, RecordingLowering
-from profiler.engine.walk import GraphIndex
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.profiles.codec import decode, hints
-from profiler.recovery.recovery import Discoveries
-from profiler.request.request import GuestOptions
-from profiler.session.observation import Invocation, Observation
-from profiler.trace.discoveries import discovery_fields
-from profiler.trace.recording_format import RecordingEnd, RecordingFile, RecordingHeader
-from simulator.cpu.guest import RefusedCall
-from simulator.machine.running import Fault, Refusal, RunResult
+from simprof.profiler.engine.recording import RecordedPiece, RecordingLowering
+from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.profiles.codec import decode, hints
+from simprof.profiler.recovery.recovery import Discoveries
+from simprof.profiler.request.request import GuestOptions
+from simprof.profiler.session.observation import Invocation, Observation
+from simprof.profiler.trace.discoveries import discovery_fields
+from simprof.profiler.trace.recording_format import RecordingEnd, RecordingFile, RecordingHeader
+from simprof.simulator.cpu.guest import RefusedCall
+from simprof.simulator.machine.running import Fault, Refusal, RunResult
 
 _DIGEST = 8
 """Bytes of a graph's digest."""

@@ -10,30 +10,30 @@ from signal import SIGINT
 
 import numpy as np
 
-from profiler.code.context import ProgramContexts
-from profiler.engine.activations import EarlyEnd
-from profiler.engine.cut_run import CutRun
-from profiler.engine.lowering import Lowering, hash_model
-from profiler.engine.recording import RecordedPiece
-from profiler.engine.replaying import DamagedError, Replayer
-from profiler.engine.walk import GraphIndex
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.request.errors import CountError, ProfileMismatchError
-from profiler.request.request import Phase, Selection, Setting
-from profiler.session.counters import Counters
-from profiler.session.events import collect_events
-from profiler.session.observation import Invocation, Observation, Unattributed
-from profiler.session.recordings import graph_digest, result_fields, result_from
-from profiler.session.rounds import Study, tell
-from profiler.session.scheme_runs import Graphs, make_schemes
-from profiler.trace.discoveries import read_discoveries
-from profiler.trace.recording_format import Recording, RecordingEnd
-from profiler.trace.trace_check import check_counts
-from simulator.binary.dynamic import link
-from simulator.binary.program import Program
-from simulator.errors import UsageError
-from simulator.machine.running import RunResult
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.engine.activations import EarlyEnd
+from simprof.profiler.engine.cut_run import CutRun
+from simprof.profiler.engine.lowering import Lowering, hash_model
+from simprof.profiler.engine.recording import RecordedPiece
+from simprof.profiler.engine.replaying import DamagedError, Replayer
+from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.request.errors import CountError, ProfileMismatchError
+from simprof.profiler.request.request import Phase, Selection, Setting
+from simprof.profiler.session.counters import Counters
+from simprof.profiler.session.events import collect_events
+from simprof.profiler.session.observation import Invocation, Observation, Unattributed
+from simprof.profiler.session.recordings import graph_digest, result_fields, result_from
+from simprof.profiler.session.rounds import Study, tell
+from simprof.profiler.session.scheme_runs import Graphs, make_schemes
+from simprof.profiler.trace.discoveries import read_discoveries
+from simprof.profiler.trace.recording_format import Recording, RecordingEnd
+from simprof.profiler.trace.trace_check import check_counts
+from simprof.simulator.binary.dynamic import link
+from simprof.simulator.binary.program import Program
+from simprof.simulator.errors import UsageError
+from simprof.simulator.machine.running import RunResult
 
 Array = np.ndarray
 

@@ -8,28 +8,28 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from profiler.code.layout import CounterSpace, Room
-from profiler.code.pricing import KnownCosts, Pricer, RoutinePrice, added
-from profiler.code.sizes import plan_sizes, trace_sizes
-from profiler.graphs import flow
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import KnownFacts
-from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
-from profiler.profiles.accuracy import SplittingDecoder, attribute
-from profiler.profiles.call_tree import CallTree
-from profiler.profiles.profile import (
+from simprof.profiler.code.layout import CounterSpace, Room
+from simprof.profiler.code.pricing import KnownCosts, Pricer, RoutinePrice, added
+from simprof.profiler.code.sizes import plan_sizes, trace_sizes
+from simprof.profiler.graphs import flow
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.facts import KnownFacts
+from simprof.profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
+from simprof.profiler.profiles.accuracy import SplittingDecoder, attribute
+from simprof.profiler.profiles.call_tree import CallTree
+from simprof.profiler.profiles.profile import (
     INFERRED,
     Guide,
     Measurement,
     RefusedCalls,
     RoutineProfile,
 )
-from profiler.request.request import Setting
-from profiler.schemes import registry
-from profiler.session.counters import WRAP, check_reading
-from profiler.session.observation import Observation
-from profiler.session.routine_results import RoutineReading, routine_profile
-from profiler.session.run_facts import (
+from simprof.profiler.request.request import Setting
+from simprof.profiler.schemes import registry
+from simprof.profiler.session.counters import WRAP, check_reading
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.routine_results import RoutineReading, routine_profile
+from simprof.profiler.session.run_facts import (
     ending,
     lines,
     options,
@@ -39,10 +39,10 @@ from profiler.session.run_facts import (
     window_counts,
     window_options,
 )
-from profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.session.scheme_runs import SchemeRun
 
 if TYPE_CHECKING:
-    from profiler.session.self_check import SelfCheck
+    from simprof.profiler.session.self_check import SelfCheck
 
 
 BETWEEN_TELLINGS = 16
@@ -84,7 +84,7 @@ def measure_all(
     """
     check = None
     if self_check:
-        from profiler.session.self_check import SelfCheck  # which reads traces: numba
+        from simprof.profiler.session.self_check import SelfCheck  # which reads traces: numba
 
         check = SelfCheck(observation)
         check.check_graphs()

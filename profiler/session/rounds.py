@@ -14,15 +14,15 @@ from pathlib import Path
 from signal import SIGINT
 from typing import TYPE_CHECKING
 
-from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
-from profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
-from profiler.schemes.registry import judges, needs_edge_profile
-from profiler.session.collect import collect
-from profiler.session.execute import ExecutionOptions, ProgramExecution, execute
-from profiler.session.expected import are_same, expected_entries
-from profiler.session.memory import BinaryMemory
-from profiler.session.observation import Invocation, Observation
-from profiler.session.scheme_runs import (
+from simprof.profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
+from simprof.profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
+from simprof.profiler.schemes.registry import judges, needs_edge_profile
+from simprof.profiler.session.collect import collect
+from simprof.profiler.session.execute import ExecutionOptions, ProgramExecution, execute
+from simprof.profiler.session.expected import are_same, expected_entries
+from simprof.profiler.session.memory import BinaryMemory
+from simprof.profiler.session.observation import Invocation, Observation
+from simprof.profiler.session.scheme_runs import (
     EdgeCounts,
     Graphs,
     Planner,
@@ -30,14 +30,14 @@ from profiler.session.scheme_runs import (
     SchemeRun,
     make_schemes,
 )
-from profiler.session.traces import TraceOrder
-from profiler.session.world import World
-from simulator.binary.program import Program
-from simulator.machine.running import RunResult
-from simulator.stopping import Stopped
+from simprof.profiler.session.traces import TraceOrder
+from simprof.profiler.session.world import World
+from simprof.simulator.binary.program import Program
+from simprof.simulator.machine.running import RunResult
+from simprof.simulator.stopping import Stopped
 
 if TYPE_CHECKING:
-    from profiler.session.recordings import RecordingOrder
+    from simprof.profiler.session.recordings import RecordingOrder
 
 MAXIMUM_RUNS = 16
 """Runs of one program until its graphs explain everything that it does."""

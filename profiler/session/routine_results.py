@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from profiler.code.pricing import RoutinePrice, edge_costs
-from profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
-from profiler.graphs.facts import GraphFacts
-from profiler.graphs.paths import PathRecord
-from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
-from profiler.profiles.accuracy import SplittingDecoder
-from profiler.profiles.profile import BlockCount, EdgeCount, PathCount, RoutineProfile
-from profiler.profiles.routine_facts import routine_facts
-from profiler.recovery.code_image import CodeImage
-from profiler.schemes.definition import SchemeDefinition
-from profiler.session.events import RoutineEvents
+from simprof.profiler.code.pricing import RoutinePrice, edge_costs
+from simprof.profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.facts import GraphFacts
+from simprof.profiler.graphs.paths import PathRecord
+from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from simprof.profiler.profiles.accuracy import SplittingDecoder
+from simprof.profiler.profiles.profile import BlockCount, EdgeCount, PathCount, RoutineProfile
+from simprof.profiler.profiles.routine_facts import routine_facts
+from simprof.profiler.recovery.code_image import CodeImage
+from simprof.profiler.schemes.definition import SchemeDefinition
+from simprof.profiler.session.events import RoutineEvents
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from profiler.profiles.profile import (
+from simprof.profiler.profiles.profile import (
     Ending,
     FaultInfo,
     Option,
@@ -17,12 +17,12 @@ from profiler.profiles.profile import (
     ThreadInfo,
     WaitInfo,
 )
-from profiler.request.request import SchemeOptions, TableChoice, Weights
-from profiler.schemes import registry
-from profiler.schemes.definition import SchemeDefinition, SchemeOption, plain
-from profiler.session.observation import Invocation, Observation
-from simulator.binary.program import Program, SourceLine
-from simulator.machine.running import Fault, Refusal, RunResult, ThreadWait
+from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption, plain
+from simprof.profiler.session.observation import Invocation, Observation
+from simprof.simulator.binary.program import Program, SourceLine
+from simprof.simulator.machine.running import Fault, Refusal, RunResult, ThreadWait
 
 
 def program_info(observation: Observation) -> ProgramInfo:

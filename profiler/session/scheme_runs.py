@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from pathlib import Path
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.loops import depth_first
-from profiler.graphs.weights import measured, postorder, uniform
-from profiler.plan.decoders import RoutinePlan
-from profiler.plan.plan import InstrumentationPlan
-from profiler.profiles.profile import EdgeProfile
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.recovery.selection import SelectedRoutines
-from profiler.request.errors import ProfileMismatchError
-from profiler.request.request import SchemeOptions, Selection, Setting, Weights
-from profiler.schemes.definition import SchemeDefinition
-from profiler.schemes.registry import definition, make_plan, needs_edge_profile
-from profiler.session.known_plans import KnownPlans
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.weights import measured, postorder, uniform
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.profiles.profile import EdgeProfile
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.selection import SelectedRoutines
+from simprof.profiler.request.errors import ProfileMismatchError
+from simprof.profiler.request.request import SchemeOptions, Selection, Setting, Weights
+from simprof.profiler.schemes.definition import SchemeDefinition
+from simprof.profiler.schemes.registry import definition, make_plan, needs_edge_profile
+from simprof.profiler.session.known_plans import KnownPlans
 
 
 class Graphs:
@@ -109,7 +109,7 @@ class WeightSource:
 
 
 def _load_profile(path: Path, sha256: str) -> EdgeProfile:
-    from profiler.profiles.storage import load
+    from simprof.profiler.profiles.storage import load
 
     profile = load(path)
     if profile.program.sha256 != sha256:

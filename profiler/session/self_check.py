@@ -22,17 +22,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from profiler.plan.interpret import ExecutedWalk
-from profiler.plan.rehearsal import activations, rehearse
-from profiler.profiles import storage
-from profiler.profiles.profile import Measurement
-from profiler.recovery.check import validate
-from profiler.request.errors import SelfCheckError
-from profiler.session.events import RoutineEvents
-from profiler.session.observation import Observation
-from profiler.session.scheme_runs import SchemeRun
-from profiler.trace.regenerate import regenerate
-from simulator.errors import UsageError
+from simprof.profiler.plan.interpret import ExecutedWalk
+from simprof.profiler.plan.rehearsal import activations, rehearse
+from simprof.profiler.profiles import storage
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.recovery.check import validate
+from simprof.profiler.request.errors import SelfCheckError
+from simprof.profiler.session.events import RoutineEvents
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.trace.regenerate import regenerate
+from simprof.simulator.errors import UsageError
 
 
 class SelfCheck:

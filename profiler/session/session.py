@@ -3,7 +3,7 @@
 A run is a pipeline of values. The request is taken apart at the door (`observe`), and each stage
 gets the part that concerns it:
 
-1. load the program                                      `simulator.binary.elf.load`
+1. load the program                                      `simprof.simulator.binary.elf.load`
 2. recover its graphs                                    `recovery.recover`
 3. choose what plans a routine, for each scheme          `scheme_runs.make_schemes`
 4. execute; routines are planned when first entered      `execute.execute`
@@ -36,23 +36,23 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.graphs.flow import FlowError
-from profiler.profiles.cache_files import binaries
-from profiler.profiles.profile import Measurement
-from profiler.profiles.scratch import scratch_directory
-from profiler.recovery.recovery import Discoveries
-from profiler.request.errors import CountError
-from profiler.request.request import Phase, RunRequest, SchemeOptions, Setting
-from profiler.schemes.registry import definition, edge_profiler, judges
-from profiler.session.contexts import check_contexts
-from profiler.session.counters import CompletedCounters
-from profiler.session.discover import late_words, scout
-from profiler.session.kept_lines import with_kept_lines
-from profiler.session.memory import BinaryMemory, PastRun
-from profiler.session.observation import Comparison, Invocation, Observation
-from profiler.session.results import measure_all, with_prices
-from profiler.session.rounds import Round, Study, settle, tell, write_trace
-from profiler.session.scheme_runs import (
+from simprof.profiler.graphs.flow import FlowError
+from simprof.profiler.profiles.cache_files import binaries
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.scratch import scratch_directory
+from simprof.profiler.recovery.recovery import Discoveries
+from simprof.profiler.request.errors import CountError
+from simprof.profiler.request.request import Phase, RunRequest, SchemeOptions, Setting
+from simprof.profiler.schemes.registry import definition, edge_profiler, judges
+from simprof.profiler.session.contexts import check_contexts
+from simprof.profiler.session.counters import CompletedCounters
+from simprof.profiler.session.discover import late_words, scout
+from simprof.profiler.session.kept_lines import with_kept_lines
+from simprof.profiler.session.memory import BinaryMemory, PastRun
+from simprof.profiler.session.observation import Comparison, Invocation, Observation
+from simprof.profiler.session.results import measure_all, with_prices
+from simprof.profiler.session.rounds import Round, Study, settle, tell, write_trace
+from simprof.profiler.session.scheme_runs import (
     EdgeCounts,
     Graphs,
     Planner,
@@ -60,15 +60,15 @@ from profiler.session.scheme_runs import (
     SchemeRun,
     needs_first_run,
 )
-from profiler.session.traces import TraceOrder
-from profiler.session.world import World, open_world
-from simulator.binary.dynamic import are_unchanged, load_program
-from simulator.binary.program import Platform, Program
-from simulator.errors import SimulatorError, UnsupportedError, UsageError
+from simprof.profiler.session.traces import TraceOrder
+from simprof.profiler.session.world import World, open_world
+from simprof.simulator.binary.dynamic import are_unchanged, load_program
+from simprof.simulator.binary.program import Platform, Program
+from simprof.simulator.errors import SimulatorError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
-    from profiler.session.recordings import RecordingOrder
-    from profiler.session.replay import RecordedRun
+    from simprof.profiler.session.recordings import RecordingOrder
+    from simprof.profiler.session.replay import RecordedRun
 
 NO_SCHEME = Setting("edges", "edges", SchemeOptions())
 """What every run counts, and nothing else."""
@@ -86,7 +86,7 @@ def run_program(request: RunRequest) -> Measurement:
     Raises
     ------
     SimulatorError
-        Anything that the user must know: see `simulator.errors`.
+        Anything that the user must know: see `simprof.simulator.errors`.
     """
     return compare_program(request, (request.setting,)).measurements[0]
 
@@ -137,7 +137,7 @@ def _compare(
         observation, run = observe(request, settings), None
     told(0, 0)
     if run is not None:
-        from profiler.session.shared import measure_shared  # which few sessions need
+        from simprof.profiler.session.shared import measure_shared  # which few sessions need
 
         measurements = measure_shared(observation, run, settings, jobs, brief=brief, told=told)
     else:
@@ -181,9 +181,9 @@ def _observe_recorded(
         if program.platform is not Platform.LINUX or _text(program) < LARGE_PROGRAM:
             return _observed(study, first, request, settings), None
         study.planners(settings)  # what is wrong with saved profiles shows before a whole run
-        from profiler.session.recordings import RecordingOrder
-        from profiler.session.replay import RecordedRun
-        from profiler.trace.recording_format import Recording
+        from simprof.profiler.session.recordings import RecordingOrder
+        from simprof.profiler.session.replay import RecordedRun
+        from simprof.profiler.trace.recording_format import Recording
 
         try:
             path = stack.enter_context(scratch_directory("simprof-recording-")) / "recording"
@@ -258,7 +258,7 @@ def _studied(request: RunRequest) -> Iterator[tuple[Study, Round]]:
     profiles = SavedProfiles(program.sha256)
     recording = None
     if request.recording is not None:
-        from profiler.session.recordings import RecordingOrder  # which few sessions need
+        from simprof.profiler.session.recordings import RecordingOrder  # which few sessions need
 
         recording = RecordingOrder(request.recording, invocation, guest)
     study = Study(invocation, profiles, trace, recording, request.progress, memory)
@@ -317,8 +317,8 @@ def _load(request: RunRequest) -> tuple[Program, BinaryMemory]:
 
 def _recorded(request: RunRequest, path: Path) -> RecordedRun:
     """Return a recorded run."""
-    from profiler.session.replay import RecordedRun, check_program, invocation_of
-    from profiler.trace.recording_format import Recording
+    from simprof.profiler.session.replay import RecordedRun, check_program, invocation_of
+    from simprof.profiler.trace.recording_format import Recording
 
     recording = Recording(path)
     tell(request.progress, Phase.LOADING, None)
@@ -445,7 +445,7 @@ def _check_traces(
     That is the trace which the user wanted, where it is in a file. Otherwise the program runs
     once more, the same way, and the trace goes to a temporary file.
     """
-    from profiler.session.self_check import check_trace  # which reads traces: numba
+    from simprof.profiler.session.self_check import check_trace  # which reads traces: numba
 
     if observation.window is not None or observation.recovered.program.parts:
         return  # a trace is of a whole run, and tells nothing of stubs

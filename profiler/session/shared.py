@@ -21,15 +21,15 @@ from dataclasses import replace
 from itertools import accumulate, count, zip_longest
 from typing import NamedTuple, TypeVar
 
-from profiler.code.layout import NOTHING_USED, Room
-from profiler.code.pricing import KnownCosts
-from profiler.graphs.facts import GraphFacts, KnownFacts
-from profiler.profiles.profile import Measurement
-from profiler.request.request import Setting
-from profiler.session.forked import Forked
-from profiler.session.observation import Observation
-from profiler.session.replay import RecordedRun
-from profiler.session.results import (
+from simprof.profiler.code.layout import NOTHING_USED, Room
+from simprof.profiler.code.pricing import KnownCosts
+from simprof.profiler.graphs.facts import GraphFacts, KnownFacts
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.request.request import Setting
+from simprof.profiler.session.forked import Forked
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.replay import RecordedRun
+from simprof.profiler.session.results import (
     BETWEEN_TELLINGS,
     Measuring,
     RoutineResult,

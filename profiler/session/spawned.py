@@ -17,12 +17,12 @@ from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
-from profiler.profiles.scratch import die_with
+from simprof.profiler.profiles.scratch import die_with
 
 _BEGIN = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from profiler.session.spawned import begin
+from simprof.profiler.session.spawned import begin
 begin(*map(int, sys.argv[2:]))
 """
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
@@ -88,12 +88,12 @@ def begin(descriptor: int, parent: int) -> None:
         Number of the process that started it.
     """
     die_with(parent)
-    from profiler.engine import kernel_cache
-    from simulator import stopping
+    from simprof.profiler.engine import kernel_cache
+    from simprof.simulator import stopping
 
     stopping.leave_to_parent()
     kernel_cache.ensure()
-    from simulator.cpu import crash  # has native code
+    from simprof.simulator.cpu import crash  # has native code
 
     crash.leave_to_parent()
     pipe = Connection(descriptor)

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.engine.memory import EngineMemory
-from profiler.engine.walk import GraphIndex
-from profiler.recovery.recovery import Discoveries
-from profiler.schemes import registry
-from profiler.session.observation import Invocation
-from profiler.session.scheme_runs import SchemeRun
-from profiler.trace.discoveries import discovery_fields
-from simulator.errors import UsageError
+from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.recovery.recovery import Discoveries
+from simprof.profiler.schemes import registry
+from simprof.profiler.session.observation import Invocation
+from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.trace.discoveries import discovery_fields
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.trace.format import TraceFile
-    from profiler.trace.recorder import TraceRecorder
+    from simprof.profiler.trace.format import TraceFile
+    from simprof.profiler.trace.recorder import TraceRecorder
 
 
 @dataclass
@@ -51,8 +51,8 @@ class TraceOrder:
             If the mode writes no trace, not all routines are profiled, or the file cannot be
             written.
         """
-        from profiler.trace.format import TraceFile, TraceHeader
-        from profiler.trace.recorder import TraceRecorder
+        from simprof.profiler.trace.format import TraceFile, TraceHeader
+        from simprof.profiler.trace.recorder import TraceRecorder
 
         definition = scheme.definition
         if not definition.writes_trace:

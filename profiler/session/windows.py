@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profiler.engine.activations import EarlyEnd
-from profiler.engine.contexts import Array, ContextCounts
-from profiler.engine.lowering import Lowering
-from profiler.engine.walk import GraphIndex
-from profiler.session.events import RoutineEvents, collect_events
+from simprof.profiler.engine.activations import EarlyEnd
+from simprof.profiler.engine.contexts import Array, ContextCounts
+from simprof.profiler.engine.lowering import Lowering
+from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.session.events import RoutineEvents, collect_events
 
 
 @dataclass(frozen=True)

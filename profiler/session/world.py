@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from profiler.recovery.recovery import Discoveries
-from profiler.request.request import GuestOptions
-from simulator.binary.dynamic import DEFAULT_SYSROOT, link
-from simulator.binary.program import Platform, Program
-from simulator.errors import UsageError
-from simulator.linux.call_log import LEAST_LIMIT, CallLog
-from simulator.linux.files import Host, RecordingHost
-from simulator.machine.machine import Machine
-from simulator.machine.running import Limits, Observer
+from simprof.profiler.recovery.recovery import Discoveries
+from simprof.profiler.request.request import GuestOptions
+from simprof.simulator.binary.dynamic import DEFAULT_SYSROOT, link
+from simprof.simulator.binary.program import Platform, Program
+from simprof.simulator.errors import UsageError
+from simprof.simulator.linux.call_log import LEAST_LIMIT, CallLog
+from simprof.simulator.linux.files import Host, RecordingHost
+from simprof.simulator.machine.machine import Machine
+from simprof.simulator.machine.running import Limits, Observer
 
 if TYPE_CHECKING:
-    from simulator.leon.machine import LeonMachine
+    from simprof.simulator.leon.machine import LeonMachine
 
 WINDOWS = 8
 """Register windows, as UltraSPARC and qemu-user have them. When a window is spilled decides what
@@ -63,7 +63,7 @@ class World:
         self.host.rewind()
         limits = Limits(guest.max_instructions, guest.timeout, guest.memory_limit, guest.stack_size)
         if self.program.platform is Platform.LEON3:
-            from simulator.leon.machine import LeonMachine  # most programs never need it
+            from simprof.simulator.leon.machine import LeonMachine  # most programs never need it
 
             return LeonMachine(self.program, host=self.host, limits=limits, observer=observer)
         return Machine(

@@ -31,10 +31,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from profiler.engine.walk import GraphIndex
-from profiler.graphs.cfg import EdgeKind
-from profiler.recovery.call_graph import call_sites
-from profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.recovery.call_graph import call_sites
+from simprof.profiler.recovery.recovery import RecoveredProgram
 
 Array = npt.NDArray[np.int64]
 CallPath = tuple[int, ...]

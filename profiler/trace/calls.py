@@ -9,9 +9,9 @@ from __future__ import annotations
 from enum import IntEnum
 from functools import cache
 
-from profiler.engine.walk import UNKNOWN, GraphIndex
-from profiler.graphs.cfg import Block, EdgeKind
-from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
+from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
+from simprof.profiler.graphs.cfg import Block, EdgeKind
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
 _K = TransferKind
 _CALLS = (_K.CALL, _K.INDIRECT_CALL, _K.JUMP_AND_LINK)

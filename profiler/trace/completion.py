@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from profiler.engine.walk import UNKNOWN
-from profiler.plan.tracing import free_way
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.trace import regeneration_kernel as kernel
-from profiler.trace.format import Trace, TraceEnd, TraceEvent
-from profiler.trace.regeneration import NO_EVENT, Regenerator, StopError
+from simprof.profiler.engine.walk import UNKNOWN
+from simprof.profiler.plan.tracing import free_way
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.trace import regeneration_kernel as kernel
+from simprof.profiler.trace.format import Trace, TraceEnd, TraceEvent
+from simprof.profiler.trace.regeneration import NO_EVENT, Regenerator, StopError
 
 LONGEST_TAIL = 1 << 20
 """Crossings behind the last token after which the end is given up."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from profiler.profiles.codec import decode, encode
-from profiler.recovery.recovery import Discoveries
+from simprof.profiler.profiles.codec import decode, encode
+from simprof.profiler.recovery.recovery import Discoveries
 
 _ADDRESSES = 1 << 64
 _WORDS = 1 << 32

@@ -31,10 +31,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from profiler.profiles.codec import decode, parse_json
-from profiler.profiles.first_line import LONGEST_HEADER, FileFormat
-from profiler.profiles.output import discard
-from simulator.errors import UsageError
+from simprof.profiler.profiles.codec import decode, parse_json
+from simprof.profiler.profiles.first_line import LONGEST_HEADER, FileFormat
+from simprof.profiler.profiles.output import discard
+from simprof.simulator.errors import UsageError
 
 FORMAT = FileFormat("trace", version=1, option="run --trace", longest=LONGEST_HEADER)
 HEAD, TAIL = 7, 4

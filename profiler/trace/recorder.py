@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from profiler.engine import kernels
-from profiler.engine.memory import EngineMemory, Operation
-from profiler.engine.walk import (
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.memory import EngineMemory, Operation
+from simprof.profiler.engine.walk import (
     UNKNOWN,
     Cross,
     GraphIndex,
@@ -26,10 +26,10 @@ from profiler.engine.walk import (
     Push,
     Step,
 )
-from profiler.plan.decoders import TraceWriter
-from profiler.plan.tracing import TARGET_BITS
-from profiler.trace.calls import Callees, Exit
-from profiler.trace.format import CHECKPOINT_SPAN, TraceEnd, TraceEvent, TraceFile
+from simprof.profiler.plan.decoders import TraceWriter
+from simprof.profiler.plan.tracing import TARGET_BITS
+from simprof.profiler.trace.calls import Callees, Exit
+from simprof.profiler.trace.format import CHECKPOINT_SPAN, TraceEnd, TraceEvent, TraceFile
 
 BUFFER_WORDS = 1 << 13
 """64-bit words of the buffer: the trace goes to the file in pieces of 64 KiB."""

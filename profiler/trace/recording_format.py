@@ -32,12 +32,12 @@ from typing import Any
 import numpy as np
 import zstandard
 
-from profiler.engine.recording import RecordedPiece, RecordedStretch
-from profiler.profiles.codec import decode, parse_json
-from profiler.profiles.first_line import LONGEST_HEADER, FileFormat
-from profiler.profiles.output import discard
-from profiler.trace.format import FrameReader, frame
-from simulator.errors import UsageError
+from simprof.profiler.engine.recording import RecordedPiece, RecordedStretch
+from simprof.profiler.profiles.codec import decode, parse_json
+from simprof.profiler.profiles.first_line import LONGEST_HEADER, FileFormat
+from simprof.profiler.profiles.output import discard
+from simprof.profiler.trace.format import FrameReader, frame
+from simprof.simulator.errors import UsageError
 
 FORMAT = FileFormat("recording", version=3, option="simprof record", longest=LONGEST_HEADER)
 LARGEST_FRAME = 1 << 28

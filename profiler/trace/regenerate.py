@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
-from profiler.request.errors import ProfileMismatchError
-from profiler.trace.discoveries import read_discoveries
-from profiler.trace.format import Trace, TraceHeader, load
-from profiler.trace.regeneration import Array, Regeneration, Regenerator
-from profiler.trace.trace_check import check_numbers
-from simulator.binary.dynamic import load_linked
-from simulator.errors import UsageError
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.profiler.request.errors import ProfileMismatchError
+from simprof.profiler.trace.discoveries import read_discoveries
+from simprof.profiler.trace.format import Trace, TraceHeader, load
+from simprof.profiler.trace.regeneration import Array, Regeneration, Regenerator
+from simprof.profiler.trace.trace_check import check_numbers
+from simprof.simulator.binary.dynamic import load_linked
+from simprof.simulator.errors import UsageError
 
 BlockSink = Callable[[RecoveredProgram, Array], None]
 """Receives the program's graphs and the next executed blocks, by global number."""

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from profiler.engine.walk import UNKNOWN, GraphIndex
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.plan.tracing import TARGET_BITS, decisions, free_way
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.recovery.word_map import WordMap
-from profiler.trace import regeneration_kernel as kernel
-from profiler.trace.calls import Callees, Exit
-from profiler.trace.format import Tokens, Trace, TraceEvent
-from profiler.trace.regeneration_kernel import Tables
+from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.plan.tracing import TARGET_BITS, decisions, free_way
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.word_map import WordMap
+from simprof.profiler.trace import regeneration_kernel as kernel
+from simprof.profiler.trace.calls import Callees, Exit
+from simprof.profiler.trace.format import Tokens, Trace, TraceEvent
+from simprof.profiler.trace.regeneration_kernel import Tables
 
 Array = npt.NDArray[np.int64]
 Sink = Callable[[Array], None]

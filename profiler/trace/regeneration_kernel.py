@@ -14,7 +14,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from simulator.cpu import compiled
+from simprof.simulator.cpu import compiled
 
 Array = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

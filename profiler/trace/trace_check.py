@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.trace.format import Tokens, Trace, TraceEvent
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.trace.format import Tokens, Trace, TraceEvent
 
 _MOST = 1 << 62
 """Crossings, and bits, that no trace has."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from simulator.binary.debug_info import check_sections, read_debug_info, top_attributes
+from simprof.simulator.binary.debug_info import check_sections, read_debug_info, top_attributes
 
 MOST_UNITS = 256
 """Compilation units whose producers are read."""

@@ -16,10 +16,10 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
-from simulator.binary.debug_info import read_debug_info, section_data, top_attributes
-from simulator.binary.line_header import STRINGS, LineHeader, Names, read_header
-from simulator.binary.line_program import rows as line_rows
-from simulator.binary.program import Range, SourceLine
+from simprof.simulator.binary.debug_info import read_debug_info, section_data, top_attributes
+from simprof.simulator.binary.line_header import STRINGS, LineHeader, Names, read_header
+from simprof.simulator.binary.line_program import rows as line_rows
+from simprof.simulator.binary.program import Range, SourceLine
 
 MOST_NAMES = 64 << 20
 """Characters of the paths of all source files."""

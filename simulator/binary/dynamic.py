@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePath
 
-from simulator.binary import elf
-from simulator.binary.program import (
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import (
     PAGE_SIZE,
     Binding,
     LineTable,
@@ -30,7 +30,7 @@ from simulator.binary.program import (
     SourceLine,
     Symbol,
 )
-from simulator.errors import ProgramFileError, UnsupportedError
+from simprof.simulator.errors import ProgramFileError, UnsupportedError
 
 DEFAULT_SYSROOT = Path("/usr/sparc64-linux-gnu")
 """Where Debian's cross compilers have theirs."""

@@ -29,8 +29,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulator.binary.dwarf_lines import DwarfLineTable
-from simulator.binary.elf_format import (
+from simprof.simulator.binary.dwarf_lines import DwarfLineTable
+from simprof.simulator.binary.elf_format import (
     FORMATS_32,
     FORMATS_64,
     PF_R,
@@ -52,9 +52,9 @@ from simulator.binary.elf_format import (
     STT_OBJECT,
     RecordFormats,
 )
-from simulator.binary.elf_registers import named_registers
-from simulator.binary.elf_stubs import stub_symbols
-from simulator.binary.program import (
+from simprof.simulator.binary.elf_registers import named_registers
+from simprof.simulator.binary.elf_stubs import stub_symbols
+from simprof.simulator.binary.program import (
     PAGE_SIZE,
     Binding,
     MachineKind,
@@ -64,7 +64,7 @@ from simulator.binary.program import (
     Segment,
     Symbol,
 )
-from simulator.errors import ProgramFileError
+from simprof.simulator.errors import ProgramFileError
 
 MAX_FILE_SIZE = 1 << 30
 """Largest file read, in bytes."""

@@ -9,7 +9,13 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from simulator.binary.elf_format import FORMATS_32, FORMATS_64, PT_LOAD, SHT_NOBITS, RecordFormats
+from simprof.simulator.binary.elf_format import (
+    FORMATS_32,
+    FORMATS_64,
+    PT_LOAD,
+    SHT_NOBITS,
+    RecordFormats,
+)
 
 CLASS_64 = 2
 IDENT_SIZE = 16

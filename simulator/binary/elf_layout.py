@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from simulator.binary.elf_format import PF_R, PF_W, PF_X, PT_LOAD, PT_PHDR
-from simulator.binary.elf_image import ElfImage, ProgramHeader
-from simulator.binary.program import PAGE_SIZE
-from simulator.errors import RewritingError
+from simprof.simulator.binary.elf_format import PF_R, PF_W, PF_X, PT_LOAD, PT_PHDR
+from simprof.simulator.binary.elf_image import ElfImage, ProgramHeader
+from simprof.simulator.binary.program import PAGE_SIZE
+from simprof.simulator.errors import RewritingError
 
 """Alignment of the new segment: the page of SPARC Linux."""
 

@@ -7,7 +7,7 @@ something there; one without (`.register %g2, #scratch`) that some routine uses 
 
 from __future__ import annotations
 
-from simulator.binary.elf_format import STT_REGISTER, RecordFormats
+from simprof.simulator.binary.elf_format import STT_REGISTER, RecordFormats
 
 _GLOBALS = range(1, 8)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from simulator.binary.elf_format import (
+from simprof.simulator.binary.elf_format import (
     SHF_ALLOC,
     SHF_EXECINSTR,
     SHF_WRITE,
@@ -14,8 +14,8 @@ from simulator.binary.elf_format import (
     SHT_SYMTAB,
     STT_FUNC,
 )
-from simulator.binary.elf_image import ElfImage, SectionHeader, pack_symbol
-from simulator.binary.elf_layout import HEADER_ROOM, HEAP_SECTION, SECTION, Layout
+from simprof.simulator.binary.elf_image import ElfImage, SectionHeader, pack_symbol
+from simprof.simulator.binary.elf_layout import HEADER_ROOM, HEAP_SECTION, SECTION, Layout
 
 _TABLE_ALIGNMENT = 16
 _NAMES = SECTION + b"\0" + HEAP_SECTION + b"\0"

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from simulator.binary.elf_format import (
+from simprof.simulator.binary.elf_format import (
     FORMATS_64,
     R_SPARC_JMP_SLOT,
     SHT_RELA,
     RecordFormats,
 )
-from simulator.binary.program import Binding, Range, Symbol
+from simprof.simulator.binary.program import Binding, Range, Symbol
 
 _SIZE_64, _SIZE_32 = 32, 12
 _NEAR_STUBS = 32768  # of 64-bit programs; those behind them are laid out in another way

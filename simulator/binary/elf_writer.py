@@ -31,18 +31,18 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import replace
 
-from simulator.binary.elf_format import PF_X
-from simulator.binary.elf_image import (
+from simprof.simulator.binary.elf_format import PF_X
+from simprof.simulator.binary.elf_image import (
     ElfImage,
     pack_header,
     pack_program_header,
     pack_section,
     read_image,
 )
-from simulator.binary.elf_layout import HEADER_ROOM, MARK, SECTION, Layout, place
-from simulator.binary.elf_sections import append, gap, section_headers
-from simulator.binary.program import PAGE_SIZE, Program, page_up
-from simulator.errors import RewritingError
+from simprof.simulator.binary.elf_layout import HEADER_ROOM, MARK, SECTION, Layout, place
+from simprof.simulator.binary.elf_sections import append, gap, section_headers
+from simprof.simulator.binary.program import PAGE_SIZE, Program, page_up
+from simprof.simulator.errors import RewritingError
 
 __all__ = ["HEADER_ROOM", "LOWEST", "extend", "find_room", "heap_start", "is_extended"]
 

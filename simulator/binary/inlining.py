@@ -20,8 +20,8 @@ from elftools.dwarf.descriptions import describe_form_class
 from elftools.dwarf.ranges import BaseAddressEntry
 from elftools.elf.elffile import ELFFile
 
-from simulator.binary.debug_info import read_debug_info, top_attributes
-from simulator.binary.program import Program, Range
+from simprof.simulator.binary.debug_info import read_debug_info, top_attributes
+from simprof.simulator.binary.program import Program, Range
 
 MOST_ENTRIES = 200_000
 """Entries of .debug_info that are looked at for inlined copies: some seconds of pyelftools."""

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from simulator.binary.program import Range, Segment
+from simprof.simulator.binary.program import Range, Segment
 
 _OMITTED = 0xFF
 _RELATIVE_TO_PLACE, _RELATION, _FORM = 0x10, 0x70, 0x0F

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simulator.binary.line_program import Cursor, Encoding
+from simprof.simulator.binary.line_program import Cursor, Encoding
 
 _PATH, _DIRECTORY = 1, 2  # DW_LNCT_path, DW_LNCT_directory_index
 _INLINE, _IN_STRINGS, _IN_LINE_STRINGS = 0x08, 0x0E, 0x1F  # DW_FORM_string, _strp, _line_strp

@@ -22,8 +22,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.binary.program import page_up
-from simulator.cpu.guest import PAGE_SIZE, GuestFault, Mapping, OutOfMemory, Protection
+from simprof.simulator.binary.program import page_up
+from simprof.simulator.cpu.guest import PAGE_SIZE, GuestFault, Mapping, OutOfMemory, Protection
 
 REGION_SIZE: Final = 1 << 32
 MAX_REGIONS: Final = 60

@@ -34,7 +34,7 @@ import unicorn as unicorn_package
 from unicorn import unicorn_const
 from unicorn.unicorn_py3.unicorn import uclib
 
-from simulator.cpu.cpu_state import (
+from simprof.simulator.cpu.cpu_state import (
     ASI_PRIMARY_NO_FAULT,
     FEATURE_QUAD_FLOAT,
     FPRS_FEF,
@@ -46,8 +46,8 @@ from simulator.cpu.cpu_state import (
     Pstate,
     condition_codes,
 )
-from simulator.cpu.guest import PAGE_SIZE
-from simulator.errors import EngineError
+from simprof.simulator.cpu.guest import PAGE_SIZE
+from simprof.simulator.errors import EngineError
 
 unicorn: Any = unicorn_package  # its type hints are incomplete
 

@@ -27,8 +27,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.cpu.compiled import c_function, types
-from simulator.cpu.native import (
+from simprof.simulator.cpu.compiled import c_function, types
+from simprof.simulator.cpu.native import (
     call1,
     call3,
     get_word,
@@ -36,7 +36,7 @@ from simulator.cpu.native import (
     native,
     store8,
 )
-from simulator.stopping import ENDING, Stopped
+from simprof.simulator.stopping import ENDING, Stopped
 
 FATAL: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 LAST_INTERRUPT: Final = 3

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from enum import IntFlag
 from typing import Protocol
 
-from simulator.binary.program import PAGE_SIZE as PAGE_SIZE
+from simprof.simulator.binary.program import PAGE_SIZE as PAGE_SIZE
 
 
 class Protection(IntFlag):

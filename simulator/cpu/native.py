@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.cpu.compiled import intrinsic, ir, jit, types
+from simprof.simulator.cpu.compiled import intrinsic, ir, jit, types
 
 # -- memory access and calls by address
 

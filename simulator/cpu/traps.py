@@ -28,18 +28,18 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.cpu.address_space import CHANGED, EXECUTED, SHADOWED
-from simulator.cpu.compiled import c_function, types
-from simulator.cpu.cpu_state import (
+from simprof.simulator.cpu.address_space import CHANGED, EXECUTED, SHADOWED
+from simprof.simulator.cpu.compiled import c_function, types
+from simprof.simulator.cpu.cpu_state import (
     PROCESSOR_WORD,
     REGISTERS_PER_WINDOW,
     SHADOWS,
     SYSTEM_PAGE,
     CpuState,
 )
-from simulator.cpu.crash import LAST_INTERRUPT, EndingWord, end_process
-from simulator.cpu.guest import PAGE_SIZE, Protection
-from simulator.cpu.native import (
+from simprof.simulator.cpu.crash import LAST_INTERRUPT, EndingWord, end_process
+from simprof.simulator.cpu.guest import PAGE_SIZE, Protection
+from simprof.simulator.cpu.native import (
     call1,
     call2,
     call_control,
@@ -57,7 +57,7 @@ from simulator.cpu.native import (
     store64,
     swap32,
 )
-from simulator.cpu.windows import (
+from simprof.simulator.cpu.windows import (
     CAN_RESTORE,
     CAN_SAVE,
     CWP,

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from simulator.cpu.compiled import types
-from simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CpuState
-from simulator.cpu.native import load32, load64, native, store32, store64, swap32, swap64
+from simprof.simulator.cpu.compiled import types
+from simprof.simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CpuState
+from simprof.simulator.cpu.native import load32, load64, native, store32, store64, swap32, swap64
 
 CAN_SAVE: Final = CpuState.cansave.offset
 CAN_RESTORE: Final = CpuState.canrestore.offset

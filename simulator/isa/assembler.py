@@ -2,7 +2,7 @@
 
 Terms: an *instruction* is a word with its text (GNU assembler syntax). Where the word depends on
 the place it is put at, or on the address of a symbol, the instruction carries a *fixup*;
-`simulator.isa.assembly` fills the field in.
+`simprof.simulator.isa.assembly` fills the field in.
 
 Formats are those of The SPARC Architecture Manual, Version 9, appendix A; V8 is its subset.
 """
@@ -15,7 +15,7 @@ from enum import Enum, IntEnum
 from functools import lru_cache
 from typing import TypeVar, cast
 
-from simulator.errors import SimulatorError
+from simprof.simulator.errors import SimulatorError
 
 MASK32 = 0xFFFFFFFF
 

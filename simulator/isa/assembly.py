@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from simulator.isa.assembler import MASK32, AssemblyError, Fixup, FixupKind, Instruction
+from simprof.simulator.isa.assembler import MASK32, AssemblyError, Fixup, FixupKind, Instruction
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Formats and field positions: The SPARC Architecture Manual, Version 9, appendix 
 instruction after which the next instruction may not be the one that follows it; software traps
 and illegal words are listed too, because graphs need to know them.
 
-Text of single instructions is in `simulator.isa.disassembly`.
+Text of single instructions is in `simprof.simulator.isa.disassembly`.
 """
 
 from __future__ import annotations

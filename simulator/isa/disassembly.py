@@ -18,7 +18,7 @@ from typing import Final
 
 import capstone
 
-from simulator.isa.decode import simm13
+from simprof.simulator.isa.decode import simm13
 
 _INTEGER: Final = tuple(
     [f"%g{n}" for n in range(8)]

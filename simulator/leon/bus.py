@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from simulator.binary.program import Program
-from simulator.cpu.address_space import AddressSpace
-from simulator.cpu.cpu import Cpu
-from simulator.cpu.guest import GuestFault
-from simulator.errors import UnsupportedError
-from simulator.leon.devices import (
+from simprof.simulator.binary.program import Program
+from simprof.simulator.cpu.address_space import AddressSpace
+from simprof.simulator.cpu.cpu import Cpu
+from simprof.simulator.cpu.guest import GuestFault
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.leon.devices import (
     APB_PLUG_AND_PLAY,
     PLUG_AND_PLAY,
     PLUG_AND_PLAY_WORDS,
@@ -18,8 +18,8 @@ from simulator.leon.devices import (
     Timers,
     Uart,
 )
-from simulator.linux.outside import HostCalls
-from simulator.machine.trapping import effective_address
+from simprof.simulator.linux.outside import HostCalls
+from simprof.simulator.machine.trapping import effective_address
 
 _UART, _CONTROLLER, _TIMERS = 0x8000_0100, 0x8000_0200, 0x8000_0300
 _DEVICE_SIZE: Final = 0x100

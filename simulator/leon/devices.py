@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from simulator.errors import UnsupportedError
-from simulator.linux.outside import HostCalls
-from simulator.linux.status import FileStatus
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.linux.outside import HostCalls
+from simprof.simulator.linux.status import FileStatus
 
 UART_INTERRUPT: Final = 3
 TIMER_INTERRUPT: Final = 6

@@ -20,20 +20,20 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.binary.program import Program, page_up
-from simulator.cpu.cpu import MemoryAccess, Stop
-from simulator.cpu.guest import PAGE_SIZE, Protection
-from simulator.cpu.traps import RESUME_STATE, ClockWord, FillWord
-from simulator.errors import ProgramFileError, UnsupportedError, UsageError
-from simulator.leon.bus import Bus, BusError, access_size, do_access
-from simulator.leon.supervisor import Supervisor, TrapType
-from simulator.linux.outside import HostCalls
-from simulator.machine.base import BaseMachine
-from simulator.machine.codewatch import CodeWatch
-from simulator.machine.position import Position
-from simulator.machine.running import Ending, Fault, Limits, Observer, RunResult
-from simulator.machine.shadows import Shadows
-from simulator.machine.trapping import Trap, effective_address
+from simprof.simulator.binary.program import Program, page_up
+from simprof.simulator.cpu.cpu import MemoryAccess, Stop
+from simprof.simulator.cpu.guest import PAGE_SIZE, Protection
+from simprof.simulator.cpu.traps import RESUME_STATE, ClockWord, FillWord
+from simprof.simulator.errors import ProgramFileError, UnsupportedError, UsageError
+from simprof.simulator.leon.bus import Bus, BusError, access_size, do_access
+from simprof.simulator.leon.supervisor import Supervisor, TrapType
+from simprof.simulator.linux.outside import HostCalls
+from simprof.simulator.machine.base import BaseMachine
+from simprof.simulator.machine.codewatch import CodeWatch
+from simprof.simulator.machine.position import Position
+from simprof.simulator.machine.running import Ending, Fault, Limits, Observer, RunResult
+from simprof.simulator.machine.shadows import Shadows
+from simprof.simulator.machine.trapping import Trap, effective_address
 
 WINDOWS: Final = 8
 MEMORY: Final = 0x4000_0000

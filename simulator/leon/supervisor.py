@@ -12,15 +12,15 @@ import ctypes
 from enum import IntEnum
 from typing import Final
 
-from simulator.cpu.cpu import Cpu
-from simulator.cpu.cpu_state import (
+from simprof.simulator.cpu.cpu import Cpu
+from simprof.simulator.cpu.cpu_state import (
     FPRS_FEF,
     REGISTERS_PER_WINDOW,
     CpuState,
     condition_codes,
     set_condition_codes,
 )
-from simulator.isa.decode import simm13
+from simprof.simulator.isa.decode import simm13
 
 _IMPLEMENTATION: Final = 0xF300_0000  # LEON3
 _EC, _EF, _S, _PS, _ET, _CWP = 1 << 13, 1 << 12, 1 << 7, 1 << 6, 1 << 5, 31

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile, gettempdir
 from typing import Any
 
-from simulator.cpu.guest import RunInterrupted
-from simulator.errors import UnsupportedError
-from simulator.linux.status import DirectoryEntry, FileStatus, Special
+from simprof.simulator.cpu.guest import RunInterrupted
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.linux.status import DirectoryEntry, FileStatus, Special
 
 IN_MEMORY = 4 << 20
 """Bytes of a log that are not in a file."""

@@ -12,11 +12,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from simulator.cpu.address_space import AddressSpace
-from simulator.cpu.cpu import Cpu
-from simulator.cpu.cpu_state import condition_codes, set_condition_codes
-from simulator.cpu.guest import AlternateStack, GuestFault, SignalAction
-from simulator.linux.signals import (
+from simprof.simulator.cpu.address_space import AddressSpace
+from simprof.simulator.cpu.cpu import Cpu
+from simprof.simulator.cpu.cpu_state import condition_codes, set_condition_codes
+from simprof.simulator.cpu.guest import AlternateStack, GuestFault, SignalAction
+from simprof.simulator.linux.signals import (
     FRAME_SIZE,
     SA_ONSTACK,
     SS_DISABLE,

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from simulator.linux.outside import FileAccess, HostCalls, RecordingHost, ReplayHost
-from simulator.linux.sandbox import (
+from simprof.simulator.linux.outside import FileAccess, HostCalls, RecordingHost, ReplayHost
+from simprof.simulator.linux.sandbox import (
     SPECIAL_TOPS,
     Parts,
     Realm,
@@ -25,8 +25,8 @@ from simulator.linux.sandbox import (
     canonical_parts,
     failure,
 )
-from simulator.linux.status import DirectoryEntry, FileStatus, Special
-from simulator.linux.streams import StandardStreams
+from simprof.simulator.linux.status import DirectoryEntry, FileStatus, Special
+from simprof.simulator.linux.streams import StandardStreams
 
 _OWN_FILE = ("exe", "program")  # special names of the program's own file
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from simulator.cpu.guest import Guest, GuestFault, Memory, Protection
-from simulator.linux.descriptors import OpenFile
+from simprof.simulator.cpu.guest import Guest, GuestFault, Memory, Protection
+from simprof.simulator.linux.descriptors import OpenFile
 
 MAX_IO = 0x7FFF_E000
 """Most bytes that one call moves, as on Linux."""

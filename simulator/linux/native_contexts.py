@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from simulator.cpu.address_space import EXECUTED
-from simulator.cpu.compiled import c_function, types
-from simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CcOp, CpuState
-from simulator.cpu.guest import Protection
-from simulator.cpu.native import (
+from simprof.simulator.cpu.address_space import EXECUTED
+from simprof.simulator.cpu.compiled import c_function, types
+from simprof.simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CcOp, CpuState
+from simprof.simulator.cpu.guest import Protection
+from simprof.simulator.cpu.native import (
     call1,
     get_word,
     load8,
@@ -32,8 +32,8 @@ from simulator.cpu.native import (
     store64,
     swap64,
 )
-from simulator.cpu.traps import TELL_NOBODY, TELL_PYTHON, ClockWord, ContextTrap, TrapWord
-from simulator.cpu.windows import (
+from simprof.simulator.cpu.traps import TELL_NOBODY, TELL_PYTHON, ClockWord, ContextTrap, TrapWord
+from simprof.simulator.cpu.windows import (
     CAN_RESTORE,
     CAN_SAVE,
     CWP,
@@ -41,8 +41,8 @@ from simulator.cpu.windows import (
     copy_wrapped,
     move_window,
 )
-from simulator.linux.contexts import UC_FP, UC_FP_ENABLED, UC_MASK, UC_REGISTERS
-from simulator.linux.signals import UNBLOCKABLE
+from simprof.simulator.linux.contexts import UC_FP, UC_FP_ENABLED, UC_MASK, UC_REGISTERS
+from simprof.simulator.linux.signals import UNBLOCKABLE
 
 _READ: Final = int(Protection.READ)
 _WRITE: Final = int(Protection.WRITE)

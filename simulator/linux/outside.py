@@ -23,10 +23,10 @@ from collections.abc import Callable
 from enum import IntFlag
 from typing import Any
 
-from simulator.cpu.guest import RunInterrupted
-from simulator.errors import SimulatorError
-from simulator.linux.call_log import CallLog, LoggedCall
-from simulator.linux.status import DirectoryEntry, FileStatus, Special
+from simprof.simulator.cpu.guest import RunInterrupted
+from simprof.simulator.errors import SimulatorError
+from simprof.simulator.linux.call_log import CallLog, LoggedCall
+from simprof.simulator.linux.status import DirectoryEntry, FileStatus, Special
 
 USER = 1000
 """User and group number of the program and of every file."""

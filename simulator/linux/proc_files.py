@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from simulator.binary.program import PAGE_SIZE
-from simulator.cpu.guest import Mapping, Protection
-from simulator.linux.outside import USER
-from simulator.linux.process import CLOCK_TICKS, PARENT_ID
-from simulator.linux.sandbox import PROCESS_ID
-from simulator.linux.structures import SECOND
-from simulator.linux.task import UPTIME, Task
+from simprof.simulator.binary.program import PAGE_SIZE
+from simprof.simulator.cpu.guest import Mapping, Protection
+from simprof.simulator.linux.outside import USER
+from simprof.simulator.linux.process import CLOCK_TICKS, PARENT_ID
+from simprof.simulator.linux.sandbox import PROCESS_ID
+from simprof.simulator.linux.structures import SECOND
+from simprof.simulator.linux.task import UPTIME, Task
 
 _IGNORED: Final = 1  # the handler of an ignored signal
 _SIGNALS: Final = 64

@@ -17,12 +17,12 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.binary.dynamic import loaded_part, module_at
-from simulator.binary.program import Module, Program, Segment, page_up
-from simulator.cpu.guest import PAGE_SIZE, Memory, OutOfMemory, Protection
-from simulator.errors import ProgramFileError, UsageError
-from simulator.isa.sparc import STACK_BIAS_64, WINDOW_SAVE_WORDS
-from simulator.linux.outside import USER
+from simprof.simulator.binary.dynamic import loaded_part, module_at
+from simprof.simulator.binary.program import Module, Program, Segment, page_up
+from simprof.simulator.cpu.guest import PAGE_SIZE, Memory, OutOfMemory, Protection
+from simprof.simulator.errors import ProgramFileError, UsageError
+from simprof.simulator.isa.sparc import STACK_BIAS_64, WINDOW_SAVE_WORDS
+from simprof.simulator.linux.outside import USER
 
 PARENT_ID = 1
 """Number of the emulated program's parent process."""

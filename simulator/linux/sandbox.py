@@ -24,7 +24,7 @@ from enum import Enum, auto
 from pathlib import Path
 from types import TracebackType
 
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 Parts = tuple[bytes, ...]
 """Components of a canonical absolute path; () is "/"."""

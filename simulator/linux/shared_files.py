@@ -17,8 +17,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simulator.cpu.guest import PAGE_SIZE, Memory, OutOfMemory
-from simulator.linux.descriptors import OpenFile
+from simprof.simulator.cpu.guest import PAGE_SIZE, Memory, OutOfMemory
+from simprof.simulator.linux.descriptors import OpenFile
 
 CHUNK = 1 << 20
 

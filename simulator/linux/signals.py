@@ -16,8 +16,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from simulator.cpu.guest import AlternateStack, SignalAction
-from simulator.isa.sparc import IGNORED_SIGNALS, STOP_SIGNALS
+from simprof.simulator.cpu.guest import AlternateStack, SignalAction
+from simprof.simulator.isa.sparc import IGNORED_SIGNALS, STOP_SIGNALS
 
 
 class Signal(IntEnum):

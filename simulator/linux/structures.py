@@ -10,8 +10,8 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from simulator.linux.outside import USER
-from simulator.linux.status import BLOCK_SIZE, DirectoryEntry, FileStatus
+from simprof.simulator.linux.outside import USER
+from simprof.simulator.linux.status import BLOCK_SIZE, DirectoryEntry, FileStatus
 
 StatfsEncoder = Callable[[bool], bytes]
 """`statfs` or `statfs64`."""

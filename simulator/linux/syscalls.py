@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 
-from simulator.cpu.guest import (
+from simprof.simulator.cpu.guest import (
     Exited,
     Failed,
     Guest,
@@ -25,19 +25,19 @@ from simulator.cpu.guest import (
     Returned,
     Waits,
 )
-from simulator.isa.sparc import ERRNO, SYSTEM_CALLS_32, SYSTEM_CALLS_64, guest_errno
-from simulator.linux.descriptors import HostFile, WouldWait
-from simulator.linux.outside import USER, HostCalls
-from simulator.linux.sandbox import PROCESS_ID
-from simulator.linux.shared_files import BY_NAME, DESCRIPTORS, READING, Pages
-from simulator.linux.syscalls_files import DescriptorCalls
-from simulator.linux.syscalls_memory import CodeFile, MemoryCalls
-from simulator.linux.syscalls_missing import MissingServices
-from simulator.linux.syscalls_paths import PathCalls
-from simulator.linux.syscalls_process import ProcessCalls, TimeCalls
-from simulator.linux.syscalls_signals import SignalCalls
-from simulator.linux.syscalls_threads import ThreadCalls
-from simulator.linux.task import Arguments, Handler, ServiceMissingError, Task, WaitingError
+from simprof.simulator.isa.sparc import ERRNO, SYSTEM_CALLS_32, SYSTEM_CALLS_64, guest_errno
+from simprof.simulator.linux.descriptors import HostFile, WouldWait
+from simprof.simulator.linux.outside import USER, HostCalls
+from simprof.simulator.linux.sandbox import PROCESS_ID
+from simprof.simulator.linux.shared_files import BY_NAME, DESCRIPTORS, READING, Pages
+from simprof.simulator.linux.syscalls_files import DescriptorCalls
+from simprof.simulator.linux.syscalls_memory import CodeFile, MemoryCalls
+from simprof.simulator.linux.syscalls_missing import MissingServices
+from simprof.simulator.linux.syscalls_paths import PathCalls
+from simprof.simulator.linux.syscalls_process import ProcessCalls, TimeCalls
+from simprof.simulator.linux.syscalls_signals import SignalCalls
+from simprof.simulator.linux.syscalls_threads import ThreadCalls
+from simprof.simulator.linux.task import Arguments, Handler, ServiceMissingError, Task, WaitingError
 
 _MOST_REFUSED = 1000
 """Refused calls that are counted one by one: Linux has fewer, but numbers are any program's to make

@@ -6,14 +6,14 @@ import errno
 import struct
 from collections.abc import Mapping
 
-from simulator.cpu.guest import Failed, Outcome, OutOfMemory, Returned
-from simulator.isa.sparc import ERRNO, FIOCLEX, FIONCLEX, FIONREAD, O_CLOEXEC, O_NONBLOCK
-from simulator.linux import structures
-from simulator.linux.descriptors import HostFile, OpenFile, Pipe, PipeEnd
-from simulator.linux.moving import PIECE, Vectors, read_into, write, write_from
-from simulator.linux.sandbox import failure
-from simulator.linux.status import LARGEST_OFFSET
-from simulator.linux.task import Arguments, Handler, Task
+from simprof.simulator.cpu.guest import Failed, Outcome, OutOfMemory, Returned
+from simprof.simulator.isa.sparc import ERRNO, FIOCLEX, FIONCLEX, FIONREAD, O_CLOEXEC, O_NONBLOCK
+from simprof.simulator.linux import structures
+from simprof.simulator.linux.descriptors import HostFile, OpenFile, Pipe, PipeEnd
+from simprof.simulator.linux.moving import PIECE, Vectors, read_into, write, write_from
+from simprof.simulator.linux.sandbox import failure
+from simprof.simulator.linux.status import LARGEST_OFFSET
+from simprof.simulator.linux.task import Arguments, Handler, Task
 
 _POLLIN, _POLLOUT, _POLLERR, _POLLHUP, _POLLNVAL = 0x1, 0x4, 0x8, 0x10, 0x20
 _POLL_READABLE = _POLLIN | 0x40  # POLLRDNORM; POLLWRNORM is POLLOUT here

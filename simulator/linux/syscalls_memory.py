@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Mapping
 
-from simulator.binary.program import page_up
-from simulator.cpu import guest
-from simulator.cpu.guest import PAGE_SIZE, GuestFault, OutOfMemory, Protection
-from simulator.isa.sparc import (
+from simprof.simulator.binary.program import page_up
+from simprof.simulator.cpu import guest
+from simprof.simulator.cpu.guest import PAGE_SIZE, GuestFault, OutOfMemory, Protection
+from simprof.simulator.isa.sparc import (
     MAP_ANONYMOUS,
     MAP_FIXED,
     MAP_FIXED_NOREPLACE,
@@ -18,11 +18,11 @@ from simulator.isa.sparc import (
     MREMAP_FIXED,
     MREMAP_MAYMOVE,
 )
-from simulator.linux.descriptors import Device, Directory, HostFile, OpenFile
-from simulator.linux.sandbox import failure
-from simulator.linux.shared_files import SharedFiles
-from simulator.linux.status import LARGEST_OFFSET
-from simulator.linux.task import Arguments, Handler, Task
+from simprof.simulator.linux.descriptors import Device, Directory, HostFile, OpenFile
+from simprof.simulator.linux.sandbox import failure
+from simprof.simulator.linux.shared_files import SharedFiles
+from simprof.simulator.linux.status import LARGEST_OFFSET
+from simprof.simulator.linux.task import Arguments, Handler, Task
 
 CodeFile = Callable[[bytes, int], None]
 """Takes the host's path of a file, and the address at which it was mapped."""

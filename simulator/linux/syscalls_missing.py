@@ -16,8 +16,8 @@ import errno
 from collections.abc import Mapping
 from typing import NoReturn
 
-from simulator.linux.sandbox import failure
-from simulator.linux.task import AT_FDCWD, Arguments, Handler, ServiceMissingError, Task
+from simprof.simulator.linux.sandbox import failure
+from simprof.simulator.linux.task import AT_FDCWD, Arguments, Handler, ServiceMissingError, Task
 
 _AT_SYMLINK_NOFOLLOW, _AT_EMPTY_PATH = 0x100, 0x1000
 _EXECUTE = 1

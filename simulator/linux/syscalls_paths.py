@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping
 
-from simulator.cpu.guest import OutOfMemory
-from simulator.isa.sparc import (
+from simprof.simulator.cpu.guest import OutOfMemory
+from simprof.simulator.isa.sparc import (
     O_ACCMODE,
     O_APPEND,
     O_CLOEXEC,
@@ -18,12 +18,19 @@ from simulator.isa.sparc import (
     O_TMPFILE,
     O_TRUNC,
 )
-from simulator.linux import proc_files, structures
-from simulator.linux.descriptors import Device, Directory, HostFile, OpenFile, Text, device_status
-from simulator.linux.outside import USER, FileAccess
-from simulator.linux.sandbox import failure
-from simulator.linux.status import FileStatus, Special
-from simulator.linux.task import AT_FDCWD, Arguments, Handler, Task
+from simprof.simulator.linux import proc_files, structures
+from simprof.simulator.linux.descriptors import (
+    Device,
+    Directory,
+    HostFile,
+    OpenFile,
+    Text,
+    device_status,
+)
+from simprof.simulator.linux.outside import USER, FileAccess
+from simprof.simulator.linux.sandbox import failure
+from simprof.simulator.linux.status import FileStatus, Special
+from simprof.simulator.linux.task import AT_FDCWD, Arguments, Handler, Task
 
 _AT_SYMLINK_NOFOLLOW, _AT_REMOVEDIR, _AT_SYMLINK_FOLLOW = 0x100, 0x200, 0x400
 _AT_NO_AUTOMOUNT, _AT_EMPTY_PATH, _AT_STATX_SYNC = 0x800, 0x1000, 0x6000

@@ -7,16 +7,16 @@ import struct
 from collections.abc import Mapping
 from contextlib import suppress
 
-from simulator.binary.program import page_up
-from simulator.cpu.address_space import STACK_SIZE
-from simulator.cpu.guest import PAGE_SIZE, GuestFault, OutOfMemory, Protection
-from simulator.linux import structures
-from simulator.linux.descriptors import MAX_DESCRIPTORS
-from simulator.linux.moving import PIECE
-from simulator.linux.outside import USER
-from simulator.linux.process import CLOCK_TICKS, PARENT_ID
-from simulator.linux.sandbox import PROCESS_ID, failure
-from simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
+from simprof.simulator.binary.program import page_up
+from simprof.simulator.cpu.address_space import STACK_SIZE
+from simprof.simulator.cpu.guest import PAGE_SIZE, GuestFault, OutOfMemory, Protection
+from simprof.simulator.linux import structures
+from simprof.simulator.linux.descriptors import MAX_DESCRIPTORS
+from simprof.simulator.linux.moving import PIECE
+from simprof.simulator.linux.outside import USER
+from simprof.simulator.linux.process import CLOCK_TICKS, PARENT_ID
+from simprof.simulator.linux.sandbox import PROCESS_ID, failure
+from simprof.simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
 
 _INFINITY_64 = (1 << 64) - 1
 _INFINITY_32 = 0x7FFFFFFF

@@ -6,11 +6,11 @@ import errno
 import struct
 from collections.abc import Mapping
 
-from simulator.cpu.guest import AlternateStack, Failed, Outcome, Replaced, SignalAction
-from simulator.isa.sparc import ERRNO
-from simulator.linux import structures
-from simulator.linux.sandbox import PROCESS_ID, failure
-from simulator.linux.task import Arguments, Handler, Task
+from simprof.simulator.cpu.guest import AlternateStack, Failed, Outcome, Replaced, SignalAction
+from simprof.simulator.isa.sparc import ERRNO
+from simprof.simulator.linux import structures
+from simprof.simulator.linux.sandbox import PROCESS_ID, failure
+from simprof.simulator.linux.task import Arguments, Handler, Task
 
 _SIGKILL, _SIGSTOP, _HIGHEST = 9, 17, 64
 _NEVER_BLOCKED = 1 << (_SIGKILL - 1) | 1 << (_SIGSTOP - 1)

@@ -11,10 +11,18 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from simulator.cpu.guest import Exited, GuestFault, Outcome, Returned, ThreadExited, Waits, Yields
-from simulator.linux import structures
-from simulator.linux.sandbox import PROCESS_ID, failure
-from simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
+from simprof.simulator.cpu.guest import (
+    Exited,
+    GuestFault,
+    Outcome,
+    Returned,
+    ThreadExited,
+    Waits,
+    Yields,
+)
+from simprof.simulator.linux import structures
+from simprof.simulator.linux.sandbox import PROCESS_ID, failure
+from simprof.simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
 
 MOST_THREADS = 1024
 """Threads that may be alive at once; `clone` answers EAGAIN beyond."""

@@ -6,12 +6,12 @@ import errno
 import struct
 from collections.abc import Callable, Sequence
 
-from simulator.cpu.guest import Guest, Outcome, Waits
-from simulator.errors import UnsupportedError
-from simulator.linux.descriptors import DescriptorTable, HostFile
-from simulator.linux.outside import HostCalls
-from simulator.linux.process import RandomBytes
-from simulator.linux.sandbox import failure
+from simprof.simulator.cpu.guest import Guest, Outcome, Waits
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.linux.descriptors import DescriptorTable, HostFile
+from simprof.simulator.linux.outside import HostCalls
+from simprof.simulator.linux.process import RandomBytes
+from simprof.simulator.linux.sandbox import failure
 
 Arguments = tuple[int, ...]
 """The six argument registers, unsigned."""

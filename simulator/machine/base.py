@@ -15,20 +15,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.binary.program import Program
-from simulator.cpu import crash
-from simulator.cpu.address_space import AddressSpace, Region
-from simulator.cpu.cpu import RESUME_TRAP, Cpu, Stop
-from simulator.cpu.cpu_state import SYSTEM_PAGE
-from simulator.cpu.guest import OutOfMemory, RunInterrupted
-from simulator.cpu.traps import CLOCK_WORDS, ClockWord, Interruption
-from simulator.errors import EngineError
-from simulator.machine.codewatch import CodeWatch, LoadedCode
-from simulator.machine.hooks import NO_LIMIT, Hooks
-from simulator.machine.interruption import stop_after, stop_on_interrupt
-from simulator.machine.position import Position
-from simulator.machine.running import Ending, Limits, Observer, RunResult
-from simulator.machine.shadows import Shadows
+from simprof.simulator.binary.program import Program
+from simprof.simulator.cpu import crash
+from simprof.simulator.cpu.address_space import AddressSpace, Region
+from simprof.simulator.cpu.cpu import RESUME_TRAP, Cpu, Stop
+from simprof.simulator.cpu.cpu_state import SYSTEM_PAGE
+from simprof.simulator.cpu.guest import OutOfMemory, RunInterrupted
+from simprof.simulator.cpu.traps import CLOCK_WORDS, ClockWord, Interruption
+from simprof.simulator.errors import EngineError
+from simprof.simulator.machine.codewatch import CodeWatch, LoadedCode
+from simprof.simulator.machine.hooks import NO_LIMIT, Hooks
+from simprof.simulator.machine.interruption import stop_after, stop_on_interrupt
+from simprof.simulator.machine.position import Position
+from simprof.simulator.machine.running import Ending, Limits, Observer, RunResult
+from simprof.simulator.machine.shadows import Shadows
 
 STATUS_BUDGET: Final = 124
 _CRASH_WORDS: Final = (ClockWord.BLOCK_ADDRESS, ClockWord.ENDINGS)

@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simulator.binary.dynamic import loaded_part
-from simulator.binary.program import Module, Program, Range, Segment
-from simulator.cpu.address_space import EXECUTED, AddressSpace
-from simulator.cpu.cpu import Cpu
-from simulator.cpu.guest import PAGE_SIZE, Protection
-from simulator.cpu.traps import MAX_CODE_RANGES
-from simulator.errors import UnsupportedError
-from simulator.machine.running import LateBlock, tell_nobody
-from simulator.machine.shadows import Shadows
+from simprof.simulator.binary.dynamic import loaded_part
+from simprof.simulator.binary.program import Module, Program, Range, Segment
+from simprof.simulator.cpu.address_space import EXECUTED, AddressSpace
+from simprof.simulator.cpu.cpu import Cpu
+from simprof.simulator.cpu.guest import PAGE_SIZE, Protection
+from simprof.simulator.cpu.traps import MAX_CODE_RANGES
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.machine.running import LateBlock, tell_nobody
+from simprof.simulator.machine.shadows import Shadows
 
 _UNIMP_MASK = 0xC1C00000  # op and op2 of `unimp` are zero
 

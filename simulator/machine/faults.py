@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.cpu.cpu import Cpu, MemoryAccess
-from simulator.linux.signals import Signal, SignalInfo
-from simulator.machine.shadows import is_reserved
-from simulator.machine.trapping import Trap, effective_address
+from simprof.simulator.cpu.cpu import Cpu, MemoryAccess
+from simprof.simulator.linux.signals import Signal, SignalInfo
+from simprof.simulator.machine.shadows import is_reserved
+from simprof.simulator.machine.trapping import Trap, effective_address
 
 
 @dataclass(frozen=True)

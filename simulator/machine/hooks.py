@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.binary.program import Range
-from simulator.cpu import traps
-from simulator.cpu.address_space import AddressSpace
-from simulator.cpu.cpu import Cpu, HookKind
-from simulator.cpu.cpu_state import SYSTEM_PAGE, CpuState
-from simulator.cpu.traps import (
+from simprof.simulator.binary.program import Range
+from simprof.simulator.cpu import traps
+from simprof.simulator.cpu.address_space import AddressSpace
+from simprof.simulator.cpu.cpu import Cpu, HookKind
+from simprof.simulator.cpu.cpu_state import SYSTEM_PAGE, CpuState
+from simprof.simulator.cpu.traps import (
     FIRST_FLUSH,
     TELL_NOBODY,
     TELL_PYTHON,
@@ -22,7 +22,7 @@ from simulator.cpu.traps import (
     FillWord,
     TrapWord,
 )
-from simulator.machine.running import BlockPlace, NativeHook
+from simprof.simulator.machine.running import BlockPlace, NativeHook
 
 NO_LIMIT = 1 << 62
 
@@ -102,7 +102,7 @@ class Hooks:
         Callable
             Flushes the windows; returns whether all could be written.
         """
-        from simulator.linux import native_contexts  # most programs never need it
+        from simprof.simulator.linux import native_contexts  # most programs never need it
 
         self.trap[TrapWord.SIGNALS] = signals.ctypes.data
         if observer is None:

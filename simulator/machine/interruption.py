@@ -3,7 +3,7 @@
 All set the clock's INTERRUPTED and LIMIT words. The block hook sees LIMIT at its next event; a
 system call that waits for the outside world asks for INTERRUPTED several times a second. Should the
 engine hear of neither, a loop within one block say, the budget's thread ends the process; so does
-the third Ctrl-C (`simulator.cpu.crash`).
+the third Ctrl-C (`simprof.simulator.cpu.crash`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.cpu.traps import ClockWord, Interruption, SignalHandler
-from simulator.errors import SimulatorError
-from simulator.stopping import that_stop_a_run
+from simprof.simulator.cpu.traps import ClockWord, Interruption, SignalHandler
+from simprof.simulator.errors import SimulatorError
+from simprof.simulator.stopping import that_stop_a_run
 
 _NUDGE_SECONDS: Final = 0.05
 STUCK_SECONDS = 10.0

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from simulator.binary.dynamic import module_at
-from simulator.binary.program import Program
-from simulator.cpu.address_space import MAPPED
-from simulator.cpu.cpu import MemoryAccess, Stop
-from simulator.cpu.cpu_state import FPRS_FEF, set_condition_codes
-from simulator.cpu.guest import (
+from simprof.simulator.binary.dynamic import module_at
+from simprof.simulator.binary.program import Program
+from simprof.simulator.cpu.address_space import MAPPED
+from simprof.simulator.cpu.cpu import MemoryAccess, Stop
+from simprof.simulator.cpu.cpu_state import FPRS_FEF, set_condition_codes
+from simprof.simulator.cpu.guest import (
     PAGE_SIZE,
     CallInterrupted,
     Exited,
@@ -35,21 +35,21 @@ from simulator.cpu.guest import (
     Waits,
     Yields,
 )
-from simulator.cpu.traps import (
+from simprof.simulator.cpu.traps import (
     ClockWord,
     FillWord,
     TrapWord,
 )
-from simulator.errors import SimulatorError
-from simulator.isa.sparc import ERRNO, SIGNAL_ACTION_CALLS, SIGNALS
-from simulator.linux.contexts import Contexts
-from simulator.linux.outside import HostCalls
-from simulator.linux.process import StackPlace, StartState, start_process
-from simulator.linux.signals import SignalInfo, SignalState
-from simulator.linux.syscalls import SystemCalls
-from simulator.machine.base import BaseMachine
-from simulator.machine.codewatch import CodeWatch
-from simulator.machine.faults import (
+from simprof.simulator.errors import SimulatorError
+from simprof.simulator.isa.sparc import ERRNO, SIGNAL_ACTION_CALLS, SIGNALS
+from simprof.simulator.linux.contexts import Contexts
+from simprof.simulator.linux.outside import HostCalls
+from simprof.simulator.linux.process import StackPlace, StartState, start_process
+from simprof.simulator.linux.signals import SignalInfo, SignalState
+from simprof.simulator.linux.syscalls import SystemCalls
+from simprof.simulator.machine.base import BaseMachine
+from simprof.simulator.machine.codewatch import CodeWatch
+from simprof.simulator.machine.faults import (
     FaultKind,
     frame_fault,
     illegal_instruction,
@@ -58,9 +58,9 @@ from simulator.machine.faults import (
     stack_fault,
     trap_fault,
 )
-from simulator.machine.hooks import NO_LIMIT
-from simulator.machine.position import Position
-from simulator.machine.running import (
+from simprof.simulator.machine.hooks import NO_LIMIT
+from simprof.simulator.machine.position import Position
+from simprof.simulator.machine.running import (
     BlockPlace,
     Ending,
     Fault,
@@ -71,9 +71,9 @@ from simulator.machine.running import (
     Thinning,
     tell_nobody,
 )
-from simulator.machine.shadows import Shadows
-from simulator.machine.threads import Call, ThreadParts, Threads
-from simulator.machine.trapping import (
+from simprof.simulator.machine.shadows import Shadows
+from simprof.simulator.machine.threads import Call, ThreadParts, Threads
+from simprof.simulator.machine.trapping import (
     Trap,
     effective_address,
     finish_load,

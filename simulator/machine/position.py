@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.cpu.address_space import AddressSpace
-from simulator.cpu.cpu import Cpu
-from simulator.cpu.traps import RESUME_STATE, ClockWord
-from simulator.linux.contexts import Interrupted
-from simulator.machine.trapping import is_transfer
+from simprof.simulator.cpu.address_space import AddressSpace
+from simprof.simulator.cpu.cpu import Cpu
+from simprof.simulator.cpu.traps import RESUME_STATE, ClockWord
+from simprof.simulator.linux.contexts import Interrupted
+from simprof.simulator.machine.trapping import is_transfer
 
 _SAVED_WORDS: Final = slice(ClockWord.RESUME_PC, ClockWord.RESUMED_STATE + 1)
 

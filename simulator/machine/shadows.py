@@ -15,10 +15,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.cpu.address_space import SHADOWED, AddressSpace
-from simulator.cpu.cpu import Cpu
-from simulator.cpu.cpu_state import SHADOWS
-from simulator.cpu.guest import PAGE_SIZE
+from simprof.simulator.cpu.address_space import SHADOWED, AddressSpace
+from simprof.simulator.cpu.cpu import Cpu
+from simprof.simulator.cpu.cpu_state import SHADOWS
+from simprof.simulator.cpu.guest import PAGE_SIZE
 
 
 class Shadows:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from simulator.cpu.guest import GuestFault
-from simulator.machine.machine import Machine
+from simprof.simulator.cpu.guest import GuestFault
+from simprof.simulator.machine.machine import Machine
 
 _FP_WORD = 14  # of a saved window
 

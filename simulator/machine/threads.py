@@ -20,15 +20,21 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.cpu.cpu import Cpu
-from simulator.cpu.cpu_state import set_condition_codes
-from simulator.cpu.guest import CallInterrupted, Outcome, Returned, SystemCallHandler, Waits
-from simulator.cpu.traps import ClockWord
-from simulator.linux.contexts import Contexts, InterruptedFrames
-from simulator.linux.process import RandomBytes
-from simulator.linux.sandbox import PROCESS_ID
-from simulator.linux.signals import SI_TKILL, SI_USER, SignalInfo, SignalState, ThreadSignals
-from simulator.machine.running import Observer, ThreadCount, ThreadWait
+from simprof.simulator.cpu.cpu import Cpu
+from simprof.simulator.cpu.cpu_state import set_condition_codes
+from simprof.simulator.cpu.guest import CallInterrupted, Outcome, Returned, SystemCallHandler, Waits
+from simprof.simulator.cpu.traps import ClockWord
+from simprof.simulator.linux.contexts import Contexts, InterruptedFrames
+from simprof.simulator.linux.process import RandomBytes
+from simprof.simulator.linux.sandbox import PROCESS_ID
+from simprof.simulator.linux.signals import (
+    SI_TKILL,
+    SI_USER,
+    SignalInfo,
+    SignalState,
+    ThreadSignals,
+)
+from simprof.simulator.machine.running import Observer, ThreadCount, ThreadWait
 
 QUANTUM: Final = 100_000
 """Instructions that a thread may execute in one go, with seed 0."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import struct
 from enum import IntEnum
 
-from simulator.cpu.cpu import Cpu
-from simulator.isa.decode import simm13
+from simprof.simulator.cpu.cpu import Cpu
+from simprof.simulator.isa.decode import simm13
 
 
 class Trap(IntEnum):

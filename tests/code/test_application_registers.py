@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from profiler.code.context import ProgramContexts
-from profiler.code.registers import abi, mask
-from profiler.recovery.recovery import recover
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.registers import abi, mask
+from simprof.profiler.recovery.recovery import recover
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item
 from tests.support.assembled import code, program_of
 
 R = Register

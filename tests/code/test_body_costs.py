@@ -9,27 +9,27 @@ from typing import Any
 
 import pytest
 
-from profiler.code.body_costs import BodyCost, body_cost, measured
-from profiler.code.codegen import generate
-from profiler.code.context import RoutineContext
-from profiler.code.cost_samples import Samples, sample_contexts, sample_plans, sites
-from profiler.code.frames import FrameState, slots
-from profiler.code.generators import snippet_body
-from profiler.code.layout import CounterLayout
-from profiler.code.pricing import Pricer, routine_cost
-from profiler.code.shapes import same
-from profiler.code.sites import Site
-from profiler.code.snippet_parts import Generator, Generators
-from profiler.code.writer import Writer
-from profiler.plan.actions import Action, CountEdge
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.schemes.cost_model import own_code
-from profiler.schemes.kiter.actions import AddAccumulators
-from profiler.schemes.registry import generators
-from profiler.schemes.tracing.actions import WriteTarget
-from simulator.binary.program import MachineKind
-from simulator.isa.assembler import AssemblyError
-from simulator.isa.effects import ALL, CC
+from simprof.profiler.code.body_costs import BodyCost, body_cost, measured
+from simprof.profiler.code.codegen import generate
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.cost_samples import Samples, sample_contexts, sample_plans, sites
+from simprof.profiler.code.frames import FrameState, slots
+from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.layout import CounterLayout
+from simprof.profiler.code.pricing import Pricer, routine_cost
+from simprof.profiler.code.shapes import same
+from simprof.profiler.code.sites import Site
+from simprof.profiler.code.snippet_parts import Generator, Generators
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.actions import Action, CountEdge
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.schemes.cost_model import own_code
+from simprof.profiler.schemes.kiter.actions import AddAccumulators
+from simprof.profiler.schemes.registry import generators
+from simprof.profiler.schemes.tracing.actions import WriteTarget
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.assembler import AssemblyError
+from simprof.simulator.isa.effects import ALL, CC
 from tests.support.figures import named
 
 LIMITS = (

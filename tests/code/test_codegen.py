@@ -13,20 +13,20 @@ from dataclasses import replace
 
 import pytest
 
-from profiler.code.codegen import CounterSpace, RoutineCode, RoutineContext, generate
-from profiler.code.layout import TABLE_SPAN
-from profiler.code.runtime import hash_routine as hr
-from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.plan.actions import CountConstantPath, CountEdge
-from profiler.plan.plan import Addressing, InstrumentationPlan, Table
-from profiler.schemes.pp.planner import PathPlan, plan_pp
-from profiler.schemes.qpt.planner import plan_qpt2
-from simulator.binary.program import MachineKind
-from simulator.errors import UsageError
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.effects import INS, LOCALS, OUTS
+from simprof.profiler.code.codegen import CounterSpace, RoutineCode, RoutineContext, generate
+from simprof.profiler.code.layout import TABLE_SPAN
+from simprof.profiler.code.runtime import hash_routine as hr
+from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.plan.actions import CountConstantPath, CountEdge
+from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
+from simprof.profiler.schemes.qpt.planner import plan_qpt2
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.errors import UsageError
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.effects import INS, LOCALS, OUTS
 from tests.support.assembled import Assembled, code, edge_of
 from tests.support.code_bench import State
 from tests.support.code_lab import MACHINES, VOLATILE, Lab, hashed_paths

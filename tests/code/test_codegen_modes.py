@@ -12,23 +12,23 @@ from functools import cache
 
 import pytest
 
-from profiler.code.codegen import RoutineCode
-from profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER, CounterLayout
-from profiler.code.pricing import added
-from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
-from profiler.graphs.flow import block_counts
-from profiler.plan.actions import WriteTrace
-from profiler.plan.interpret import ExecutedWalk, begin, execute, follow
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.request.request import RegisterUse, SchemeOptions, TableChoice
-from profiler.schemes.qpt.options import BlockBasis, VertexPlacement
-from profiler.schemes.registry import definition, make_plan
-from profiler.schemes.tracing.actions import WriteTarget
-from profiler.schemes.tracing.flush import POSITION, TRACE_END, TRACE_SIZE
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item
+from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER, CounterLayout
+from simprof.profiler.code.pricing import added
+from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs
+from simprof.profiler.graphs.flow import block_counts
+from simprof.profiler.plan.actions import WriteTrace
+from simprof.profiler.plan.interpret import ExecutedWalk, begin, execute, follow
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.request.request import RegisterUse, SchemeOptions, TableChoice
+from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
+from simprof.profiler.schemes.registry import definition, make_plan
+from simprof.profiler.schemes.tracing.actions import WriteTarget
+from simprof.profiler.schemes.tracing.flush import POSITION, TRACE_END, TRACE_SIZE
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item
 from tests.support.assembled import code
 from tests.support.code_bench import State
 from tests.support.code_lab import MACHINES, Lab, hashed_paths

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from profiler.code.layout import (
+from simprof.profiler.code.layout import (
     ARRAYS_BASE,
     LIMIT,
     TABLE_SPAN,
@@ -12,9 +12,9 @@ from profiler.code.layout import (
     CounterLayout,
     CounterSpace,
 )
-from profiler.plan.actions import COLD_COUNTER
-from profiler.plan.plan import Addressing, InstrumentationPlan, Table
-from simulator.errors import UsageError
+from simprof.profiler.plan.actions import COLD_COUNTER
+from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.simulator.errors import UsageError
 
 
 def plan_of(

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from profiler.code.context import ProgramContexts
-from profiler.code.frames import FRAME_SLOTS, FrameState
-from profiler.code.registers import ABI32, ABI64, before_restore, before_save, mask
-from profiler.graphs.cfg import EdgeKind
-from profiler.recovery.recovery import recover
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label
-from simulator.isa.effects import CC, ICC, INS, LOCALS, OUTS
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.frames import FRAME_SLOTS, FrameState
+from simprof.profiler.code.registers import ABI32, ABI64, before_restore, before_save, mask
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.recovery.recovery import recover
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.effects import CC, ICC, INS, LOCALS, OUTS
 from tests.support.assembled import Assembled, code, edge_of, program_of
 from tests.support.event_player import IndexedGraphs
 

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from profiler.code.context import ProgramContexts
-from profiler.recovery.recovery import recover
-from simulator.binary.elf import load
-from simulator.cpu.cpu import HookKind
-from simulator.isa.assembler import Register
-from simulator.linux.files import Host
-from simulator.machine.machine import Machine
-from simulator.machine.running import Limits
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.recovery.recovery import recover
+from simprof.simulator.binary.elf import load
+from simprof.simulator.cpu.cpu import HookKind
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.linux.files import Host
+from simprof.simulator.machine.machine import Machine
+from simprof.simulator.machine.running import Limits
 from tests.support.turns import first
 
 SOURCE = r"""

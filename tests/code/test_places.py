@@ -7,18 +7,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from profiler.code.codegen import CounterSpace, RoutineCode, generate
-from profiler.code.context import ProgramContexts, RoutineContext
-from profiler.code.places import find_place
-from profiler.code.sites import Where
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.plan.actions import CountEdge
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.recovery.recovery import Discoveries, recover
-from profiler.schemes.pp.planner import plan_pp
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Label, assign_labels
+from simprof.profiler.code.codegen import CounterSpace, RoutineCode, generate
+from simprof.profiler.code.context import ProgramContexts, RoutineContext
+from simprof.profiler.code.places import find_place
+from simprof.profiler.code.sites import Where
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.plan.actions import CountEdge
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.recovery.recovery import Discoveries, recover
+from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Label, assign_labels
 from tests.support.assembled import BASE, code, program_of
 from tests.support.scheme_code import GENERATORS
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from profiler.code.codegen import RoutineCode, Snippet
-from profiler.code.context import RoutineContext
-from profiler.code.pricing import Pricer, added
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.actions import CountEdge
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.schemes.kiter.planner import plan_kiter
-from profiler.schemes.registry import generators
+from simprof.profiler.code.codegen import RoutineCode, Snippet
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.pricing import Pricer, added
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.actions import CountEdge
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.schemes.kiter.planner import plan_kiter
+from simprof.profiler.schemes.registry import generators
 from tests.support.figures import KITER_1_EDGES, KITER_1_TRACE, named, walk
 
 

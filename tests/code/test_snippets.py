@@ -13,19 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from profiler.code.context import RoutineContext
-from profiler.code.frames import FrameState, Slot, slots
-from profiler.code.generators import snippet_body
-from profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE, CounterLayout
-from profiler.code.registers import LOCAL_ORDER
-from profiler.code.runtime import hash_routine as hr
-from profiler.code.runtime.conditions import RESTORE_ROUTINE, restore_routine
-from profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_routine
-from profiler.code.runtime.word_hash_routine import WordTable
-from profiler.code.sites import Site
-from profiler.code.snippet_parts import HASH_REGISTERS, Body, CounterAccess
-from profiler.code.stack_words import PATH_SLOT
-from profiler.plan.actions import (
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.frames import FrameState, Slot, slots
+from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE, CounterLayout
+from simprof.profiler.code.registers import LOCAL_ORDER
+from simprof.profiler.code.runtime import hash_routine as hr
+from simprof.profiler.code.runtime.conditions import RESTORE_ROUTINE, restore_routine
+from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_routine
+from simprof.profiler.code.runtime.word_hash_routine import WordTable
+from simprof.profiler.code.sites import Site
+from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Body, CounterAccess
+from simprof.profiler.code.stack_words import PATH_SLOT
+from simprof.profiler.plan.actions import (
     Action,
     AddRegister,
     CountConstantPath,
@@ -33,11 +33,11 @@ from profiler.plan.actions import (
     CountPath,
     SetRegister,
 )
-from profiler.plan.plan import Addressing, Table
-from simulator.binary.program import MachineKind
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item
-from simulator.isa.effects import ALL, CC, ICC, INTEGER, XCC, Y
+from simprof.profiler.plan.plan import Addressing, Table
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.effects import ALL, CC, ICC, INTEGER, XCC, Y
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
 from tests.support.scheme_code import GENERATORS
 

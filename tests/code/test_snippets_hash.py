@@ -8,14 +8,14 @@ from collections import Counter
 
 import pytest
 
-from profiler.code.layout import RUNTIME_BASE, TABLES_BASE
-from profiler.code.runtime import hash_routine as hr
-from profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_routine
-from profiler.code.runtime.word_hash_routine import WordTable
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item
+from simprof.profiler.code.layout import RUNTIME_BASE, TABLES_BASE
+from simprof.profiler.code.runtime import hash_routine as hr
+from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_routine
+from simprof.profiler.code.runtime.word_hash_routine import WordTable
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
 
 MACHINES = list(MachineKind)

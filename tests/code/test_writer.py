@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from profiler.code.context import RoutineContext
-from profiler.code.frames import FrameState, Slot, slots
-from profiler.code.generators import needs, snippet_body
-from profiler.code.layout import ARRAYS_BASE, RUNTIME_DATA, CounterLayout
-from profiler.code.registers import LOCAL_ORDER
-from profiler.code.runtime.routines import runtime_code
-from profiler.code.sites import Site
-from profiler.code.snippet_parts import (
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.frames import FrameState, Slot, slots
+from simprof.profiler.code.generators import needs, snippet_body
+from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_DATA, CounterLayout
+from simprof.profiler.code.registers import LOCAL_ORDER
+from simprof.profiler.code.runtime.routines import runtime_code
+from simprof.profiler.code.sites import Site
+from simprof.profiler.code.snippet_parts import (
     HASH_REGISTERS,
     Body,
     CounterAccess,
@@ -29,15 +29,15 @@ from profiler.code.snippet_parts import (
     Needs,
     PathRegister,
 )
-from profiler.code.stack_words import path_words, temporary_frame
-from profiler.code.writer import Writer
-from profiler.plan.actions import Action, Execution
-from profiler.plan.plan import Addressing, Table
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import AssemblyError, Register
-from simulator.isa.assembly import Item, Label, assemble
-from simulator.isa.effects import ALL, CC
+from simprof.profiler.code.stack_words import path_words, temporary_frame
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.actions import Action, Execution
+from simprof.profiler.plan.plan import Addressing, Table
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import AssemblyError, Register
+from simprof.simulator.isa.assembly import Item, Label, assemble
+from simprof.simulator.isa.effects import ALL, CC
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State, runtime_symbols
 from tests.support.code_lab import MACHINES
 from tests.support.scheme_code import GENERATORS, ROUTINES

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles.cache_files import binaries
+from simprof.profiler.profiles.cache_files import binaries
 from tests.commands.test_cli import simprof
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
-from profiler.commands import options, progress
-from profiler.profiles.profile import Ending, Measurement
-from profiler.profiles.storage import load
-from profiler.request.request import (
+from simprof.profiler import cli
+from simprof.profiler.commands import options, progress
+from simprof.profiler.profiles.profile import Ending, Measurement
+from simprof.profiler.profiles.storage import load
+from simprof.profiler.request.request import (
     Phase,
     Progress,
     RunRequest,
@@ -27,13 +27,13 @@ from profiler.request.request import (
     TableChoice,
     Weights,
 )
-from profiler.schemes import registry
-from profiler.schemes.kiter import ITERATIONS
-from profiler.schemes.qpt.options import VertexPlacement
-from profiler.schemes.registry import planned_modes
-from profiler.schemes.tpp import COLD, LOOP
-from simulator.errors import ProgramFileError, SimulatorError
-from simulator.stopping import Stopped
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.kiter import ITERATIONS
+from simprof.profiler.schemes.qpt.options import VertexPlacement
+from simprof.profiler.schemes.registry import planned_modes
+from simprof.profiler.schemes.tpp import COLD, LOOP
+from simprof.simulator.errors import ProgramFileError, SimulatorError
+from simprof.simulator.stopping import Stopped
 from tests.support.samples import FAULT, measurement
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ Session = Callable[[RunRequest], Measurement]
 
 
 class FakeSession:
-    """Stands for `profiler.session.session`: remembers the request, answers as told."""
+    """Stands for `simprof.profiler.session.session`: remembers the request, answers as told."""
 
     def __init__(self) -> None:
         self.requests: list[RunRequest] = []
@@ -73,10 +73,10 @@ class FakeSession:
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSession]:
     fake = FakeSession()
-    module = types.ModuleType("profiler.session.session")
+    module = types.ModuleType("simprof.profiler.session.session")
     module.run_program = fake.run_program  # type: ignore[attr-defined]
     module.compare_program = fake.compare_program  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "profiler.session.session", module)
+    monkeypatch.setitem(sys.modules, "simprof.profiler.session.session", module)
     digits = sys.get_int_max_str_digits()
     yield fake
     sys.set_int_max_str_digits(digits)
@@ -608,7 +608,9 @@ def test_errors_show_nothing_that_terminals_obey(capsys: pytest.CaptureFixture[s
 def test_what_the_system_lacks_is_one_line(
     limit: str, message: str, fixture_elf: Callable[..., Path]
 ) -> None:
-    command = f'ulimit {limit} && exec "$0" -c "from profiler.cli import main; main()" run "$1"'
+    command = (
+        f'ulimit {limit} && exec "$0" -c "from simprof.profiler.cli import main; main()" run "$1"'
+    )
     done = subprocess.run(
         ["sh", "-c", command, sys.executable, fixture_elf("faults")],
         stdin=subprocess.DEVNULL,

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
-from profiler.code.codegen import CounterSpace, RoutineCode, generate
-from profiler.code.emission import PieceKind, emit
-from profiler.plan.actions import CountEdge
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.reports import code_text, runtime_text
-from profiler.schemes.pp.planner import plan_pp
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
+from simprof.profiler import cli
+from simprof.profiler.code.codegen import CounterSpace, RoutineCode, generate
+from simprof.profiler.code.emission import PieceKind, emit
+from simprof.profiler.plan.actions import CountEdge
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.reports import code_text, runtime_text
+from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
 from tests.support.assembled import Assembled, code
 from tests.support.scheme_code import GENERATORS
 

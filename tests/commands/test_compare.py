@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from profiler.commands.compare import make_settings
-from profiler.profiles.profile import Measurement
-from profiler.profiles.storage import save
-from profiler.reports import compare_json, compare_text
-from profiler.request.request import (
+from simprof.profiler.commands.compare import make_settings
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.storage import save
+from simprof.profiler.reports import compare_json, compare_text
+from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
     SchemeOptions,
     Setting,
     TableChoice,
 )
-from profiler.schemes.registry import planned_modes
-from profiler.session.observation import Comparison
-from profiler.session.session import compare_program, run_program
+from simprof.profiler.schemes.registry import planned_modes
+from simprof.profiler.session.observation import Comparison
+from simprof.profiler.session.session import compare_program, run_program
 from tests.support.samples import measurement
 from tests.support.turns import first
 
@@ -256,7 +256,7 @@ def test_warnings_are_shown_once_with_whom_they_are_about() -> None:
 
 def simprof(*arguments: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """Start the command in a process of its own."""
-    command = [sys.executable, "-c", "from profiler.cli import main; main()", "compare"]
+    command = [sys.executable, "-c", "from simprof.profiler.cli import main; main()", "compare"]
     return subprocess.run(
         [*command, *map(str, arguments)], input=given, capture_output=True, check=False, timeout=120
     )

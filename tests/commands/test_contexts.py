@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
-from profiler.profiles.call_tree import STARTED, TOP, CalledRoutine, TreeBuilder
-from profiler.reports.call_tree_text import followed
+from simprof.profiler import cli
+from simprof.profiler.profiles.call_tree import STARTED, TOP, CalledRoutine, TreeBuilder
+from simprof.profiler.reports.call_tree_text import followed
 from tests.support.turns import first
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.commands import checks
-from profiler.exports.formats import FORMATS
-from profiler.reports.doctor import Diagnosis, SystemCheck, render_text
+from simprof.profiler.commands import checks
+from simprof.profiler.exports.formats import FORMATS
+from simprof.profiler.reports.doctor import Diagnosis, SystemCheck, render_text
 
 NAMES = {
     "callgrind_annotate",

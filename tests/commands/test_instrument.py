@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from profiler import cli
+from simprof.profiler import cli
 from tests.conftest import EMULATORS
 from tests.end_to_end.test_cli_run import WIDTHS, simprof
 from tests.support.random_programs import program

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 import pytest
 
-from profiler.commands.list_options import BUILDS, WIDTH, mode_option, parts, several
-from profiler.commands.old_spellings import MODES, Renamed, keeping, renew
-from profiler.commands.sweep import OLD
-from profiler.experiments.suites import suite
+from simprof.profiler.commands.list_options import BUILDS, WIDTH, mode_option, parts, several
+from simprof.profiler.commands.old_spellings import MODES, Renamed, keeping, renew
+from simprof.profiler.commands.sweep import OLD
+from simprof.profiler.experiments.suites import suite
 from tests.commands.test_cli import FakeSession, session, simprof
 
 __all__ = ["session"]

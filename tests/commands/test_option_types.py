@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
-from profiler.commands import options
-from profiler.commands.options import STANDARD_STREAM, check_outputs
-from simulator.errors import UsageError
+from simprof.profiler.commands import options
+from simprof.profiler.commands.options import STANDARD_STREAM, check_outputs
+from simprof.simulator.errors import UsageError
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1.0), ("0.001", 0.001), ("1e8", 1e8)])

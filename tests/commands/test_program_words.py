@@ -10,15 +10,15 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from profiler import cli
-from profiler.commands.compare import compare_command
-from profiler.commands.group import simprof
-from profiler.commands.instrument import instrument_command
-from profiler.commands.program_words import arguments_of, set_apart
-from profiler.commands.record import record_command
-from profiler.commands.regress_record import record_command as regress_command
-from profiler.commands.run import run_command
-from profiler.commands.verify import verify_command
+from simprof.profiler import cli
+from simprof.profiler.commands.compare import compare_command
+from simprof.profiler.commands.group import simprof
+from simprof.profiler.commands.instrument import instrument_command
+from simprof.profiler.commands.program_words import arguments_of, set_apart
+from simprof.profiler.commands.record import record_command
+from simprof.profiler.commands.regress_record import record_command as regress_command
+from simprof.profiler.commands.run import run_command
+from simprof.profiler.commands.verify import verify_command
 
 RUNNING = (run_command, compare_command, record_command, verify_command)
 NEEDED = {"record": ["-o", "x.run"]}

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler.commands import progress as bars
-from profiler.commands.progress import Bar, Callback, done_text, phase_bar, ready_engine
-from profiler.request.request import Phase, Progress
-from simulator.linux.streams import StandardStreams
+from simprof.profiler.commands import progress as bars
+from simprof.profiler.commands.progress import Bar, Callback, done_text, phase_bar, ready_engine
+from simprof.profiler.request.request import Phase, Progress
+from simprof.simulator.linux.streams import StandardStreams
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_compiling_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr("profiler.engine.kernel_cache.ensure", asked.append)
+    monkeypatch.setattr("simprof.profiler.engine.kernel_cache.ensure", asked.append)
     ready_engine(False)
     assert asked == [None]
     ready_engine()
@@ -133,12 +133,12 @@ def test_compiling_is_said(
 
 COMPILES = """
 import sys
-from profiler.engine import kernel_cache
+from simprof.profiler.engine import kernel_cache
 kernel_cache.ensure(lambda: print("compiling", file=sys.stderr))
-from simulator.cpu import compiled
+from simprof.simulator.cpu import compiled
 if compiled.is_loaded():
     sys.exit(9)
-from simulator.cpu import crash
+from simprof.simulator.cpu import crash
 """
 
 

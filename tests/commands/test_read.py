@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles import storage
-from profiler.rewriting.memory import TRACE_POSITION
-from profiler.trace.format import Trace, load
+from simprof.profiler.profiles import storage
+from simprof.profiler.rewriting.memory import TRACE_POSITION
+from simprof.profiler.trace.format import Trace, load
 from tests.end_to_end.test_cli_run import simprof
 from tests.rewriting.test_reading import Observed, observe
 from tests.trace.test_regenerate import record

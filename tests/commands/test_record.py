@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from profiler import cli
-from profiler.engine import recording
-from profiler.trace.recording_format import Recording
+from simprof.profiler import cli
+from simprof.profiler.engine import recording
+from simprof.profiler.trace.recording_format import Recording
 
 ROOT = Path(__file__).resolve().parents[2]
 POINTERS = str(ROOT / "fixtures/bin/v9/pointers.elf")
@@ -130,8 +130,8 @@ def test_damaged_recording(recorded: Path, refused: Refused, tmp_path: Path) -> 
 def test_killed_while_recording(tmp_path: Path) -> None:
     """What is in the file then is whole up to the last piece."""
     program = (
-        "from profiler.engine import recording; recording.BUFFER_WORDS = 1 << 12;"
-        "import sys; from profiler.cli import run; run(sys.argv[1:])"
+        "from simprof.profiler.engine import recording; recording.BUFFER_WORDS = 1 << 12;"
+        "import sys; from simprof.profiler.cli import run; run(sys.argv[1:])"
     )
     path = tmp_path / "killed"
     bench = str(ROOT / "fixtures/bin/v9/bench.elf")

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from profiler import cli
-from profiler.graphs.cfg import EdgeKind
-from profiler.profiles.lines import NO_LINES, NO_PROGRAM
-from profiler.profiles.profile import Measurement
-from profiler.profiles.storage import FORMAT, load, save
-from profiler.reports.annotation import AS_CODE
+from simprof.profiler import cli
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.profiles.lines import NO_LINES, NO_PROGRAM
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.storage import FORMAT, load, save
+from simprof.profiler.reports.annotation import AS_CODE
 from tests.end_to_end.test_gcov import SOURCE, gcov_counts
 from tests.support import samples
 from tests.support.hostile import hostile_run

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from profiler.commands import streams
+from simprof.profiler.commands import streams
 
 
 def test_halves_of_characters_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:

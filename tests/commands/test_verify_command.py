@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from profiler import cli
-from profiler.commands import compare, verify
-from profiler.rewriting.charges import Cause
-from profiler.rewriting.system_calls import Ending
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
+from simprof.profiler import cli
+from simprof.profiler.commands import compare, verify
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.system_calls import Ending
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
 from tests.end_to_end.test_exact_random import BARE
 from tests.rewriting.test_wrong_on_purpose import STATUS, Wrong, flags_destroyed, items
 from tests.support.random_programs import BEGINNING
@@ -120,7 +120,7 @@ def test_a_difference_is_status_125_and_in_the_results(
     machine = MachineKind.SPARCV9
     path = tmp_path / "program"
     path.write_bytes(program_file(machine, items(machine)))
-    monkeypatch.setattr("profiler.rewriting.program.emit", Wrong(machine, flags_destroyed))
+    monkeypatch.setattr("simprof.profiler.rewriting.program.emit", Wrong(machine, flags_destroyed))
     answer, err = verified(capfd, path, "--mode", "naive,qpt2", "--on", "emulator", status=125)
     assert answer["passed"] is False
     wrong, right = answer["modes"]["naive"], answer["modes"]["qpt2"]
@@ -138,7 +138,7 @@ def test_a_program_that_exits_without_counters_is_not_as_predicted(
     machine = MachineKind.SPARCV8
     path = tmp_path / "program"
     path.write_bytes(program_file(machine, items(machine)))
-    monkeypatch.setattr("profiler.rewriting.traps.ending_of", lambda *_: Ending.GOES_ON)
+    monkeypatch.setattr("simprof.profiler.rewriting.traps.ending_of", lambda *_: Ending.GOES_ON)
     answer, _ = verified(capfd, path, "--mode", "pp", "--on", "emulator", status=125)
     mode = answer["modes"]["pp"]
     assert mode["differences"][0] == "emulator: it ended by itself, and wrote no counters"

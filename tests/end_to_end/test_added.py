@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler.code.pricing import RoutineCost, added
-from profiler.schemes import registry
+from simprof.profiler.code.pricing import RoutineCost, added
+from simprof.profiler.schemes import registry
 from tests.end_to_end.test_exact_fixtures import SMALL, WIDTHS
 from tests.oracles.added import check_added, share_of_settings
 from tests.oracles.replay import TRACE_BYTES
@@ -104,6 +104,6 @@ def test_a_price_without_conditional_parts_is_found_out(
     def unconditional(code: RoutineCost, *counts: object) -> int:
         return added(code, *counts[:2])  # type: ignore[arg-type]
 
-    monkeypatch.setattr("profiler.session.results.added", unconditional)
+    monkeypatch.setattr("simprof.profiler.session.results.added", unconditional)
     with pytest.raises(AssertionError, match=setting):
         check(fixture_elf, tmp_path, "loops", "v8", setting)

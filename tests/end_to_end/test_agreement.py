@@ -14,23 +14,23 @@ from pathlib import Path
 
 import pytest
 
-from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
-from profiler.profiles.profile import Measurement
-from profiler.request.request import (
+from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
     SchemeOptions,
     Setting,
     Weights,
 )
-from profiler.schemes import registry
-from profiler.schemes.qpt.options import VertexPlacement
-from profiler.schemes.tpp.planner import TppPlan
-from profiler.session.events import RoutineEvents
-from profiler.session.observation import Observation
-from profiler.session.results import measure_all
-from profiler.session.scheme_runs import SchemeRun
-from profiler.session.session import observe
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.qpt.options import VertexPlacement
+from simprof.profiler.schemes.tpp.planner import TppPlan
+from simprof.profiler.session.events import RoutineEvents
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.results import measure_all
+from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.session.session import observe
 from tests.conftest import FIXTURES
 
 WIDTHS = ("v9", "v8plus", "v8")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import simprof
-from profiler import cli
-from profiler.profiles.storage import load
+from simprof.profiler import cli
+from simprof.profiler.profiles.storage import load
 from tests.support.turns import first
 
 pytestmark = pytest.mark.toolchain

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
-from profiler.code.context import ProgramContexts
-from profiler.code.registers import mask
-from profiler.recovery.recovery import recover
-from simulator.binary.elf import load
-from simulator.isa.assembler import Register
+from simprof.profiler import cli
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.registers import mask
+from simprof.profiler.recovery.recovery import recover
+from simprof.simulator.binary.elf import load
+from simprof.simulator.isa.assembler import Register
 from tests.end_to_end.test_exact_programs import PROGRAMS
 from tests.end_to_end.test_exact_random import BARE
 from tests.support.verifying import check_verified, verified

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from profiler.schemes import registry
-from profiler.schemes.qpt.options import VertexPlacement
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.qpt.options import VertexPlacement
 from tools import baselines
 from tools.baseline_fields import GRAPH_SETTINGS, MODES, PROFILE_SETTINGS, PROGRAM_SETTINGS, digest
 from tools.baseline_graphs import COUNT, FAMILIES, graph_file

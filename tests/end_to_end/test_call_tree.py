@@ -9,16 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles import storage
-from profiler.profiles.call_graph import call_graph
-from profiler.profiles.call_tree import BEYOND, TOP, CallTree
-from profiler.profiles.combine import merge
-from profiler.profiles.profile import Measurement
-from profiler.reports import text
-from profiler.request.request import Contexts, GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.session.observation import Observation
-from profiler.session.results import measure_all
-from profiler.session.session import observe
+from simprof.profiler.profiles import storage
+from simprof.profiler.profiles.call_graph import call_graph
+from simprof.profiler.profiles.call_tree import BEYOND, TOP, CallTree
+from simprof.profiler.profiles.combine import merge
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.reports import text
+from simprof.profiler.request.request import (
+    Contexts,
+    GuestOptions,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+)
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.results import measure_all
+from simprof.profiler.session.session import observe
 from tests.oracles import contexts as oracle
 from tests.oracles.qemu import trace
 from tests.support.turns import first

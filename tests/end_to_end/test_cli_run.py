@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from profiler.profiles.storage import load
+from simprof.profiler.profiles.storage import load
 from tests.support.turns import first
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ def simprof(
     *arguments: str | Path, cwd: Path | None = None, given: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
     """Start the command in a process of its own."""
-    command = [sys.executable, "-c", "from profiler.cli import main; main()"]
+    command = [sys.executable, "-c", "from simprof.profiler.cli import main; main()"]
     return subprocess.run(
         [*command, *map(str, arguments)],
         input=given,
@@ -170,7 +170,7 @@ def test_a_time_budget(fixture_elf: Find) -> None:
 def test_ctrl_c_keeps_the_profile(fixture_elf: Find, tmp_path: Path) -> None:
     """Whenever Ctrl-C comes, the status is 130; once the program runs, its profile is kept."""
     saved = tmp_path / "profile"
-    script = "from profiler.cli import main; main()"
+    script = "from simprof.profiler.cli import main; main()"
     arguments = ["run", "-o", saved, fixture_elf("sieve"), "--", "100000000"]
     for delay in (2.0, 5.0, 20.0):
         process = subprocess.Popen(
@@ -274,7 +274,7 @@ def test_bad_programs(bad_files: dict[str, Path], tmp_path: Path, command: str, 
     assert list(tmp_path.iterdir()) == []
 
 
-COMMAND = f"{sys.executable} -c 'from profiler.cli import main; main()'"
+COMMAND = f"{sys.executable} -c 'from simprof.profiler.cli import main; main()'"
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,13 @@ def test_second_start_compiles_nothing(fixture_elf: Find) -> None:
     """
     elf = fixture_elf("switches")
     simprof("run", elf)
-    command = [sys.executable, "-c", "from profiler.cli import main; main()", "run", str(elf)]
+    command = [
+        sys.executable,
+        "-c",
+        "from simprof.profiler.cli import main; main()",
+        "run",
+        str(elf),
+    ]
     told = subprocess.run(
         command,
         env=os.environ | {"NUMBA_DEBUG_CACHE": "1"},
@@ -423,7 +429,13 @@ def test_kernels_need_no_place_to_be_kept(fixture_elf: Find, tmp_path: Path) -> 
     """Where nothing may be written, a run compiles for itself; where something may, once."""
     (tmp_path / "file").touch()
     nowhere = str(tmp_path / "file" / "cache")
-    command = [sys.executable, "-c", "from profiler.cli import main; main()", "run", "--top=0"]
+    command = [
+        sys.executable,
+        "-c",
+        "from simprof.profiler.cli import main; main()",
+        "run",
+        "--top=0",
+    ]
 
     def lines(temporary: str) -> list[str]:
         done = subprocess.run(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import simprof as simprof_api
-from profiler.experiments.cells.store import Store
+from simprof.profiler.experiments.cells.store import Store
 from tests.conftest import FIXTURES, ROOT
 
 CRASHING = """
@@ -35,7 +35,7 @@ int main(void)
 }
 """
 SPIN = FIXTURES / "bin" / "v9" / "sieve.elf"
-START = "from profiler.cli import main; main()"
+START = "from simprof.profiler.cli import main; main()"
 
 
 def simprof(*words: str) -> subprocess.CompletedProcess[str]:
@@ -130,12 +130,12 @@ def test_each_fatal_signal_is_told(number: str) -> None:
 DEAF = """
 import sys
 from pathlib import Path
-from simulator.binary.elf import load
-from simulator.cpu.cpu import Cpu
-from simulator.linux.files import Host
-from simulator.machine import interruption
-from simulator.machine.machine import Machine
-from simulator.machine.running import Limits
+from simprof.simulator.binary.elf import load
+from simprof.simulator.cpu.cpu import Cpu
+from simprof.simulator.linux.files import Host
+from simprof.simulator.machine import interruption
+from simprof.simulator.machine.machine import Machine
+from simprof.simulator.machine.running import Limits
 interruption.STUCK_SECONDS = 0.5
 path = Path(sys.argv[1])
 host = Host(path.parent, program=path, stdin=b"", stdout=bytearray(), stderr=bytearray())

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles import storage
-from simulator.binary.dynamic import EARLIER
+from simprof.profiler.profiles import storage
+from simprof.simulator.binary.dynamic import EARLIER
 from tests.conftest import COMPILERS
 from tests.oracles.exact import check_profile, naive_profile, simulate
 from tests.oracles.linked import LIBRARIES, make_sysroot, moved, trace_linked

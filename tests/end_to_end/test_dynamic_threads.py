@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles.profile import RoutineProfile
-from profiler.profiles.tables import block_counts
-from profiler.reports import run_json
-from simulator.binary.dynamic import EARLIER
+from simprof.profiler.profiles.profile import RoutineProfile
+from simprof.profiler.profiles.tables import block_counts
+from simprof.profiler.reports import run_json
+from simprof.simulator.binary.dynamic import EARLIER
 from tests.conftest import COMPILERS
 from tests.oracles.exact import Simulated, check_profile, cut_edges, simulate
 from tests.oracles.linked import OWN_BASES, make_sysroot, places, with_earlier

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import SchemeOptions, Setting
+from simprof.profiler.request.request import SchemeOptions, Setting
 from tests.end_to_end.test_added import ARGUMENTS, TEXT
 from tests.end_to_end.test_exact_fixtures import WIDTHS
 from tests.end_to_end.test_exact_programs import ENDINGS, LANGUAGES, LONG, PROGRAMS, QUICK, Build

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import GuestOptions, RunRequest
-from profiler.session.session import run_program
+from simprof.profiler.request.request import GuestOptions, RunRequest
+from simprof.profiler.session.session import run_program
 from tests.end_to_end.test_added import ARGUMENTS, JUMPING, TEXT
 from tests.end_to_end.test_exact_fixtures import WIDTHS
 from tests.end_to_end.test_exact_programs import ENDINGS, LANGUAGES, LONG, PROGRAMS, QUICK, Build

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.graphs.cfg import EdgeKind
+from simprof.profiler.graphs.cfg import EdgeKind
 from tests.conftest import WIDTH_FLAGS
 from tests.oracles.exact import check_against_qemu
 from tests.support.turns import first

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import SchemeOptions, TableChoice, Weights
+from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
 from tests.oracles.exact import check_against_qemu
 from tests.support.random_programs import program, wide_program
 

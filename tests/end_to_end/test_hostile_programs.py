@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from profiler.experiments.cells.run import peak_memory
+from simprof.profiler.experiments.cells.run import peak_memory
 from tests.conftest import FIXTURES, ROOT
 
 HOSTILE = Path(__file__).parents[1] / "programs" / "hostile"
-START = "from profiler.cli import main; main()"
+START = "from simprof.profiler.cli import main; main()"
 Compile = Callable[..., Path]
 pytestmark = pytest.mark.toolchain
 WIDTHS = pytest.mark.parametrize("width", ["v9", pytest.param("v8plus", marks=pytest.mark.long)])

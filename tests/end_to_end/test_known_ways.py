@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler.engine.automaton import Automaton
-from profiler.profiles.profile import Measurement
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.session.session import compare_program
+from simprof.profiler.engine.automaton import Automaton
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.session.session import compare_program
 from tests.conftest import FIXTURES
 from tests.end_to_end.test_replay import PROGRAMS
 from tests.support.turns import first

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.binary import elf
+from simprof.simulator.binary import elf
 from tests.oracles import leon
 from tests.oracles.added import every_setting, save_edges
 from tests.oracles.exact import check_profile, cut_edges, simulate, simulate_settings

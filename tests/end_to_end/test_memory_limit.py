@@ -25,7 +25,7 @@ SLACK = 16
 START = """
 import sys
 from pathlib import Path
-from profiler.cli import run
+from simprof.profiler.cli import run
 status = run()
 for line in Path("/proc/self/status").read_text().splitlines():
     if line.startswith("VmHWM:"):

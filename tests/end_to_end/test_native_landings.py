@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from profiler.engine import automaton
-from profiler.engine.activations import EarlyEnd
-from profiler.engine.automaton import Automaton
-from profiler.reports import run_json
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.session.results import measure_all
-from profiler.session.session import observe
-from simulator.machine import machine
+from simprof.profiler.engine import automaton
+from simprof.profiler.engine.activations import EarlyEnd
+from simprof.profiler.engine.automaton import Automaton
+from simprof.profiler.reports import run_json
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.session.results import measure_all
+from simprof.profiler.session.session import observe
+from simprof.simulator.machine import machine
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
 NEVER = 1 << 60

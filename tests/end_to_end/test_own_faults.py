@@ -19,14 +19,14 @@ from pathlib import Path
 
 import pytest
 
-from profiler.experiments.cells.store import Store
-from profiler.profiles.storage import load
+from simprof.profiler.experiments.cells.store import Store
+from simprof.profiler.profiles.storage import load
 from tests.conftest import FIXTURES, ROOT
 from tests.end_to_end.test_crashes import handles
 
 SIEVE = FIXTURES / "bin" / "v9" / "sieve.elf"
 SWITCHES = FIXTURES / "bin" / "v9" / "switches.elf"
-START = "from profiler.cli import main; print('started', flush=True); main()"
+START = "from simprof.profiler.cli import main; print('started', flush=True); main()"
 MOMENTS = 24
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 SAYING = {

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
-from profiler.request.request import GuestOptions, RunRequest
-from profiler.session import session
-from profiler.session.world import open_world
-from simulator.binary.dynamic import load_program
-from simulator.errors import SimulatorError, UsageError
+from simprof.profiler import cli
+from simprof.profiler.request.request import GuestOptions, RunRequest
+from simprof.profiler.session import session
+from simprof.profiler.session.world import open_world
+from simprof.simulator.binary.dynamic import load_program
+from simprof.simulator.errors import SimulatorError, UsageError
 from tests.support.turns import turns
 
 SOURCE = r"""

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from profiler.experiments.suites.toolchain import BuildError
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.session import session
+from simprof.profiler.experiments.suites.toolchain import BuildError
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.session import session
 from tests.end_to_end.test_replay import measured
 from tests.oracles.qemu import trace
 from tests.support.turns import first
@@ -219,7 +219,7 @@ def test_nothing_leads_out_of_the_sandbox(
     (root / "linked").symlink_to(tmp_path)
     (root / "out" / "dangling").symlink_to(tmp_path / "created")
     program = compile_c(SANDBOX, width=width)
-    start = "from profiler.cli import main; main()"
+    start = "from simprof.profiler.cli import main; main()"
     command = [sys.executable, "-c", start, "run", "--root", str(root)]
     command += ["--cwd", str(root)]  # with something above it
     command += ["--writable", str(root / "out"), "--report", str(tmp_path / "report")]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
+from simprof.profiler import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 COST_MODEL = "1-4e51f323d1db"
@@ -65,7 +65,7 @@ def test_examples_print_what_the_document_shows(
 
 
 def test_cost_model_is_the_one_of_all_figures() -> None:
-    code = "from profiler.schemes.cost_model import cost_model; print(cost_model().version)"
+    code = "from simprof.profiler.schemes.cost_model import cost_model; print(cost_model().version)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONHASHSEED": "7"},

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from profiler.profiles.storage import load
+from simprof.profiler.profiles.storage import load
 from tests.support.turns import first
 
 Compile = Callable[..., Path]
@@ -29,7 +29,7 @@ user: none
 
 
 def simprof(*arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-c", "from profiler.cli import main; main()"]
+    command = [sys.executable, "-c", "from simprof.profiler.cli import main; main()"]
     return subprocess.run(
         [*command, *map(str, arguments)], capture_output=True, check=False, timeout=120
     )

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from profiler.profiles.cache_files import VARIABLE, CacheFiles, is_wanted
-from profiler.profiles.profile import Measurement
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.session import session
-from profiler.session.session import compare_program
+from simprof.profiler.profiles.cache_files import VARIABLE, CacheFiles, is_wanted
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.session import session
+from simprof.profiler.session.session import compare_program
 from tests.conftest import FIXTURES, ROOT
 from tests.support.turns import first
 
@@ -88,7 +88,7 @@ def environment(cache: Path) -> dict[str, str]:
 
 def simprof(*words: str) -> list[str]:
     """Return the words of a command."""
-    return [sys.executable, "-c", "from profiler.cli import main; main()", *words]
+    return [sys.executable, "-c", "from simprof.profiler.cli import main; main()", *words]
 
 
 def run(cache: Path, *words: str) -> Any:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles.profile import Measurement
-from profiler.request.request import (
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
     SchemeOptions,
@@ -19,8 +19,8 @@ from profiler.request.request import (
     Setting,
     TableChoice,
 )
-from profiler.schemes import registry
-from profiler.session.session import compare_program, observe
+from simprof.profiler.schemes import registry
+from simprof.profiler.session.session import compare_program, observe
 from tests.conftest import FIXTURES
 from tests.support.turns import first
 

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
-from profiler.engine import recording
-from profiler.profiles.profile import Measurement
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting, TableChoice
-from profiler.schemes import registry
-from profiler.session.session import compare_program, observe
-from simulator.errors import UsageError
+from simprof.profiler import cli
+from simprof.profiler.engine import recording
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.request.request import (
+    GuestOptions,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+    TableChoice,
+)
+from simprof.profiler.schemes import registry
+from simprof.profiler.session.session import compare_program, observe
+from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 from tests.support.turns import first
 

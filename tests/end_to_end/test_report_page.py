@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from profiler.cli import run
-from profiler.experiments.cells.cells import CellResult
-from profiler.experiments.suites.library import load_suite
-from profiler.profiles.storage import save
-from profiler.reports.html import suites
-from profiler.schemes import registry
+from simprof.profiler.cli import run
+from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.profiles.storage import save
+from simprof.profiler.reports.html import suites
+from simprof.profiler.schemes import registry
 from tests.support.browser import chromium, cut_off, opened, self_loop, wait
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.profiled import measure_all

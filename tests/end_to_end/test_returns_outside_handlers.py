@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import GuestOptions, RunRequest
-from profiler.session.session import run_program
+from simprof.profiler.request.request import GuestOptions, RunRequest
+from simprof.profiler.session.session import run_program
 from tests.support.turns import first
 
 WIDTHS = pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles.cache_files import CacheFiles
-from profiler.request.request import GuestOptions, RunRequest
-from profiler.session import session
-from profiler.session.session import run_program
+from simprof.profiler.profiles.cache_files import CacheFiles
+from simprof.profiler.request.request import GuestOptions, RunRequest
+from simprof.profiler.session import session
+from simprof.profiler.session.session import run_program
 from tests.support.turns import first
 
 pytestmark = pytest.mark.toolchain

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from profiler.code.layout import NOTHING_USED, CounterSpace
-from profiler.profiles import storage
-from profiler.request.errors import ProfileMismatchError
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.session import forked, session, shared
-from profiler.session.results import Measuring, measure_all
-from profiler.session.session import compare_program, observe
-from profiler.trace.recording_format import RecordingFile
-from simulator.errors import UsageError
+from simprof.profiler.code.layout import NOTHING_USED, CounterSpace
+from simprof.profiler.profiles import storage
+from simprof.profiler.request.errors import ProfileMismatchError
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.session import forked, session, shared
+from simprof.profiler.session.results import Measuring, measure_all
+from simprof.profiler.session.session import compare_program, observe
+from simprof.profiler.trace.recording_format import RecordingFile
+from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 from tests.end_to_end.test_replay import PROGRAMS, measured, settings
 from tests.support.turns import first
@@ -193,7 +193,7 @@ def test_code_that_needs_words_moves_the_counters_behind_it(
         alone.append(given)
         return measure_all(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("profiler.session.shared.measure_all", noted)
+    monkeypatch.setattr("simprof.profiler.session.shared.measure_all", noted)
     request = RunRequest(FIXTURES / "bin" / "v9" / "bench.elf", quiet)
     expected = measured(request, some())
     assert measured(request, some(), jobs=JOBS) == expected

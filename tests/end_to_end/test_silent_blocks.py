@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from profiler.engine import automaton, thinning
-from profiler.engine.automaton import Automaton
-from profiler.engine.silence import EventsLostError, Silence
-from profiler.engine.walk import WalkContext
-from profiler.reports import run_json
-from profiler.request.request import SchemeOptions, Setting, TableChoice
-from simulator.machine import machine
-from simulator.machine.hooks import NO_LIMIT
-from simulator.machine.running import BlockPlace
+from simprof.profiler.engine import automaton, thinning
+from simprof.profiler.engine.automaton import Automaton
+from simprof.profiler.engine.silence import EventsLostError, Silence
+from simprof.profiler.engine.walk import WalkContext
+from simprof.profiler.reports import run_json
+from simprof.profiler.request.request import SchemeOptions, Setting, TableChoice
+from simprof.simulator.machine import machine
+from simprof.simulator.machine.hooks import NO_LIMIT
+from simprof.simulator.machine.running import BlockPlace
 from tests.oracles.exact import simulate_settings
 from tests.support.turns import first
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from profiler.graphs.cfg import EdgeKind
-from profiler.recovery.recovery import recover
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.session.observation import Observation
-from profiler.session.session import observe
-from simulator.binary import elf
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.recovery.recovery import recover
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.session import observe
+from simprof.simulator.binary import elf
 from tests.support.turns import first
 
 Compile = Callable[..., Path]

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
-from profiler.profiles import storage
-from profiler.profiles.tables import block_counts
-from profiler.reports import run_json, text
+from simprof.profiler import cli
+from simprof.profiler.profiles import storage
+from simprof.profiler.profiles.tables import block_counts
+from simprof.profiler.reports import run_json, text
 from tests.oracles import qemu
 from tests.oracles.exact import Simulated, check_profile, cut_edges, simulate
 from tests.oracles.naive import NaiveProfile, profile_of

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import SchemeOptions, TableChoice, Weights
-from profiler.rewriting.verification import EMULATOR
+from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
+from simprof.profiler.rewriting.verification import EMULATOR
 from tests.conftest import FIXTURES
 from tests.end_to_end.test_exact_programs import LANGUAGES, PROGRAMS
 from tests.end_to_end.test_exact_random import BARE, LEVELS, WIDTHS

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import Contexts
-from profiler.schemes import registry
+from simprof.profiler.request.request import Contexts
+from simprof.profiler.schemes import registry
 from tests.end_to_end.test_call_tree import check_arcs, measured, tree_of
 from tests.oracles import contexts as oracle
 from tests.oracles.exact import Simulated, check_profile

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles import storage
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.rewriting import alone
-from profiler.rewriting.instrument import instrument
-from profiler.schemes.registry import definition, planned_modes
-from profiler.session.session import run_program
+from simprof.profiler.profiles import storage
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.rewriting import alone
+from simprof.profiler.rewriting.instrument import instrument
+from simprof.profiler.schemes.registry import definition, planned_modes
+from simprof.profiler.session.session import run_program
 from tests.conftest import FIXTURES
 from tests.end_to_end.test_exact_programs import LANGUAGES
 from tests.oracles import qemu

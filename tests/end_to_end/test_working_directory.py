@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
+from simprof.profiler import cli
 from tests.support.turns import first
 
 SOURCE = """

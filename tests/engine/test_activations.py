@@ -11,11 +11,17 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from profiler.engine import kernels
-from profiler.engine.activations import ENDED_BIT, Activations, EarlyEnd, SignalRecord, Tally
-from profiler.engine.lowering import hash_model
-from profiler.engine.memory import EngineMemory
-from profiler.engine.walk import (
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.activations import (
+    ENDED_BIT,
+    Activations,
+    EarlyEnd,
+    SignalRecord,
+    Tally,
+)
+from simprof.profiler.engine.lowering import hash_model
+from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.walk import (
     UNKNOWN,
     Cross,
     Missing,
@@ -24,11 +30,11 @@ from profiler.engine.walk import (
     Step,
     WalkContext,
 )
-from simulator.binary.program import MachineKind
-from simulator.cpu.traps import ClockWord
-from simulator.errors import UnsupportedError
-from simulator.isa import assembler as asm
-from simulator.isa.assembly import Item
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.cpu.traps import ClockWord
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembly import Item
 from tests.support.assembled import code
 from tests.support.event_player import MASK, IndexedGraphs
 

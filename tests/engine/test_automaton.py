@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from profiler.engine import kernels
-from profiler.engine.walk import MissingEntry, MissingTarget
-from simulator.errors import SimulatorError, UnsupportedError
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.walk import MissingEntry, MissingTarget
+from simprof.simulator.errors import SimulatorError, UnsupportedError
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item
 from tests.support.assembled import code
 from tests.support.event_player import EventPlayer
 

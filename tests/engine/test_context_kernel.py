@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from profiler.engine import context_kernel as kernel
+from simprof.profiler.engine import context_kernel as kernel
 
 ROWS = 16
 

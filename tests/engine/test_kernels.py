@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from profiler.code.runtime.hash_routine import BUCKETS, HashTableModel, hash_costs
-from profiler.engine import kernels
-from profiler.engine.lowering import HashModel, fuse
-from simulator.binary.program import MachineKind
-from simulator.cpu.traps import RESUME_STATE, ClockWord, Interruption
+from simprof.profiler.code.runtime.hash_routine import BUCKETS, HashTableModel, hash_costs
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.lowering import HashModel, fuse
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.cpu.traps import RESUME_STATE, ClockWord, Interruption
 
 ROOT = Path(__file__).parents[2]
 MOVER = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -299,7 +299,7 @@ PLAIN = """
 import json, sys
 import numpy as np
 from tests.engine import test_kernels as t
-from profiler.engine import kernels
+from simprof.profiler.engine import kernels
 print(json.dumps(t.scenario()))
 """
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.engine import kernels, landing_kernel
-from profiler.engine.activations import ENDED_BIT, SIGNAL_BIT
-from profiler.engine.landings import Landings
-from profiler.engine.walk import UNKNOWN, Cross, MissingEntry, Step
+from simprof.profiler.engine import kernels, landing_kernel
+from simprof.profiler.engine.activations import ENDED_BIT, SIGNAL_BIT
+from simprof.profiler.engine.landings import Landings
+from simprof.profiler.engine.walk import UNKNOWN, Cross, MissingEntry, Step
 from tests.engine.test_activations import DEPTH, Stack
 from tests.support.event_player import MASK
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from profiler.engine import kernels
-from profiler.engine.lowering import Lowering, fuse, hash_model
-from profiler.engine.memory import Operation
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.actions import (
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.lowering import Lowering, fuse, hash_model
+from simprof.profiler.engine.memory import Operation
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.actions import (
     Action,
     AddRegister,
     CountConstantPath,
@@ -19,8 +19,8 @@ from profiler.plan.actions import (
     CountPath,
     SetRegister,
 )
-from profiler.plan.plan import Addressing, InstrumentationPlan, Table
-from simulator.binary.program import MachineKind
+from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.simulator.binary.program import MachineKind
 from tests.support.event_player import MASK
 from tests.support.figures import edge, named
 

@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from profiler.engine import kernel_cache
-from simulator.cpu import compiled
+from simprof.profiler.engine import kernel_cache
+from simprof.simulator.cpu import compiled
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from profiler.engine import kernel_cache
-from profiler.profiles.cache_files import CacheFiles
-from simulator.cpu import compiled
+from simprof.profiler.engine import kernel_cache
+from simprof.profiler.profiles.cache_files import CacheFiles
+from simprof.simulator.cpu import compiled
 kernel_cache._machine_code = lambda: [CacheFiles(Path(sys.argv[1]))]
 if sys.argv[2] == "numba":
     compiled.compile_here()
-from profiler.cli import run
+from simprof.profiler.cli import run
 status = run(sys.argv[3:])
 print(json.dumps({"status": status, "compiled": not compiled.is_loaded()}), file=sys.stderr)
 """

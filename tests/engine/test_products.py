@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from profiler.engine import kernels
-from profiler.engine.lowering import hash_model
-from profiler.engine.memory import EngineMemory
-from profiler.engine.products import (
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.lowering import hash_model
+from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.products import (
     CountedSegment,
     Player,
     Products,
@@ -21,8 +21,8 @@ from profiler.engine.products import (
     Totals,
     hash_operation,
 )
-from profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, segment
-from profiler.plan.actions import (
+from simprof.profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, segment
+from simprof.profiler.plan.actions import (
     Action,
     AddRegister,
     CountConstantPath,
@@ -30,10 +30,10 @@ from profiler.plan.actions import (
     PathIncrement,
     SetRegister,
 )
-from profiler.plan.decoders import UnfinishedPath
-from profiler.plan.plan import Addressing, InstrumentationPlan, Table
-from profiler.schemes.tpp.actions import CountHotPath, Poison
-from simulator.binary.program import MachineKind
+from simprof.profiler.plan.decoders import UnfinishedPath
+from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.schemes.tpp.actions import CountHotPath, Poison
+from simprof.simulator.binary.program import MachineKind
 from tests.support.figures import edge, named
 
 LOOP = named("A>B A>C B>D C>D D>A", "A", "D")

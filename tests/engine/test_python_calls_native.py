@@ -70,7 +70,7 @@ def all_parts() -> dict[str, set[str]]:
 def test_python_calls_c_functions_only() -> None:
     parts = all_parts()
     assert len(parts) >= 6
-    assert {"stack_pointer", "execute"} <= parts["profiler.engine.kernels"]
+    assert {"stack_pointer", "execute"} <= parts["simprof.profiler.engine.kernels"]
     found = {
         str(path.relative_to(ROOT)): calls(path.read_text(), module_of(path), parts)
         for path in SOURCES
@@ -80,6 +80,7 @@ def test_python_calls_c_functions_only() -> None:
 
 
 def test_a_call_of_a_part_is_found() -> None:
-    source = "from profiler.engine import kernels\ndef f(k):\n    return kernels.stack_pointer(k)\n"
-    parts = {"profiler.engine.kernels": {"stack_pointer"}}
+    source = "from simprof.profiler.engine import kernels\n"
+    source += "def f(k):\n    return kernels.stack_pointer(k)\n"
+    parts = {"simprof.profiler.engine.kernels": {"stack_pointer"}}
     assert calls(source, "m", parts) == [(3, "stack_pointer")]

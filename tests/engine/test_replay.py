@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from profiler.plan.plan import Table
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.session import rounds, session
-from profiler.session.counters import Counters
-from profiler.session.observation import Comparison
-from profiler.session.scheme_runs import Graphs, Planner, SchemeRun, make_schemes
-from profiler.session.session import compare_program
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.session import rounds, session
+from simprof.profiler.session.counters import Counters
+from simprof.profiler.session.observation import Comparison
+from simprof.profiler.session.scheme_runs import Graphs, Planner, SchemeRun, make_schemes
+from simprof.profiler.session.session import compare_program
 from tests.support.turns import first
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "bin"

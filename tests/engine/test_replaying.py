@@ -7,12 +7,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from profiler.engine.activations import EarlyEnd
-from profiler.engine.lowering import Lowering, hash_model
-from profiler.engine.recording import RecordedPiece, RecordedStretch
-from profiler.engine.recording_kernel import BEGINS, ENDS
-from profiler.engine.replaying import DamagedError, Replayer
-from simulator.binary.program import MachineKind
+from simprof.profiler.engine.activations import EarlyEnd
+from simprof.profiler.engine.lowering import Lowering, hash_model
+from simprof.profiler.engine.recording import RecordedPiece, RecordedStretch
+from simprof.profiler.engine.recording_kernel import BEGINS, ENDS
+from simprof.profiler.engine.replaying import DamagedError, Replayer
+from simprof.simulator.binary.program import MachineKind
 from tests.support.figures import named
 
 GRAPHS = [named("A>B", "A", "B"), named("A>B B>C", "A", "C")]

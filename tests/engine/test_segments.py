@@ -11,21 +11,21 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from profiler.code.runtime.hash_routine import hash_costs
-from profiler.engine import kernels
-from profiler.engine.lowering import Lowering, fuse, hash_model
-from profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, segment
-from profiler.graphfiles.execution import execute
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import RoutinePlan
-from profiler.plan.interpret import ExecutedWalk
-from profiler.plan.plan import Table
-from profiler.request.request import SchemeOptions, Setting, TableChoice
-from profiler.schemes.registry import make_plan
-from profiler.session.counters import Counters
-from profiler.session.events import RoutineEvents, UnfinishedSegment
-from profiler.session.scheme_runs import SchemeRun
-from simulator.binary.program import MachineKind
+from simprof.profiler.code.runtime.hash_routine import hash_costs
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.lowering import Lowering, fuse, hash_model
+from simprof.profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, segment
+from simprof.profiler.graphfiles.execution import execute
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.plan.interpret import ExecutedWalk
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.request.request import SchemeOptions, Setting, TableChoice
+from simprof.profiler.schemes.registry import make_plan
+from simprof.profiler.session.counters import Counters
+from simprof.profiler.session.events import RoutineEvents, UnfinishedSegment
+from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.simulator.binary.program import MachineKind
 from tests.oracles import brute
 
 MACHINE = MachineKind.SPARCV9

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from profiler.engine.silence import EventsLostError, Silence, Ways
-from profiler.engine.walk import WalkContext, Walker
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item
-from simulator.machine.running import BlockPlace
+from simprof.profiler.engine.silence import EventsLostError, Silence, Ways
+from simprof.profiler.engine.walk import WalkContext, Walker
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item
+from simprof.simulator.machine.running import BlockPlace
 from tests.support.assembled import code
 from tests.support.event_player import IndexedGraphs
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from profiler.engine import kernels
-from profiler.engine.lowering import Lowering, hash_model
-from profiler.engine.memory import Operation
-from profiler.engine.step_operations import StepOperations
-from profiler.engine.walk import Cross, Land, Pop, Push
-from simulator.binary.program import MachineKind
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.lowering import Lowering, hash_model
+from simprof.profiler.engine.memory import Operation
+from simprof.profiler.engine.step_operations import StepOperations
+from simprof.profiler.engine.walk import Cross, Land, Pop, Push
+from simprof.simulator.binary.program import MachineKind
 
 MASK = (1 << 64) - 1
 SPILL: tuple[Operation, ...] = ((kernels.WINDOW, kernels.CAN_SAVE, 0),)

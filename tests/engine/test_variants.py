@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from profiler.engine.products import Player
-from profiler.engine.variants import variants_of
-from profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
-from profiler.request.request import SchemeOptions
-from profiler.schemes.registry import make_plan
+from simprof.profiler.engine.products import Player
+from simprof.profiler.engine.variants import variants_of
+from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.request.request import SchemeOptions
+from simprof.profiler.schemes.registry import make_plan
 from tests.support.figures import named
 
 BASE = named("A>B A>C B>D C>D D>A D>E", "A", "E", "f")

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from profiler.engine.walk import (
+from simprof.profiler.engine.walk import (
     BEGINNING,
     UNKNOWN,
     ByBlock,
@@ -27,11 +27,11 @@ from profiler.engine.walk import (
     WalkContext,
     Walker,
 )
-from profiler.graphs.cfg import EdgeKind
-from simulator.errors import UnsupportedError
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item
 from tests.support.assembled import code
 from tests.support.event_player import IndexedGraphs
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiler.engine import kernels
-from profiler.engine.window_moves import WindowMoves
-from profiler.recovery.word_map import WordMap
-from profiler.session.world import WINDOWS
-from simulator.binary.elf import load
-from simulator.binary.program import Range
-from simulator.linux.files import Host
-from simulator.machine.machine import Machine
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.window_moves import WindowMoves
+from simprof.profiler.recovery.word_map import WordMap
+from simprof.profiler.session.world import WINDOWS
+from simprof.simulator.binary.elf import load
+from simprof.simulator.binary.program import Range
+from simprof.simulator.linux.files import Host
+from simprof.simulator.machine.machine import Machine
 from tests.oracles.exact import simulate
 
 SAVE, RESTORE, RETURN, RET, CALL = 0x9DE3BF40, 0x81E80000, 0x81CFE008, 0x81C7E008, 0x40000000

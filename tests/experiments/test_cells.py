@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.code.codegen import CounterSpace, ProgramContexts, generate
-from profiler.experiments.cells import provenance
-from profiler.experiments.cells.cells import (
+from simprof.profiler.code.codegen import CounterSpace, ProgramContexts, generate
+from simprof.profiler.experiments.cells import provenance
+from simprof.profiler.experiments.cells.cells import (
     TREES,
     Cell,
     CellResult,
@@ -19,20 +19,20 @@ from profiler.experiments.cells.cells import (
     common_paths,
     plan_cell,
 )
-from profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
-from profiler.experiments.cells.provenance import Keys, row_key
-from profiler.experiments.cells.rows import find_jumps
-from profiler.experiments.cells.run import groups, run_group
-from profiler.experiments.cells.settings import combinations, parse, parse_options, setting
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.plan.plan import Table
-from profiler.profiles.profile import PathCount
-from profiler.recovery.recovery import recover
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.schemes.registry import make_plan
-from profiler.session.session import compare_program
-from simulator.binary import elf
-from simulator.errors import UsageError
+from simprof.profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
+from simprof.profiler.experiments.cells.provenance import Keys, row_key
+from simprof.profiler.experiments.cells.rows import find_jumps
+from simprof.profiler.experiments.cells.run import groups, run_group
+from simprof.profiler.experiments.cells.settings import combinations, parse, parse_options, setting
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.profiles.profile import PathCount
+from simprof.profiler.recovery.recovery import recover
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.schemes.registry import make_plan
+from simprof.profiler.session.session import compare_program
+from simprof.simulator.binary import elf
+from simprof.simulator.errors import UsageError
 from tests.support.figures import epp_1, walk
 from tests.support.scheme_code import GENERATORS
 
@@ -430,7 +430,7 @@ def test_what_cannot_run_is_a_result(tmp_path: Path) -> None:
 def test_one_bad_setting_does_not_take_the_others_with_it(
     fixture_elf: Find, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from profiler.experiments.cells import measure as cell_measure
+    from simprof.profiler.experiments.cells import measure as cell_measure
 
     real = cell_measure.measure
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from profiler.experiments.tables.claims import NO_GROUPS, compare_groups, group_means
-from profiler.experiments.tables.table import ReportTable, Verdict
+from simprof.profiler.experiments.tables.claims import NO_GROUPS, compare_groups, group_means
+from simprof.profiler.experiments.tables.table import ReportTable, Verdict
 from tests.experiments.test_tables import program_row, small
 
 

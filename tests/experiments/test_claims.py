@@ -10,13 +10,19 @@ from typing import Any
 
 import pytest
 
-from profiler.experiments.tables.catalogue import TABLES as OF_PAPERS
-from profiler.experiments.tables.claims import compare_groups, count_of, judge, member, value_is
-from profiler.experiments.tables.conditions import Condition, CountCondition, Relation
-from profiler.experiments.tables.gcov_arcs import GCOV_ARCS
-from profiler.experiments.tables.spec import TableSpec
-from profiler.experiments.tables.table import Claim, Form, ReportTable, Row, Verdict
-from profiler.experiments.tables.written import apart, extremes, number, read
+from simprof.profiler.experiments.tables.catalogue import TABLES as OF_PAPERS
+from simprof.profiler.experiments.tables.claims import (
+    compare_groups,
+    count_of,
+    judge,
+    member,
+    value_is,
+)
+from simprof.profiler.experiments.tables.conditions import Condition, CountCondition, Relation
+from simprof.profiler.experiments.tables.gcov_arcs import GCOV_ARCS
+from simprof.profiler.experiments.tables.spec import TableSpec
+from simprof.profiler.experiments.tables.table import Claim, Form, ReportTable, Row, Verdict
+from simprof.profiler.experiments.tables.written import apart, extremes, number, read
 
 Numbers = Mapping[str, float]
 

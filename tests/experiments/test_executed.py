@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from profiler.cli import run
-from profiler.experiments.cells.cells import (
+from simprof.profiler.cli import run
+from simprof.profiler.experiments.cells.cells import (
     ALONE_INSTRUCTIONS,
     ALONE_ROUTINES,
     PREDICTED,
@@ -24,23 +24,23 @@ from profiler.experiments.cells.cells import (
     Kind,
     failure,
 )
-from profiler.experiments.cells.executed import CAUSES, way
-from profiler.experiments.cells.obtain import local_runner, obtain
-from profiler.experiments.cells.provenance import Keys
-from profiler.experiments.cells.run import groups, run_group
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.cells.store import Store
-from profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
-from profiler.experiments.suites.library import load_suite
-from profiler.experiments.tables.catalogue import TABLES, tables
-from profiler.experiments.tables.results import run_tables, stored_tables
-from profiler.experiments.tables.spec import Program, View, make
-from profiler.experiments.tables.table import ReportTable, Row
-from profiler.rewriting import modes, qemu
-from profiler.rewriting.charges import Cause
-from profiler.rewriting.prediction import predicted_rewriting
-from simulator.binary.program import MachineKind
-from simulator.errors import UsageError
+from simprof.profiler.experiments.cells.executed import CAUSES, way
+from simprof.profiler.experiments.cells.obtain import local_runner, obtain
+from simprof.profiler.experiments.cells.provenance import Keys
+from simprof.profiler.experiments.cells.run import groups, run_group
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.cells.store import Store
+from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
+from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.experiments.tables.catalogue import TABLES, tables
+from simprof.profiler.experiments.tables.results import run_tables, stored_tables
+from simprof.profiler.experiments.tables.spec import Program, View, make
+from simprof.profiler.experiments.tables.table import ReportTable, Row
+from simprof.profiler.rewriting import modes, qemu
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.prediction import predicted_rewriting
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 
 PROGRAM = FIXTURES / "bin/v9/switches.elf"

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from profiler.experiments.cells.cells import (
+from simprof.profiler.experiments.cells.cells import (
     COMPILER_INCREMENTS,
     Cell,
     CellResult,
     Kind,
     RoutineRow,
 )
-from profiler.experiments.cells.gcov_data import arc_counts, arc_increments
-from profiler.experiments.cells.obtain import obtain
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.suites.builder import flags_of
-from profiler.experiments.suites.library import build_suite, load_suite
-from profiler.experiments.suites.suite import (
+from simprof.profiler.experiments.cells.gcov_data import arc_counts, arc_increments
+from simprof.profiler.experiments.cells.obtain import obtain
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.suites.builder import flags_of
+from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.profiler.experiments.suites.suite import (
     BUILDS,
     Counters,
     Suite,
@@ -29,13 +29,13 @@ from profiler.experiments.suites.suite import (
     build_name,
     parse_build,
 )
-from profiler.experiments.tables.catalogue import TABLES, tables
-from profiler.experiments.tables.gcov_arcs import BEFORE_AND_AFTER, GCOV_ARCS
-from profiler.experiments.tables.spec import Program, View, make
-from profiler.experiments.tables.table import ReportTable
-from profiler.plan.plan import Table
-from profiler.request.request import Selection
-from simulator.errors import UsageError
+from simprof.profiler.experiments.tables.catalogue import TABLES, tables
+from simprof.profiler.experiments.tables.gcov_arcs import BEFORE_AND_AFTER, GCOV_ARCS
+from simprof.profiler.experiments.tables.spec import Program, View, make
+from simprof.profiler.experiments.tables.table import ReportTable
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.request.request import Selection
+from simprof.simulator.errors import UsageError
 from tests.experiments.test_tables import routine
 
 ARCS = (Counters.NONE, Counters.ARCS)
@@ -352,7 +352,7 @@ def test_a_program_that_cannot_be_built_is_a_row() -> None:
 def test_the_table_of_a_suite(
     suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from profiler.experiments.tables.results import run_tables
+    from simprof.profiler.experiments.tables.results import run_tables
 
     report = run_tables(suite, [GCOV_ARCS], View(), workers=0)
     assert report.failures == ()

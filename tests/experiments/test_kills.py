@@ -17,18 +17,18 @@ from pathlib import Path
 
 import pytest
 
-from profiler.cli import run
-from profiler.experiments.cells.cells import Cell, CellResult, Job
-from profiler.experiments.cells.obtain import Order
-from profiler.experiments.cells.run import JobGroup
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.cells.store import Store
-from profiler.experiments.cells.sweep import sweep
-from profiler.experiments.cells.workers import Finished
-from profiler.experiments.suites.builder import build
-from profiler.experiments.suites.directories import suite_cache
-from profiler.experiments.suites.fetch import digest
-from profiler.experiments.suites.library import load_suite
+from simprof.profiler.cli import run
+from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job
+from simprof.profiler.experiments.cells.obtain import Order
+from simprof.profiler.experiments.cells.run import JobGroup
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.cells.store import Store
+from simprof.profiler.experiments.cells.sweep import sweep
+from simprof.profiler.experiments.cells.workers import Finished
+from simprof.profiler.experiments.suites.builder import build
+from simprof.profiler.experiments.suites.directories import suite_cache
+from simprof.profiler.experiments.suites.fetch import digest
+from simprof.profiler.experiments.suites.library import load_suite
 from tests.conftest import FIXTURES
 from tests.support.killing import Scenario, kill_everywhere
 
@@ -122,7 +122,7 @@ class NamedOutput(Output):
 
     def act(self, directory: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("profiler.profiles.output._unnamed", lambda directory: None)
+            patch.setattr("simprof.profiler.profiles.output._unnamed", lambda directory: None)
             super().act(directory)
 
     def check(self, directory: Path) -> None:
@@ -260,7 +260,7 @@ def start(place: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """Start a command of simprof whose temporary files and cache are below `place`."""
     (place / "temporary").mkdir(parents=True)
     names = {"TMPDIR": str(place / "temporary"), "XDG_CACHE_HOME": str(place / "cache")}
-    script = "from profiler.cli import main; main()"
+    script = "from simprof.profiler.cli import main; main()"
     return subprocess.Popen(
         [sys.executable, "-c", script, *arguments],
         env={**os.environ, **names}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

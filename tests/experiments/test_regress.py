@@ -14,15 +14,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from profiler import cli
-from profiler.code import snippets_paths
-from profiler.code.snippet_parts import Generator
-from profiler.code.writer import Writer
-from profiler.engine import kernel_cache
-from profiler.experiments.regress import file as regress_file
-from profiler.experiments.regress import regress
-from profiler.experiments.regress.causes import cost_changes, place_text, plan_text
-from profiler.experiments.regress.compare import (
+from simprof.profiler import cli
+from simprof.profiler.code import snippets_paths
+from simprof.profiler.code.snippet_parts import Generator
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.engine import kernel_cache
+from simprof.profiler.experiments.regress import file as regress_file
+from simprof.profiler.experiments.regress import regress
+from simprof.profiler.experiments.regress.causes import cost_changes, place_text, plan_text
+from simprof.profiler.experiments.regress.compare import (
     Ceiling,
     Check,
     Limit,
@@ -31,19 +31,19 @@ from profiler.experiments.regress.compare import (
     SettingCheck,
     compare_runs,
 )
-from profiler.experiments.regress.regress import CheckOptions, check, record
-from profiler.experiments.regress.routines import PlanChange
-from profiler.experiments.regress.targets import Target, file_targets
-from profiler.experiments.regress.values import Baseline, RoutineFacts, Run, SettingResult
-from profiler.graphs.weights import uniform
-from profiler.plan.actions import CountEdge
-from profiler.reports import regress_json, regress_junit, regress_markdown, regress_text
-from profiler.request.request import SchemeOptions, Setting, Weights
-from profiler.schemes import cost_model, registry
-from profiler.schemes.qpt import planner as qpt
-from simulator.binary.program import Range, SourceLine
-from simulator.errors import UsageError
-from simulator.isa import assembler as asm
+from simprof.profiler.experiments.regress.regress import CheckOptions, check, record
+from simprof.profiler.experiments.regress.routines import PlanChange
+from simprof.profiler.experiments.regress.targets import Target, file_targets
+from simprof.profiler.experiments.regress.values import Baseline, RoutineFacts, Run, SettingResult
+from simprof.profiler.graphs.weights import uniform
+from simprof.profiler.plan.actions import CountEdge
+from simprof.profiler.reports import regress_json, regress_junit, regress_markdown, regress_text
+from simprof.profiler.request.request import SchemeOptions, Setting, Weights
+from simprof.profiler.schemes import cost_model, registry
+from simprof.profiler.schemes.qpt import planner as qpt
+from simprof.simulator.binary.program import Range, SourceLine
+from simprof.simulator.errors import UsageError
+from simprof.simulator.isa import assembler as asm
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / "fixtures/bin"

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from profiler.cli import run
-from profiler.experiments.cells.cells import Job, Kind
-from profiler.experiments.cells.obtain import Order
-from profiler.experiments.cells.provenance import Keys
-from profiler.experiments.cells.replays import Replays, stages
-from profiler.experiments.cells.run import JobGroup, groups
-from profiler.experiments.cells.store import Store
-from profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
-from profiler.experiments.cells.workers import Finished, run_here
-from profiler.schemes.registry import planned_modes
-from profiler.trace.recording_format import Recording
-from simulator.machine.machine import Machine
+from simprof.profiler.cli import run
+from simprof.profiler.experiments.cells.cells import Job, Kind
+from simprof.profiler.experiments.cells.obtain import Order
+from simprof.profiler.experiments.cells.provenance import Keys
+from simprof.profiler.experiments.cells.replays import Replays, stages
+from simprof.profiler.experiments.cells.run import JobGroup, groups
+from simprof.profiler.experiments.cells.store import Store
+from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
+from simprof.profiler.experiments.cells.workers import Finished, run_here
+from simprof.profiler.schemes.registry import planned_modes
+from simprof.profiler.trace.recording_format import Recording
+from simprof.simulator.machine.machine import Machine
 from tests.conftest import FIXTURES
 
 Find = Callable[..., Path]

@@ -11,11 +11,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from profiler import cli
-from profiler.experiments.cells.cells import CellResult
-from profiler.experiments.cells.figures import columns
-from profiler.experiments.cells.store import Store
-from profiler.profiles.codec import big_integers
+from simprof.profiler import cli
+from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.cells.figures import columns
+from simprof.profiler.experiments.cells.store import Store
+from simprof.profiler.profiles.codec import big_integers
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "EXPERIMENTS.md").read_text()
@@ -127,8 +127,8 @@ def test_numbers_that_sqlite_lacks_are_near() -> None:
     import json
     import zlib
 
-    from profiler.experiments.cells.figures import figures
-    from profiler.profiles.codec import encode
+    from simprof.profiler.experiments.cells.figures import figures
+    from simprof.profiler.profiles.codec import encode
 
     with big_integers():
         plain = encode(CellResult(counts={"blocks": 1 << 80}))

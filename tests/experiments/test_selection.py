@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from profiler.cli import main
-from profiler.experiments.cells.cells import Cell, CellResult, Kind
-from profiler.experiments.cells.obtain import obtain
-from profiler.experiments.cells.settings import parse, selecting, setting
-from profiler.experiments.suites.library import load_suite
-from profiler.experiments.suites.suite import Suite
-from profiler.experiments.tables.catalogue import TABLES
-from profiler.experiments.tables.results import run_tables
-from profiler.experiments.tables.spec import View
-from profiler.request import library_sources
-from profiler.request.request import GuestOptions, RunRequest, Selection
-from profiler.schemes import registry
-from profiler.session.session import run_program
-from simulator.errors import UsageError
+from simprof.profiler.cli import main
+from simprof.profiler.experiments.cells.cells import Cell, CellResult, Kind
+from simprof.profiler.experiments.cells.obtain import obtain
+from simprof.profiler.experiments.cells.settings import parse, selecting, setting
+from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.experiments.suites.suite import Suite
+from simprof.profiler.experiments.tables.catalogue import TABLES
+from simprof.profiler.experiments.tables.results import run_tables
+from simprof.profiler.experiments.tables.spec import View
+from simprof.profiler.request import library_sources
+from simprof.profiler.request.request import GuestOptions, RunRequest, Selection
+from simprof.profiler.schemes import registry
+from simprof.profiler.session.session import run_program
+from simprof.simulator.errors import UsageError
 
 OWN = Selection(user_only=True, tolerant=True)
 BENCHMARK = "faults"

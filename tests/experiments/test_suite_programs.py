@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.recovery.recovery import recover
-from profiler.schemes.kiter.planner import plan_kiter
-from simulator.binary.elf import load
+from simprof.profiler.recovery.recovery import recover
+from simprof.profiler.schemes.kiter.planner import plan_kiter
+from simprof.simulator.binary.elf import load
 from tests.conftest import EMULATORS, FIXTURES
 from tests.oracles.exact import check_against_qemu, simulate
 from tests.oracles.qemu import run

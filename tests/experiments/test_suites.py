@@ -13,11 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
-from profiler.experiments.suites import directories, fetch, generate, inputs, toolchain
-from profiler.experiments.suites.builder import build, check_program, inside, source_hash
-from profiler.experiments.suites.library import build_suite, executed_by, load_suite, suite_names
-from profiler.experiments.suites.suite import (
+from simprof.profiler import cli
+from simprof.profiler.experiments.suites import directories, fetch, generate, inputs, toolchain
+from simprof.profiler.experiments.suites.builder import build, check_program, inside, source_hash
+from simprof.profiler.experiments.suites.library import (
+    build_suite,
+    executed_by,
+    load_suite,
+    suite_names,
+)
+from simprof.profiler.experiments.suites.suite import (
     BUILDS,
     DEFAULT_BUILD,
     INPUT_NAMES,
@@ -25,8 +30,8 @@ from profiler.experiments.suites.suite import (
     Package,
     Suite,
 )
-from profiler.experiments.suites.toolchain import BuildError
-from simulator.errors import UsageError
+from simprof.profiler.experiments.suites.toolchain import BuildError
+from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 from tools.benchmarks import programs
 

@@ -18,19 +18,19 @@ from pathlib import Path
 
 import pytest
 
-from profiler.cli import run
-from profiler.experiments.cells import store as store_module
-from profiler.experiments.cells import workers
-from profiler.experiments.cells.cells import Cell, CellResult, Job, failure
-from profiler.experiments.cells.cluster import pack, run_on_cluster, run_parcel
-from profiler.experiments.cells.obtain import Order, Runner, carry_out, local_runner, obtain
-from profiler.experiments.cells.run import JobGroup, groups
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.cells.store import Store
-from profiler.experiments.cells.sweep import Grid, GridProgram, make_order, read_grid, sweep
-from profiler.experiments.cells.workers import run_here, run_processes
-from profiler.experiments.suites.library import load_suite
-from simulator.errors import SimulatorError, UsageError
+from simprof.profiler.cli import run
+from simprof.profiler.experiments.cells import store as store_module
+from simprof.profiler.experiments.cells import workers
+from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job, failure
+from simprof.profiler.experiments.cells.cluster import pack, run_on_cluster, run_parcel
+from simprof.profiler.experiments.cells.obtain import Order, Runner, carry_out, local_runner, obtain
+from simprof.profiler.experiments.cells.run import JobGroup, groups
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.cells.store import Store
+from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, make_order, read_grid, sweep
+from simprof.profiler.experiments.cells.workers import run_here, run_processes
+from simprof.profiler.experiments.suites.library import load_suite
+from simprof.simulator.errors import SimulatorError, UsageError
 
 Find = Callable[..., Path]
 PROGRAMS = ("faults", "control", "switches", "records")
@@ -205,7 +205,7 @@ def test_a_dask_cluster_gives_the_rows_of_the_serial_sweep(
 def test_no_cluster_is_one_line(
     tmp_path: Path, fixture_elf: Find, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("profiler.experiments.cells.cluster.CONNECT_TIMEOUT", 0.2)
+    monkeypatch.setattr("simprof.profiler.experiments.cells.cluster.CONNECT_TIMEOUT", 0.2)
     job = Job(Cell("faults", setting("pp")), fixture_elf("faults"))
     with (
         warnings.catch_warnings(),
@@ -227,7 +227,7 @@ def test_a_parcel_needs_none_of_the_senders_files(fixture_elf: Find, tmp_path: P
     parcel = pack((job,))
     here.rename(tmp_path / "gone")
     assert parcel.files == {"deep/data": b"data"}
-    from profiler.experiments.cells.provenance import engine_digest
+    from simprof.profiler.experiments.cells.provenance import engine_digest
 
     assert run_parcel(parcel, engine_digest()) == direct
     assert direct[0].error is None
@@ -258,7 +258,7 @@ def start_sweep(order: Order, path: Path, *more: str) -> subprocess.Popen[bytes]
     """Start the command; its temporary files go into a folder beside the file."""
     temporary = path.parent / "temporary"
     temporary.mkdir()
-    command = [sys.executable, "-c", "from profiler.cli import main; main()", "sweep"]
+    command = [sys.executable, "-c", "from simprof.profiler.cli import main; main()", "sweep"]
     for job in order.jobs[:: len(MODES)]:
         command += [str(job.program)]
     command += ["--mode", ",".join(MODES), "-o", str(path), *more]
@@ -431,9 +431,9 @@ def test_a_failed_cell_is_a_row_and_the_sweep_goes_on(
 def test_a_program_that_cannot_be_built_is_a_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from profiler.experiments.cells import obtain as module
-    from profiler.experiments.suites.library import build_suite
-    from profiler.experiments.suites.suite import BuildReport
+    from simprof.profiler.experiments.cells import obtain as module
+    from simprof.profiler.experiments.suites.library import build_suite
+    from simprof.profiler.experiments.suites.suite import BuildReport
 
     suite = load_suite("micro")
 
@@ -537,7 +537,7 @@ def test_two_sweeps_do_not_write_to_one_file(order: Order, tmp_path: Path) -> No
 def test_results_of_another_simprof_are_not_taken_for_ones_own(
     order: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from profiler.experiments.cells import provenance
+    from simprof.profiler.experiments.cells import provenance
 
     one = Order(order.jobs[:1])
     path = tmp_path / "sweep.db"

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from profiler.cli import run
-from profiler.commands.table import _rendered
-from profiler.experiments.cells.cells import (
+from simprof.profiler.cli import run
+from simprof.profiler.commands.table import _rendered
+from simprof.profiler.experiments.cells.cells import (
     TREES,
     Cell,
     CellResult,
@@ -31,19 +31,19 @@ from profiler.experiments.cells.cells import (
     TreeCost,
     failure,
 )
-from profiler.experiments.cells.obtain import local_runner
-from profiler.experiments.cells.run import groups, run_group
-from profiler.experiments.cells.settings import parse
-from profiler.experiments.cells.store import Store
-from profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
-from profiler.experiments.suites.library import load_suite
-from profiler.experiments.suites.suite import Suite
-from profiler.experiments.tables.catalogue import TABLES, find, tables
-from profiler.experiments.tables.published import published, read_published
-from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.results import NO_SUITE, run_tables, stored_tables
-from profiler.experiments.tables.spec import Program, TableSpec, View, make
-from profiler.experiments.tables.table import (
+from simprof.profiler.experiments.cells.obtain import local_runner
+from simprof.profiler.experiments.cells.run import groups, run_group
+from simprof.profiler.experiments.cells.settings import parse
+from simprof.profiler.experiments.cells.store import Store
+from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
+from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.experiments.suites.suite import Suite
+from simprof.profiler.experiments.tables.catalogue import TABLES, find, tables
+from simprof.profiler.experiments.tables.published import published, read_published
+from simprof.profiler.experiments.tables.report import TableReport
+from simprof.profiler.experiments.tables.results import NO_SUITE, run_tables, stored_tables
+from simprof.profiler.experiments.tables.spec import Program, TableSpec, View, make
+from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
     Column,
@@ -55,13 +55,13 @@ from profiler.experiments.tables.table import (
     program_key,
     with_averages,
 )
-from profiler.plan.plan import Table
-from profiler.profiles.definite import DefiniteFlow
-from profiler.reports import table_csv, table_json, table_markdown, table_text
-from profiler.reports.html import bars
-from profiler.reports.html import tables as table_pages
-from profiler.reports.table_values import shown
-from simulator.errors import UsageError
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.profiles.definite import DefiniteFlow
+from simprof.profiler.reports import table_csv, table_json, table_markdown, table_text
+from simprof.profiler.reports.html import bars
+from simprof.profiler.reports.html import tables as table_pages
+from simprof.profiler.reports.table_values import shown
+from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 
 NAMES = (

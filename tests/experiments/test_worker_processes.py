@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from profiler.experiments.cells import workers
-from profiler.experiments.cells.cells import Cell, CellResult, Job
-from profiler.experiments.cells.run import JobGroup
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.cells.workers import run_processes
+from simprof.profiler.experiments.cells import workers
+from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job
+from simprof.profiler.experiments.cells.run import JobGroup
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.cells.workers import run_processes
 from tests.conftest import ROOT
 
 PARENT = """
@@ -29,7 +29,7 @@ time.sleep(600)
 """
 CHILD = """
 import sys, time
-from profiler.profiles import scratch
+from simprof.profiler.profiles import scratch
 scratch.die_with(int(sys.argv[1]))
 print("works", flush=True)
 time.sleep(600)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.exports.source import ExportSource
-from profiler.request.request import GuestOptions, RunRequest
-from profiler.session.session import run_program
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.request.request import GuestOptions, RunRequest
+from simprof.profiler.session.session import run_program
 
 
 @pytest.fixture(scope="session")

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from profiler import cli
-from profiler.exports import pprof
-from profiler.exports.formats import export, find
-from profiler.exports.source import ExportSource
-from profiler.profiles import storage
-from profiler.profiles.call_graph import RoutineCalls, call_graph
-from profiler.profiles.call_tree import CalledRoutine, CallTree
-from profiler.profiles.code_counts import code_counts
-from profiler.profiles.lines import SourceCounts
-from profiler.profiles.profile import Measurement
-from profiler.profiles.program_files import find_program
+from simprof.profiler import cli
+from simprof.profiler.exports import pprof
+from simprof.profiler.exports.formats import export, find
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles import storage
+from simprof.profiler.profiles.call_graph import RoutineCalls, call_graph
+from simprof.profiler.profiles.call_tree import CalledRoutine, CallTree
+from simprof.profiler.profiles.code_counts import code_counts
+from simprof.profiler.profiles.lines import SourceCounts
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.program_files import find_program
 from tests.support.samples import measurement
 
 PROGRAMS = {"calls": ["9"], "nonlocal": [], "signals": [], "tailcalls": []}

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from profiler import cli
-from profiler.exports import coverage as coverage_module
-from profiler.exports.coverage import coverage
-from profiler.exports.formats import export, find, notes
-from profiler.exports.source import ExportSource
-from profiler.graphs.cfg import EdgeKind
-from profiler.profiles.profile import Measurement
-from profiler.profiles.program_files import SourceFiles
-from simulator.binary.program import SourceLine
-from simulator.errors import UsageError
+from simprof.profiler import cli
+from simprof.profiler.exports import coverage as coverage_module
+from simprof.profiler.exports.coverage import coverage
+from simprof.profiler.exports.formats import export, find, notes
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.program_files import SourceFiles
+from simprof.simulator.binary.program import SourceLine
+from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 from tests.end_to_end.test_gcov import gcov_counts
 from tests.support.hostile_profile import hostile_measurement

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from profiler.exports.formats import export, find
-from profiler.exports.source import ExportSource
-from profiler.profiles.profile import EdgeCount, Measurement
+from simprof.profiler.exports.formats import export, find
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles.profile import EdgeCount, Measurement
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.samples import measurement
 

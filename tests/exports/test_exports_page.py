@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from profiler.exports.formats import FORMATS
+from simprof.profiler.exports.formats import FORMATS
 from tests.conftest import ROOT
 from tools.document_outputs import rewritten
 

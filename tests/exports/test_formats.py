@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
-from profiler.exports.formats import FORMATS, Need, export, find
-from profiler.exports.source import ExportSource
-from profiler.profiles import storage
-from profiler.profiles.profile import Measurement, ProgramInfo
-from simulator.errors import UsageError
+from simprof.profiler import cli
+from simprof.profiler.exports.formats import FORMATS, Need, export, find
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles import storage
+from simprof.profiler.profiles.profile import Measurement, ProgramInfo
+from simprof.simulator.errors import UsageError
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.samples import measurement
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from profiler import cli
-from profiler.exports.formats import export, find
-from profiler.exports.source import ExportSource
-from profiler.graphs.cfg import EdgeKind
-from profiler.graphs.interchange import from_networkx
-from profiler.profiles import storage
-from profiler.profiles.profile import CutBlock
-from simulator.errors import UsageError
+from simprof.profiler import cli
+from simprof.profiler.exports.formats import export, find
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.graphs.interchange import from_networkx
+from simprof.profiler.profiles import storage
+from simprof.profiler.profiles.profile import CutBlock
+from simprof.simulator.errors import UsageError
 from tests.support.hostile_profile import NAMES, hostile_measurement
 from tests.support.samples import BLOCKS, measurement, routine
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from profiler.exports.formats import export, find
-from profiler.exports.source import ExportSource
-from profiler.profiles import tables
-from profiler.profiles.profile import Measurement
-from profiler.profiles.tables import ColumnKind
-from simulator.errors import UsageError
+from simprof.profiler.exports.formats import export, find
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles import tables
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.tables import ColumnKind
+from simprof.simulator.errors import UsageError
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.samples import measurement
 

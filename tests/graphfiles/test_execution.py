@@ -6,17 +6,23 @@ import random
 
 import pytest
 
-from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
-from profiler.graphfiles.execution import execute
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.actions import Action, AddRegister, CountConstantPath, CountPath, SetRegister
-from profiler.plan.interpret import ExecutedWalk
-from profiler.plan.plan import Addressing, InstrumentationPlan, Table
-from profiler.request.errors import CountError
-from profiler.schemes.pp.planner import plan_pp
-from profiler.schemes.qpt.planner import plan_qpt2
-from profiler.schemes.tpp.actions import CountColdPath, CountHotPath, Poison
-from simulator.binary.program import MachineKind
+from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs
+from simprof.profiler.graphfiles.execution import execute
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.actions import (
+    Action,
+    AddRegister,
+    CountConstantPath,
+    CountPath,
+    SetRegister,
+)
+from simprof.profiler.plan.interpret import ExecutedWalk
+from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.request.errors import CountError
+from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.qpt.planner import plan_qpt2
+from simprof.profiler.schemes.tpp.actions import CountColdPath, CountHotPath, Poison
+from simprof.simulator.binary.program import MachineKind
 from tests.oracles.brute import graph, random_graph, random_walk, run_plan
 
 COSTS = hash_costs(MachineKind.SPARCV9)

@@ -12,16 +12,16 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from profiler.cli import run as simprof
-from profiler.graphfiles.formats import load
-from profiler.graphfiles.interchange import from_networkx, to_networkx
-from profiler.graphfiles.reader import GraphDocument, GraphFileError, parse
-from profiler.graphs.dag import make_dag
-from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import number
-from profiler.recovery.recovery import recover
-from profiler.schemes import registry
-from simulator.binary import elf
+from simprof.profiler.cli import run as simprof
+from simprof.profiler.graphfiles.formats import load
+from simprof.profiler.graphfiles.interchange import from_networkx, to_networkx
+from simprof.profiler.graphfiles.reader import GraphDocument, GraphFileError, parse
+from simprof.profiler.graphs.dag import make_dag
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.numbering import number
+from simprof.profiler.recovery.recovery import recover
+from simprof.profiler.schemes import registry
+from simprof.simulator.binary import elf
 from tests.graphfiles.test_graphs_modes import KITER_1, TPP_7
 
 EPP_1 = {

@@ -8,11 +8,11 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from profiler.graphfiles.analyse import GraphOptions, analyse_file
-from profiler.graphfiles.formats import load
-from profiler.graphfiles.reader import GREATEST_CROSSINGS, GraphFileError
-from profiler.request.request import SchemeOptions, TableChoice, Weights
-from simulator.errors import UsageError
+from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
+from simprof.profiler.graphfiles.formats import load
+from simprof.profiler.graphfiles.reader import GREATEST_CROSSINGS, GraphFileError
+from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
+from simprof.simulator.errors import UsageError
 from tests.support.figures import EPP_1_PROFILES, EPP_2_ENCODING, EPP_7_WEIGHTS
 
 FIGURE_1: dict[str, Any] = {

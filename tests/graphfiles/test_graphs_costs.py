@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from profiler.code.runtime.hash_routine import hash_costs
-from profiler.graphfiles.analyse import GraphOptions, analyse_file
-from profiler.graphfiles.pricing import price
-from profiler.plan.plan import Table
-from profiler.request.request import SchemeOptions, TableChoice
-from profiler.schemes.pp.planner import plan_pp
-from simulator.binary.program import MachineKind
-from simulator.errors import UsageError
+from simprof.profiler.code.runtime.hash_routine import hash_costs
+from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
+from simprof.profiler.graphfiles.pricing import price
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.request.request import SchemeOptions, TableChoice
+from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.errors import UsageError
 from tests.oracles.brute import graph
 from tests.support.figures import epp_1
 from tests.support.scheme_code import GENERATORS

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from profiler.cli import run as simprof
-from profiler.graphfiles.analyse import GraphOptions, analyse
-from profiler.graphfiles.pricing import MACHINE
-from profiler.graphfiles.reader import parse
-from profiler.reports.graph_run import render
-from profiler.request.request import SchemeOptions, TableChoice
-from profiler.schemes.qpt.options import VertexPlacement
-from profiler.schemes.registry import path_modes, planned_modes, trace_modes
-from profiler.schemes.tracing.flush import flush_cost
+from simprof.profiler.cli import run as simprof
+from simprof.profiler.graphfiles.analyse import GraphOptions, analyse
+from simprof.profiler.graphfiles.pricing import MACHINE
+from simprof.profiler.graphfiles.reader import parse
+from simprof.profiler.reports.graph_run import render
+from simprof.profiler.request.request import SchemeOptions, TableChoice
+from simprof.profiler.schemes.qpt.options import VertexPlacement
+from simprof.profiler.schemes.registry import path_modes, planned_modes, trace_modes
+from simprof.profiler.schemes.tracing.flush import flush_cost
 
 KITER_1 = {
     "name": "KITER figure 1",

@@ -10,10 +10,10 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from profiler import cli
-from profiler.graphfiles.analyse import GraphOptions, analyse_file
-from profiler.graphfiles.lesson import Lesson, Line, Step, lesson
-from profiler.schemes import registry
+from simprof.profiler import cli
+from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
+from simprof.profiler.graphfiles.lesson import Lesson, Line, Step, lesson
+from simprof.profiler.schemes import registry
 from tests.support.browser import chromium, cut_off, opened, self_loop
 
 GRAPH: dict[str, Any] = {

@@ -2,8 +2,16 @@
 
 import pytest
 
-from profiler.graphs.cfg import ENTRY, EXIT, Block, ControlFlowGraph, Edge, EdgeKind, VertexName
-from profiler.graphs.flow import FlowError, check
+from simprof.profiler.graphs.cfg import (
+    ENTRY,
+    EXIT,
+    Block,
+    ControlFlowGraph,
+    Edge,
+    EdgeKind,
+    VertexName,
+)
+from simprof.profiler.graphs.flow import FlowError, check
 from tests.support.figures import named
 
 

@@ -5,11 +5,11 @@ from collections import Counter
 
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.graphs.contraction import contract
-from profiler.graphs.flow import check
-from profiler.graphs.loops import depth_first
-from profiler.graphs.weights import heuristic
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.contraction import contract
+from simprof.profiler.graphs.flow import check
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.weights import heuristic
 from tests.oracles.brute import (
     graph,
     random_graph,

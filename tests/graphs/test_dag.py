@@ -2,8 +2,8 @@ import random
 
 import pytest
 
-from profiler.graphs.dag import make_dag
-from profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.dag import make_dag
+from simprof.profiler.graphs.loops import depth_first
 from tests.oracles.brute import graph, random_graph
 from tests.support.figures import edge, epp_10, named
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from profiler.graphs.facts import GraphFacts, graph_facts
-from profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.graphs.facts import GraphFacts, graph_facts
+from simprof.profiler.schemes.pp.planner import plan_pp
 from tests.oracles.brute import all_paths, back_edges, random_graph
 from tests.support.figures import epp_1, named
 

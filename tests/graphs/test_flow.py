@@ -3,9 +3,9 @@ from collections import Counter
 
 import pytest
 
-from profiler.graphs.flow import FlowError, block_counts, check, propagate
-from profiler.graphs.loops import depth_first, live_edges
-from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from simprof.profiler.graphs.flow import FlowError, block_counts, check, propagate
+from simprof.profiler.graphs.loops import depth_first, live_edges
+from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 from tests.oracles.brute import graph, random_graph, random_walk
 from tests.support.figures import bl94_5, by_edge, edge, epp_1, walk
 

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.graphs.interchange import (
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.graphs.interchange import (
     InterchangeError,
     edge_weights,
     from_networkx,
     to_networkx,
 )
-from profiler.recovery.recovery import recover
-from simulator.binary.elf import load
+from simprof.profiler.recovery.recovery import recover
+from simprof.simulator.binary.elf import load
 from tests.oracles.brute import random_graph
 from tests.support.figures import epp_1, epp_2, epp_10
 

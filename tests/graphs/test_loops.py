@@ -3,7 +3,7 @@ import random
 import networkx as nx
 import pytest
 
-from profiler.graphs.loops import (
+from simprof.profiler.graphs.loops import (
     depth_first,
     immediate_dominators,
     is_reducible,

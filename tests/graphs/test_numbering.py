@@ -3,9 +3,9 @@ import random
 
 import pytest
 
-from profiler.graphs.dag import make_dag
-from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import PathNumbering, find_cut_edges, number, truncate
+from simprof.profiler.graphs.dag import make_dag
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.numbering import PathNumbering, find_cut_edges, number, truncate
 from tests.oracles.brute import Path, all_paths, graph, random_graph
 from tests.support.figures import EPP_2_ENCODING, by_edge, edge, epp_1, epp_10, letters, named
 

@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.graphs.packed import KINDS, PackedGraphs
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.graphs.packed import KINDS, PackedGraphs
 
 E = EdgeKind
 FIRST = ControlFlowGraph(

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag, make_dag
-from profiler.graphs.loops import depth_first
-from profiler.graphs.paths import (
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import Dag, make_dag
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.paths import (
     PathEnd,
     PathStart,
     edge_counts,

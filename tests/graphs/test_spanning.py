@@ -5,10 +5,10 @@ from dataclasses import replace
 import networkx as nx
 import pytest
 
-from profiler.graphs.dag import make_dag
-from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import number
-from profiler.graphs.spanning import SpanningTree, chord_increments, maximum_spanning_tree
+from simprof.profiler.graphs.dag import make_dag
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.numbering import number
+from simprof.profiler.graphs.spanning import SpanningTree, chord_increments, maximum_spanning_tree
 from tests.oracles.brute import random_graph
 from tests.support.figures import EPP_7_WEIGHTS, by_edge, edge, epp_1
 

@@ -2,9 +2,9 @@ import random
 
 import pytest
 
-from profiler.graphs.loops import depth_first, is_reducible
-from profiler.graphs.spanning import maximum_spanning_tree
-from profiler.graphs.weights import heuristic, measured, postorder, uniform
+from simprof.profiler.graphs.loops import depth_first, is_reducible
+from simprof.profiler.graphs.spanning import maximum_spanning_tree
+from simprof.profiler.graphs.weights import heuristic, measured, postorder, uniform
 from tests.oracles.brute import back_edges, graph, random_graph, structural_weights
 from tests.support.figures import bl94_5, by_edge, named
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.commands.cfg import render_code
-from profiler.profiles.profile import Measurement
-from profiler.profiles.storage import save
-from profiler.reports.display import UNFOLDED
-from profiler.request.request import SchemeOptions, Setting, TableChoice, Weights
+from simprof.profiler.commands.cfg import render_code
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.storage import save
+from simprof.profiler.reports.display import UNFOLDED
+from simprof.profiler.request.request import SchemeOptions, Setting, TableChoice, Weights
 from tests.oracles.exact import Simulated, simulate_settings
 from tests.oracles.listing import read
 from tests.oracles.qemu import trace

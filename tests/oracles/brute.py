@@ -13,9 +13,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.plan.actions import AddRegister, CountConstantPath, CountEdge, CountPath, SetRegister
-from profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.plan.actions import (
+    AddRegister,
+    CountConstantPath,
+    CountEdge,
+    CountPath,
+    SetRegister,
+)
+from simprof.profiler.plan.plan import InstrumentationPlan
 
 
 def graph(

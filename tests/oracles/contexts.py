@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.cfg import ControlFlowGraph
 from tests.oracles.naive import Activation, NaiveProfile, RoutineProfile, Walker
 from tests.oracles.qemu import Trace
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from tests.oracles.qemu import Trace
 
 OBJDUMP = "sparc64-linux-gnu-objdump"

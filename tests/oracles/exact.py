@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
-from profiler.reports import mode_facts
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.schemes.pp.planner import PathPlan
-from profiler.session.observation import Observation
-from profiler.session.results import measure_all
-from profiler.session.session import observe
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from simprof.profiler.reports import mode_facts
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.schemes.pp.planner import PathPlan
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.results import measure_all
+from simprof.profiler.session.session import observe
 from tests.oracles.naive import BlockName, NaiveProfile, profile_of
 from tests.oracles.qemu import Trace, trace
 

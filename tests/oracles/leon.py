@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.binary import elf
-from simulator.leon.machine import LeonMachine
-from simulator.linux.files import Host
-from simulator.machine.running import RunResult
+from simprof.simulator.binary import elf
+from simprof.simulator.leon.machine import LeonMachine
+from simprof.simulator.linux.files import Host
+from simprof.simulator.machine.running import RunResult
 from tests.oracles.qemu import Image, Run, Trace
 from tests.oracles.threads import LoggingObserver
 

@@ -8,7 +8,7 @@ log is then moved from qemu's place of its module to simprof's.
 Stubs of the procedure linkage table are written anew when they are bound. Which words a stub had is
 not in the log, but the instruction behind it is: where that is the target of the branch that the
 linker has put there, the stub was not bound yet, and its addresses become those of the earlier
-code (`simulator.binary.dynamic.EARLIER`).
+code (`simprof.simulator.binary.dynamic.EARLIER`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 from numpy.typing import NDArray
 
-from simulator.binary.dynamic import DEFAULT_SYSROOT
+from simprof.simulator.binary.dynamic import DEFAULT_SYSROOT
 from tests.oracles.qemu import Image, OracleError, Trace, below, resolve, settings, trace
 
 OWN_BASES = {32: 0x4000_0000, 64: 0x40_0000_0000}

@@ -11,11 +11,11 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.plan.actions import Action
-from profiler.schemes.cs6120.disruption import interior_entries
-from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
-from profiler.schemes.cs6120.planner import CallsPlan
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.plan.actions import Action
+from simprof.profiler.schemes.cs6120.disruption import interior_entries
+from simprof.profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
+from simprof.profiler.schemes.cs6120.planner import CallsPlan
 from tests.oracles.brute import random_graph
 
 

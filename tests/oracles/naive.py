@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 
 BlockName = tuple[int, bool]  # (start, is_slot)
 

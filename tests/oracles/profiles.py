@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.request.request import Setting
-from profiler.trace.regenerate import regenerate
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.request.request import Setting
+from simprof.profiler.trace.regenerate import regenerate
 from tests.oracles import tpp
 from tests.oracles.brute import Path, split
 from tests.oracles.exact import Simulated, early_of, edges_of

@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from tests.oracles.listing import ListedRoutine, Listing, Piece, lines_of
 from tests.oracles.sparc_text import Activation as Registers
 from tests.oracles.sparc_text import Machine, Program, TextError, signed

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.cfg import ControlFlowGraph
 from tests.oracles.naive import Activation, NaiveProfile, Walker
 from tests.oracles.qemu import Trace
 

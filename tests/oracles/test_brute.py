@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from profiler.plan.actions import CountEdge, WriteTrace
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.schemes.bittrace.planner import plan_bittrace
-from profiler.schemes.tpp.actions import Poison
+from simprof.profiler.plan.actions import CountEdge, WriteTrace
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.schemes.bittrace.planner import plan_bittrace
+from simprof.profiler.schemes.tpp.actions import Poison
 from tests.oracles.brute import graph, run_plan
 
 CHOICE = graph(4, [(0, 1), (0, 2), (1, 3), (2, 3)])

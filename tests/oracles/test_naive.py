@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
-from simulator.binary.elf import load
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.simulator.binary.elf import load
 from tests.oracles.naive import (
     NaiveError,
     NaivePath,

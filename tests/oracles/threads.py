@@ -17,15 +17,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from profiler.session.world import WINDOWS
-from simulator.binary import elf
-from simulator.binary.dynamic import DEFAULT_SYSROOT
-from simulator.binary.program import Program
-from simulator.cpu import traps
-from simulator.cpu.traps import CLOCK_WORDS, RESUME_STATE, ClockWord
-from simulator.linux.files import Host
-from simulator.machine.machine import Machine
-from simulator.machine.running import NativeHook, RunResult
+from simprof.profiler.session.world import WINDOWS
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.dynamic import DEFAULT_SYSROOT
+from simprof.simulator.binary.program import Program
+from simprof.simulator.cpu import traps
+from simprof.simulator.cpu.traps import CLOCK_WORDS, RESUME_STATE, ClockWord
+from simprof.simulator.linux.files import Host
+from simprof.simulator.machine.machine import Machine
+from simprof.simulator.machine.running import NativeHook, RunResult
 from tests.oracles import qemu
 from tests.oracles.naive import NaiveProfile, RoutineProfile
 

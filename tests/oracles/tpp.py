@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from profiler.graphs.cfg import ControlFlowGraph, Edge
+from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge
 from tests.oracles.brute import back_edges, reachable
 
 Key = tuple[tuple[int, ...], tuple[int, ...]]

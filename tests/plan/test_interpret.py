@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from profiler.graphs.flow import block_counts
-from profiler.plan.actions import (
+from simprof.profiler.graphs.flow import block_counts
+from simprof.profiler.plan.actions import (
     Action,
     AddRegister,
     CountEdge,
@@ -18,10 +18,10 @@ from profiler.plan.actions import (
     PathIncrement,
     SetRegister,
 )
-from profiler.plan.decoders import UnfinishedPath
-from profiler.plan.interpret import ExecutedWalk, begin, execute, follow
-from profiler.plan.plan import Addressing, InstrumentationPlan, Table
-from profiler.schemes.tpp.actions import CountColdPath
+from simprof.profiler.plan.decoders import UnfinishedPath
+from simprof.profiler.plan.interpret import ExecutedWalk, begin, execute, follow
+from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.schemes.tpp.actions import CountColdPath
 from tests.support.figures import edge, named, walk
 
 LOOP = named("A>B A>C B>D C>D D>A", "A", "D")

@@ -8,14 +8,14 @@ from itertools import pairwise
 
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.loops import depth_first, live_edges
-from profiler.plan.actions import CountPath
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.plan.rehearsal import MOST_WALKS, activations, rehearse
-from profiler.schemes.pp.planner import plan_pp
-from profiler.schemes.qpt.options import VertexPlacement
-from profiler.schemes.qpt.planner import VertexPlan, plan_qpt, plan_qpt2
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.loops import depth_first, live_edges
+from simprof.profiler.plan.actions import CountPath
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.plan.rehearsal import MOST_WALKS, activations, rehearse
+from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.qpt.options import VertexPlacement
+from simprof.profiler.schemes.qpt.planner import VertexPlan, plan_qpt, plan_qpt2
 from tests.oracles.brute import random_graph
 from tests.support.figures import edge, named
 from tests.support.figures import walk as walk_of

@@ -8,12 +8,12 @@ from fractions import Fraction
 
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.paths import PathEnd, PathRecord, PathStart
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.profiles.accuracy import Attribution, attribute, attribution, pieces_of
-from profiler.schemes.pp.planner import plan_pp
-from profiler.schemes.tpp.planner import plan_tpp
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.profiles.accuracy import Attribution, attribute, attribution, pieces_of
+from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.tpp.planner import plan_tpp
 from tests.oracles.brute import random_graph, random_walk
 from tests.oracles.tpp import ending, tally
 from tests.support.figures import by_edge, edge, named, walk

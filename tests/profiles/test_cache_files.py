@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles.cache_files import CacheFiles, cache_directory, own_cache_directory
-from simulator.errors import UsageError
+from simprof.profiler.profiles.cache_files import CacheFiles, cache_directory, own_cache_directory
+from simprof.simulator.errors import UsageError
 
 
 def test_what_is_kept_is_found_again(tmp_path: Path) -> None:

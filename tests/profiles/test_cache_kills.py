@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles.cache_files import CacheFiles
+from simprof.profiler.profiles.cache_files import CacheFiles
 from tests.conftest import ROOT
 from tests.support.killing import Scenario, kill_everywhere
 
@@ -22,7 +22,7 @@ SEED = 1996
 USER = """
 import random, sys
 from pathlib import Path
-from profiler.profiles.cache_files import CacheFiles
+from simprof.profiler.profiles.cache_files import CacheFiles
 directory, limit, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 random.seed(seed)
 files = CacheFiles(directory, limit)
@@ -109,7 +109,7 @@ def test_a_kill_before_each_change_damages_nothing(tmp_path: Path) -> None:
 def test_nothing_fails_where_no_file_may_grow(tmp_path: Path) -> None:
     code = (
         "import resource, sys\nfrom pathlib import Path\n"
-        "from profiler.profiles.cache_files import CacheFiles\n"
+        "from simprof.profiler.profiles.cache_files import CacheFiles\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, (100, {resource.RLIM_INFINITY}))\n"
         "files = CacheFiles(Path(sys.argv[1]))\nfiles.write('one', bytes(10_000))\n"
         "assert files.read('one') is None and files.entries() == []\n"

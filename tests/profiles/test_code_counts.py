@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
-from profiler.profiles.code_counts import Branch, code_counts
-from profiler.profiles.combine import merge_routine
-from profiler.profiles.lines import NO_LINES, NO_PROGRAM, SourceCounts
-from profiler.profiles.profile import BlockCount, CutBlock, EdgeCount, RoutineProfile
-from profiler.profiles.splitting import split
-from simulator.binary.elf import load
-from simulator.binary.program import Program, SourceLine
-from simulator.isa.decode import TransferKind, decode_transfers
+from simprof.profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
+from simprof.profiler.profiles.code_counts import Branch, code_counts
+from simprof.profiler.profiles.combine import merge_routine
+from simprof.profiler.profiles.lines import NO_LINES, NO_PROGRAM, SourceCounts
+from simprof.profiler.profiles.profile import BlockCount, CutBlock, EdgeCount, RoutineProfile
+from simprof.profiler.profiles.splitting import split
+from simprof.simulator.binary.elf import load
+from simprof.simulator.binary.program import Program, SourceLine
+from simprof.simulator.isa.decode import TransferKind, decode_transfers
 from tests.oracles.exact import simulate
 from tests.support import samples
 

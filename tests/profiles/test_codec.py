@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from profiler.profiles.codec import DIGITS, decode, encode, parse_json, parse_toml
+from simprof.profiler.profiles.codec import DIGITS, decode, encode, parse_json, parse_toml
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiler.code.pricing import KnownCosts
-from profiler.profiles import kept_values
-from profiler.profiles.kept_values import dumps, loads
-from profiler.recovery.recovery import Discoveries
-from profiler.session.memory import PastRun, _digest
+from simprof.profiler.code.pricing import KnownCosts
+from simprof.profiler.profiles import kept_values
+from simprof.profiler.profiles.kept_values import dumps, loads
+from simprof.profiler.recovery.recovery import Discoveries
+from simprof.profiler.session.memory import PastRun, _digest
 
 
 def test_values_come_back_as_they_were() -> None:
@@ -87,17 +87,17 @@ def test_nothing_but_values_comes_back(attack: Callable[[str], object], tmp_path
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("profiler.recovery.recovery", "Discoveries.merged"),
-        ("profiler.recovery.recovery", "Discoveries.__init__.__globals__"),
-        ("profiler.session.memory", "Discoveries"),  # which only imports it
-        ("profiler.session.memory", "Path"),
-        ("profiler.session.memory", "kept_values"),
-        ("profiler.profiles.kept_values", "importlib"),
-        ("profiler.profiles.kept_values", "loads"),
-        ("profiler.schemes.registry", "importlib"),
-        ("profiler.plan.actions", "Execution"),  # which can change
-        ("profiler.schemes.nowhere", "Class"),
-        ("profiler.cli", "main"),
+        ("simprof.profiler.recovery.recovery", "Discoveries.merged"),
+        ("simprof.profiler.recovery.recovery", "Discoveries.__init__.__globals__"),
+        ("simprof.profiler.session.memory", "Discoveries"),  # which only imports it
+        ("simprof.profiler.session.memory", "Path"),
+        ("simprof.profiler.session.memory", "kept_values"),
+        ("simprof.profiler.profiles.kept_values", "importlib"),
+        ("simprof.profiler.profiles.kept_values", "loads"),
+        ("simprof.profiler.schemes.registry", "importlib"),
+        ("simprof.profiler.plan.actions", "Execution"),  # which can change
+        ("simprof.profiler.schemes.nowhere", "Class"),
+        ("simprof.profiler.cli", "main"),
         ("builtins", "getattr"),
         ("builtins", "object"),
     ],
@@ -107,7 +107,7 @@ def test_names_of_other_things_are_refused(module: str, name: str) -> None:
 
 
 def test_names_of_values_are_known() -> None:
-    assert loads(named("profiler.recovery.recovery", "Discoveries")) is Discoveries
+    assert loads(named("simprof.profiler.recovery.recovery", "Discoveries")) is Discoveries
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\x80\x05.", b"nonsense", dumps([1])[:-1]])

@@ -10,13 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind, VertexName
-from profiler.profiles.codec import decode, encode
-from profiler.profiles.combine import diff, merge
-from profiler.profiles.output import check_writable, write_atomically
-from profiler.profiles.profile import BUDGET_STATUS, EdgeCount, Ending, PathCount, RefusedCalls
-from profiler.profiles.storage import FORMAT, MAGIC, from_bytes, load, save, to_bytes
-from simulator.errors import UsageError
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind, VertexName
+from simprof.profiler.profiles.codec import decode, encode
+from simprof.profiler.profiles.combine import diff, merge
+from simprof.profiler.profiles.output import check_writable, write_atomically
+from simprof.profiler.profiles.profile import (
+    BUDGET_STATUS,
+    EdgeCount,
+    Ending,
+    PathCount,
+    RefusedCalls,
+)
+from simprof.profiler.profiles.storage import FORMAT, MAGIC, from_bytes, load, save, to_bytes
+from simprof.simulator.errors import UsageError
 from tests.support.samples import BODY, FAULT, HEAD, REFUSAL, TAIL, measurement, routine
 
 # --- endings
@@ -138,7 +144,7 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("profiler.profiles.output.os.fsync", refuse)
+    monkeypatch.setattr("simprof.profiler.profiles.output.os.fsync", refuse)
     with pytest.raises(UsageError, match="No space left"):
         write_atomically(target, b"new")
     assert target.read_text() == "old"

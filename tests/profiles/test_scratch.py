@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles import scratch
-from profiler.profiles.scratch import if_killed, scratch_directory
+from simprof.profiler.profiles import scratch
+from simprof.profiler.profiles.scratch import if_killed, scratch_directory
 from tests.conftest import ROOT
 
 WAIT = """
 import sys, time
 from pathlib import Path
-from profiler.profiles.scratch import if_killed, scratch_directory
+from simprof.profiler.profiles.scratch import if_killed, scratch_directory
 with scratch_directory("mine-", Path(sys.argv[1])) as made, if_killed('touch "$1"', sys.argv[2]):
     (made / "deep").mkdir()
     (made / "deep" / "file").touch()

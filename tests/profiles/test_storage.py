@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from profiler.profiles import storage
-from simulator.errors import UsageError
+from simprof.profiler.profiles import storage
+from simprof.simulator.errors import UsageError
 from tests.support.samples import measurement
 
 

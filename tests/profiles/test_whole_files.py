@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles import output
-from profiler.profiles.output import write_atomically
-from simulator.errors import UsageError
+from simprof.profiler.profiles import output
+from simprof.profiler.profiles.output import write_atomically
+from simprof.simulator.errors import UsageError
 
 OLD, NEW = b"old" * 1000, b"new" * 5000
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 from tests.conftest import ROOT
 from tools import bench, performance_page
 from tools.benchmarks import commands, engine, growth, limits, programs, rows

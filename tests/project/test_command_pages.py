@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.commands.group import SUBCOMMANDS
+from simprof.profiler.commands.group import SUBCOMMANDS
 from tools import command_pages
 
 

@@ -31,10 +31,10 @@ def imported(path: Path) -> set[str]:
 def test_kernels_import_numpy_and_numba_only(kernel: str) -> None:
     path = ROOT / "profiler" / kernel
     outside = imported(path) - set(sys.stdlib_module_names)
-    assert outside <= {"numpy", "numba", "llvmlite", "simulator"}
-    assert set(re.findall(r"from (simulator\S*) import (.*)", path.read_text())) <= {
-        ("simulator.cpu", "compiled"),
-        ("simulator.cpu.compiled", "types"),
+    assert outside <= {"numpy", "numba", "llvmlite", "simprof"}
+    assert set(re.findall(r"from (simprof\S*) import (.*)", path.read_text())) <= {
+        ("simprof.simulator.cpu", "compiled"),
+        ("simprof.simulator.cpu.compiled", "types"),
     }
 
 
@@ -65,7 +65,7 @@ def test_the_contract_between_schemes_names_them_all() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     (independence,) = [each for each in contracts["contracts"] if each["type"] == "independence"]
     schemes = {
-        f"profiler.schemes.{path.parent.name}"
+        f"simprof.profiler.schemes.{path.parent.name}"
         for path in (ROOT / "profiler" / "schemes").glob("*/__init__.py")
     }
     assert set(independence["modules"]) == schemes
@@ -95,7 +95,7 @@ def is_output(node: ast.AST) -> bool:
 
 LOADED = """
 import json, sys
-from profiler.cli import run
+from simprof.profiler.cli import run
 status = run(sys.argv[1:])
 print(json.dumps([status, sorted(m for m in ("numba", "unicorn", "networkx") if m in sys.modules)]))
 """
@@ -125,19 +125,19 @@ def test_planning_loads_neither_numba_nor_unicorn(command: list[str], tmp_path: 
 
 def test_help_imports_no_subcommand() -> None:
     code = (
-        "import sys\nfrom profiler.cli import run\nrun(['--help'])\n"
-        "print([m for m in sys.modules if m.startswith(('profiler.', 'simulator.', 'numpy'))])"
+        "import sys\nfrom simprof.profiler.cli import run\nrun(['--help'])\n"
+        "print([m for m in sys.modules if m.startswith(('simprof.', 'numpy'))])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     loaded = set(ast.literal_eval(done.stdout.splitlines()[-1]))
     assert loaded <= {
-        "profiler.cli", "profiler.commands", "profiler.commands.group",
-        "profiler.commands.streams", "simulator.errors",
+        "simprof.profiler.cli", "simprof.profiler.commands", "simprof.profiler.commands.group",
+        "simprof.profiler.commands.streams", "simprof.simulator.errors",
     }  # fmt: skip
 
 
 def test_the_top_of_the_profiler_holds_the_command_line_only() -> None:
     top = {path.name for path in (ROOT / "profiler").iterdir() if path.is_file()}
-    assert top == {"__init__.py", "cli.py", "py.typed"}
+    assert top == {"__init__.py", "cli.py"}

@@ -23,8 +23,8 @@ from random import Random
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from profiler.request.errors import CountError
-from simulator.errors import UsageError
+from simprof.profiler.request.errors import CountError
+from simprof.simulator.errors import UsageError
 from tests.conftest import ROOT
 from tools import fuzz
 from tools.fuzzing import campaign, corpus, emulated, guided, record, trial
@@ -178,7 +178,7 @@ def test_anything_can_be_changed(mutate: trial.Reader, data: bytes) -> None:
 
 
 def test_checksums_are_made_right_again() -> None:
-    from profiler.trace.format import parse
+    from simprof.profiler.trace.format import parse
     from tools.fuzzing.framed import _frames
 
     data = (corpus.CORPORA / "trace" / "seed-bits").read_bytes()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
-from profiler.rewriting.charges import Cause
+from simprof.profiler import cli
+from simprof.profiler.rewriting.charges import Cause
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "INSTRUMENT.md").read_text()

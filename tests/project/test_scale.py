@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.recovery.recovery import recover
-from simulator.binary.elf import load
-from simulator.errors import SimulatorError
+from simprof.profiler.recovery.recovery import recover
+from simprof.simulator.binary.elf import load
+from simprof.simulator.errors import SimulatorError
 from tests.support.profiled import measure
 from tools import scale
 from tools.benchmarks import kept_memory, synthetic

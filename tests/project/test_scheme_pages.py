@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from profiler.schemes import registry
+from simprof.profiler.schemes import registry
 from tools import scheme_pages
 
 

@@ -16,15 +16,15 @@ from pathlib import Path
 import click
 import pytest
 
-from profiler import cli
-from profiler.commands.cfg import cfg_command
-from profiler.commands.compare import compare_command
-from profiler.commands.graph import graph_command
-from profiler.commands.regress_record import record_command
-from profiler.commands.run import run_command
-from profiler.schemes import registry
-from profiler.schemes.others import RESERVED
-from simulator.errors import UsageError
+from simprof.profiler import cli
+from simprof.profiler.commands.cfg import cfg_command
+from simprof.profiler.commands.compare import compare_command
+from simprof.profiler.commands.graph import graph_command
+from simprof.profiler.commands.regress_record import record_command
+from simprof.profiler.commands.run import run_command
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.others import RESERVED
+from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES, ROOT
 from tests.support.turns import first
 
@@ -59,7 +59,7 @@ def started(site: Path, home: Path) -> Simprof:
 
     def simprof(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", "from profiler.cli import main; main()", *map(str, arguments)],
+            [sys.executable, "-m", "simprof", *map(str, arguments)],
             env={**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}",
                  "XDG_CACHE_HOME": str(home), "COLUMNS": "200"},
             capture_output=True, text=True, check=False, cwd=home,
@@ -199,7 +199,9 @@ def test_reserved_options_are_those_of_the_commands() -> None:
 
 METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
 
-DEFINED = "from profiler.schemes.definition import *\nfrom profiler.schemes.registry import PP\n"
+DEFINED = """from simprof.profiler.schemes.definition import *
+from simprof.profiler.schemes.registry import PP
+"""
 BROKEN = {
     "leaving": ("raise SystemExit(3)", "cannot be imported (SystemExit: 3)"),
     "typed": (
@@ -229,17 +231,17 @@ BROKEN = {
     "nothing": ("VALUE = 1", "cannot be imported (AttributeError: "),
     "lacking": ("class Scheme:\n    mode = 'lacking'\nSCHEME = Scheme()", "lacks description, "),
     "misnamed": (
-        "from profiler.schemes.definition import SchemeDefinition\n"
+        "from simprof.profiler.schemes.definition import SchemeDefinition\n"
         "SCHEME = SchemeDefinition(mode='other', description='x', plan=None)",
         "brings a scheme of mode other under another name",
     ),
     "incomplete": (
-        "from profiler.schemes.definition import SchemeDefinition\n"
+        "from simprof.profiler.schemes.definition import SchemeDefinition\n"
         "SCHEME = SchemeDefinition(mode='incomplete')",
         "cannot be imported (TypeError: ",
     ),
     "pp": (
-        "from profiler.schemes.registry import PP as SCHEME",
+        "from simprof.profiler.schemes.registry import PP as SCHEME",
         "names a mode that simprof has already",
     ),
 }
@@ -369,7 +371,7 @@ def test_any_scheme_does_as_well_under_another_name(
     """Nothing but its definition makes a scheme one that counts paths, traces, or is guided."""
     simprof = broken(
         "copied",
-        f"from dataclasses import replace\nfrom profiler.schemes.registry import {kind}\n"
+        f"from dataclasses import replace\nfrom simprof.profiler.schemes.registry import {kind}\n"
         f"SCHEME = replace({kind}, mode='copied')",
     )
     own = str(getattr(registry, kind).mode)
@@ -388,7 +390,7 @@ def test_two_distributions_with_one_mode_name_each_other(
     broken: Callable[[str, str], Simprof], tmp_path: Path
 ) -> None:
     source = (
-        "from dataclasses import replace\nfrom profiler.schemes.registry import QPT2\n"
+        "from dataclasses import replace\nfrom simprof.profiler.schemes.registry import QPT2\n"
         "SCHEME = replace(QPT2, mode='twice')\n"
     )
     simprof = broken("twice", source)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.cli import main
-from profiler.rewriting.charges import Cause
-from profiler.schemes import registry
+from simprof.profiler.cli import main
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.schemes import registry
 from tests.conftest import FIXTURES, ROOT
 
 PAGE = (ROOT / "docs" / "SEMANTICS.md").read_text()

@@ -23,7 +23,7 @@ LAYERS = """
 [[tool.importlinter.contracts]]
 name = "Layers"
 type = "layers"
-containers = ["profiler"]
+containers = ["simprof.profiler"]
 layers = ["upper", "left | right", "(absent)", "lower"]
 """
 
@@ -41,10 +41,12 @@ def tree_of(directory: Path, sources: Mapping[str, str]) -> Path:
 
 
 SOUND = {
-    "profiler.upper.a": "import profiler.left.b\nfrom profiler.lower import d\n",
-    "profiler.left.b": "def late():\n    from profiler.lower.d import value\n",
-    "profiler.right.c": "",
-    "profiler.lower.d": "value = 1\n",
+    "simprof.profiler.upper.a": (
+        "import simprof.profiler.left.b\nfrom simprof.profiler.lower import d\n"
+    ),
+    "simprof.profiler.left.b": "def late():\n    from simprof.profiler.lower.d import value\n",
+    "simprof.profiler.right.c": "",
+    "simprof.profiler.lower.d": "value = 1\n",
 }
 
 
@@ -68,23 +70,23 @@ def test_the_picture_is_of_the_drawing() -> None:
 def test_levels_count_the_longest_way_down(tmp_path: Path) -> None:
     graph = unit_imports(read_tree(tree_of(tmp_path, SOUND)))
     assert graph == {
-        "profiler.upper": {"profiler.left", "profiler.lower"},
-        "profiler.left": {"profiler.lower"},
-        "profiler.right": set(),
-        "profiler.lower": set(),
+        "simprof.profiler.upper": {"simprof.profiler.left", "simprof.profiler.lower"},
+        "simprof.profiler.left": {"simprof.profiler.lower"},
+        "simprof.profiler.right": set(),
+        "simprof.profiler.lower": set(),
     }
     assert levels(graph) == {
-        "profiler.upper": 2,
-        "profiler.left": 1,
-        "profiler.right": 0,
-        "profiler.lower": 0,
+        "simprof.profiler.upper": 2,
+        "simprof.profiler.left": 1,
+        "simprof.profiler.right": 0,
+        "simprof.profiler.lower": 0,
     }
 
 
 def test_a_listing_of_a_sound_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--root", str(tree_of(tmp_path, SOUND))]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split() == ["profiler.upper", "2", "2", "2", "2", "0"]
+    assert lines[1].split() == ["simprof.profiler.upper", "2", "2", "2", "2", "0"]
     assert lines[-3:] == [
         "0 import cycles between modules",
         "0 import cycles between packages",
@@ -94,52 +96,61 @@ def test_a_listing_of_a_sound_tree(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_a_drawing_leaves_out_arrows_that_a_longer_way_implies(tmp_path: Path) -> None:
     text = drawing(read_tree(tree_of(tmp_path, SOUND)))
-    assert '"profiler.upper" -> "profiler.left"' in text
-    assert '"profiler.left" -> "profiler.lower"' in text
-    assert '"profiler.upper" -> "profiler.lower"' not in text
+    assert '"simprof.profiler.upper" -> "simprof.profiler.left"' in text
+    assert '"simprof.profiler.left" -> "simprof.profiler.lower"' in text
+    assert '"simprof.profiler.upper" -> "simprof.profiler.lower"' not in text
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "from profiler.upper import a\n",
+        "from simprof.profiler.upper import a\n",
         "from ..upper import a\n",
-        "def late():\n    import profiler.upper.a\n",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from profiler.upper.a import x\n",
+        "def late():\n    import simprof.profiler.upper.a\n",
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from simprof.profiler.upper.a import x\n",
     ],
 )
 def test_an_upward_import_is_reported_wherever_it_stands(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = tree_of(tmp_path, {**SOUND, "profiler.lower.d": text})
+    root = tree_of(tmp_path, {**SOUND, "simprof.profiler.lower.d": text})
     tree = read_tree(root)
-    assert upward_imports(tree, root) == ["profiler.lower.d imports profiler.upper.a"]
+    assert upward_imports(tree, root) == [
+        "simprof.profiler.lower.d imports simprof.profiler.upper.a"
+    ]
     assert main(["--root", str(root)]) == 1
-    assert "profiler.lower.d imports profiler.upper.a" in capsys.readouterr().out
+    assert "simprof.profiler.lower.d imports simprof.profiler.upper.a" in capsys.readouterr().out
 
 
 def test_packages_may_be_in_a_cycle_though_no_modules_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sources = {**SOUND, "profiler.right.c": "import profiler.left.e", "profiler.left.e": ""}
-    sources["profiler.left.b"] = "import profiler.right.c"
+    sources = {
+        **SOUND,
+        "simprof.profiler.right.c": "import simprof.profiler.left.e",
+        "simprof.profiler.left.e": "",
+    }
+    sources["simprof.profiler.left.b"] = "import simprof.profiler.right.c"
     tree = read_tree(tree_of(tmp_path, sources))
     assert module_cycles(tree) == []
-    assert package_cycles(tree) == [["profiler.left", "profiler.right"]]
+    assert package_cycles(tree) == [["simprof.profiler.left", "simprof.profiler.right"]]
     assert main(["--root", str(tmp_path)]) == 1
     assert "1 import cycles between packages" in capsys.readouterr().out
 
 
 def test_cycles_inside_a_package_are_seen(tmp_path: Path) -> None:
     sources = {
-        "profiler.left.one.a": "import profiler.left.two.b",
-        "profiler.left.one.c": "",
-        "profiler.left.two.b": "from ..one import c",
+        "simprof.profiler.left.one.a": "import simprof.profiler.left.two.b",
+        "simprof.profiler.left.one.c": "",
+        "simprof.profiler.left.two.b": "from ..one import c",
     }
     tree = read_tree(tree_of(tmp_path, sources))
-    assert package_cycles(tree) == [["profiler.left.one", "profiler.left.two"]]
+    assert package_cycles(tree) == [["simprof.profiler.left.one", "simprof.profiler.left.two"]]
 
 
 def test_neighbours_in_a_layer_do_not_point_up(tmp_path: Path) -> None:
-    root = tree_of(tmp_path, {**SOUND, "profiler.right.c": "import profiler.left.b"})
+    root = tree_of(
+        tmp_path, {**SOUND, "simprof.profiler.right.c": "import simprof.profiler.left.b"}
+    )
     assert upward_imports(read_tree(root), root) == []

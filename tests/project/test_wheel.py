@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 
 LARGEST = 4_000_000
 """Bytes that the wheel may have."""
-LEFTOVERS = ("build", "dist", "*.egg-info", "profiler/data")
+LEFTOVERS = ("build", "dist", "*.egg-info", "simprof/profiler/data", "profiler/data")
 """What building could leave in the checkout."""
 
 
@@ -86,14 +86,14 @@ def empty(tmp_path: Path) -> Path:
 @pytest.mark.long
 def test_what_the_wheel_holds(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    data = "profiler/data"
-    assert {"simulator/py.typed", "profiler/py.typed", "profiler/cli.py"} <= names
+    data = "simprof/profiler/data"
+    assert {"simprof/py.typed", "simprof/profiler/cli.py", "simprof/simulator/errors.py"} <= names
     assert {f"{data}/suites/{name}.toml" for name in ("micro", "wcet", "spec-like")} <= names
     assert f"{data}/runtime/process.c" in names  # the kernels of wcet with gcc's counters need it
     for width in ("v9", "v8plus"):
         assert {f"{data}/bin/{width}/sieve.elf", f"{data}/suites/bin/{width}/crc.elf"} <= names
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    (shared,) = tops - {"profiler", "simprof", "simulator"}
+    (shared,) = tops - {"simprof"}
     assert f"{shared}/data/share/man/man1/simprof-run.1" in names
     assert not [name for name in names if "__pycache__" in name or "/v8/" in name]
     assert wheel.stat().st_size < LARGEST
@@ -114,7 +114,9 @@ def test_what_the_source_distribution_holds(distributions: Path) -> None:
 
 @pytest.mark.long
 def test_the_checkout_is_out_of_reach(simprof: Path, empty: Path) -> None:
-    program = "import profiler, simulator; print(profiler.__file__, simulator.__file__)"
+    program = (
+        "from simprof import profiler, simulator; print(profiler.__file__, simulator.__file__)"
+    )
     places = execute([simprof.with_name("python"), "-c", program], empty).stdout.split()
     assert all(place.startswith(str(simprof.parents[1])) for place in places), places
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.recovery.call_graph import call_graph
-from profiler.recovery.recovery import RecoveredProgram, recover
-from simulator.binary.elf import load
+from simprof.profiler.recovery.call_graph import call_graph
+from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.simulator.binary.elf import load
 
 PROGRAMS = [
     ("bench", "v9"),

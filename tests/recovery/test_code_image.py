@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from profiler.recovery.code_image import MAX_SPAN, build_code_image
-from profiler.recovery.word_map import WordMap
-from simulator.binary.program import Binding, Program, Range, Segment, Symbol
-from simulator.errors import UnsupportedError
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.decode import TransferKind
+from simprof.profiler.recovery.code_image import MAX_SPAN, build_code_image
+from simprof.profiler.recovery.word_map import WordMap
+from simprof.simulator.binary.program import Binding, Program, Range, Segment, Symbol
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.decode import TransferKind
 from tests.support.assembled import BASE, code, program_of
 from tests.support.explored import Explored, word
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from profiler.recovery.block_graph import block_graph, frame_escapes
-from profiler.recovery.data_flow import DataFlow
-from profiler.recovery.symbolic import (
+from simprof.profiler.recovery.block_graph import block_graph, frame_escapes
+from simprof.profiler.recovery.data_flow import DataFlow
+from simprof.profiler.recovery.symbolic import (
     MASK64,
     RETURN_ADDRESS,
     UNBOUNDED,
@@ -21,9 +21,9 @@ from profiler.recovery.symbolic import (
     ReadOnlyMemory,
     SymbolicValue,
 )
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item
 from tests.support.assembled import BASE, code
 from tests.support.explored import Explored
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from profiler.recovery.exploration import Resolution
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.decode import TransferKind
+from simprof.profiler.recovery.exploration import Resolution
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.decode import TransferKind
 from tests.support.assembled import code
 from tests.support.explored import Explored
 

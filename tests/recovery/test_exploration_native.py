@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from profiler.recovery import exploration, exploration_native
-from profiler.recovery import exploration_state as k
-from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
-from simulator.binary import elf
-from simulator.cpu import compiled
-from simulator.isa.decode import TransferKind
+from simprof.profiler.recovery import exploration, exploration_native
+from simprof.profiler.recovery import exploration_state as k
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.simulator.binary import elf
+from simprof.simulator.cpu import compiled
+from simprof.simulator.isa.decode import TransferKind
 
 Find = Callable[..., Path]
 NATIVE = exploration_native.obey

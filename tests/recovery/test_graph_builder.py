@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.recovery.exploration import Exploration, Resolution
-from profiler.recovery.graph_builder import build_graphs
-from profiler.recovery.recovery import Discoveries, Known, recover
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.recovery.exploration import Exploration, Resolution
+from simprof.profiler.recovery.graph_builder import build_graphs
+from simprof.profiler.recovery.recovery import Discoveries, Known, recover
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item
 from tests.support.assembled import BASE, code, program_of
 from tests.support.explored import Explored, Resolver
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from profiler.recovery.idioms import (
+from simprof.profiler.recovery.idioms import (
     ending_trap,
     is_prologue,
     is_restore,
@@ -15,10 +15,10 @@ from profiler.recovery.idioms import (
     starts_leaf,
     writes_integer,
 )
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, assemble
-from simulator.isa.decode import decode_transfers
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, assemble
+from simprof.simulator.isa.decode import decode_transfers
 from tests.support.assembled import BASE, code
 from tests.support.explored import word
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from profiler.recovery.instructions import Interpreter
-from profiler.recovery.symbolic import (
+from simprof.profiler.recovery.instructions import Interpreter
+from simprof.profiler.recovery.symbolic import (
     FP,
     MASK64,
     SP,
@@ -17,8 +17,8 @@ from profiler.recovery.symbolic import (
     ReadOnlyMemory,
     SymbolicState,
 )
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
 
 R = Register
 G1, G2, G3 = int(R.G1), int(R.G2), int(R.G3)

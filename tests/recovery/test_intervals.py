@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from profiler.recovery.intervals import narrow, refine, wider
-from profiler.recovery.symbolic import (
+from simprof.profiler.recovery.intervals import narrow, refine, wider
+from simprof.profiler.recovery.symbolic import (
     MASK64,
     UNBOUNDED,
     Affine,

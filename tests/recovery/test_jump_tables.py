@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from profiler.recovery.exploration import Resolution
-from profiler.recovery.jump_tables import MAX_PIECES, Answers, JumpResolver
-from simulator.binary.program import Binding, Symbol
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, Label, assign_labels
+from simprof.profiler.recovery.exploration import Resolution
+from simprof.profiler.recovery.jump_tables import MAX_PIECES, Answers, JumpResolver
+from simprof.simulator.binary.program import Binding, Symbol
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, Label, assign_labels
 from tests.support.assembled import BASE, code
 from tests.support.explored import Explored, with_table, word
 

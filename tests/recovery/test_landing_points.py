@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
 from tests.support.assembled import code
 from tests.support.explored import Explored
 

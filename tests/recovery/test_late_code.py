@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from profiler.recovery.late_code import read_words
-from simulator.binary.program import Range
+from simprof.profiler.recovery.late_code import read_words
+from simprof.simulator.binary.program import Range
 
 
 def test_words_are_read_where_they_are_and_as_the_program_reads_them() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.recovery.check import RecoveryError, validate
-from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
-from profiler.reports import graph_dot, graph_json, graph_text, graphml
-from simulator.binary.elf import load
-from simulator.binary.program import (
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.recovery.check import RecoveryError, validate
+from simprof.profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
+from simprof.profiler.reports import graph_dot, graph_json, graph_text, graphml
+from simprof.simulator.binary.elf import load
+from simprof.simulator.binary.program import (
     Binding,
     MachineKind,
     Program,
@@ -23,7 +23,7 @@ from simulator.binary.program import (
     SourceLine,
     Symbol,
 )
-from simulator.errors import UnsupportedError
+from simprof.simulator.errors import UnsupportedError
 
 BASE = 0x10000
 NOP, RETL, RESTORE = 0x01000000, 0x81C3E008, 0x81E80000

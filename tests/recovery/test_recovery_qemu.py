@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from profiler.graphs.cfg import EdgeKind
-from profiler.recovery.check import validate
-from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
-from simulator.binary.elf import load
-from simulator.isa.decode import IS_CALL, TransferKind
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.recovery.check import validate
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.simulator.binary.elf import load
+from simprof.simulator.isa.decode import IS_CALL, TransferKind
 
 EMULATOR = {"v9": "qemu-sparc64", "v8plus": "qemu-sparc32plus"}
 TRACE = re.compile(rb"^Trace \d+: \S+ \[[0-9a-f]+/([0-9a-f]+)/", re.MULTILINE)

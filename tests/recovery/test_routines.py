@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from profiler.recovery.code_image import build_code_image
-from profiler.recovery.routines import NO_CODE, NOBODY, Routine, RoutineMap
-from simulator.binary.program import Binding, Range, Segment, Symbol
-from simulator.isa import assembler as asm
+from simprof.profiler.recovery.code_image import build_code_image
+from simprof.profiler.recovery.routines import NO_CODE, NOBODY, Routine, RoutineMap
+from simprof.simulator.binary.program import Binding, Range, Segment, Symbol
+from simprof.simulator.isa import assembler as asm
 from tests.support.assembled import BASE, program_of
 
 WORDS = 12

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler.recovery.recovery import Discoveries, Known, recover
-from profiler.recovery.second_returns import MOST_IN_ROUTINE, second_returns
-from profiler.session.expected import are_same, expected_entries
-from simulator.binary import elf
+from simprof.profiler.recovery.recovery import Discoveries, Known, recover
+from simprof.profiler.recovery.second_returns import MOST_IN_ROUTINE, second_returns
+from simprof.profiler.session.expected import are_same, expected_entries
+from simprof.simulator.binary import elf
 from tests.support.random_jumps import JUMPING
 
 Compile = Callable[..., Path]

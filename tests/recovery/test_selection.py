@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from profiler.recovery.names import RoutineNames
-from profiler.recovery.recovery import RecoveredProgram, recover
-from profiler.recovery.selection import SelectedRoutines
-from profiler.request.library_sources import is_library_source
-from profiler.request.request import ALL_ROUTINES, Selection
-from simulator.binary import elf
-from simulator.binary.program import Range, SourceLine
-from simulator.errors import UsageError
+from simprof.profiler.recovery.names import RoutineNames
+from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.recovery.selection import SelectedRoutines
+from simprof.profiler.request.library_sources import is_library_source
+from simprof.profiler.request.request import ALL_ROUTINES, Selection
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import Range, SourceLine
+from simprof.simulator.errors import UsageError
 from tests.support.turns import turns
 
 LIBRARIES = ("/build/glibc-2.36/csu/../csu/libc-start.c", "/usr/include/c++/12/bits/stl_map.h")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from profiler.recovery import data_flow
-from profiler.recovery.block_graph import block_graph, frame_escapes
-from profiler.recovery.effects import CONDITION, FIRST_SLOT, bit
-from profiler.recovery.recovery import Known, recover
-from profiler.recovery.slices import Slice, Whole
-from simulator.binary import elf
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
+from simprof.profiler.recovery import data_flow
+from simprof.profiler.recovery.block_graph import block_graph, frame_escapes
+from simprof.profiler.recovery.effects import CONDITION, FIRST_SLOT, bit
+from simprof.profiler.recovery.recovery import Known, recover
+from simprof.profiler.recovery.slices import Slice, Whole
+from simprof.simulator.binary import elf
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
 from tests.support.assembled import code
 from tests.support.explored import Explored
 

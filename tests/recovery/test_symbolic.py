@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 import pytest
 
-from profiler.recovery.symbolic import (
+from simprof.profiler.recovery.symbolic import (
     FP,
     MASK64,
     SP,

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.recovery.check import RecoveryError, validate
-from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label, assign_labels
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.recovery.check import RecoveryError, validate
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label, assign_labels
 from tests.support.assembled import BASE, code, program_of
 
 R = Register

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from profiler.recovery.word_map import WordMap
-from simulator.binary.program import Range
+from simprof.profiler.recovery.word_map import WordMap
+from simprof.simulator.binary.program import Range
 
 SPANS = [Range(0x1000, 0x1010), Range(0x1020, 0x1028), Range(0x40_0000_0000, 0x40_0000_0008)]
 

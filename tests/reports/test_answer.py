@@ -9,14 +9,21 @@ from pathlib import Path
 import pytest
 
 import simprof
-from profiler.commands import streams
-from profiler.profiles.profile import Guide, Measurement
-from profiler.reports import compare_text, hot_tables, listing_csv, listing_text, listings, text
-from profiler.reports.answer_text import NO_LINES
-from profiler.reports.code_kinds import CodeKind, kind_of, kind_totals
-from profiler.reports.listings import Choice, Listing
-from profiler.reports.routes import ShortNames
-from simulator.binary.program import Range, SourceLine
+from simprof.profiler.commands import streams
+from simprof.profiler.profiles.profile import Guide, Measurement
+from simprof.profiler.reports import (
+    compare_text,
+    hot_tables,
+    listing_csv,
+    listing_text,
+    listings,
+    text,
+)
+from simprof.profiler.reports.answer_text import NO_LINES
+from simprof.profiler.reports.code_kinds import CodeKind, kind_of, kind_totals
+from simprof.profiler.reports.listings import Choice, Listing
+from simprof.profiler.reports.routes import ShortNames
+from simprof.simulator.binary.program import Range, SourceLine
 from tests.support.samples import measurement, routine
 
 HELPER = "__sparc_get_pc_thunk.l7"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.reports import tables
-from profiler.reports.display import fold, shorten, visible
-from profiler.reports.numbers import SHORT_FROM, scientific
+from simprof.profiler.reports import tables
+from simprof.profiler.reports.display import fold, shorten, visible
+from simprof.profiler.reports.numbers import SHORT_FROM, scientific
 from tests.support import hostile
 from tests.support.turns import first
 

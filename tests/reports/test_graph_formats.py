@@ -11,11 +11,11 @@ import networkx as nx
 import pydot
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.graphs.interchange import from_networkx
-from profiler.recovery.recovery import RecoveredProgram, recover
-from profiler.reports import graph_dot, graphml
-from simulator.binary.elf import load
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.interchange import from_networkx
+from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.reports import graph_dot, graphml
+from simprof.simulator.binary.elf import load
 
 BOLD = {EdgeKind.TAKEN, EdgeKind.SWITCH, EdgeKind.SLOT}
 NAMES = [

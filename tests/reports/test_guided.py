@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 import simprof
-from profiler.exports import csv_file
-from profiler.profiles import storage
-from profiler.profiles.combine import merge
-from profiler.profiles.differences import difference
-from profiler.profiles.lines import SourceCounts
-from profiler.profiles.profile import Guide, Measurement, PathCount
-from profiler.profiles.tables import table
-from profiler.reports import (
+from simprof._results import Comparison, shown
+from simprof.profiler.exports import csv_file
+from simprof.profiler.profiles import storage
+from simprof.profiler.profiles.combine import merge
+from simprof.profiler.profiles.differences import difference
+from simprof.profiler.profiles.lines import SourceCounts
+from simprof.profiler.profiles.profile import Guide, Measurement, PathCount
+from simprof.profiler.profiles.tables import table
+from simprof.profiler.reports import (
     compare_json,
     compare_text,
     hot_tables,
@@ -28,14 +29,13 @@ from profiler.reports import (
     run_json,
     text,
 )
-from profiler.reports.html.report import Run
-from profiler.reports.html.report import render as report_page
-from profiler.reports.html.routines import hottest, path_name
-from profiler.reports.html.summary import summaries
-from profiler.reports.listings import Choice
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.session.session import compare_program
-from simprof._results import Comparison, shown
+from simprof.profiler.reports.html.report import Run
+from simprof.profiler.reports.html.report import render as report_page
+from simprof.profiler.reports.html.routines import hottest, path_name
+from simprof.profiler.reports.html.summary import summaries
+from simprof.profiler.reports.listings import Choice
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.session.session import compare_program
 from tests.support.samples import measurement, routine
 
 OWN = Guide(None, same_run=True)

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from profiler.cli import run
-from profiler.profiles.lines import SourceCounts
-from profiler.profiles.profile import Measurement
-from profiler.profiles.storage import save, to_bytes
-from profiler.reports.html import report
-from profiler.reports.html.page import packed
-from profiler.reports.html.report import Run
+from simprof.profiler.cli import run
+from simprof.profiler.profiles.lines import SourceCounts
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.storage import save, to_bytes
+from simprof.profiler.reports.html import report
+from simprof.profiler.reports.html.page import packed
+from simprof.profiler.reports.html.report import Run
 from tests.support.hostile_profile import HUGE, NAMES, hostile_measurement
 from tests.support.profiled import measure
 from tests.support.samples import measurement, routine

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler.cli import run
-from profiler.experiments.cells.cells import CellResult
-from profiler.experiments.suites.library import load_suite
-from profiler.reports.html import suites
+from simprof.profiler.cli import run
+from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.reports.html import suites
 
 
 def body(page: str) -> ET.Element:

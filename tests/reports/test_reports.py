@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from profiler.plan.plan import Table
-from profiler.profiles.profile import Ending, PathCount
-from profiler.reports import doctor, graph_run, mode_facts, numbers, run_json, text
-from profiler.reports.display import visible
-from profiler.reports.doctor import Diagnosis, SystemCheck
-from profiler.schemes import registry
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.profiles.profile import Ending, PathCount
+from simprof.profiler.reports import doctor, graph_run, mode_facts, numbers, run_json, text
+from simprof.profiler.reports.display import visible
+from simprof.profiler.reports.doctor import Diagnosis, SystemCheck
+from simprof.profiler.schemes import registry
 from tests.support.samples import FAULT, REFUSAL, measurement, routine
 
 # --- numbers

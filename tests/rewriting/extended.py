@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profiler.rewriting.dump import EXIT, dump_items
-from profiler.rewriting.guest_memory import Memory
-from profiler.rewriting.parts import Width
-from profiler.rewriting.start_name import START
-from profiler.rewriting.startup import ENTRY, original_auxiliary, start_items
-from profiler.schemes.tracing.flush import flush_routine
-from simulator.binary import elf
-from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label, assemble
-from simulator.linux.files import Host
-from simulator.machine.machine import Machine
+from simprof.profiler.rewriting.dump import EXIT, dump_items
+from simprof.profiler.rewriting.guest_memory import Memory
+from simprof.profiler.rewriting.parts import Width
+from simprof.profiler.rewriting.start_name import START
+from simprof.profiler.rewriting.startup import ENTRY, original_auxiliary, start_items
+from simprof.profiler.schemes.tracing.flush import flush_routine
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label, assemble
+from simprof.simulator.linux.files import Host
+from simprof.simulator.machine.machine import Machine
 from tests.oracles import qemu
 from tests.support.tiny_programs import DATA, program_file
 

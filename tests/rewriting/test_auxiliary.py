@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from profiler.rewriting.dump_cost import exit_cost
-from profiler.rewriting.guest_memory import Memory
-from profiler.rewriting.parts import Width
-from profiler.rewriting.startup_cost import start_cost
-from simulator.binary import elf
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label
-from simulator.isa.sparc import WINDOW_SAVE_WORDS
-from simulator.linux import process
-from simulator.linux.process import AUXILIARY_KEYS
+from simprof.profiler.rewriting.dump_cost import exit_cost
+from simprof.profiler.rewriting.guest_memory import Memory
+from simprof.profiler.rewriting.parts import Width
+from simprof.profiler.rewriting.startup_cost import start_cost
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.sparc import WINDOW_SAVE_WORDS
+from simprof.simulator.linux import process
+from simprof.simulator.linux.process import AUXILIARY_KEYS
 from tests.rewriting.extended import HEADER, Extended
 from tests.support.tiny_programs import ENTRY, TEXT
 

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from profiler.rewriting.dump import EXIT, dump_items
-from profiler.rewriting.dump_cost import exit_cost
-from profiler.rewriting.guest_memory import Memory
-from profiler.rewriting.parts import Width
-from profiler.rewriting.start_name import START
-from profiler.rewriting.startup import ENTRY, original_auxiliary, start_items
-from profiler.rewriting.startup_cost import start_cost
-from simulator.binary import elf
-from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
-from simulator.binary.program import Program
-from simulator.isa import assembler as asm
-from simulator.isa.assembly import assemble, link
-from simulator.linux.files import Host
-from simulator.machine.machine import Machine
+from simprof.profiler.rewriting.dump import EXIT, dump_items
+from simprof.profiler.rewriting.dump_cost import exit_cost
+from simprof.profiler.rewriting.guest_memory import Memory
+from simprof.profiler.rewriting.parts import Width
+from simprof.profiler.rewriting.start_name import START
+from simprof.profiler.rewriting.startup import ENTRY, original_auxiliary, start_items
+from simprof.profiler.rewriting.startup_cost import start_cost
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
+from simprof.simulator.binary.program import Program
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembly import assemble, link
+from simprof.simulator.linux.files import Host
+from simprof.simulator.machine.machine import Machine
 from tests.oracles import qemu
 from tests.rewriting.extended import HEADER
 

@@ -12,11 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from profiler.plan.plan import Table
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting, TableChoice
-from profiler.rewriting.tables import table_bytes
-from profiler.session import session
-from profiler.session.observation import Observation
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.request.request import (
+    GuestOptions,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+    TableChoice,
+)
+from simprof.profiler.rewriting.tables import table_bytes
+from simprof.profiler.session import session
+from simprof.profiler.session.observation import Observation
 from tests.support.counter_images import Image
 
 Find = Callable[..., Path]

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from profiler.code.context import ProgramContexts
-from profiler.code.emission import Emission
-from profiler.rewriting.calls import CallPlaces
-from profiler.rewriting.charges import Cause, Charge
-from profiler.rewriting.copies import copy_routine
-from profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
-from profiler.rewriting.program import copy_routines
-from profiler.rewriting.signal_cost import action_cost
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, Label
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.emission import Emission
+from simprof.profiler.rewriting.calls import CallPlaces
+from simprof.profiler.rewriting.charges import Cause, Charge
+from simprof.profiler.rewriting.copies import copy_routine
+from simprof.profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
+from simprof.profiler.rewriting.program import copy_routines
+from simprof.profiler.rewriting.signal_cost import action_cost
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, Label
 from tests.support.assembled import BASE, Assembled, code
 
 R = Register

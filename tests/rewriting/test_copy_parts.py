@@ -7,18 +7,18 @@ from typing import cast
 
 import pytest
 
-from profiler.code.context import RoutineContext
-from profiler.code.emission import Emission
-from profiler.rewriting.charges import Cause, Charge, charged
-from profiler.rewriting.frames import (
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.emission import Emission
+from simprof.profiler.rewriting.charges import Cause, Charge, charged
+from simprof.profiler.rewriting.frames import (
     growth,
     is_save,
     larger_save,
     moves_stack,
     uses_stack_words,
 )
-from profiler.rewriting.system_calls import Ending, ending_of, trap_number
-from profiler.rewriting.transfers import (
+from simprof.profiler.rewriting.system_calls import Ending, ending_of, trap_number
+from simprof.profiler.rewriting.transfers import (
     constant,
     displacement_kind,
     is_short,
@@ -27,10 +27,10 @@ from profiler.rewriting.transfers import (
     reads_pc,
     retargeted,
 )
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import FixupKind, Instruction, Register
-from simulator.isa.assembly import Item, Label, assemble
-from simulator.isa.decode import TransferKind, simm13
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import FixupKind, Instruction, Register
+from simprof.simulator.isa.assembly import Item, Label, assemble
+from simprof.simulator.isa.decode import TransferKind, simm13
 
 R = Register
 

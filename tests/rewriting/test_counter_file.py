@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from profiler.code.runtime.word_hash_routine import WordTable
-from profiler.request.errors import ProfileMismatchError
-from profiler.rewriting import counter_file as cf
-from profiler.rewriting.counter_file import Region, RegionKind
-from profiler.rewriting.merging import merged
-from profiler.rewriting.tables import table_counts
-from simulator.binary.program import MachineKind
-from simulator.errors import UsageError
+from simprof.profiler.code.runtime.word_hash_routine import WordTable
+from simprof.profiler.request.errors import ProfileMismatchError
+from simprof.profiler.rewriting import counter_file as cf
+from simprof.profiler.rewriting.counter_file import Region, RegionKind
+from simprof.profiler.rewriting.merging import merged
+from simprof.profiler.rewriting.tables import table_counts
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.errors import UsageError
 
 ARRAY = Region(RegionKind.ARRAY, 0x1000, 8)
 PAIRS = Region(RegionKind.PAIRS, 0x2000, 24)

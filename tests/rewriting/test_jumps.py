@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from profiler.code.context import ProgramContexts
-from profiler.code.emission import Emission
-from profiler.graphs.cfg import EdgeKind
-from profiler.rewriting.calls import CallPlaces
-from profiler.rewriting.charges import Cause, Charge
-from profiler.rewriting.draft import Draft, NotRewritableError, OldProgram, RoutineCopy
-from profiler.rewriting.jumps import TABLE_ALIGNMENT, Jumps
-from profiler.rewriting.placed import place_program
-from profiler.rewriting.placing import SchemeCode
-from profiler.rewriting.program import Copies, program_items
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, Label, assign_labels
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.emission import Emission
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.rewriting.calls import CallPlaces
+from simprof.profiler.rewriting.charges import Cause, Charge
+from simprof.profiler.rewriting.draft import Draft, NotRewritableError, OldProgram, RoutineCopy
+from simprof.profiler.rewriting.jumps import TABLE_ALIGNMENT, Jumps
+from simprof.profiler.rewriting.placed import place_program
+from simprof.profiler.rewriting.placing import SchemeCode
+from simprof.profiler.rewriting.program import Copies, program_items
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, Label, assign_labels
 from tests.support.assembled import BASE, Assembled, code
 
 R = Register

@@ -11,7 +11,7 @@ from functools import cache
 
 import pytest
 
-from profiler.code.layout import (
+from simprof.profiler.code.layout import (
     ARRAYS_BASE,
     PAIR_TABLE,
     RUNTIME_DATA,
@@ -20,13 +20,13 @@ from profiler.code.layout import (
     TRACE_BUFFER,
     CounterSpace,
 )
-from profiler.plan.actions import COLD_COUNTER
-from profiler.plan.decoders import RoutineCounters
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.request.request import SchemeOptions, TableChoice
-from profiler.rewriting import counter_file as cf
-from profiler.rewriting.memory import (
+from simprof.profiler.plan.actions import COLD_COUNTER
+from simprof.profiler.plan.decoders import RoutineCounters
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.request.request import SchemeOptions, TableChoice
+from simprof.profiler.rewriting import counter_file as cf
+from simprof.profiler.rewriting.memory import (
     MemoryCounters,
     PlacedPlan,
     ProgramMemory,
@@ -35,12 +35,12 @@ from profiler.rewriting.memory import (
     program_memory,
     read_counters,
 )
-from profiler.schemes.bittrace import branch_codes
-from profiler.schemes.registry import definition, make_plan
-from simulator.binary.program import PAGE_SIZE, MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label
+from simprof.profiler.schemes.bittrace import branch_codes
+from simprof.profiler.schemes.registry import definition, make_plan
+from simprof.simulator.binary.program import PAGE_SIZE, MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label
 from tests.code.test_codegen_modes import SETTINGS as COMMON
 from tests.code.test_codegen_modes import crossings_of, recursive, walks, with_shared_slots
 from tests.support.code_lab import MACHINES, Lab

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from profiler.code.layout import ARRAYS_BASE, PAIR_TABLE, RUNTIME_DATA, TABLES_BASE
-from profiler.code.runtime.hash_routine import BUCKETS, HEADS
-from profiler.code.runtime.word_hash_routine import WordTable
-from profiler.rewriting.guest_memory import Dumped, Memory, Run, filled, mapped
-from profiler.rewriting.parts import BASE, Reference, resolve, text
-from profiler.rewriting.walk import steps
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label
+from simprof.profiler.code.layout import ARRAYS_BASE, PAIR_TABLE, RUNTIME_DATA, TABLES_BASE
+from simprof.profiler.code.runtime.hash_routine import BUCKETS, HEADS
+from simprof.profiler.code.runtime.word_hash_routine import WordTable
+from simprof.profiler.rewriting.guest_memory import Dumped, Memory, Run, filled, mapped
+from simprof.profiler.rewriting.parts import BASE, Reference, resolve, text
+from simprof.profiler.rewriting.walk import steps
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label
 
 R = Register
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
-from profiler.rewriting.counter_file import parse
-from simulator.binary.program import MachineKind
+from simprof.profiler import cli
+from simprof.profiler.rewriting.counter_file import parse
+from simprof.simulator.binary.program import MachineKind
 from tests.conftest import EMULATORS
 from tests.oracles import qemu
 from tests.rewriting.extended import HEADER, STATUS, Extended

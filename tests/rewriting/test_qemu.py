@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler.cli import run as command
-from profiler.rewriting import qemu, qemu_plugin
-from simulator.binary.program import MachineKind
-from simulator.errors import EngineError, UnsupportedError
+from simprof.profiler.cli import run as command
+from simprof.profiler.rewriting import qemu, qemu_plugin
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.errors import EngineError, UnsupportedError
 from tests.conftest import FIXTURES
 from tests.oracles import qemu as oracle
 from tests.support.turns import turns
@@ -266,7 +266,13 @@ def test_strings_are_aligned_as_in_simprof(
     exe = f"/{name.lstrip('/')}"
     file_name = qemu.path_like(path, exe.encode())
     run(path, width, tmp_path, argv0=name.encode(), file_name=file_name)
-    command = [sys.executable, "-c", "from profiler.cli import main; main()", "run", str(path)]
+    command = [
+        sys.executable,
+        "-c",
+        "from simprof.profiler.cli import main; main()",
+        "run",
+        str(path),
+    ]
     options = ["--mode", "edges", "--argv0", name, "--exe", exe, "--report", os.devnull]
     done = subprocess.run([*command, *options], stdout=subprocess.PIPE, env={}, check=False)
     assert (tmp_path / "out").read_bytes() == done.stdout != b""

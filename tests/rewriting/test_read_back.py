@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import GuestOptions, RunRequest
-from profiler.rewriting.counter_file import load
-from profiler.rewriting.instrument import instrument
-from profiler.rewriting.orders import Order
-from profiler.rewriting.reading import read_profile
-from profiler.rewriting.traces import read_trace
-from profiler.session.session import run_program
-from profiler.trace.regenerate import regenerate
+from simprof.profiler.request.request import GuestOptions, RunRequest
+from simprof.profiler.rewriting.counter_file import load
+from simprof.profiler.rewriting.instrument import instrument
+from simprof.profiler.rewriting.orders import Order
+from simprof.profiler.rewriting.reading import read_profile
+from simprof.profiler.rewriting.traces import read_trace
+from simprof.profiler.session.session import run_program
+from simprof.profiler.trace.regenerate import regenerate
 from tests.rewriting.test_reading import LEAVES, Observed, compare, observe, waiting
 from tests.support.turns import first
 

@@ -13,20 +13,26 @@ from typing import Any
 
 import pytest
 
-from profiler.engine.walk import GraphIndex
-from profiler.profiles import storage
-from profiler.profiles.profile import Measurement, RoutineProfile
-from profiler.request.errors import ProfileMismatchError
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting, TableChoice
-from profiler.rewriting.counter_file import CounterFile, parse
-from profiler.rewriting.merging import merged
-from profiler.rewriting.reading import read_profile
-from profiler.rewriting.recipe import Recipe, of_header, option_fields
-from profiler.session import session
-from profiler.session.observation import Observation
-from profiler.session.results import measure_all
-from profiler.trace.calls import Callees, Exit
-from simulator.errors import SimulatorError, UsageError
+from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.profiles import storage
+from simprof.profiler.profiles.profile import Measurement, RoutineProfile
+from simprof.profiler.request.errors import ProfileMismatchError
+from simprof.profiler.request.request import (
+    GuestOptions,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+    TableChoice,
+)
+from simprof.profiler.rewriting.counter_file import CounterFile, parse
+from simprof.profiler.rewriting.merging import merged
+from simprof.profiler.rewriting.reading import read_profile
+from simprof.profiler.rewriting.recipe import Recipe, of_header, option_fields
+from simprof.profiler.session import session
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.results import measure_all
+from simprof.profiler.trace.calls import Callees, Exit
+from simprof.simulator.errors import SimulatorError, UsageError
 from tests.support.counter_images import Image
 from tests.support.turns import first
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
-from profiler.request.request import (
+from simprof.profiler import cli
+from simprof.profiler.request.request import (
     GuestOptions,
     Progress,
     RunRequest,
@@ -24,13 +24,13 @@ from profiler.request.request import (
     Selection,
     Setting,
 )
-from profiler.rewriting.alone import instrument_file
-from profiler.rewriting.garbage import collected_later
-from profiler.rewriting.trials import Place
-from profiler.rewriting.verification import EMULATOR, QEMU
-from profiler.rewriting.verify import verify
-from profiler.schemes.registry import definition, planned_modes
-from simulator.errors import UsageError
+from simprof.profiler.rewriting.alone import instrument_file
+from simprof.profiler.rewriting.garbage import collected_later
+from simprof.profiler.rewriting.trials import Place
+from simprof.profiler.rewriting.verification import EMULATOR, QEMU
+from simprof.profiler.rewriting.verify import verify
+from simprof.profiler.schemes.registry import definition, planned_modes
+from simprof.simulator.errors import UsageError
 from tests.support.turns import first
 from tests.support.verifying import check_verified
 
@@ -59,7 +59,7 @@ def settings(*modes: str) -> list[Setting]:
 def test_hash_seeds_do_not_change_a_file(
     fixture_elf: Find, tmp_path: Path, mode: str, width: str
 ) -> None:
-    start = "from profiler.cli import main; main()"
+    start = "from simprof.profiler.cli import main; main()"
     command = [sys.executable, "-c", start, "instrument", f"--mode={mode}", "-o"]
     files = []
     for seed in ("1", "2"):
@@ -152,7 +152,7 @@ def test_processes_change_no_result(fixture_elf: Find, tmp_path: Path, width: st
 def test_errors_name_the_users_file(
     fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:
-    monkeypatch.setattr("profiler.rewriting.instrument.find_room", lambda *_: None)
+    monkeypatch.setattr("simprof.profiler.rewriting.instrument.find_room", lambda *_: None)
     path = fixture_elf("control")
     with pytest.raises(Exception, match="its code is too large") as error:
         verify(RunRequest(path, GuestOptions(root=tmp_path)), settings("pp", "qpt"), [], jobs=jobs)

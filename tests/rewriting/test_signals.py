@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import GuestOptions, RunRequest
-from profiler.rewriting.after_run import instrument_after_run
-from profiler.rewriting.counter_file import load
-from profiler.rewriting.guest_memory import Memory
-from profiler.rewriting.qemu import EMULATORS
-from profiler.rewriting.reading import read_profile
-from profiler.rewriting.signal_cost import action_cost
-from profiler.rewriting.signals import ACTION, CHOICES, FATAL, call_site, signal_items
-from profiler.rewriting.verify import EMULATOR
-from profiler.rewriting.walk import steps
-from simulator.binary import elf
-from simulator.binary.program import MachineKind
-from simulator.errors import UsageError
-from simulator.isa.sparc import SIGNALS
+from simprof.profiler.request.request import GuestOptions, RunRequest
+from simprof.profiler.rewriting.after_run import instrument_after_run
+from simprof.profiler.rewriting.counter_file import load
+from simprof.profiler.rewriting.guest_memory import Memory
+from simprof.profiler.rewriting.qemu import EMULATORS
+from simprof.profiler.rewriting.reading import read_profile
+from simprof.profiler.rewriting.signal_cost import action_cost
+from simprof.profiler.rewriting.signals import ACTION, CHOICES, FATAL, call_site, signal_items
+from simprof.profiler.rewriting.verify import EMULATOR
+from simprof.profiler.rewriting.walk import steps
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.errors import UsageError
+from simprof.simulator.isa.sparc import SIGNALS
 from tests.rewriting.test_read_back import run_instrumented
 from tests.rewriting.test_reading import compare, waiting
 from tests.rewriting.test_reading import observe as observe_run

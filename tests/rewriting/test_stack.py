@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from profiler.code.context import ProgramContexts
-from profiler.rewriting.recipe import CopyMap
-from profiler.rewriting.stack import StackReader
-from simulator.errors import UsageError
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.rewriting.recipe import CopyMap
+from simprof.profiler.rewriting.stack import StackReader
+from simprof.simulator.errors import UsageError
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item
 from tests.support.assembled import code
 from tests.support.event_player import IndexedGraphs
 

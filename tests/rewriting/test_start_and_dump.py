@@ -10,26 +10,33 @@ from pathlib import Path
 
 import pytest
 
-from profiler.code.layout import ARRAYS_BASE, TABLES_BASE, TRACE_BUFFER
-from profiler.code.runtime.hash_routine import FREE, POOL
-from profiler.code.runtime.word_hash_routine import WordTable
-from profiler.rewriting.dump import DUMP, dump_items
-from profiler.rewriting.dump_cost import dump_outcomes, exit_cost
-from profiler.rewriting.guest_memory import FRAMES, FRAMES_END, LONGEST_NAME, NAME, Dumped, Memory
-from profiler.rewriting.parts import Width
-from profiler.rewriting.startup_cost import chosen_name, start_cost
-from profiler.rewriting.walk import steps
-from profiler.schemes.tracing.flush import (
+from simprof.profiler.code.layout import ARRAYS_BASE, TABLES_BASE, TRACE_BUFFER
+from simprof.profiler.code.runtime.hash_routine import FREE, POOL
+from simprof.profiler.code.runtime.word_hash_routine import WordTable
+from simprof.profiler.rewriting.dump import DUMP, dump_items
+from simprof.profiler.rewriting.dump_cost import dump_outcomes, exit_cost
+from simprof.profiler.rewriting.guest_memory import (
+    FRAMES,
+    FRAMES_END,
+    LONGEST_NAME,
+    NAME,
+    Dumped,
+    Memory,
+)
+from simprof.profiler.rewriting.parts import Width
+from simprof.profiler.rewriting.startup_cost import chosen_name, start_cost
+from simprof.profiler.rewriting.walk import steps
+from simprof.profiler.schemes.tracing.flush import (
     POSITION,
     TRACE_END,
     TRACE_SIZE,
     flush_instructions,
     flush_name,
 )
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item
 from tests.oracles import qemu
 from tests.rewriting.extended import HEADER, STATUS, Extended
 from tests.support.tiny_programs import DATA

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from profiler.code.context import ProgramContexts
-from profiler.graphs.cfg import EdgeKind
-from profiler.rewriting.calls import CallPlaces
-from profiler.rewriting.draft import Draft, OldProgram
-from profiler.rewriting.placed import place_program
-from profiler.rewriting.program import copy_routines, program_items
-from profiler.rewriting.thunks import thunk_call
-from profiler.rewriting.transfers import ThunkCall
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, assign_labels
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.rewriting.calls import CallPlaces
+from simprof.profiler.rewriting.draft import Draft, OldProgram
+from simprof.profiler.rewriting.placed import place_program
+from simprof.profiler.rewriting.program import copy_routines, program_items
+from simprof.profiler.rewriting.thunks import thunk_call
+from simprof.profiler.rewriting.transfers import ThunkCall
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, assign_labels
 from tests.support.assembled import BASE, Assembled, code
 
 R = Register

@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from profiler.engine.walk import UNKNOWN, GraphIndex
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.request.request import SchemeOptions
-from profiler.rewriting.trace_stream import (
+from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.request.request import SchemeOptions
+from simprof.profiler.rewriting.trace_stream import (
     TokenStream,
     stream_difference,
     token_stream,
     write_trace,
 )
-from profiler.schemes.registry import definition, make_plan
-from profiler.trace.format import Tokens, Trace, TraceEnd, TraceHeader, load
-from profiler.trace.regenerate import regenerate
-from profiler.trace.regeneration import Regenerator
-from simulator.errors import UsageError
+from simprof.profiler.schemes.registry import definition, make_plan
+from simprof.profiler.trace.format import Tokens, Trace, TraceEnd, TraceHeader, load
+from simprof.profiler.trace.regenerate import regenerate
+from simprof.profiler.trace.regeneration import Regenerator
+from simprof.simulator.errors import UsageError
 from tests.support.turns import turns
 from tests.trace.test_regenerate import Traced, record
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from profiler.rewriting.workers import shared_out
-from simulator.errors import EngineError, UsageError
+from simprof.profiler.rewriting.workers import shared_out
+from simprof.simulator.errors import EngineError, UsageError
 
 
 def squares(worker: int) -> Callable[[int], tuple[int, int]]:

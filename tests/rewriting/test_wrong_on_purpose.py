@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from profiler.code.codegen import RoutineCode
-from profiler.code.context import RoutineContext
-from profiler.code.emission import Emission, Piece, PieceKind, emit
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.rewriting import program
-from profiler.rewriting.verification import EMULATOR, QEMU, ModeResult
-from profiler.rewriting.verify import verify
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, assemble
+from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.emission import Emission, Piece, PieceKind, emit
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.rewriting import program
+from simprof.profiler.rewriting.verification import EMULATOR, QEMU, ModeResult
+from simprof.profiler.rewriting.verify import verify
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, assemble
 from tests.support.assembled import code
 from tests.support.tiny_programs import ENTRY, program_file
 

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from profiler.code import places
-from profiler.code.codegen import RoutineCode
-from profiler.code.cost_samples import sites
-from profiler.code.generators import snippet_body
-from profiler.code.pricing import Pricer
-from profiler.code.runtime.hash_routine import hash_routine
-from profiler.code.snippet_parts import Body, Generator
-from profiler.code.writer import Writer
-from profiler.schemes import cost_model as schemes_cost_model
-from profiler.schemes.cost_model import CostModel, cost_model, make_cost_model, own_code
-from profiler.schemes.definition import SchemeCode
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembly import Item
+from simprof.profiler.code import places
+from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.cost_samples import sites
+from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.pricing import Pricer
+from simprof.profiler.code.runtime.hash_routine import hash_routine
+from simprof.profiler.code.snippet_parts import Body, Generator
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.schemes import cost_model as schemes_cost_model
+from simprof.profiler.schemes.cost_model import CostModel, cost_model, make_cost_model, own_code
+from simprof.profiler.schemes.definition import SchemeCode
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembly import Item
 
 CODES = own_code()
 OWN = [kind for code in CODES for kind in code.generators]
@@ -51,7 +51,10 @@ def changed(old: CostModel, new: CostModel) -> set[str]:
 
 
 def test_it_is_the_same_in_every_process(model: CostModel) -> None:
-    code = "from profiler.schemes.cost_model import cost_model as m; print(m().version, m().digest)"
+    code = (
+        "from simprof.profiler.schemes.cost_model import cost_model as m\n"
+        "print(m().version, m().digest)"
+    )
     for seed in ("1", "2"):
         done = subprocess.run(
             [sys.executable, "-c", code],

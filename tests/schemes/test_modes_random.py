@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from profiler.code.pricing import added
-from profiler.graphfiles.execution import check_counters
-from profiler.graphfiles.pricing import price
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan import interpret
-from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
-from profiler.plan.interpret import ExecutedWalk
-from profiler.request.request import SchemeOptions, TableChoice
-from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
-from profiler.schemes.qpt.options import VertexPlacement
-from profiler.schemes.registry import make_plan, planned_modes
+from simprof.profiler.code.pricing import added
+from simprof.profiler.graphfiles.execution import check_counters
+from simprof.profiler.graphfiles.pricing import price
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan import interpret
+from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from simprof.profiler.plan.interpret import ExecutedWalk
+from simprof.profiler.request.request import SchemeOptions, TableChoice
+from simprof.profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
+from simprof.profiler.schemes.qpt.options import VertexPlacement
+from simprof.profiler.schemes.registry import make_plan, planned_modes
 from tests.oracles.brute import (
     Loop,
     Path,

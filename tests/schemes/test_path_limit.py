@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import graph_facts
-from profiler.graphs.numbering import truncate
-from profiler.schemes.bittrace.planner import plan_bittrace
-from profiler.schemes.kiter.planner import plan_kiter
-from profiler.schemes.pp.planner import plan_pp
-from profiler.schemes.tpp.planner import plan_tpp
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.facts import graph_facts
+from simprof.profiler.graphs.numbering import truncate
+from simprof.profiler.schemes.bittrace.planner import plan_bittrace
+from simprof.profiler.schemes.kiter.planner import plan_kiter
+from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.tpp.planner import plan_tpp
 from tests.oracles.brute import graph, random_graph
 from tests.support.loop_graphs import random_loops
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.graphs.cfg import EdgeKind
+from simprof.profiler.graphs.cfg import EdgeKind
 from tests.oracles.exact import simulate
 
 SOURCE = """

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles.cache_files import CacheFiles
-from profiler.session.kept_lines import with_kept_lines
-from simulator.binary import elf
-from simulator.binary.program import LineTable, Program, Range, SourceLine
+from simprof.profiler.profiles.cache_files import CacheFiles
+from simprof.profiler.session.kept_lines import with_kept_lines
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import LineTable, Program, Range, SourceLine
 
 SOURCE = """
 #include <stdio.h>

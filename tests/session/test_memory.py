@@ -15,23 +15,23 @@ from typing import Any
 
 import pytest
 
-from profiler.code.context import ProgramContexts, RoutineContext
-from profiler.code.pricing import KnownCosts, Pricer, RoutineCost
-from profiler.graphs import facts
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import GraphFacts, graph_facts
-from profiler.plan.decoders import RoutinePlan
-from profiler.profiles.cache_files import CacheFiles
-from profiler.recovery.recovery import Discoveries, recover
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.schemes import registry
-from profiler.schemes.registry import make_plan
-from profiler.session import scheme_runs, session
-from profiler.session.known_plans import KnownPlans
-from profiler.session.memory import BinaryMemory, PastRun
-from profiler.session.scheme_runs import Planner, SavedProfiles
-from profiler.session.session import run_program
-from simulator.binary import elf
+from simprof.profiler.code.context import ProgramContexts, RoutineContext
+from simprof.profiler.code.pricing import KnownCosts, Pricer, RoutineCost
+from simprof.profiler.graphs import facts
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.facts import GraphFacts, graph_facts
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.profiles.cache_files import CacheFiles
+from simprof.profiler.recovery.recovery import Discoveries, recover
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.registry import make_plan
+from simprof.profiler.session import scheme_runs, session
+from simprof.profiler.session.known_plans import KnownPlans
+from simprof.profiler.session.memory import BinaryMemory, PastRun
+from simprof.profiler.session.scheme_runs import Planner, SavedProfiles
+from simprof.profiler.session.session import run_program
+from simprof.simulator.binary import elf
 
 Find = Callable[..., Path]
 Compile = Callable[..., Path]
@@ -66,7 +66,13 @@ def run(program: Path, cache: Path, given: str, *words: str) -> dict[str, Any]:
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "SIMPROF_NO_CACHE": ""}
     file = program.parent / "stdin"
     file.write_text(given)
-    start = [sys.executable, "-c", "from profiler.cli import main; main()", "run", "--mode=tpp"]
+    start = [
+        sys.executable,
+        "-c",
+        "from simprof.profiler.cli import main; main()",
+        "run",
+        "--mode=tpp",
+    ]
     command = [*start, f"--stdin={file}", "--json=-", *words, str(program)]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from profiler.profiles.cache_files import CacheFiles
-from profiler.profiles.profile import Measurement
-from profiler.recovery.recovery import Discoveries, recover
-from profiler.request.request import GuestOptions, RunRequest
-from profiler.schemes import registry
-from profiler.session import planned_again, session
-from profiler.session.memory import BinaryMemory, PastRun
-from profiler.session.planned_again import PlannedProgram, Watch, plan_again
-from profiler.session.session import run_program
-from simulator.binary.elf import load
-from simulator.binary.program import Program
+from simprof.profiler.profiles.cache_files import CacheFiles
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.recovery.recovery import Discoveries, recover
+from simprof.profiler.request.request import GuestOptions, RunRequest
+from simprof.profiler.schemes import registry
+from simprof.profiler.session import planned_again, session
+from simprof.profiler.session.memory import BinaryMemory, PastRun
+from simprof.profiler.session.planned_again import PlannedProgram, Watch, plan_again
+from simprof.profiler.session.session import run_program
+from simprof.simulator.binary.elf import load
+from simprof.simulator.binary.program import Program
 from tests.support.profiled import measure, measure_all
 
 MODES = [scheme.mode for scheme in registry.OWN if scheme.instruments]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from profiler.request.request import (
+from simprof.profiler.request.request import (
     GuestOptions,
     Phase,
     Progress,
@@ -14,8 +14,8 @@ from profiler.request.request import (
     SchemeOptions,
     Setting,
 )
-from profiler.session.results import BETWEEN_TELLINGS
-from profiler.session.session import compare_program
+from simprof.profiler.session.results import BETWEEN_TELLINGS
+from simprof.profiler.session.session import compare_program
 
 
 def test_measuring_is_told_of_routine_by_routine(fixture_elf: Callable[..., Path]) -> None:

@@ -15,24 +15,30 @@ from typing import Any, TypeVar
 
 import pytest
 
-from profiler import cli
-from profiler.graphs.cfg import EdgeKind
-from profiler.graphs.flow import FlowError
-from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
-from profiler.plan.actions import CountEdge, WriteTrace
-from profiler.plan.decoders import Reading, RoutinePlan
-from profiler.profiles import storage
-from profiler.recovery.check import RecoveryError
-from profiler.request.errors import CountError, SelfCheckError
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Selection, Setting
-from profiler.schemes import registry
-from profiler.schemes.qpt.options import VertexPlacement
-from profiler.session import self_check, session
-from profiler.session.observation import Observation
-from profiler.session.results import measure_all
-from profiler.session.scheme_runs import SchemeRun
-from profiler.session.self_check import SelfCheck, check_trace
-from profiler.trace.format import HEAD, frame
+from simprof.profiler import cli
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.graphs.flow import FlowError
+from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from simprof.profiler.plan.actions import CountEdge, WriteTrace
+from simprof.profiler.plan.decoders import Reading, RoutinePlan
+from simprof.profiler.profiles import storage
+from simprof.profiler.recovery.check import RecoveryError
+from simprof.profiler.request.errors import CountError, SelfCheckError
+from simprof.profiler.request.request import (
+    GuestOptions,
+    RunRequest,
+    SchemeOptions,
+    Selection,
+    Setting,
+)
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.qpt.options import VertexPlacement
+from simprof.profiler.session import self_check, session
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.results import measure_all
+from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.session.self_check import SelfCheck, check_trace
+from simprof.profiler.trace.format import HEAD, frame
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "fixtures" / "example_scheme" / "heads_scheme.py"

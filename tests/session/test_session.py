@@ -12,18 +12,18 @@ from typing import Any, cast
 import pytest
 
 import simprof
-from profiler.engine.automaton import Automaton
-from profiler.graphs.cfg import EdgeKind
-from profiler.plan.plan import Table
-from profiler.profiles.profile import Measurement
-from profiler.profiles.storage import save
-from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.reports import run_json
-from profiler.request.request import SchemeOptions, TableChoice, Weights
-from profiler.schemes.registry import definition
-from profiler.session import discover, execute, session
-from profiler.session.observation import Observation
-from profiler.session.run_facts import warnings
+from simprof.profiler.engine.automaton import Automaton
+from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.storage import save
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.reports import run_json
+from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
+from simprof.profiler.schemes.registry import definition
+from simprof.profiler.session import discover, execute, session
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.run_facts import warnings
 from tests.oracles.exact import Simulated, simulate
 from tests.oracles.qemu import trace
 
@@ -199,7 +199,7 @@ def test_a_rerun_repeats_neither_output_nor_input(
 
 
 def test_selected_routines_only(run: Run, fixture_elf: Callable[..., Path], tmp_path: Path) -> None:
-    from profiler.request.request import GuestOptions, RunRequest, Selection
+    from simprof.profiler.request.request import GuestOptions, RunRequest, Selection
 
     every = run("switches").measurements["pp"]
     guest = GuestOptions(root=tmp_path, stdin=tmp_path / "stdin")

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from profiler.code.context import ProgramContexts, RoutineContext
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.recovery.recovery import RecoveredProgram, recover
-from simulator.binary.program import (
+from simprof.profiler.code.context import ProgramContexts, RoutineContext
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.simulator.binary.program import (
     Binding,
     MachineKind,
     Program,
@@ -18,8 +18,8 @@ from simulator.binary.program import (
     SourceLine,
     Symbol,
 )
-from simulator.isa.assembler import Instruction
-from simulator.isa.assembly import Item, Label, assemble
+from simprof.simulator.isa.assembler import Instruction
+from simprof.simulator.isa.assembly import Item, Label, assemble
 
 BASE = 0x100000
 

@@ -12,13 +12,13 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE
-from profiler.code.runtime.routines import Routines, runtime_code
-from simulator.binary.program import MachineKind
-from simulator.cpu.cpu import Cpu, HookKind, Stop
-from simulator.cpu.cpu_state import condition_codes, set_condition_codes
-from simulator.isa import assembler as asm
-from simulator.isa.assembly import Item, assemble
+from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE
+from simprof.profiler.code.runtime.routines import Routines, runtime_code
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.cpu.cpu import Cpu, HookKind, Stop
+from simprof.simulator.cpu.cpu_state import condition_codes, set_condition_codes
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembly import Item, assemble
 
 CODE = 0x100000
 STACK = 0x70000000

@@ -6,20 +6,20 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.code.codegen import CounterSpace, RoutineCode, generate
-from profiler.code.layout import RUNTIME_BASE, TABLES_BASE, CounterLayout
-from profiler.code.runtime import hash_routine as hr
-from profiler.code.runtime.routines import runtime_code
-from profiler.code.runtime.word_hash_routine import WordTable
-from profiler.code.snippet_parts import Generator, Generators
-from profiler.code.writer import Writer
-from profiler.plan.actions import Action, Execution
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.request.request import RegisterUse
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, Label
+from simprof.profiler.code.codegen import CounterSpace, RoutineCode, generate
+from simprof.profiler.code.layout import RUNTIME_BASE, TABLES_BASE, CounterLayout
+from simprof.profiler.code.runtime import hash_routine as hr
+from simprof.profiler.code.runtime.routines import runtime_code
+from simprof.profiler.code.runtime.word_hash_routine import WordTable
+from simprof.profiler.code.snippet_parts import Generator, Generators
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.actions import Action, Execution
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.request.request import RegisterUse
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, Label
 from tests.support.assembled import Assembled, code
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State, runtime_symbols
 from tests.support.rewriter import Rewriter

@@ -6,21 +6,21 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from profiler.code.layout import CounterSpace
-from profiler.code.runtime.word_hash_routine import key_code
-from profiler.plan.actions import COLD_COUNTER
-from profiler.plan.plan import Table
-from profiler.rewriting import counter_file as cf
-from profiler.rewriting.memory import (
+from simprof.profiler.code.layout import CounterSpace
+from simprof.profiler.code.runtime.word_hash_routine import key_code
+from simprof.profiler.plan.actions import COLD_COUNTER
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.rewriting import counter_file as cf
+from simprof.profiler.rewriting.memory import (
     PlacedPlan,
     ProgramMemory,
     differences,
     placed,
     program_memory,
 )
-from profiler.rewriting.tables import table_bytes
-from profiler.session.observation import Observation
-from profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.rewriting.tables import table_bytes
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.scheme_runs import SchemeRun
 from tests.support.code_bench import SPANS, CodeBench
 
 

@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from profiler.engine import kernels
-from profiler.engine.automaton import Automaton
-from profiler.engine.lowering import Lowering, hash_model
-from profiler.engine.walk import UNKNOWN, GraphIndex, Missing
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.recovery.recovery import Discoveries, recover
-from simulator.binary.program import MachineKind
-from simulator.cpu.traps import ClockWord
-from simulator.isa.assembly import Item, Label, assemble
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.automaton import Automaton
+from simprof.profiler.engine.lowering import Lowering, hash_model
+from simprof.profiler.engine.walk import UNKNOWN, GraphIndex, Missing
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.recovery.recovery import Discoveries, recover
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.cpu.traps import ClockWord
+from simprof.simulator.isa.assembly import Item, Label, assemble
 from tests.support.assembled import BASE, program_of
 
 MASK = (1 << 64) - 1

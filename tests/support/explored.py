@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from profiler.recovery.code_image import build_code_image
-from profiler.recovery.exploration import Exploration, Flow, Hints, Resolution
-from profiler.recovery.routines import RoutineMap
-from simulator.binary.program import MachineKind
-from simulator.isa.assembler import Instruction
-from simulator.isa.assembly import Item, Label, assign_labels
+from simprof.profiler.recovery.code_image import build_code_image
+from simprof.profiler.recovery.exploration import Exploration, Flow, Hints, Resolution
+from simprof.profiler.recovery.routines import RoutineMap
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.assembler import Instruction
+from simprof.simulator.isa.assembly import Item, Label, assign_labels
 from tests.support.assembled import BASE, program_of
 from tests.support.event_player import NamedPlaces
 

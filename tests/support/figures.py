@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 
 
 def named(edges: str, entry: str, exit_block: str, name: str = "figure") -> ControlFlowGraph:

@@ -14,21 +14,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from profiler.experiments.cells.cells import CellResult
-from profiler.experiments.regress.causes import Cause
-from profiler.experiments.regress.compare import Check, Difference, RunCheck, SettingCheck
-from profiler.experiments.regress.routines import RoutineChange
-from profiler.experiments.suites.suite import Benchmark, BuildReport, Recipe, Suite
-from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.spec import View
-from profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Row, Verdict
-from profiler.graphfiles.analyse import GraphOptions, analyse_file
-from profiler.profiles.code_counts import Branch
-from profiler.profiles.differences import difference
-from profiler.profiles.lines import LineCounts, Placing, SourceCounts
-from profiler.profiles.profile import BlockCount, Ending, Guide, Measurement, PathCount
-from profiler.recovery.recovery import RecoveredProgram, recover
-from profiler.reports import (
+from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.regress.causes import Cause
+from simprof.profiler.experiments.regress.compare import Check, Difference, RunCheck, SettingCheck
+from simprof.profiler.experiments.regress.routines import RoutineChange
+from simprof.profiler.experiments.suites.suite import Benchmark, BuildReport, Recipe, Suite
+from simprof.profiler.experiments.tables.report import TableReport
+from simprof.profiler.experiments.tables.spec import View
+from simprof.profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Row, Verdict
+from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
+from simprof.profiler.profiles.code_counts import Branch
+from simprof.profiler.profiles.differences import difference
+from simprof.profiler.profiles.lines import LineCounts, Placing, SourceCounts
+from simprof.profiler.profiles.profile import BlockCount, Ending, Guide, Measurement, PathCount
+from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.reports import (
     annotation_text,
     compare_text,
     difference_text,
@@ -42,11 +42,11 @@ from profiler.reports import (
     table_text,
     text,
 )
-from profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
-from profiler.reports.doctor import Diagnosis, SystemCheck
-from profiler.reports.listings import Choice
-from simulator.binary.elf import load
-from simulator.binary.program import SourceLine
+from simprof.profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
+from simprof.profiler.reports.doctor import Diagnosis, SystemCheck
+from simprof.profiler.reports.listings import Choice
+from simprof.simulator.binary.elf import load
+from simprof.simulator.binary.program import SourceLine
 from tests.support.samples import FAULT, HEAD, TAIL, measurement, routine
 
 WIDTHS = (60, 80, 100, 140, 200)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from profiler.graphs.cfg import VertexName
-from profiler.profiles.profile import EdgeCount, Measurement
-from simulator.binary.program import SourceLine
+from simprof.profiler.graphs.cfg import VertexName
+from simprof.profiler.profiles.profile import EdgeCount, Measurement
+from simprof.simulator.binary.program import SourceLine
 from tests.support.samples import BLOCKS, measurement, routine
 
 NAMES = (

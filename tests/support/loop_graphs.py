@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.cfg import ControlFlowGraph
 from tests.oracles.brute import graph
 
 

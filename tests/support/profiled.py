@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from profiler.profiles.profile import Measurement
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.session.session import compare_program
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.session.session import compare_program
 
 
 def measure(path: Path, mode: str) -> Measurement:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from profiler.code.codegen import RoutineCode, RoutineContext
-from profiler.code.emission import Piece, Stub, emit
-from profiler.graphs.cfg import ControlFlowGraph
-from simulator.isa.assembler import Instruction
-from simulator.isa.assembly import Item, Label
+from simprof.profiler.code.codegen import RoutineCode, RoutineContext
+from simprof.profiler.code.emission import Piece, Stub, emit
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.simulator.isa.assembler import Instruction
+from simprof.simulator.isa.assembly import Item, Label
 from tests.support.assembled import BASE
 
 

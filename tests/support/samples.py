@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
-from profiler.plan.plan import Addressing, Table
-from profiler.profiles.profile import (
+from simprof.profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
+from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.profiles.profile import (
     BlockCount,
     EdgeCount,
     Ending,
@@ -17,7 +17,7 @@ from profiler.profiles.profile import (
     RefusalInfo,
     RoutineProfile,
 )
-from simulator.binary.program import MachineKind, SourceLine
+from simprof.simulator.binary.program import MachineKind, SourceLine
 
 HEAD, BODY, TAIL = VertexName(0x1000), VertexName(0x1010), VertexName(0x1020)
 SLOT = VertexName(0x100C, is_slot=True)

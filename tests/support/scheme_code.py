@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from profiler.code import snippets_paths
-from profiler.code.runtime.routines import Routines
-from profiler.code.snippet_parts import Generators
-from profiler.schemes.registry import OWN
+from simprof.profiler.code import snippets_paths
+from simprof.profiler.code.runtime.routines import Routines
+from simprof.profiler.code.snippet_parts import Generators
+from simprof.profiler.schemes.registry import OWN
 
 GENERATORS: Generators = {
     kind: generator

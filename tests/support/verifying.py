@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.rewriting.verification import EMULATOR, QEMU, Verification
-from profiler.rewriting.verify import verify
-from profiler.schemes.registry import definition, planned_modes
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.rewriting.verification import EMULATOR, QEMU, Verification
+from simprof.profiler.rewriting.verify import verify
+from simprof.profiler.schemes.registry import definition, planned_modes
 
 EVERYWHERE = (EMULATOR, QEMU)
 TEXT = b"the quick brown fox\njumps over the lazy dog\n" * 3

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from profiler.engine.walk import GraphIndex
-from profiler.recovery.call_graph import call_sites
-from profiler.recovery.recovery import RecoveredProgram
-from profiler.trace.call_paths import CallPath, CallPaths, number_calls
-from profiler.trace.regenerate import regenerate
-from profiler.trace.regeneration import Array
+from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.recovery.call_graph import call_sites
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.trace.call_paths import CallPath, CallPaths, number_calls
+from simprof.profiler.trace.regenerate import regenerate
+from simprof.profiler.trace.regeneration import Array
 from tests.end_to_end.test_cli_run import simprof
 from tests.support.turns import first
 

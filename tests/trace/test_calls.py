@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from profiler.engine.walk import UNKNOWN
-from profiler.trace.calls import Callees, Exit
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item
+from simprof.profiler.engine.walk import UNKNOWN
+from simprof.profiler.trace.calls import Callees, Exit
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item
 from tests.support.assembled import code
 from tests.support.event_player import IndexedGraphs
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from profiler.recovery.recovery import Discoveries
-from profiler.trace.discoveries import discovery_fields, read_discoveries
+from simprof.profiler.recovery.recovery import Discoveries
+from simprof.profiler.trace.discoveries import discovery_fields, read_discoveries
 
 SOME = Discoveries(
     frozenset({(0x1000, 0x2000)}), frozenset({4, 8}), frozenset(), frozenset({(0x3000, 1)})

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler.trace.format import TraceEnd, TraceEvent, TraceFile, TraceHeader, load, parse
-from simulator.errors import UsageError
+from simprof.profiler.trace.format import TraceEnd, TraceEvent, TraceFile, TraceHeader, load, parse
+from simprof.simulator.errors import UsageError
 
 HEADER = TraceHeader("prog", "ab", "sparcv9", ("x",), "bits", {})
 HEAD = (

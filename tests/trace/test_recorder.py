@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from profiler.engine.kernels import DIGEST_FACTOR
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.actions import WriteTrace
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.schemes.tracing.planner import TracePlan
-from profiler.trace.format import (
+from simprof.profiler.engine.kernels import DIGEST_FACTOR
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.actions import WriteTrace
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.schemes.tracing.planner import TracePlan
+from simprof.profiler.trace.format import (
     CHECKPOINT_SPAN,
     Trace,
     TraceEnd,
@@ -19,10 +19,10 @@ from profiler.trace.format import (
     TraceHeader,
     load,
 )
-from profiler.trace.recorder import TraceRecorder
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item
+from simprof.profiler.trace.recorder import TraceRecorder
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item
 from tests.support.assembled import code
 from tests.support.event_player import EventPlayer
 

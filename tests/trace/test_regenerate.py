@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profiler.engine import kernels
-from profiler.engine.memory import EngineMemory
-from profiler.graphs.cfg import EXIT, VertexName
-from profiler.profiles.profile import Measurement
-from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
-from profiler.request.request import GuestOptions, RunRequest
-from profiler.session.session import run_program
-from profiler.trace import regeneration_kernel
-from profiler.trace.calls import Exit
-from profiler.trace.format import (
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.graphs.cfg import EXIT, VertexName
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.profiler.request.request import GuestOptions, RunRequest
+from simprof.profiler.session.session import run_program
+from simprof.profiler.trace import regeneration_kernel
+from simprof.profiler.trace.calls import Exit
+from simprof.profiler.trace.format import (
     CHECKPOINT_SPAN,
     HEAD,
     TAIL,
@@ -36,10 +36,10 @@ from profiler.trace.format import (
     load,
     parse,
 )
-from profiler.trace.regenerate import regenerate
-from profiler.trace.regeneration import Regeneration, Regenerator
-from simulator.binary import elf
-from simulator.errors import SimulatorError, UsageError
+from simprof.profiler.trace.regenerate import regenerate
+from simprof.profiler.trace.regeneration import Regeneration, Regenerator
+from simprof.simulator.binary import elf
+from simprof.simulator.errors import SimulatorError, UsageError
 from tests.end_to_end.test_cli_run import simprof
 from tests.oracles.qemu import trace as qemu_trace
 from tests.support.turns import turns

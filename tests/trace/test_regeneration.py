@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from profiler.engine.kernels import DIGEST_FACTOR
-from profiler.trace.format import Trace, TraceEnd, TraceEvent, TraceHeader
-from profiler.trace.regeneration import Regeneration, Regenerator
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
+from simprof.profiler.engine.kernels import DIGEST_FACTOR
+from simprof.profiler.trace.format import Trace, TraceEnd, TraceEvent, TraceHeader
+from simprof.profiler.trace.regeneration import Regeneration, Regenerator
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
 from tests.support.assembled import code
 from tests.support.event_player import IndexedGraphs
 

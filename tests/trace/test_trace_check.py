@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from profiler.recovery.recovery import RecoveredProgram, recover
-from profiler.trace.format import Trace, TraceEnd, TraceEvent, load
-from profiler.trace.trace_check import check_numbers
-from simulator.binary import elf
+from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.trace.format import Trace, TraceEnd, TraceEvent, load
+from simprof.profiler.trace.trace_check import check_numbers
+from simprof.simulator.binary import elf
 from tests.conftest import ROOT
 
 CORPORA = ROOT / "tests" / "corpora"

@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 from tools.benchmarks import programs
 from tools.benchmarks.processes import Cost, measure
 from tools.benchmarks.programs import Program
@@ -42,7 +42,7 @@ CONFIGURATIONS = (NUMBA, QEMU, *COMMANDS)
 RECORD = "record"
 REPLAYED = ("run-pp", "run-tpp", "compare-all")
 """Those of `COMMANDS` that are measured on a recording, too."""
-START = "import sys; from profiler.cli import main; sys.exit(main())"
+START = "import sys; from simprof.profiler.cli import main; sys.exit(main())"
 WARMING = ROOT / "fixtures" / "bin" / "v9" / "loops.elf"
 """The program with which simprof's kernels are compiled before anything is timed."""
 Tell = Callable[[Row], None]

@@ -43,15 +43,15 @@ from pathlib import Path
 
 import numpy as np
 
-from profiler.request.request import (
+from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
     SchemeOptions,
     Setting,
     TableChoice,
 )
-from simulator.cpu.traps import CLOCK_WORDS
-from simulator.machine.running import NativeHook
+from simprof.simulator.cpu.traps import CLOCK_WORDS
+from simprof.simulator.machine.running import NativeHook
 from tools.benchmarks.programs import edge_plugin, emulator
 from tools.benchmarks.rows import ROOT, Row, dump
 
@@ -132,12 +132,12 @@ def machine_alone(bare: bool = False, observer: Indifferent | None = None) -> Ru
     """Run on the machine without a profiler; `bare`: without any hook."""
 
     def run(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
-        from profiler.session.world import WINDOWS
-        from simulator.binary.elf import load
-        from simulator.cpu.cpu_state import MAX_WINDOWS
-        from simulator.linux.files import Host
-        from simulator.machine.machine import Machine
-        from simulator.machine.running import Limits
+        from simprof.profiler.session.world import WINDOWS
+        from simprof.simulator.binary.elf import load
+        from simprof.simulator.cpu.cpu_state import MAX_WINDOWS
+        from simprof.simulator.linux.files import Host
+        from simprof.simulator.machine.machine import Machine
+        from simprof.simulator.machine.running import Limits
 
         with null_output() as output:
             host = Host(ROOT, program=program, stdin=b"", stdout=output, stderr=output)
@@ -162,8 +162,8 @@ def profiled(*modes: str, table: TableChoice = TableChoice.AUTO) -> Runner:
     """Run under some schemes, in one emulation."""
 
     def run(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
-        from profiler.session.results import measure_all
-        from profiler.session.session import observe
+        from simprof.profiler.session.results import measure_all
+        from simprof.profiler.session.session import observe
 
         scheme = SchemeOptions(table=table)
         with null_output() as output:
@@ -186,10 +186,10 @@ def request_for(program: Path, arguments: Sequence[str], output: int) -> RunRequ
 
 def compared(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
     """Compare all modes, and count all that this takes."""
-    from profiler.commands.compare import make_settings
-    from profiler.reports import compare_json, compare_text
-    from profiler.schemes.registry import planned_modes
-    from profiler.session.session import compare_program
+    from simprof.profiler.commands.compare import make_settings
+    from simprof.profiler.reports import compare_json, compare_text
+    from simprof.profiler.schemes.registry import planned_modes
+    from simprof.profiler.session.session import compare_program
 
     started = time.process_time()
     settings = tuple(make_settings(planned_modes(), TPP_SETTINGS, SchemeOptions()))

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulator.errors import SimulatorError
+from simprof.simulator.errors import SimulatorError
 from tools.benchmarks.commands import START
 from tools.benchmarks.processes import measure
 from tools.benchmarks.rows import ROOT

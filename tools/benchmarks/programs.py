@@ -11,8 +11,8 @@ from pathlib import Path
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from profiler.experiments.suites.library import build_suite, load_suite
-from profiler.experiments.suites.suite import BUILDS, InputName, Width
+from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.profiler.experiments.suites.suite import BUILDS, InputName, Width
 from tools.benchmarks.rows import ROOT
 
 SUITE = "real"

@@ -21,11 +21,11 @@ def measure(path: Path, name: str) -> Row:
 
     Another program's are recovered before, so that modules and native code are loaded.
     """
-    from profiler.engine import kernel_cache
+    from simprof.profiler.engine import kernel_cache
 
     kernel_cache.ensure()
-    from profiler.recovery.recovery import recover
-    from simulator.binary.elf import load
+    from simprof.profiler.recovery.recovery import recover
+    from simprof.simulator.binary.elf import load
 
     recover(load(WARMING))
     program = load(path)

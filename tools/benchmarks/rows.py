@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from profiler.profiles.output import write_atomically
-from simulator.errors import UsageError
+from simprof.profiler.profiles.output import write_atomically
+from simprof.simulator.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = "simprof/bench/2"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from profiler.profiles.output import write_atomically
-from simulator.isa.assembler import (
+from simprof.profiler.profiles.output import write_atomically
+from simprof.simulator.isa.assembler import (
     Register,
     arithmetic,
     branch,
@@ -26,7 +26,7 @@ from simulator.isa.assembler import (
     retl,
     trap_always,
 )
-from simulator.isa.assembly import Item, Label, assemble
+from simprof.simulator.isa.assembly import Item, Label, assemble
 
 SIZE = 1024
 """Bytes of a routine: the rest is padding."""

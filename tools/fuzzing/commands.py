@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def prepare() -> None:
     """Have native code at hand, and file names in the corpora mean what they say."""
-    from profiler.engine import kernel_cache
+    from simprof.profiler.engine import kernel_cache
 
     kernel_cache.ensure()
     os.chdir(ROOT)
@@ -20,7 +20,7 @@ def prepare() -> None:
 
 def run(words: Sequence[str | Path]) -> int:
     """Run a command of simprof in this process; return its status. Errors come as exceptions."""
-    from profiler.commands.group import simprof
+    from simprof.profiler.commands.group import simprof
 
     status = simprof.main(list(map(str, words)), prog_name="simprof", standalone_mode=False)
     return status if isinstance(status, int) else 0

@@ -16,7 +16,7 @@ from random import Random
 
 from elftools.elf.elffile import ELFFile
 
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 from tools.fuzzing import commands, corpus
 from tools.fuzzing.programs import word_of_code
 from tools.fuzzing.trial import MEMORY_LIMIT
@@ -31,7 +31,7 @@ _START = """\
 import resource, sys
 _, most = resource.getrlimit(resource.RLIMIT_AS)
 resource.setrlimit(resource.RLIMIT_AS, (most, most))  # that of the worker is for its own inputs
-from profiler.cli import main
+from simprof.profiler.cli import main
 sys.exit(main())
 """
 _LIMITS = f"--max-instructions={BUDGET}"
@@ -67,7 +67,7 @@ def read_running(data: bytes, where: Path) -> Hashable:
 
 def _watched(process: subprocess.Popen[bytes]) -> int:
     """Return the exit status of a process that takes neither too long nor too much memory."""
-    from profiler.experiments.cells.run import peak_memory
+    from simprof.profiler.experiments.cells.run import peak_memory
 
     deadline = time.monotonic() + SECONDS
     try:

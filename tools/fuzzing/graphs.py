@@ -18,11 +18,11 @@ _WEIGHTS = (None, "heuristic", "uniform", "postorder")
 
 def read_graph(data: bytes, where: Path) -> Hashable:
     """Analyse a graph file under a mode that its content chooses, and write report and JSON."""
-    from profiler.graphfiles.analyse import GraphOptions, analyse
-    from profiler.graphfiles.formats import parse_content
-    from profiler.reports.graph_run import render
-    from profiler.request.request import SchemeOptions, Weights
-    from profiler.schemes import registry
+    from simprof.profiler.graphfiles.analyse import GraphOptions, analyse
+    from simprof.profiler.graphfiles.formats import parse_content
+    from simprof.profiler.reports.graph_run import render
+    from simprof.profiler.request.request import SchemeOptions, Weights
+    from simprof.profiler.schemes import registry
 
     number = commands.chosen(data, 1 << 30)
     modes = registry.planned_modes()

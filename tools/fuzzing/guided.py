@@ -17,13 +17,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 from tools.fuzzing.campaign import Campaign, Job, Tell, note, watch
 from tools.fuzzing.mutation import LARGEST
 from tools.fuzzing.trial import Fate, Limits, judge
 from tools.fuzzing.worker import Find, Notes, Target, start
 
-_INSTRUMENTED = ["simulator", "profiler", "simprof", "elftools", "networkx"]
+_INSTRUMENTED = ["simprof", "elftools", "networkx"]
 
 
 def run(jobs: Sequence[Job], seed: int, seconds: float, tell: Tell) -> list[Campaign]:

@@ -16,7 +16,7 @@ NAME = Path("fuzzed.elf")
 
 def read_elf(data: bytes, where: Path) -> Hashable:
     """Load a program from memory."""
-    from simulator.binary import elf
+    from simprof.simulator.binary import elf
 
     program = elf.parse(data, NAME)
     parts = program.segments, program.code, program.late_code, program.symbols
@@ -25,9 +25,9 @@ def read_elf(data: bytes, where: Path) -> Hashable:
 
 def read_debugging(data: bytes, where: Path) -> Hashable:
     """Load a program, its source lines, where exceptions land, and its compiler's note."""
-    from simulator.binary import elf
-    from simulator.binary.compiler_note import compiler_note
-    from simulator.binary.landing_pads import landing_pads
+    from simprof.simulator.binary import elf
+    from simprof.simulator.binary.compiler_note import compiler_note
+    from simprof.simulator.binary.landing_pads import landing_pads
 
     program = elf.parse(data, NAME)
     stretches = list(program.lines.stretches())
@@ -44,9 +44,9 @@ def read_code(data: bytes, where: Path) -> Hashable:
     """Decode words: transfers, effects and texts, as code of both widths."""
     import numpy as np
 
-    from simulator.isa.decode import decode_transfers
-    from simulator.isa.disassembly import disassemble
-    from simulator.isa.effects import effects
+    from simprof.simulator.isa.decode import decode_transfers
+    from simprof.simulator.isa.disassembly import disassemble
+    from simprof.simulator.isa.effects import effects
 
     words = np.frombuffer(data[: len(data) & ~3], ">u4").astype(np.uint32)
     if not len(words):
@@ -65,9 +65,9 @@ def read_code(data: bytes, where: Path) -> Hashable:
 
 def read_graphs(data: bytes, where: Path) -> Hashable:
     """Recover the graphs of a program, all of them, and check that they fit the code."""
-    from profiler.recovery.check import validate
-    from profiler.recovery.recovery import recover
-    from simulator.binary import elf
+    from simprof.profiler.recovery.check import validate
+    from simprof.profiler.recovery.recovery import recover
+    from simprof.simulator.binary import elf
 
     recovered = recover(elf.parse(data, NAME))
     validate(recovered)

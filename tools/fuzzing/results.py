@@ -39,7 +39,7 @@ def read_profile(data: bytes, where: Path) -> Hashable:
         ("merge", path, good, "-o", out),
         ("graph-weights",),
     ]
-    from profiler.exports.formats import FORMATS
+    from simprof.profiler.exports.formats import FORMATS
 
     for name, form in FORMATS.items():
         ways += [
@@ -54,7 +54,7 @@ def read_profile(data: bytes, where: Path) -> Hashable:
 
 def load_profile(data: bytes, where: Path) -> Hashable:
     """Read a saved profile, and nothing else."""
-    from profiler.profiles.storage import from_bytes
+    from simprof.profiler.profiles.storage import from_bytes
 
     return from_bytes(data, "the profile").mode
 
@@ -68,8 +68,8 @@ def _guide(path: Path) -> Hashable:
 
 def read_baseline(data: bytes, where: Path) -> Hashable:
     """Read a baseline, write it again, and compare it with a good one."""
-    from profiler.experiments.regress import file
-    from profiler.experiments.regress.compare import Limits, compare_runs
+    from simprof.profiler.experiments.regress import file
+    from simprof.profiler.experiments.regress.compare import Limits, compare_runs
 
     path = where / "baseline"
     path.write_bytes(data)
@@ -85,7 +85,7 @@ def read_baseline(data: bytes, where: Path) -> Hashable:
 
 def read_sweep(data: bytes, where: Path) -> Hashable:
     """Open a results file, and read all of it; then have a table made of it."""
-    from profiler.experiments.cells.store import Store
+    from simprof.profiler.experiments.cells.store import Store
 
     path = where / "sweep.db"
     for old in where.glob("sweep.db*"):
@@ -151,13 +151,13 @@ def read_suite(data: bytes, where: Path) -> Hashable:
     path = where / "suite.toml"
     path.write_bytes(data)
     if b"[[benchmark]]" in data or b"[[manifest]]" in data:
-        from profiler.experiments.suites.suite_file import read_suite as read
-        from profiler.reports.suite_text import render_suite
+        from simprof.profiler.experiments.suites.suite_file import read_suite as read
+        from simprof.profiler.reports.suite_text import render_suite
 
         suite = read(path)
         render_suite(suite, 80)
         return len(suite.benchmarks)
-    from profiler.experiments.cells.sweep import read_grid
+    from simprof.profiler.experiments.cells.sweep import read_grid
 
     grid = read_grid(path)
     return len(grid.settings()), len(grid.programs)

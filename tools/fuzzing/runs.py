@@ -42,11 +42,11 @@ def read_counters(data: bytes, where: Path) -> Hashable:
 
 def read_cache(data: bytes, where: Path) -> Hashable:
     """Use a cache whose files are all like this one: it must be as if there were none."""
-    from profiler.profiles.cache_files import CacheFiles
-    from profiler.recovery.recovery import Discoveries
-    from profiler.request.request import SchemeOptions, Setting
-    from profiler.session.memory import BinaryMemory
-    from simulator.binary import elf
+    from simprof.profiler.profiles.cache_files import CacheFiles
+    from simprof.profiler.recovery.recovery import Discoveries
+    from simprof.profiler.request.request import SchemeOptions, Setting
+    from simprof.profiler.session.memory import BinaryMemory
+    from simprof.simulator.binary import elf
 
     class Damaged(CacheFiles):
         """Every name is of the same file."""

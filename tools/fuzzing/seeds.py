@@ -90,7 +90,7 @@ def _sweeps(where: Path) -> dict[str, bytes]:
 
 
 def _cache(where: Path) -> dict[str, bytes]:
-    from profiler.profiles.cache_files import CacheFiles
+    from simprof.profiler.profiles.cache_files import CacheFiles
 
     CacheFiles(where).write("name", b"content of a file")
     return {SEED: (where / "name").read_bytes()[:-9]}  # so much no guess completes
@@ -102,8 +102,8 @@ def _graphs(where: Path) -> dict[str, bytes]:
     document = json.loads((commands.ROOT / "docs" / "schemes" / "figure.json").read_text())
     path = where / "figure"
     path.write_text(json.dumps(document))
-    from profiler.graphfiles.formats import load
-    from profiler.graphfiles.interchange import to_networkx
+    from simprof.profiler.graphfiles.formats import load
+    from simprof.profiler.graphfiles.interchange import to_networkx
 
     graph = to_networkx(load(path))
     nx.write_graphml(graph, where / "graphml")

@@ -21,7 +21,7 @@ from types import FrameType, TracebackType
 
 import click
 
-from simulator.errors import SimulatorError
+from simprof.simulator.errors import SimulatorError
 
 TIME_LIMIT = 10.0
 """Seconds of processor time for one input."""
@@ -32,7 +32,7 @@ ADDRESS_SPACE = 3 << 30
 at once fails there, and does not take the machine along."""
 
 _ROOT = Path(__file__).resolve().parents[2]
-_OWN = ("simulator", "profiler", "simprof")
+_OWN = ("simprof",)
 _DEFECT = "defect of simprof"
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'")
 

@@ -225,7 +225,7 @@ def compile_once(targets: Iterable[Target]) -> int:
     Compiling takes longer than the share that a target has of a minute. The workers, and the
     commands that they start, take what is kept.
     """
-    from profiler.engine import kernel_cache
+    from simprof.profiler.engine import kernel_cache
 
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory_disk()) as directory:
         for target in targets:

@@ -10,9 +10,9 @@ No instruction of V8 sets N and Z together, so those sets share Z's stubs.
 
 from __future__ import annotations
 
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, Label
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, Label
 
 R = Register
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from profiler.code.registers import abi
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
+from simprof.profiler.code.registers import abi
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
 
 
 def save_smallest_frame(machine: MachineKind) -> Instruction:

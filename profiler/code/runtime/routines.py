@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from profiler.code.layout import RUNTIME_BASE
-from profiler.code.runtime.conditions import restore_routine
-from profiler.code.runtime.hash_routine import hash_routine
-from profiler.code.runtime.word_hash_routine import word_hash_routines
-from simulator.binary.program import MachineKind
-from simulator.isa.assembly import Assembly, Item, assemble
+from simprof.profiler.code.layout import RUNTIME_BASE
+from simprof.profiler.code.runtime.conditions import restore_routine
+from simprof.profiler.code.runtime.hash_routine import hash_routine
+from simprof.profiler.code.runtime.word_hash_routine import word_hash_routines
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.assembly import Assembly, Item, assemble
 
 _RESTORE_SPAN = 1024  # the table of stubs comes first: it must stand at a multiple of this
 

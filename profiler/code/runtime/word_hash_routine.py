@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from profiler.code.layout import RUNTIME_DATA
-from profiler.code.runtime.hash_routine import (
+from simprof.profiler.code.layout import RUNTIME_DATA
+from simprof.profiler.code.runtime.hash_routine import (
     BUCKETS,
     NO_KEY,
     HashCosts,
@@ -27,11 +27,11 @@ from profiler.code.runtime.hash_routine import (
     head_address,
     routine_name,
 )
-from profiler.code.runtime.prologue import save_smallest_frame
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label
+from simprof.profiler.code.runtime.prologue import save_smallest_frame
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label
 
 R = Register
 

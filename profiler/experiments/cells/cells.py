@@ -58,9 +58,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from profiler.experiments.cells.settings import CellSetting
-from profiler.plan.plan import Addressing, Table
-from profiler.profiles.definite import DefiniteFlow
+from simprof.profiler.experiments.cells.settings import CellSetting
+from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.profiles.definite import DefiniteFlow
 
 DEFAULT_BUILD = "v9-O2"
 COMPILER_INCREMENTS = "compiler_increments"

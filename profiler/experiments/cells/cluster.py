@@ -14,12 +14,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from profiler.experiments.cells.cells import CellResult, failure
-from profiler.experiments.cells.provenance import engine_digest, versions
-from profiler.experiments.cells.run import JobGroup, run_group
-from profiler.experiments.cells.workers import Finished
-from profiler.profiles.scratch import scratch_directory
-from simulator.errors import SimulatorError, UsageError
+from simprof.profiler.experiments.cells.cells import CellResult, failure
+from simprof.profiler.experiments.cells.provenance import engine_digest, versions
+from simprof.profiler.experiments.cells.run import JobGroup, run_group
+from simprof.profiler.experiments.cells.workers import Finished
+from simprof.profiler.profiles.scratch import scratch_directory
+from simprof.simulator.errors import SimulatorError, UsageError
 
 CONNECT_TIMEOUT = 10.0
 AHEAD = 2
@@ -74,7 +74,7 @@ def run_parcel(parcel: Parcel, engine: str) -> tuple[CellResult, ...] | None:
     """Run a group on whatever machine this is; None if its simprof is another one."""
     if engine_digest() != engine:
         return None
-    from profiler.engine import kernel_cache
+    from simprof.profiler.engine import kernel_cache
 
     kernel_cache.ensure()
     with _ONE_AT_A_TIME, scratch_directory("simprof-parcel-") as directory:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from profiler.experiments.cells.cells import (
+from simprof.profiler.experiments.cells.cells import (
     ALONE_INSTRUCTIONS,
     ALONE_ROUTINES,
     PREDICTED,
@@ -21,17 +21,17 @@ from profiler.experiments.cells.cells import (
     Timing,
     failure,
 )
-from profiler.request.request import RunRequest, Setting
-from profiler.rewriting import qemu
-from profiler.rewriting.alone import instrument_file
-from profiler.rewriting.charges import Cause
-from profiler.rewriting.verification import EMULATOR, QEMU, ModeResult
-from profiler.rewriting.verify import verify
-from profiler.schemes.registry import definition
-from profiler.session.session import run_program
-from simulator.binary import elf
-from simulator.binary.program import MachineKind
-from simulator.errors import UsageError
+from simprof.profiler.request.request import RunRequest, Setting
+from simprof.profiler.rewriting import qemu
+from simprof.profiler.rewriting.alone import instrument_file
+from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.verification import EMULATOR, QEMU, ModeResult
+from simprof.profiler.rewriting.verify import verify
+from simprof.profiler.schemes.registry import definition
+from simprof.profiler.session.session import run_program
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.errors import UsageError
 
 CAUSES = tuple(f"{REWRITING}:{cause}" for cause in Cause)
 """Names of the counts of what rewriting executes, by cause."""

@@ -13,11 +13,11 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from profiler.experiments.cells.settings import cell_options, parse, parse_options, reads
-from profiler.profiles.codec import big_integers, parse_json
-from profiler.request.request import OptionValue
-from profiler.schemes.definition import plain as as_shown
-from simulator.errors import UsageError
+from simprof.profiler.experiments.cells.settings import cell_options, parse, parse_options, reads
+from simprof.profiler.profiles.codec import big_integers, parse_json
+from simprof.profiler.request.request import OptionValue
+from simprof.profiler.schemes.definition import plain as as_shown
+from simprof.simulator.errors import UsageError
 
 LARGEST = (1 << 63) - 1
 """The largest whole number that SQLite keeps; larger ones are kept as floating point."""

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 MAGIC = b"gcda"
 HEADER = 16

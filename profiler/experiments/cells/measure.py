@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
-from profiler.experiments.cells.cells import CellResult, PathFacts, PathRow, RoutineRow, TreeCost
-from profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
-from profiler.experiments.cells.rows import has_trees, run_rows, tree_costs
-from profiler.graphs.loops import depth_first
-from profiler.profiles.profile import Measurement
-from profiler.request.request import DEFAULT_MODE, RunRequest, SchemeOptions, Setting
-from profiler.schemes.registry import definition
-from profiler.session.observation import Observation
-from profiler.session.results import measure_all
-from profiler.session.scheme_runs import SchemeRun
-from profiler.session.session import observe
+from simprof.profiler.experiments.cells.cells import (
+    CellResult,
+    PathFacts,
+    PathRow,
+    RoutineRow,
+    TreeCost,
+)
+from simprof.profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
+from simprof.profiler.experiments.cells.rows import has_trees, run_rows, tree_costs
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.request.request import DEFAULT_MODE, RunRequest, SchemeOptions, Setting
+from simprof.profiler.schemes.registry import definition
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.results import measure_all
+from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.session.session import observe
 
 
 def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResult, ...]:

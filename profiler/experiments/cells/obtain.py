@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kind, failure
-from profiler.experiments.cells.provenance import Keys, missing_key, row_key
-from profiler.experiments.cells.replays import find, stages
-from profiler.experiments.cells.run import JobGroup, groups
-from profiler.experiments.cells.store import Record, Store
-from profiler.experiments.cells.workers import Finished, run_here, run_processes
-from profiler.experiments.suites.library import build_suite
-from profiler.experiments.suites.suite import (
+from simprof.profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kind, failure
+from simprof.profiler.experiments.cells.provenance import Keys, missing_key, row_key
+from simprof.profiler.experiments.cells.replays import find, stages
+from simprof.profiler.experiments.cells.run import JobGroup, groups
+from simprof.profiler.experiments.cells.store import Record, Store
+from simprof.profiler.experiments.cells.workers import Finished, run_here, run_processes
+from simprof.profiler.experiments.suites.library import build_suite
+from simprof.profiler.experiments.suites.suite import (
     Benchmark,
     BuildProgress,
     BuildReport,
@@ -23,7 +23,7 @@ from profiler.experiments.suites.suite import (
     Suite,
     parse_build,
 )
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 Runner = Callable[[Sequence[JobGroup]], Iterator[Finished]]
 """Does groups in any order; yields each one's number and results when it is finished."""

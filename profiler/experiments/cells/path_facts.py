@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from profiler.experiments.cells.cells import PathFacts, PathRow, PredictedPaths
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.profiles.definite import DefiniteFlow, definite_flow
-from profiler.profiles.profile import PathCount
+from simprof.profiler.experiments.cells.cells import PathFacts, PathRow, PredictedPaths
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.profiles.definite import DefiniteFlow, definite_flow
+from simprof.profiler.profiles.profile import PathCount
 
 KEY_BYTES = 8
 

@@ -18,21 +18,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
-from profiler.code.codegen import RoutineCode
-from profiler.code.context import ProgramContexts, RoutineContext
-from profiler.code.pricing import Pricer, RoutineCost
-from profiler.code.sizes import plan_sizes
-from profiler.experiments.cells.cells import CellResult, Job, RoutineRow, Timing, failure
-from profiler.experiments.cells.rows import plan_row
-from profiler.experiments.cells.settings import CellSetting, WeightChoice
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import RoutinePlan
-from profiler.recovery.recovery import RecoveredProgram, recover
-from profiler.recovery.selection import SelectedRoutines
-from profiler.schemes.registry import definition, generators, make_plan, needs_edge_profile
-from profiler.session.scheme_runs import SavedProfiles, WeightSource
-from simulator.binary import elf
-from simulator.errors import SimulatorError, UsageError
+from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.context import ProgramContexts, RoutineContext
+from simprof.profiler.code.pricing import Pricer, RoutineCost
+from simprof.profiler.code.sizes import plan_sizes
+from simprof.profiler.experiments.cells.cells import CellResult, Job, RoutineRow, Timing, failure
+from simprof.profiler.experiments.cells.rows import plan_row
+from simprof.profiler.experiments.cells.settings import CellSetting, WeightChoice
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.recovery.selection import SelectedRoutines
+from simprof.profiler.schemes.registry import definition, generators, make_plan, needs_edge_profile
+from simprof.profiler.session.scheme_runs import SavedProfiles, WeightSource
+from simprof.simulator.binary import elf
+from simprof.simulator.errors import SimulatorError, UsageError
 
 REPETITIONS = 3
 TIMED = frozenset({"qpt", "qpt2"})

@@ -11,10 +11,10 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from profiler.experiments.cells.cells import CellKey, Job
-from profiler.schemes.cost_model import cost_model
-from profiler.schemes.registry import brought
-from simulator.errors import UsageError
+from simprof.profiler.experiments.cells.cells import CellKey, Job
+from simprof.profiler.schemes.cost_model import cost_model
+from simprof.profiler.schemes.registry import brought
+from simprof.simulator.errors import UsageError
 
 _PACKAGES = Path(__file__).resolve().parents[3]
 _PATTERNS = (

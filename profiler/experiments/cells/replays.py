@@ -16,11 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profiler.experiments.cells.cells import CellKey, Job, Kind
-from profiler.experiments.cells.provenance import run_digest
-from profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest
-from profiler.trace.recording_format import Recording, RecordingHeader
-from simulator.errors import UsageError
+from simprof.profiler.experiments.cells.cells import CellKey, Job, Kind
+from simprof.profiler.experiments.cells.provenance import run_digest
+from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest
+from simprof.profiler.trace.recording_format import Recording, RecordingHeader
+from simprof.simulator.errors import UsageError
 
 _Group = tuple[Job, ...]
 
@@ -189,7 +189,7 @@ def recorded(job: Job, request: RunRequest) -> RunRequest:
     if path is None:
         return request
     if job.records and not _is_whole(path):
-        from profiler.session.session import observe
+        from simprof.profiler.session.session import observe
 
         passing = path.with_name(f".{path.name}.{os.getpid()}")
         try:

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from profiler.code.arrangement import runs_into_code
-from profiler.code.block_code import fold_slot_blocks
-from profiler.code.codegen import RoutineCode
-from profiler.code.context import RoutineContext
-from profiler.code.places import find_place
-from profiler.code.pricing import Pricer, RoutineCost
-from profiler.code.sites import Where
-from profiler.experiments.cells.cells import TREES, RoutineRow, TreeCost
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import graph_facts
-from profiler.graphs.loops import depth_first
-from profiler.graphs.weights import measured, postorder
-from profiler.plan.actions import CountEdge
-from profiler.plan.decoders import (
+from simprof.profiler.code.arrangement import runs_into_code
+from simprof.profiler.code.block_code import fold_slot_blocks
+from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.places import find_place
+from simprof.profiler.code.pricing import Pricer, RoutineCost
+from simprof.profiler.code.sites import Where
+from simprof.profiler.experiments.cells.cells import TREES, RoutineRow, TreeCost
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.facts import graph_facts
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.weights import measured, postorder
+from simprof.profiler.plan.actions import CountEdge
+from simprof.profiler.plan.decoders import (
     GuidedDecoder,
     LimitedDecoder,
     NamingDecoder,
@@ -27,15 +27,15 @@ from profiler.plan.decoders import (
     PathNames,
     RoutinePlan,
 )
-from profiler.plan.plan import InstrumentationPlan
-from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
-from profiler.profiles.routine_facts import routine_facts
-from profiler.request.library_sources import is_library_source
-from profiler.request.request import DEFAULT_MODE, SchemeOptions
-from profiler.schemes.registry import definition, generators, make_plan
-from profiler.session.events import RoutineEvents
-from profiler.session.observation import Observation
-from profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from simprof.profiler.profiles.routine_facts import routine_facts
+from simprof.profiler.request.library_sources import is_library_source
+from simprof.profiler.request.request import DEFAULT_MODE, SchemeOptions
+from simprof.profiler.schemes.registry import definition, generators, make_plan
+from simprof.profiler.session.events import RoutineEvents
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.scheme_runs import SchemeRun
 
 
 @dataclass(frozen=True)

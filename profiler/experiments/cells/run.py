@@ -19,23 +19,23 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from profiler.experiments.cells.cells import (
+from simprof.profiler.experiments.cells.cells import (
     COMPILER_INCREMENTS,
     CellResult,
     Job,
     Kind,
     failure,
 )
-from profiler.experiments.cells.gcov_data import arc_increments
-from profiler.experiments.cells.replays import output_of, recorded
-from profiler.experiments.cells.settings import WeightChoice, setting
-from profiler.experiments.suites import fetch
-from profiler.profiles.cache_files import is_wanted
-from profiler.profiles.codec import DIGITS
-from profiler.profiles.scratch import scratch_directory
-from profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest, Setting
-from profiler.schemes.registry import needs_edge_profile
-from simulator.errors import SimulatorError, UsageError
+from simprof.profiler.experiments.cells.gcov_data import arc_increments
+from simprof.profiler.experiments.cells.replays import output_of, recorded
+from simprof.profiler.experiments.cells.settings import WeightChoice, setting
+from simprof.profiler.experiments.suites import fetch
+from simprof.profiler.profiles.cache_files import is_wanted
+from simprof.profiler.profiles.codec import DIGITS
+from simprof.profiler.profiles.scratch import scratch_directory
+from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest, Setting
+from simprof.profiler.schemes.registry import needs_edge_profile
+from simprof.simulator.errors import SimulatorError, UsageError
 
 JobGroup = tuple[Job, ...]
 """Jobs that `run_group` does together."""
@@ -107,7 +107,7 @@ def _attempt(group: JobGroup) -> tuple[CellResult, ...]:
     sys.set_int_max_str_digits(DIGITS)  # path counts may be long
     try:
         if group[0].cell.kind is Kind.PLAN:
-            from profiler.experiments.cells.plan import plan_group
+            from simprof.profiler.experiments.cells.plan import plan_group
 
             return plan_group(group)
         return _instrumented(group) if group[0].cell.kind.of_instrumented else _run(group)
@@ -121,7 +121,7 @@ def _attempt(group: JobGroup) -> tuple[CellResult, ...]:
 
 
 def _run(group: JobGroup) -> tuple[CellResult, ...]:
-    from profiler.experiments.cells.measure import measure
+    from simprof.profiler.experiments.cells.measure import measure
 
     job = group[0]
     with ExitStack() as stack:
@@ -141,7 +141,7 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
 
 def _instrumented(group: JobGroup) -> tuple[CellResult, ...]:
     """Run instrumented programs; what the original does is judged by cells of `Kind.RUN`."""
-    from profiler.experiments.cells.executed import execute, timed
+    from simprof.profiler.experiments.cells.executed import execute, timed
 
     job = group[0]
     with ExitStack() as stack:
@@ -224,8 +224,8 @@ def _root(job: Job, directory: Path) -> Path:
 
 def _take_edge_profile(request: RunRequest, path: Path) -> None:
     """Save the edge profile of a run: exact weights are its counts."""
-    from profiler.profiles.storage import save
-    from profiler.session.session import NO_SCHEME, compare_program
+    from simprof.profiler.profiles.storage import save
+    from simprof.profiler.session.session import NO_SCHEME, compare_program
 
     save(compare_program(request, (NO_SCHEME,)).measurements[0], path)
 

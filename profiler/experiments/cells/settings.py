@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from profiler.request.request import (
+from simprof.profiler.request.request import (
     DEFAULT_PATH_LIMIT,
     OptionValue,
     SchemeOptions,
@@ -22,9 +22,9 @@ from profiler.request.request import (
     TableChoice,
     Weights,
 )
-from profiler.schemes import registry
-from profiler.schemes.definition import SchemeOption
-from simulator.errors import UsageError
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import SchemeOption
+from simprof.simulator.errors import UsageError
 
 
 class WeightChoice(StrEnum):

@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
-from profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kind, Timing
-from profiler.experiments.cells.figures import LARGEST_RESULT, keep_up
-from profiler.experiments.cells.provenance import Versions, row_key
-from profiler.experiments.cells.settings import parse
-from profiler.profiles import output
-from profiler.profiles.cache_files import own_cache_directory
-from profiler.profiles.codec import big_integers, decode, encode, parse_json
-from simulator.errors import UsageError
+from simprof.profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kind, Timing
+from simprof.profiler.experiments.cells.figures import LARGEST_RESULT, keep_up
+from simprof.profiler.experiments.cells.provenance import Versions, row_key
+from simprof.profiler.experiments.cells.settings import parse
+from simprof.profiler.profiles import output
+from simprof.profiler.profiles.cache_files import own_cache_directory
+from simprof.profiler.profiles.codec import big_integers, decode, encode, parse_json
+from simprof.simulator.errors import UsageError
 
 APPLICATION = 0x53505246  # "SPRF"
 VERSION = 1

@@ -36,8 +36,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, Job, Kind, plan_cell
-from profiler.experiments.cells.obtain import (
+from simprof.profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, Job, Kind, plan_cell
+from simprof.profiler.experiments.cells.obtain import (
     CellProgress,
     Order,
     Outcome,
@@ -45,13 +45,13 @@ from profiler.experiments.cells.obtain import (
     carry_out,
     suite_order,
 )
-from profiler.experiments.cells.settings import CellSetting, WeightChoice, combinations
-from profiler.experiments.cells.store import Store
-from profiler.experiments.suites.library import load_suite
-from profiler.experiments.suites.suite import BuildProgress, Suite
-from profiler.profiles.codec import parse_toml
-from profiler.schemes import registry
-from simulator.errors import UsageError
+from simprof.profiler.experiments.cells.settings import CellSetting, WeightChoice, combinations
+from simprof.profiler.experiments.cells.store import Store
+from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.experiments.suites.suite import BuildProgress, Suite
+from simprof.profiler.profiles.codec import parse_toml
+from simprof.profiler.schemes import registry
+from simprof.simulator.errors import UsageError
 
 FILE_BUILD = "file"
 """Name of the build of programs that belong to no suite."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 
-from profiler.experiments.cells.cells import CellResult, failure
-from profiler.experiments.cells.run import JobGroup, peak_memory, run_group
-from profiler.profiles.scratch import scratch_directory
-from profiler.session.spawned import Spawned
+from simprof.profiler.experiments.cells.cells import CellResult, failure
+from simprof.profiler.experiments.cells.run import JobGroup, peak_memory, run_group
+from simprof.profiler.profiles.scratch import scratch_directory
+from simprof.profiler.session.spawned import Spawned
 
 Finished = tuple[int, tuple[CellResult, ...]]
 """Number of a group, and its results."""
@@ -130,7 +130,7 @@ def _serve(
     pipe: Connection, directory: str, run: Callable[[JobGroup], tuple[CellResult, ...]]
 ) -> None:
     """Do groups as they come, until there is nobody left to do them for."""
-    from profiler.engine import kernel_cache
+    from simprof.profiler.engine import kernel_cache
 
     tempfile.tempdir = directory
     gc.set_threshold(YOUNG_OBJECTS)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from profiler.experiments.regress.routines import PlanChange, RoutineChange
-from profiler.experiments.regress.values import Baseline, Fact, Facts, Run, SettingResult
-from profiler.schemes.cost_model import routine_callers
+from simprof.profiler.experiments.regress.routines import PlanChange, RoutineChange
+from simprof.profiler.experiments.regress.values import Baseline, Fact, Facts, Run, SettingResult
+from simprof.profiler.schemes.cost_model import routine_callers
 
 CauseKind = Literal[
     "binary",

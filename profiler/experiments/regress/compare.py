@@ -8,10 +8,15 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Literal
 
-from profiler.experiments.regress.causes import Cause, run_causes, setting_causes, unexplained
-from profiler.experiments.regress.routines import RoutineChange, located, routine_changes
-from profiler.experiments.regress.values import OVERHEAD, Baseline, Run, SettingResult
-from simulator.errors import UsageError
+from simprof.profiler.experiments.regress.causes import (
+    Cause,
+    run_causes,
+    setting_causes,
+    unexplained,
+)
+from simprof.profiler.experiments.regress.routines import RoutineChange, located, routine_changes
+from simprof.profiler.experiments.regress.values import OVERHEAD, Baseline, Run, SettingResult
+from simprof.simulator.errors import UsageError
 
 Number = int | Fraction
 State = Literal["same", "within limits", "changed", "error"]

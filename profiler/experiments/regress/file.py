@@ -24,10 +24,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from profiler.experiments.regress.values import Baseline, Fact, RoutineFacts, Run, SettingResult
-from profiler.profiles.codec import big_integers, parse_json
-from profiler.profiles.output import write_atomically
-from simulator.errors import UsageError
+from simprof.profiler.experiments.regress.values import (
+    Baseline,
+    Fact,
+    RoutineFacts,
+    Run,
+    SettingResult,
+)
+from simprof.profiler.profiles.codec import big_integers, parse_json
+from simprof.profiler.profiles.output import write_atomically
+from simprof.simulator.errors import UsageError
 
 MAGIC = "simprof-baseline"
 VERSION = 1

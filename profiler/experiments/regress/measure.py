@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from profiler.experiments.regress.targets import FILE, Target, relative
-from profiler.experiments.regress.values import (
+from simprof.profiler.experiments.regress.targets import FILE, Target, relative
+from simprof.profiler.experiments.regress.values import (
     Fact,
     Facts,
     RoutineFacts,
@@ -22,20 +22,20 @@ from profiler.experiments.regress.values import (
     SettingResult,
     short_digest,
 )
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.actions import Action
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.profiles.cache_files import is_wanted
-from profiler.profiles.profile import Measurement, RoutineProfile
-from profiler.profiles.scratch import scratch_directory
-from profiler.request.request import GuestOptions, Progress, RunRequest, Setting, seen_file
-from profiler.session.observation import Observation
-from profiler.session.results import measure_all
-from profiler.session.scheme_runs import SchemeRun
-from profiler.session.session import observe
-from simulator.binary.compiler_note import compiler_note
-from simulator.errors import SimulatorError, UsageError
-from simulator.stopping import Stopped
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.actions import Action
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.profiles.cache_files import is_wanted
+from simprof.profiler.profiles.profile import Measurement, RoutineProfile
+from simprof.profiler.profiles.scratch import scratch_directory
+from simprof.profiler.request.request import GuestOptions, Progress, RunRequest, Setting, seen_file
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.results import measure_all
+from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.session.session import observe
+from simprof.simulator.binary.compiler_note import compiler_note
+from simprof.simulator.errors import SimulatorError, UsageError
+from simprof.simulator.stopping import Stopped
 
 PLACE_DIGITS = 4
 

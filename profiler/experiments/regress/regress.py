@@ -14,25 +14,36 @@ from importlib import metadata
 from pathlib import Path
 from typing import cast
 
-from profiler.experiments.regress.compare import (
+from simprof.profiler.experiments.regress.compare import (
     Check,
     Limits,
     RunCheck,
     check_patterns,
     compare_runs,
 )
-from profiler.experiments.regress.measure import MeasuringContext, Show, TimeSpentError, measure
-from profiler.experiments.regress.targets import Failures, Target, Watch, recorded_targets, relative
-from profiler.experiments.regress.values import Baseline, Fact, Facts, Run
-from profiler.request.request import (
+from simprof.profiler.experiments.regress.measure import (
+    MeasuringContext,
+    Show,
+    TimeSpentError,
+    measure,
+)
+from simprof.profiler.experiments.regress.targets import (
+    Failures,
+    Target,
+    Watch,
+    recorded_targets,
+    relative,
+)
+from simprof.profiler.experiments.regress.values import Baseline, Fact, Facts, Run
+from simprof.profiler.request.request import (
     SchemeOptions,
     Setting,
     TableChoice,
     Weights,
 )
-from profiler.schemes import registry
-from profiler.schemes.cost_model import cost_model
-from simulator.errors import SimulatorError, UsageError
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.cost_model import cost_model
+from simprof.simulator.errors import SimulatorError, UsageError
 
 _FILES = ("weights", "edge_profile")
 _SHA = "_sha256"

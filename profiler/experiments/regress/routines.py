@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
-from profiler.experiments.regress.values import RoutineFacts, SettingResult
-from simulator.binary.program import LineTable
+from simprof.profiler.experiments.regress.values import RoutineFacts, SettingResult
+from simprof.simulator.binary.program import LineTable
 
 
 @dataclass(frozen=True)

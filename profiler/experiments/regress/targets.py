@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profiler.experiments.regress.values import Fact, Facts, Run
-from profiler.experiments.suites.library import build_suite, load_suite
-from profiler.experiments.suites.suite import (
+from simprof.profiler.experiments.regress.values import Fact, Facts, Run
+from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.profiler.experiments.suites.suite import (
     BUILDS,
     BuildProgress,
     BuildReport,
@@ -18,13 +18,13 @@ from profiler.experiments.suites.suite import (
     Input,
     Width,
 )
-from profiler.request.request import (
+from simprof.profiler.request.request import (
     ALL_ROUTINES,
     DEFAULT_MEMORY_LIMIT,
     DEFAULT_STACK_SIZE,
     Selection,
 )
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 
 @dataclass(frozen=True)

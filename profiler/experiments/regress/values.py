@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from profiler.profiles.profile import Ending
-from simulator.binary.program import LineTable
+from simprof.profiler.profiles.profile import Ending
+from simprof.simulator.binary.program import LineTable
 
 Fact = str | int | float | bool | None | tuple[str, ...]
 Facts = Mapping[str, Fact]

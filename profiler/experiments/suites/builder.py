@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
 
-from profiler.experiments.suites import directories as places
-from profiler.experiments.suites import fetch, inputs, toolchain
-from profiler.experiments.suites.suite import (
+from simprof.profiler.experiments.suites import directories as places
+from simprof.profiler.experiments.suites import fetch, inputs, toolchain
+from simprof.profiler.experiments.suites.suite import (
     Benchmark,
     BuildProgress,
     BuildReport,
@@ -33,9 +33,9 @@ from profiler.experiments.suites.suite import (
     Width,
     build_name,
 )
-from profiler.experiments.suites.toolchain import BuildError
-from profiler.profiles.scratch import scratch_directory
-from simulator.errors import SimulatorError, UsageError
+from simprof.profiler.experiments.suites.toolchain import BuildError
+from simprof.profiler.profiles.scratch import scratch_directory
+from simprof.simulator.errors import SimulatorError, UsageError
 
 CLOCK = "clock.c"
 """The source of the clock that stands still, in the suites' `src/support`."""

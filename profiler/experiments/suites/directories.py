@@ -7,8 +7,8 @@ import os
 from importlib import resources
 from pathlib import Path
 
-from profiler.profiles.cache_files import own_cache_directory
-from simulator.errors import UsageError
+from simprof.profiler.profiles.cache_files import own_cache_directory
+from simprof.simulator.errors import UsageError
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 """The directory that holds the packages: the checkout, or where a wheel was installed."""
@@ -50,7 +50,7 @@ def leads_out(name: str, base: Path) -> bool:
 
 def _packaged() -> Path:
     """Return where a wheel puts what lies in `fixtures` in a checkout."""
-    return Path(str(resources.files("profiler") / "data"))
+    return Path(str(resources.files("simprof.profiler") / "data"))
 
 
 def suite_cache() -> Path:

@@ -12,9 +12,9 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from profiler.experiments.suites.suite import Package
-from profiler.experiments.suites.toolchain import BuildError, run
-from profiler.profiles.scratch import scratch_directory
+from simprof.profiler.experiments.suites.suite import Package
+from simprof.profiler.experiments.suites.toolchain import BuildError, run
+from simprof.profiler.profiles.scratch import scratch_directory
 
 SOURCE_LIST = (
     "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"

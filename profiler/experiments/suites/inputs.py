@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from profiler.experiments.suites.directories import leads_out
-from profiler.experiments.suites.generate import generate
-from profiler.experiments.suites.suite import Benchmark, Input, InputFile
-from profiler.experiments.suites.toolchain import BuildError
-from profiler.profiles.output import write_atomically
-from simulator.errors import UsageError
+from simprof.profiler.experiments.suites.directories import leads_out
+from simprof.profiler.experiments.suites.generate import generate
+from simprof.profiler.experiments.suites.suite import Benchmark, Input, InputFile
+from simprof.profiler.experiments.suites.toolchain import BuildError
+from simprof.profiler.profiles.output import write_atomically
+from simprof.simulator.errors import UsageError
 
 OLD = 1_000_000_000
 """When all input files were last changed: what a program learns of it is always the same."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from profiler.experiments.suites import directories as places
-from profiler.experiments.suites.builder import build
-from profiler.experiments.suites.suite import (
+from simprof.profiler.experiments.suites import directories as places
+from simprof.profiler.experiments.suites.builder import build
+from simprof.profiler.experiments.suites.suite import (
     BuildProgress,
     BuildReport,
     Counters,
@@ -17,8 +17,8 @@ from profiler.experiments.suites.suite import (
     Suite,
     Width,
 )
-from profiler.experiments.suites.suite_file import read_suite
-from simulator.errors import UsageError
+from simprof.profiler.experiments.suites.suite_file import read_suite
+from simprof.simulator.errors import UsageError
 
 HARMLESS_FLAG = re.compile(
     r"-[DU]\w.*|-O\w*|-g[\w-]*|-w|-W(no-)?[a-z][\w-]*(=\w+)?|-std=[\w+:]+|-m[\w=.-]+|-l[\w+.-]+"

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 Group = Literal["INT", "FP"]
 InputName = Literal["train", "ref"]

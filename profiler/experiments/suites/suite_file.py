@@ -26,9 +26,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from profiler.experiments.suites import directories as places
-from profiler.experiments.suites import generate
-from profiler.experiments.suites.suite import (
+from simprof.profiler.experiments.suites import directories as places
+from simprof.profiler.experiments.suites import generate
+from simprof.profiler.experiments.suites.suite import (
     GROUPS,
     INPUT_NAMES,
     Benchmark,
@@ -40,8 +40,8 @@ from profiler.experiments.suites.suite import (
     Recipe,
     Suite,
 )
-from profiler.profiles.codec import parse_toml
-from simulator.errors import UsageError
+from simprof.profiler.profiles.codec import parse_toml
+from simprof.simulator.errors import UsageError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.+-]*")
 SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from profiler.experiments.suites.suite import Counters, Width, parse_build
-from profiler.profiles.scratch import if_killed
-from simulator.errors import SimulatorError
+from simprof.profiler.experiments.suites.suite import Counters, Width, parse_build
+from simprof.profiler.profiles.scratch import if_killed
+from simprof.simulator.errors import SimulatorError
 
 COMPILERS: Mapping[str, str] = MappingProxyType(
     {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from profiler.experiments.cells.cells import Kind
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.tables.claims import (
+from simprof.profiler.experiments.cells.cells import Kind
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.tables.claims import (
     ABOVE,
     AT_LEAST,
     AT_MOST,
@@ -21,8 +21,8 @@ from profiler.experiments.tables.claims import (
     untestable,
     value_is,
 )
-from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import (
+from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
     Column,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 
-from profiler.experiments.cells.cells import TREES, CellResult
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.tables.bl94 import FOLDED, PAPER
-from profiler.experiments.tables.claims import (
+from simprof.profiler.experiments.cells.cells import TREES, CellResult
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.tables.bl94 import FOLDED, PAPER
+from simprof.profiler.experiments.tables.claims import (
     ABOVE,
     AT_LEAST,
     AT_MOST,
@@ -28,8 +28,16 @@ from profiler.experiments.tables.claims import (
     value,
     value_is,
 )
-from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import Bars, Claim, Column, Form, ReportTable, Value, ratio
+from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.table import (
+    Bars,
+    Claim,
+    Column,
+    Form,
+    ReportTable,
+    Value,
+    ratio,
+)
 
 REDUNDANT = Need(setting("qpt", blocks=FOLDED))
 VERTEX = Need(setting("qpt", blocks=FOLDED, placement="vertex-optimal"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from profiler.experiments.cells.cells import CellResult
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.tables.bl94 import FOLDED, PAPER
-from profiler.experiments.tables.claims import AT_LEAST, AT_MOST, judge, mean_is
-from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import (
+from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.tables.bl94 import FOLDED, PAPER
+from simprof.profiler.experiments.tables.claims import AT_LEAST, AT_MOST, judge, mean_is
+from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
     Column,

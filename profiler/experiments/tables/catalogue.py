@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from profiler.experiments.tables import bl94 as tables_bl94
-from profiler.experiments.tables import bl94_graphs as tables_bl94_graphs
-from profiler.experiments.tables import bl94_registers as tables_bl94_registers
-from profiler.experiments.tables import cs6120 as tables_cs6120
-from profiler.experiments.tables import epp as tables_epp
-from profiler.experiments.tables import epp_sections as tables_epp_sections
-from profiler.experiments.tables import instrumented as tables_instrumented
-from profiler.experiments.tables import kiter as tables_kiter
-from profiler.experiments.tables import tpp as tables_tpp
-from profiler.experiments.tables import tpp_parts as tables_tpp_parts
-from profiler.experiments.tables import tpp_paths as tables_tpp_paths
-from profiler.experiments.tables.gcov_arcs import GCOV_ARCS
-from profiler.experiments.tables.overheads import overheads
-from profiler.experiments.tables.spec import TableSpec
-from simulator.errors import UsageError
+from simprof.profiler.experiments.tables import bl94 as tables_bl94
+from simprof.profiler.experiments.tables import bl94_graphs as tables_bl94_graphs
+from simprof.profiler.experiments.tables import bl94_registers as tables_bl94_registers
+from simprof.profiler.experiments.tables import cs6120 as tables_cs6120
+from simprof.profiler.experiments.tables import epp as tables_epp
+from simprof.profiler.experiments.tables import epp_sections as tables_epp_sections
+from simprof.profiler.experiments.tables import instrumented as tables_instrumented
+from simprof.profiler.experiments.tables import kiter as tables_kiter
+from simprof.profiler.experiments.tables import tpp as tables_tpp
+from simprof.profiler.experiments.tables import tpp_parts as tables_tpp_parts
+from simprof.profiler.experiments.tables import tpp_paths as tables_tpp_paths
+from simprof.profiler.experiments.tables.gcov_arcs import GCOV_ARCS
+from simprof.profiler.experiments.tables.overheads import overheads
+from simprof.profiler.experiments.tables.spec import TableSpec
+from simprof.simulator.errors import UsageError
 
 _ALL = (
     *tables_epp.TABLES,

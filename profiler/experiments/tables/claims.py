@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import fmean
 
-from profiler.experiments.tables.conditions import (
+from simprof.profiler.experiments.tables.conditions import (
     Condition,
     CountCondition,
     Member,
@@ -18,8 +18,8 @@ from profiler.experiments.tables.conditions import (
     member,
     within,
 )
-from profiler.experiments.tables.table import Claim, ReportTable, Row, Verdict, as_float
-from profiler.experiments.tables.written import extremes, number
+from simprof.profiler.experiments.tables.table import Claim, ReportTable, Row, Verdict, as_float
+from simprof.profiler.experiments.tables.written import extremes, number
 
 NO_GROUPS = "the table has results of fewer than two programs in one of the groups INT and FP"
 NO_PROGRAMS = "the table has no result of a program that this is about"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from profiler.experiments.tables.written import apart, number
+from simprof.profiler.experiments.tables.written import apart, number
 
 SHOWN_MEMBERS = 3
 """How many of the rows that decide a failure a reason names."""

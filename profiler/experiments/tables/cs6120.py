@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.tables.bl94_graphs import normalised
-from profiler.experiments.tables.claims import (
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.tables.bl94_graphs import normalised
+from simprof.profiler.experiments.tables.claims import (
     AT_LEAST,
     BELOW,
     differs,
@@ -17,9 +17,17 @@ from profiler.experiments.tables.claims import (
     pairs,
     within,
 )
-from profiler.experiments.tables.executed import Prediction
-from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import Bars, Claim, Column, Form, ReportTable, Value, ratio
+from simprof.profiler.experiments.tables.executed import Prediction
+from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.table import (
+    Bars,
+    Claim,
+    Column,
+    Form,
+    ReportTable,
+    Value,
+    ratio,
+)
 
 NEEDS = {
     "calls": Need(setting("calls")),

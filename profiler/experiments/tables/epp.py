@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from profiler.experiments.cells.cells import (
+from simprof.profiler.experiments.cells.cells import (
     CellResult,
     PathFacts,
     PredictedPaths,
     RoutineRow,
     common_paths,
 )
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.tables.claims import (
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.tables.claims import (
     ABOVE,
     AT_LEAST,
     AT_MOST,
@@ -33,9 +33,9 @@ from profiler.experiments.tables.claims import (
     untestable,
     value_is,
 )
-from profiler.experiments.tables.executed import Prediction
-from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import (
+from simprof.profiler.experiments.tables.executed import Prediction
+from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
     Column,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 
-from profiler.experiments.cells.cells import CellResult, RoutineRow
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.tables.claims import (
+from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.tables.claims import (
     ABOVE,
     AT_LEAST,
     AT_MOST,
@@ -24,9 +24,9 @@ from profiler.experiments.tables.claims import (
     ordered,
     pairs,
 )
-from profiler.experiments.tables.epp import overhead
-from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import (
+from simprof.profiler.experiments.tables.epp import overhead
+from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
     Column,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.experiments.cells.cells import ALONE_ROUTINES, PREDICTED, CellResult
-from profiler.experiments.tables.table import EXECUTED, Column, Form, Row, Value
+from simprof.profiler.experiments.cells.cells import ALONE_ROUTINES, PREDICTED, CellResult
+from simprof.profiler.experiments.tables.table import EXECUTED, Column, Form, Row, Value
 
 OFF = "off"
 """Key of the last column."""

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from profiler.experiments.cells.cells import COMPILER_INCREMENTS, CellResult, RoutineRow
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.suites.suite import Counters
-from profiler.experiments.tables.claims import (
+from simprof.profiler.experiments.cells.cells import COMPILER_INCREMENTS, CellResult, RoutineRow
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.suites.suite import Counters
+from simprof.profiler.experiments.tables.claims import (
     BELOW,
     each_is,
     judge,
     mean_within,
 )
-from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import (
+from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
     Column,

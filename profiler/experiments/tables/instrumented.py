@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from profiler.experiments.cells.cells import (
+from simprof.profiler.experiments.cells.cells import (
     ALONE_INSTRUCTIONS,
     ALONE_ROUTINES,
     REWRITING,
     Kind,
 )
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.tables.claims import ABOVE, each_is, judge
-from profiler.experiments.tables.epp import overhead
-from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import (
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.tables.claims import ABOVE, each_is, judge
+from simprof.profiler.experiments.tables.epp import overhead
+from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
     Column,
@@ -24,7 +24,7 @@ from profiler.experiments.tables.table import (
     percentage,
     ratio,
 )
-from profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.charges import Cause
 
 SOURCE = "simprof, docs/INSTRUMENT.md"
 SHORT = {Cause.CALLS: "old returns", Cause.PROGRAM_COUNTERS: "%pc"}

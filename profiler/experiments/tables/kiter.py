@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import fmean, median
 
-from profiler.experiments.cells.cells import CellResult, Kind
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.tables.claims import (
+from simprof.profiler.experiments.cells.cells import CellResult, Kind
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.tables.claims import (
     ABOVE,
     AT_LEAST,
     AT_MOST,
@@ -29,9 +29,9 @@ from profiler.experiments.tables.claims import (
     value,
     value_is,
 )
-from profiler.experiments.tables.epp import PP, increments, overhead
-from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import (
+from simprof.profiler.experiments.tables.epp import PP, increments, overhead
+from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
     Column,

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.tables.epp import overhead
-from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Value
-from profiler.schemes import registry
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.tables.epp import overhead
+from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Value
+from simprof.profiler.schemes import registry
 
 
 def rows(program: Program, found: Found) -> Iterator[Sequence[Value]]:

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from profiler.experiments.suites import directories as places
-from profiler.experiments.tables.table import (
+from simprof.profiler.experiments.suites import directories as places
+from simprof.profiler.experiments.tables.table import (
     AVERAGE_NAMES,
     Column,
     Form,
@@ -25,7 +25,7 @@ from profiler.experiments.tables.table import (
     RowKind,
     Value,
 )
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 GROUP = "group"
 

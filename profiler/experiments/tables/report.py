@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.experiments.tables.spec import Program, View
-from profiler.experiments.tables.table import ReportTable
+from simprof.profiler.experiments.tables.spec import Program, View
+from simprof.profiler.experiments.tables.table import ReportTable
 
 
 @dataclass(frozen=True)

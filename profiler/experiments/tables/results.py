@@ -7,18 +7,18 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from profiler.experiments.cells.cells import Cell, CellResult, Kind
-from profiler.experiments.cells.obtain import CellProgress, obtain
-from profiler.experiments.cells.provenance import Versions, versions
-from profiler.experiments.cells.store import Store
-from profiler.experiments.cells.sweep import FILE_BUILD
-from profiler.experiments.suites.library import load_suite
-from profiler.experiments.suites.suite import BuildProgress, Suite
-from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.spec import Program, TableSpec, View, make
-from profiler.experiments.tables.table import Form, ReportTable
-from profiler.request.request import ALL_ROUTINES, Selection
-from simulator.errors import UsageError
+from simprof.profiler.experiments.cells.cells import Cell, CellResult, Kind
+from simprof.profiler.experiments.cells.obtain import CellProgress, obtain
+from simprof.profiler.experiments.cells.provenance import Versions, versions
+from simprof.profiler.experiments.cells.store import Store
+from simprof.profiler.experiments.cells.sweep import FILE_BUILD
+from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.experiments.suites.suite import BuildProgress, Suite
+from simprof.profiler.experiments.tables.report import TableReport
+from simprof.profiler.experiments.tables.spec import Program, TableSpec, View, make
+from simprof.profiler.experiments.tables.table import Form, ReportTable
+from simprof.profiler.request.request import ALL_ROUTINES, Selection
+from simprof.simulator.errors import UsageError
 
 NO_SUITE = "(none)"
 """What programs of a sweep that belong to no suite go under."""

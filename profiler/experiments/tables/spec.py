@@ -10,18 +10,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, CellResult, Kind, failure
-from profiler.experiments.cells.settings import CellSetting, selecting, setting
-from profiler.experiments.suites.suite import Counters, with_counters
-from profiler.experiments.tables.executed import (
+from simprof.profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, CellResult, Kind, failure
+from simprof.profiler.experiments.cells.settings import CellSetting, selecting, setting
+from simprof.profiler.experiments.suites.suite import Counters, with_counters
+from simprof.profiler.experiments.tables.executed import (
     CAPTION,
     Predictions,
     executed_columns,
     executed_row,
     problems,
 )
-from profiler.experiments.tables.published import published
-from profiler.experiments.tables.table import (
+from simprof.profiler.experiments.tables.published import published
+from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
     Column,
@@ -32,7 +32,7 @@ from profiler.experiments.tables.table import (
     failed_row,
     with_averages,
 )
-from profiler.request.request import ALL_ROUTINES, Selection
+from simprof.profiler.request.request import ALL_ROUTINES, Selection
 
 MAELARDALEN = "Mälardalen"
 """The benchmarks of worst-case execution times that KITER uses."""

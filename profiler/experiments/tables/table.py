@@ -14,7 +14,7 @@ from enum import StrEnum
 from statistics import fmean
 from typing import Literal
 
-from profiler.experiments.tables.conditions import Condition
+from simprof.profiler.experiments.tables.conditions import Condition
 
 Value = int | float | str | None
 """None: there is no such number (nothing to divide by, not in the paper)."""

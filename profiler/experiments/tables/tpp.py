@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from profiler.experiments.cells.cells import CellResult, RoutineRow
-from profiler.experiments.cells.settings import setting
-from profiler.experiments.tables.claims import (
+from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.tables.claims import (
     ABOVE,
     AT_LEAST,
     AT_MOST,
@@ -27,10 +27,10 @@ from profiler.experiments.tables.claims import (
     untestable,
     value_is,
 )
-from profiler.experiments.tables.epp import increments, overhead
-from profiler.experiments.tables.executed import Prediction
-from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import (
+from simprof.profiler.experiments.tables.epp import increments, overhead
+from simprof.profiler.experiments.tables.executed import Prediction
+from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
     Column,
@@ -40,7 +40,7 @@ from profiler.experiments.tables.table import (
     percentage,
     ratio,
 )
-from profiler.plan.plan import Table
+from simprof.profiler.plan.plan import Table
 
 PAPER = (
     "R. Joshi, M. D. Bond and C. Zilles, Targeted Path Profiling: Lower Overhead Path Profiling "

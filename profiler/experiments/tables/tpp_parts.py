@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from profiler.experiments.cells.cells import CellResult
-from profiler.experiments.cells.settings import CellSetting, setting
-from profiler.experiments.tables.claims import AT_MOST, judge, mean_is, number, within
-from profiler.experiments.tables.epp import increments, overhead
-from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import (
+from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.cells.settings import CellSetting, setting
+from simprof.profiler.experiments.tables.claims import AT_MOST, judge, mean_is, number, within
+from simprof.profiler.experiments.tables.epp import increments, overhead
+from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
     Column,
@@ -19,7 +19,7 @@ from profiler.experiments.tables.table import (
     percentage,
     ratio,
 )
-from profiler.experiments.tables.tpp import PAPER, PATH_LIMIT, PP, TPP, shares_of_reduction
+from simprof.profiler.experiments.tables.tpp import PAPER, PATH_LIMIT, PP, TPP, shares_of_reduction
 
 COLD, LOOP = 5.0, 15.0
 """i and j of TPP(5,15)."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from profiler.experiments.cells.cells import CellResult
-from profiler.experiments.tables.claims import (
+from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.tables.claims import (
     ABOVE,
     AT_LEAST,
     BELOW,
@@ -24,9 +24,9 @@ from profiler.experiments.tables.claims import (
     pairs,
     value_is,
 )
-from profiler.experiments.tables.epp import increments
-from profiler.experiments.tables.spec import Found, Program, TableSpec
-from profiler.experiments.tables.table import (
+from simprof.profiler.experiments.tables.epp import increments
+from simprof.profiler.experiments.tables.spec import Found, Program, TableSpec
+from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
     Column,
@@ -35,8 +35,8 @@ from profiler.experiments.tables.table import (
     Value,
     percentage,
 )
-from profiler.experiments.tables.tpp import PAPER, PP, THRESHOLDS, TITLES, TPP
-from profiler.plan.plan import Table
+from simprof.profiler.experiments.tables.tpp import PAPER, PP, THRESHOLDS, TITLES, TPP
+from simprof.profiler.plan.plan import Table
 
 
 def enumerated(program: Program, found: Found) -> Iterator[Sequence[Value]]:

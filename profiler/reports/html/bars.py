@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from profiler.experiments.tables.table import Bars, ReportTable, Row, as_float
-from profiler.reports.html import page
-from profiler.reports.table_values import shown
+from simprof.profiler.experiments.tables.table import Bars, ReportTable, Row, as_float
+from simprof.profiler.reports.html import page
+from simprof.profiler.reports.table_values import shown
 
 COLOURS = ("#3465a4", "#cc6633", "#4e9a06", "#75507b", "#a08000", "#555753")
 BAR, GAP, LEFT, TOP, HEIGHT, BOTTOM = 9, 10, 62, 34, 240, 110

@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from profiler.code.codegen import Snippet
-from profiler.graphs.cfg import ControlFlowGraph, VertexName
-from profiler.profiles.lines import SourceCounts
-from profiler.profiles.program_files import SourceFiles
-from profiler.recovery.code_image import CodeImage
-from profiler.reports.code_text import NO_ACTIONS, WHERE
-from profiler.reports.display import visible
-from profiler.session.planned_again import PlannedRoutine
-from simulator.binary.program import SourceLine
-from simulator.isa.disassembly import disassemble
+from simprof.profiler.code.codegen import Snippet
+from simprof.profiler.graphs.cfg import ControlFlowGraph, VertexName
+from simprof.profiler.profiles.lines import SourceCounts
+from simprof.profiler.profiles.program_files import SourceFiles
+from simprof.profiler.recovery.code_image import CodeImage
+from simprof.profiler.reports.code_text import NO_ACTIONS, WHERE
+from simprof.profiler.reports.display import visible
+from simprof.profiler.session.planned_again import PlannedRoutine
+from simprof.simulator.binary.program import SourceLine
+from simprof.simulator.isa.disassembly import disassemble
 
 _BLOCK = re.compile(r"\bblock\.(\d+)\b")
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 
-from profiler.graphfiles.lesson import Lesson
-from profiler.reports.html import page
+from simprof.profiler.graphfiles.lesson import Lesson
+from simprof.profiler.reports.html import page
 
 SCRIPTS = ("vendor/dagre.min.js", "assets/core.js", "assets/lesson.js")
 

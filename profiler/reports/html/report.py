@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from profiler.profiles.call_tree import CallTree, without_sites
-from profiler.profiles.profile import Measurement
-from profiler.profiles.program_files import SourceFiles
-from profiler.reports import mode_facts
-from profiler.reports.call_tree_text import tree_rows
-from profiler.reports.code_kinds import HELPER_MARK, HELPER_NOTE
-from profiler.reports.display import visible
-from profiler.reports.hot_tables import lines_text
-from profiler.reports.html import page
-from profiler.reports.html.routines import (
+from simprof.profiler.profiles.call_tree import CallTree, without_sites
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.program_files import SourceFiles
+from simprof.profiler.reports import mode_facts
+from simprof.profiler.reports.call_tree_text import tree_rows
+from simprof.profiler.reports.code_kinds import HELPER_MARK, HELPER_NOTE
+from simprof.profiler.reports.display import visible
+from simprof.profiler.reports.hot_tables import lines_text
+from simprof.profiler.reports.html import page
+from simprof.profiler.reports.html.routines import (
     Row,
     Run,
     detail,
@@ -29,7 +29,7 @@ from profiler.reports.html.routines import (
     path_name,
     rows,
 )
-from profiler.reports.html.summary import summaries
+from simprof.profiler.reports.html.summary import summaries
 
 __all__ = ["Run", "render"]
 

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profiler.graphs.cfg import ENTRY, EXIT, ControlFlowGraph, VertexName
-from profiler.graphs.loops import depth_first
-from profiler.profiles.lines import SourceCounts
-from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
-from profiler.profiles.program_files import SourceFiles
-from profiler.recovery.code_image import CodeImage
-from profiler.reports.code_kinds import marked
-from profiler.reports.hot_tables import INFERRED, SHORTENED
-from profiler.reports.html.code import routine_code, snippets
-from profiler.reports.numbers import identifier
-from profiler.reports.text import counters_text
-from profiler.session.planned_again import PlannedProgram
+from simprof.profiler.graphs.cfg import ENTRY, EXIT, ControlFlowGraph, VertexName
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.profiles.lines import SourceCounts
+from simprof.profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from simprof.profiler.profiles.program_files import SourceFiles
+from simprof.profiler.recovery.code_image import CodeImage
+from simprof.profiler.reports.code_kinds import marked
+from simprof.profiler.reports.hot_tables import INFERRED, SHORTENED
+from simprof.profiler.reports.html.code import routine_code, snippets
+from simprof.profiler.reports.numbers import identifier
+from simprof.profiler.reports.text import counters_text
+from simprof.profiler.session.planned_again import PlannedProgram
 
 MOST_PATHS = 100
 """Paths of a routine on its page, those that execute most instructions first."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from profiler.experiments.cells.cells import CellResult
-from profiler.experiments.suites.suite import Benchmark, Suite
-from profiler.reports.html import page
-from profiler.reports.numbers import group_digits, percent
+from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.suites.suite import Benchmark, Suite
+from simprof.profiler.reports.html import page
+from simprof.profiler.reports.numbers import group_digits, percent
 
 BAR = 100
 """Units that the longest bar takes."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from profiler.profiles.profile import Measurement
-from profiler.reports import mode_facts
-from profiler.reports.answer_text import kind_costs
-from profiler.reports.display import visible
-from profiler.reports.html.routines import Run
-from profiler.reports.mode_text import SIZE_NAMES, guide_price, lost
-from profiler.reports.numbers import column, group_digits, percent, plural
-from profiler.reports.text import COUNT_NAMES, ending_text, program_text
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.reports import mode_facts
+from simprof.profiler.reports.answer_text import kind_costs
+from simprof.profiler.reports.display import visible
+from simprof.profiler.reports.html.routines import Run
+from simprof.profiler.reports.mode_text import SIZE_NAMES, guide_price, lost
+from simprof.profiler.reports.numbers import column, group_digits, percent, plural
+from simprof.profiler.reports.text import COUNT_NAMES, ending_text, program_text
 
 BAR = 100
 """Units that the longest bar takes."""

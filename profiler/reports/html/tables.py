@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.table import Claim, Column, ReportTable, Row, Verdict
-from profiler.reports.html import bars, page
-from profiler.reports.table_values import cells
+from simprof.profiler.experiments.tables.report import TableReport
+from simprof.profiler.experiments.tables.table import Claim, Column, ReportTable, Row, Verdict
+from simprof.profiler.reports.html import bars, page
+from simprof.profiler.reports.table_values import cells
 
 CLASSES = {Verdict.HOLDS: "holds", Verdict.FAILS: "fails", Verdict.UNTESTABLE: "open"}
 

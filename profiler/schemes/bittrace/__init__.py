@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.plan.decoders import RoutinePlan
-from profiler.schemes.definition import (
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.definition import (
     PLANNING,
     PlanOrder,
     ProfileKind,
@@ -15,7 +15,7 @@ from profiler.schemes.definition import (
 
 
 def _plan(order: PlanOrder) -> RoutinePlan:
-    from profiler.schemes.bittrace.planner import plan_bittrace
+    from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 
     return plan_bittrace(
         order.cfg, weights=order.weights, path_limit=order.options.path_limit, table=order.table
@@ -23,13 +23,13 @@ def _plan(order: PlanOrder) -> RoutinePlan:
 
 
 def _code() -> SchemeCode:
-    from profiler.schemes.bittrace.code import CODE
+    from simprof.profiler.schemes.bittrace.code import CODE
 
     return CODE
 
 
 def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from profiler.schemes.bittrace.static import describe
+    from simprof.profiler.schemes.bittrace.static import describe
 
     return describe(plan)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.code.runtime.word_hash_routine import code_key
-from profiler.plan.actions import Action, Execution
+from simprof.profiler.code.runtime.word_hash_routine import code_key
+from simprof.profiler.plan.actions import Action, Execution
 
 
 @dataclass(frozen=True)

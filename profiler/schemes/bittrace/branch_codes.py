@@ -31,8 +31,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from profiler.graphs.dag import Dag
-from profiler.graphs.numbering import PathNumbering
+from simprof.profiler.graphs.dag import Dag
+from simprof.profiler.graphs.numbering import PathNumbering
 
 WORD_BITS = 31
 """Bits of a word: what is never negative in a 32-bit register."""

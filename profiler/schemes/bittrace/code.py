@@ -18,17 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from profiler.code import shapes
-from profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, Samples
-from profiler.code.runtime.word_hash_routine import KEY_WORDS, word_routine_name
-from profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
-from profiler.code.snippets_paths import count_needs
-from profiler.code.writer import Writer
-from profiler.plan.plan import Addressing
-from profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
-from profiler.schemes.definition import SchemeCode
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import AssemblyError, Register, fits_simm13
+from simprof.profiler.code import shapes
+from simprof.profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, Samples
+from simprof.profiler.code.runtime.word_hash_routine import KEY_WORDS, word_routine_name
+from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
+from simprof.profiler.code.snippets_paths import count_needs
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.plan import Addressing
+from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
+from simprof.profiler.schemes.definition import SchemeCode
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import AssemblyError, Register, fits_simm13
 
 R = Register
 

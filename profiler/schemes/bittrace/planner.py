@@ -18,32 +18,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.code.runtime.word_hash_routine import MAX_WORDS, code_key, key_code
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag, make_dag
-from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
-from profiler.graphs.paths import (
+from simprof.profiler.code.runtime.word_hash_routine import MAX_WORDS, code_key, key_code
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import Dag, make_dag
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
+from simprof.profiler.graphs.paths import (
     PathRecord,
     dag_tree,
     path_record,
     removed_forest,
     truncated_dag,
 )
-from profiler.graphs.spanning import chord_increments
-from profiler.graphs.weights import heuristic
-from profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
-from profiler.plan.decoders import PathNames, UnfinishedPath
-from profiler.plan.path_plan import AcyclicPathPlan
-from profiler.plan.placement import SparseCounters, choose_table, with_edge_counters
-from profiler.plan.plan import Addressing, InstrumentationPlan, Table
-from profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
-from profiler.schemes.bittrace.branch_codes import (
+from simprof.profiler.graphs.spanning import chord_increments
+from simprof.profiler.graphs.weights import heuristic
+from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
+from simprof.profiler.plan.decoders import PathNames, UnfinishedPath
+from simprof.profiler.plan.path_plan import AcyclicPathPlan
+from simprof.profiler.plan.placement import SparseCounters, choose_table, with_edge_counters
+from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
+from simprof.profiler.schemes.bittrace.branch_codes import (
     WORD_BITS,
     BranchCodes,
     branch_codes,
 )
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.plan.decoders import RoutinePlan
-from profiler.schemes.bittrace.planner import BitTracePlan
-from profiler.schemes.static import by_edge, dummies, dummy, num_paths
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.bittrace.planner import BitTracePlan
+from simprof.profiler.schemes.static import by_edge, dummies, dummy, num_paths
 
 
 def describe(plan: RoutinePlan) -> dict[str, Any]:

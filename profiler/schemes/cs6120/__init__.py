@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.plan.decoders import RoutinePlan
-from profiler.schemes.definition import PlanOrder, SchemeCode, SchemeDefinition
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.definition import PlanOrder, SchemeCode, SchemeDefinition
 
 
 def _plan_naive(order: PlanOrder) -> RoutinePlan:
-    from profiler.schemes.cs6120.planner import plan_naive
+    from simprof.profiler.schemes.cs6120.planner import plan_naive
 
     return plan_naive(order.cfg)
 
 
 def _plan_calls(order: PlanOrder) -> RoutinePlan:
-    from profiler.schemes.cs6120.planner import plan_calls
+    from simprof.profiler.schemes.cs6120.planner import plan_calls
 
     return plan_calls(order.cfg)
 
 
 def _plan_calls_optimal(order: PlanOrder) -> RoutinePlan:
-    from profiler.schemes.cs6120.planner import plan_calls_optimal
+    from simprof.profiler.schemes.cs6120.planner import plan_calls_optimal
 
     return plan_calls_optimal(order.cfg, weights=order.weights)
 
 
 def _code() -> SchemeCode:
-    from profiler.schemes.cs6120.code import CODE
+    from simprof.profiler.schemes.cs6120.code import CODE
 
     return CODE
 
 
 def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from profiler.schemes.cs6120.static import describe
+    from simprof.profiler.schemes.cs6120.static import describe
 
     return describe(plan)
 

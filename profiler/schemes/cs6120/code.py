@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from profiler.code import shapes
-from profiler.code.cost_samples import Samples, samples
-from profiler.code.layout import CounterLayout, PairSlot
-from profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
-from profiler.code.writer import Writer
-from profiler.plan.decoders import RoutinePlan
-from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
-from profiler.schemes.cs6120.logging_routines import (
+from simprof.profiler.code import shapes
+from simprof.profiler.code.cost_samples import Samples, samples
+from simprof.profiler.code.layout import CounterLayout, PairSlot
+from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
+from simprof.profiler.schemes.cs6120.logging_routines import (
     LOG_DESTINATION,
     LOG_DISRUPT,
     LOG_SOURCE,
@@ -22,11 +22,11 @@ from profiler.schemes.cs6120.logging_routines import (
     logging_routines,
     pair_slot,
 )
-from profiler.schemes.cs6120.planner import CallsPlan
-from profiler.schemes.definition import SchemeCode
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
+from simprof.profiler.schemes.cs6120.planner import CallsPlan
+from simprof.profiler.schemes.definition import SchemeCode
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
 
 
 def _call(writer: Writer, symbol: str, number: int) -> None:

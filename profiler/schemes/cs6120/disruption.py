@@ -28,8 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.schemes.cs6120.edge_log import LoggedEdge
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.schemes.cs6120.edge_log import LoggedEdge
 
 # Masks say which sources may have been logged last. Two bits more say where control comes from,
 # nothing else being known: from the edge ENTRY -> first block, or from a call or signal handler.

@@ -31,9 +31,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
-from profiler.plan.actions import Action, Execution
-from profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.plan.actions import Action, Execution
+from simprof.profiler.plan.plan import InstrumentationPlan
 
 _BRANCHES = (EdgeKind.TAKEN, EdgeKind.SLOT, EdgeKind.SWITCH)
 

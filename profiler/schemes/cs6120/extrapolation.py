@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.flow import NO_EXITS
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.flow import NO_EXITS
 
 
 def extrapolate(

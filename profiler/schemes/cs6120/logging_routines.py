@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from functools import cache
 
-from profiler.code.layout import PAIR_SIZE, PAIR_TABLE, CounterLayout, PairSlot
-from profiler.code.runtime.hash_routine import executed
-from profiler.code.runtime.prologue import save_smallest_frame
-from profiler.schemes.cs6120.edge_log import LoggedEdge
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, Label
+from simprof.profiler.code.layout import PAIR_SIZE, PAIR_TABLE, CounterLayout, PairSlot
+from simprof.profiler.code.runtime.hash_routine import executed
+from simprof.profiler.code.runtime.prologue import save_smallest_frame
+from simprof.profiler.schemes.cs6120.edge_log import LoggedEdge
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.assembly import Item, Label
 
 R = Register
 

@@ -18,15 +18,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.loops import depth_first, live_edges
-from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
-from profiler.graphs.weights import heuristic
-from profiler.plan.actions import Action, CountEdge
-from profiler.plan.decoders import Reading, RoutineCounters
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.schemes.cs6120.disruption import Disruptions, disruptions, is_sound
-from profiler.schemes.cs6120.edge_log import (
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.loops import depth_first, live_edges
+from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from simprof.profiler.graphs.weights import heuristic
+from simprof.profiler.plan.actions import Action, CountEdge
+from simprof.profiler.plan.decoders import Reading, RoutineCounters
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.schemes.cs6120.disruption import Disruptions, disruptions, is_sound
+from simprof.profiler.schemes.cs6120.edge_log import (
     LogDestination,
     LogDisrupt,
     LoggedEdge,
@@ -35,7 +35,7 @@ from profiler.schemes.cs6120.edge_log import (
     log_span,
     logged_edges,
 )
-from profiler.schemes.cs6120.extrapolation import extrapolate
+from simprof.profiler.schemes.cs6120.extrapolation import extrapolate
 
 _ActionLists = dict[int, list[Action]]
 

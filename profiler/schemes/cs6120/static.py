@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.plan.decoders import RoutinePlan
-from profiler.schemes.cs6120.planner import CallsPlan
-from profiler.schemes.static import ROOT_EDGE
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.cs6120.planner import CallsPlan
+from simprof.profiler.schemes.static import ROOT_EDGE
 
 
 def describe(plan: RoutinePlan) -> dict[str, Any]:

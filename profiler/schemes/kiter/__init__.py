@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from profiler.plan.decoders import RoutinePlan
-from profiler.schemes.definition import (
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.definition import (
     PLANNING,
     PlanOrder,
     ProfileKind,
@@ -49,7 +49,7 @@ HASH_ABOVE = SchemeOption(
 
 
 def _plan(order: PlanOrder) -> RoutinePlan:
-    from profiler.schemes.kiter.planner import plan_kiter
+    from simprof.profiler.schemes.kiter.planner import plan_kiter
 
     return plan_kiter(
         order.cfg,
@@ -63,13 +63,13 @@ def _plan(order: PlanOrder) -> RoutinePlan:
 
 
 def _code() -> SchemeCode:
-    from profiler.schemes.kiter.code import CODE
+    from simprof.profiler.schemes.kiter.code import CODE
 
     return CODE
 
 
 def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from profiler.schemes.kiter.static import describe
+    from simprof.profiler.schemes.kiter.static import describe
 
     return describe(plan)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.plan.actions import Action, Execution
+from simprof.profiler.plan.actions import Action, Execution
 
 
 @dataclass(frozen=True)

@@ -23,25 +23,25 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from profiler.code import shapes
-from profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, PATH_TABLES, Samples
-from profiler.code.layout import COUNTER_SIZE
-from profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
-from profiler.code.snippets_paths import call_hash, count_needs
-from profiler.code.writer import Writer
-from profiler.plan.actions import Action
-from profiler.plan.plan import Table
-from profiler.schemes.definition import SchemeCode
-from profiler.schemes.kiter.actions import (
+from simprof.profiler.code import shapes
+from simprof.profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, PATH_TABLES, Samples
+from simprof.profiler.code.layout import COUNTER_SIZE
+from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
+from simprof.profiler.code.snippets_paths import call_hash, count_needs
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.actions import Action
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.schemes.definition import SchemeCode
+from simprof.profiler.schemes.kiter.actions import (
     AddAccumulators,
     CountIterations,
     EnterLoop,
     LeaveLoop,
     NextIteration,
 )
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register, fits_simm13
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register, fits_simm13
 
 
 def enter_loop(writer: Writer, action: EnterLoop) -> None:

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from profiler.graphs.flow import solve_tree
-from profiler.graphs.spanning import SpanningTree
-from profiler.schemes.kiter.loops import IteratedLoop
-from profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge
+from simprof.profiler.graphs.flow import solve_tree
+from simprof.profiler.graphs.spanning import SpanningTree
+from simprof.profiler.schemes.kiter.loops import IteratedLoop
+from simprof.profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge
 
 
 def unrolled_edge_counts(

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag, make_dag
-from profiler.graphs.loops import DepthFirst
-from profiler.graphs.numbering import find_cut_edges
-from profiler.schemes.kiter.loops import IteratedLoop, with_iterations
-from profiler.schemes.kiter.numbering import number_iterations
-from profiler.schemes.kiter.unrolled import Unrolled, unroll
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import Dag, make_dag
+from simprof.profiler.graphs.loops import DepthFirst
+from simprof.profiler.graphs.numbering import find_cut_edges
+from simprof.profiler.schemes.kiter.loops import IteratedLoop, with_iterations
+from simprof.profiler.schemes.kiter.numbering import number_iterations
+from simprof.profiler.schemes.kiter.unrolled import Unrolled, unroll
 
 
 def fit(

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.loops import DepthFirst, proper_back_edges
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.loops import DepthFirst, proper_back_edges
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge
+from simprof.profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge
 
 
 class Choices(NamedTuple):

@@ -15,24 +15,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.graphs.spanning import (
+from simprof.profiler.graphs.spanning import (
     SpanningTree,
     check_increments,
     chord_increments,
     maximum_spanning_tree,
 )
-from profiler.plan.actions import Action, AddRegister, CountPath
-from profiler.plan.placement import Placement, choose_steps, with_edge_counters
-from profiler.schemes.kiter.actions import (
+from simprof.profiler.plan.actions import Action, AddRegister, CountPath
+from simprof.profiler.plan.placement import Placement, choose_steps, with_edge_counters
+from simprof.profiler.schemes.kiter.actions import (
     AddAccumulators,
     CountIterations,
     EnterLoop,
     LeaveLoop,
     NextIteration,
 )
-from profiler.schemes.kiter.loops import IteratedLoop
-from profiler.schemes.kiter.numbering import IterationNumbering
-from profiler.schemes.kiter.unrolled import Unrolled
+from simprof.profiler.schemes.kiter.loops import IteratedLoop
+from simprof.profiler.schemes.kiter.numbering import IterationNumbering
+from simprof.profiler.schemes.kiter.unrolled import Unrolled
 
 
 @dataclass(frozen=True)

@@ -32,23 +32,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
-from profiler.graphs.paths import PathRecord, record_path, removed_forest
-from profiler.graphs.spanning import SpanningTree
-from profiler.graphs.weights import heuristic
-from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
-from profiler.plan.path_plan import PathCountingPlan
-from profiler.plan.placement import choose_table, instrumentation
-from profiler.plan.plan import (
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
+from simprof.profiler.graphs.paths import PathRecord, record_path, removed_forest
+from simprof.profiler.graphs.spanning import SpanningTree
+from simprof.profiler.graphs.weights import heuristic
+from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.path_plan import PathCountingPlan
+from simprof.profiler.plan.placement import choose_table, instrumentation
+from simprof.profiler.plan.plan import (
     Table,
 )
-from profiler.schemes.kiter.flow import unrolled_edge_counts
-from profiler.schemes.kiter.limits import fit
-from profiler.schemes.kiter.loops import IteratedLoop, find_loops, with_iterations
-from profiler.schemes.kiter.numbering import IterationNumbering, number_iterations
-from profiler.schemes.kiter.placement import (
+from simprof.profiler.schemes.kiter.flow import unrolled_edge_counts
+from simprof.profiler.schemes.kiter.limits import fit
+from simprof.profiler.schemes.kiter.loops import IteratedLoop, find_loops, with_iterations
+from simprof.profiler.schemes.kiter.numbering import IterationNumbering, number_iterations
+from simprof.profiler.schemes.kiter.placement import (
     IterationIncrements,
     busy_tree,
     dummy_tree,
@@ -57,8 +57,8 @@ from profiler.schemes.kiter.placement import (
     place_iterations,
     tree_weights,
 )
-from profiler.schemes.kiter.unrolled import Unrolled
-from simulator.errors import UsageError
+from simprof.profiler.schemes.kiter.unrolled import Unrolled
+from simprof.simulator.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)

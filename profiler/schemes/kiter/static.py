@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from profiler.plan.decoders import RoutinePlan
-from profiler.schemes.kiter.planner import IterationPlan
-from profiler.schemes.static import ROOT_EDGE, num_paths
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.kiter.planner import IterationPlan
+from simprof.profiler.schemes.static import ROOT_EDGE, num_paths
 
 
 def describe(plan: RoutinePlan) -> dict[str, Any]:

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex
-from profiler.graphs.loops import DepthFirst
-from profiler.schemes.kiter.loops import IteratedLoop
+from simprof.profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex
+from simprof.profiler.graphs.loops import DepthFirst
+from simprof.profiler.schemes.kiter.loops import IteratedLoop
 
 
 class UnrolledEdge(NamedTuple):

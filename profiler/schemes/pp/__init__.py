@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.plan.decoders import RoutinePlan
-from profiler.schemes.definition import PLANNING, PlanOrder, ProfileKind, SchemeDefinition
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.definition import PLANNING, PlanOrder, ProfileKind, SchemeDefinition
 
 
 def _plan(order: PlanOrder) -> RoutinePlan:
-    from profiler.schemes.pp.planner import plan_pp
+    from simprof.profiler.schemes.pp.planner import plan_pp
 
     return plan_pp(
         order.cfg, weights=order.weights, path_limit=order.options.path_limit, table=order.table
@@ -17,8 +17,8 @@ def _plan(order: PlanOrder) -> RoutinePlan:
 
 
 def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from profiler.schemes.pp.planner import PathPlan
-    from profiler.schemes.static import describe_acyclic
+    from simprof.profiler.schemes.pp.planner import PathPlan
+    from simprof.profiler.schemes.static import describe_acyclic
 
     assert isinstance(plan, PathPlan)
     return describe_acyclic(plan)

@@ -17,26 +17,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, number
-from profiler.graphs.paths import (
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, number
+from simprof.profiler.graphs.paths import (
     PathRecord,
     dag_tree,
     path_record,
     removed_forest,
     truncated_dag,
 )
-from profiler.graphs.spanning import (
+from simprof.profiler.graphs.spanning import (
     ChordIncrements,
     SpanningTree,
     chord_increments,
 )
-from profiler.graphs.weights import heuristic
-from profiler.plan.decoders import UnfinishedPath
-from profiler.plan.path_plan import AcyclicPathPlan
-from profiler.plan.placement import choose_table, instrumentation, place
-from profiler.plan.plan import Table
+from simprof.profiler.graphs.weights import heuristic
+from simprof.profiler.plan.decoders import UnfinishedPath
+from simprof.profiler.plan.path_plan import AcyclicPathPlan
+from simprof.profiler.plan.placement import choose_table, instrumentation, place
+from simprof.profiler.plan.plan import Table
 
 
 @dataclass(frozen=True, kw_only=True)

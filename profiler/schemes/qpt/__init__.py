@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import RoutinePlan
-from profiler.schemes.definition import PlanOrder, ProfileKind, SchemeDefinition
-from profiler.schemes.qpt.options import BLOCKS, PLACEMENT, REGISTERS, BlockBasis, VertexPlacement
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.definition import PlanOrder, ProfileKind, SchemeDefinition
+from simprof.profiler.schemes.qpt.options import (
+    BLOCKS,
+    PLACEMENT,
+    REGISTERS,
+    BlockBasis,
+    VertexPlacement,
+)
 
 
 def _plan_qpt2(order: PlanOrder) -> RoutinePlan:
@@ -20,19 +26,19 @@ def _plan_qpt(order: PlanOrder) -> RoutinePlan:
 
 
 def _plan_placed(order: PlanOrder, placement: VertexPlacement) -> RoutinePlan:
-    from profiler.schemes.qpt.planner import make_plan
+    from simprof.profiler.schemes.qpt.planner import make_plan
 
     return make_plan(order.cfg, placement, BLOCKS.of(order.options), order.weights)
 
 
 def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from profiler.schemes.qpt.static import describe
+    from simprof.profiler.schemes.qpt.static import describe
 
     return describe(plan)
 
 
 def _placed_on(plan: RoutinePlan) -> ControlFlowGraph:
-    from profiler.schemes.qpt.merged import MergedPlan
+    from simprof.profiler.schemes.qpt.merged import MergedPlan
 
     return plan.contraction.graph if isinstance(plan, MergedPlan) else plan.cfg
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.contraction import Contraction
-from profiler.graphs.flow import block_counts
-from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
-from profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.contraction import Contraction
+from simprof.profiler.graphs.flow import block_counts
+from simprof.profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
+from simprof.profiler.plan.plan import InstrumentationPlan
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.flow import solve_tree
-from profiler.graphs.loops import depth_first
-from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
-from profiler.plan.actions import CountEdge
-from profiler.plan.decoders import Reading, RoutineCounters
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.schemes.qpt.vertex_counts import block_weights
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.flow import solve_tree
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from simprof.profiler.plan.actions import CountEdge
+from simprof.profiler.plan.decoders import Reading, RoutineCounters
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.schemes.qpt.vertex_counts import block_weights
 
 INCREMENT = 5
 """Instructions of an increment where a jump takes one, as BL94 counts them (6.1)."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from profiler.request.request import RegisterUse
-from profiler.schemes.definition import SchemeOption
+from simprof.profiler.request.request import RegisterUse
+from simprof.profiler.schemes.definition import SchemeOption
 
 
 class VertexPlacement(StrEnum):

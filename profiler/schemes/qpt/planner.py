@@ -19,22 +19,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.code.context import RoutineContext
-from profiler.code.places import find_place
-from profiler.code.sites import Where
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.contraction import contract
-from profiler.graphs.flow import NO_EXITS, block_counts, propagate
-from profiler.graphs.loops import depth_first, live_edges
-from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
-from profiler.graphs.weights import heuristic
-from profiler.plan.actions import CountEdge
-from profiler.plan.decoders import Reading, RoutineCounters
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.schemes.qpt.merged import MergedPlan, merged
-from profiler.schemes.qpt.mixed import MixedPlan, plan_mixed
-from profiler.schemes.qpt.options import BlockBasis, VertexPlacement
-from profiler.schemes.qpt.vertex_counts import (
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.places import find_place
+from simprof.profiler.code.sites import Where
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.contraction import contract
+from simprof.profiler.graphs.flow import NO_EXITS, block_counts, propagate
+from simprof.profiler.graphs.loops import depth_first, live_edges
+from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from simprof.profiler.graphs.weights import heuristic
+from simprof.profiler.plan.actions import CountEdge
+from simprof.profiler.plan.decoders import Reading, RoutineCounters
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.schemes.qpt.merged import MergedPlan, merged
+from simprof.profiler.schemes.qpt.mixed import MixedPlan, plan_mixed
+from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
+from simprof.profiler.schemes.qpt.vertex_counts import (
     VertexFlow,
     block_weights,
     edges_from_blocks,

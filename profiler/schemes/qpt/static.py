@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.graphs.spanning import SpanningTree
-from profiler.plan.decoders import RoutinePlan
-from profiler.schemes.qpt.merged import MergedPlan
-from profiler.schemes.qpt.mixed import MixedPlan
-from profiler.schemes.qpt.planner import EdgeHeuristicPlan, EdgePlan, VertexPlan
-from profiler.schemes.static import ROOT_EDGE
+from simprof.profiler.graphs.spanning import SpanningTree
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.qpt.merged import MergedPlan
+from simprof.profiler.schemes.qpt.mixed import MixedPlan
+from simprof.profiler.schemes.qpt.planner import EdgeHeuristicPlan, EdgePlan, VertexPlan
+from simprof.profiler.schemes.static import ROOT_EDGE
 
 
 def describe(plan: RoutinePlan) -> dict[str, Any]:

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.flow import solve_tree
-from profiler.graphs.loops import DepthFirst
-from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.flow import solve_tree
+from simprof.profiler.graphs.loops import DepthFirst
+from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 
 
 @dataclass(frozen=True)

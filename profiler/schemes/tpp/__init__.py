@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from profiler.plan.decoders import RoutinePlan
-from profiler.request.request import OptionValue
-from profiler.schemes.definition import (
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.request.request import OptionValue
+from simprof.profiler.schemes.definition import (
     PLANNING,
     Loss,
     PlanOrder,
@@ -16,7 +16,7 @@ from profiler.schemes.definition import (
     SchemeDefinition,
     SchemeOption,
 )
-from simulator.errors import UsageError
+from simprof.simulator.errors import UsageError
 
 _PERCENTAGE = "give a percentage from 0 to 100"
 
@@ -73,7 +73,7 @@ NO_COLD_COUNTER = SchemeOption(
 
 
 def _plan(order: PlanOrder) -> RoutinePlan:
-    from profiler.schemes.tpp.planner import plan_tpp
+    from simprof.profiler.schemes.tpp.planner import plan_tpp
 
     if order.edge_counts is None:
         raise UsageError("tpp needs an edge profile: give one with --edge-profile")
@@ -92,13 +92,13 @@ def _plan(order: PlanOrder) -> RoutinePlan:
 
 
 def _code() -> SchemeCode:
-    from profiler.schemes.tpp.code import CODE
+    from simprof.profiler.schemes.tpp.code import CODE
 
     return CODE
 
 
 def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from profiler.schemes.tpp.static import describe
+    from simprof.profiler.schemes.tpp.static import describe
 
     return describe(plan)
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.plan.actions import COLD_COUNTER, Action, Execution, RegisterEffect, register_sum
+from simprof.profiler.plan.actions import (
+    COLD_COUNTER,
+    Action,
+    Execution,
+    RegisterEffect,
+    register_sum,
+)
 
 POISON = -(1 << 30)
 """What a poisoned path register holds: its two high bits are set (TPP A.2)."""

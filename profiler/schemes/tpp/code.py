@@ -34,25 +34,30 @@ from __future__ import annotations
 from collections.abc import Hashable
 from functools import partial
 
-from profiler.code import shapes
-from profiler.code.cost_samples import PATH_TABLES, Samples, samples
-from profiler.code.layout import COUNTER_SIZE
-from profiler.code.snippet_parts import (
+from simprof.profiler.code import shapes
+from simprof.profiler.code.cost_samples import PATH_TABLES, Samples, samples
+from simprof.profiler.code.layout import COUNTER_SIZE
+from simprof.profiler.code.snippet_parts import (
     HASH_REGISTERS,
     CounterAccess,
     Generator,
     Generators,
     Needs,
 )
-from profiler.code.snippets_paths import call_hash
-from profiler.code.writer import Writer
-from profiler.plan.actions import Action
-from profiler.plan.plan import Table
-from profiler.schemes.definition import SchemeCode
-from profiler.schemes.tpp.actions import CountColdPath, CountHotPath, CountUnlessCold, Poison
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register, fits_simm13
+from simprof.profiler.code.snippets_paths import call_hash
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.actions import Action
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.schemes.definition import SchemeCode
+from simprof.profiler.schemes.tpp.actions import (
+    CountColdPath,
+    CountHotPath,
+    CountUnlessCold,
+    Poison,
+)
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register, fits_simm13
 
 POISONED = 0xC0000000
 """The two high bits of a 32-bit path register (TPP A.2)."""

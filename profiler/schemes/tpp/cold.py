@@ -27,10 +27,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag, DagEdge, thin
-from profiler.graphs.flow import block_counts
-from profiler.graphs.loops import DepthFirst
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import Dag, DagEdge, thin
+from simprof.profiler.graphs.flow import block_counts
+from simprof.profiler.graphs.loops import DepthFirst
 
 
 def cold_edges(

@@ -10,30 +10,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag, make_dag, thin
-from profiler.graphs.loops import DepthFirst
-from profiler.graphs.numbering import PathNumbering, find_cut_edges, number
-from profiler.graphs.paths import dag_tree
-from profiler.graphs.spanning import (
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import Dag, make_dag, thin
+from simprof.profiler.graphs.loops import DepthFirst
+from simprof.profiler.graphs.numbering import PathNumbering, find_cut_edges, number
+from simprof.profiler.graphs.paths import dag_tree
+from simprof.profiler.graphs.spanning import (
     ChordIncrements,
     SpanningTree,
     chord_increments,
 )
-from profiler.plan.actions import Action, CountEdge
-from profiler.plan.placement import (
+from simprof.profiler.plan.actions import Action, CountEdge
+from simprof.profiler.plan.placement import (
     Placement,
     choose_table,
     place,
     uses_register,
     with_edge_counters,
 )
-from profiler.plan.plan import Addressing, InstrumentationPlan, Table
-from profiler.schemes.tpp.actions import POISON, CountColdPath, CountHotPath
-from profiler.schemes.tpp.cold import remove_cold
-from profiler.schemes.tpp.disconnection import Disconnection
-from profiler.schemes.tpp.obvious import ObviousPaths, find_obvious
-from profiler.schemes.tpp.poisoning import HotGraphs, register_range
+from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.schemes.tpp.actions import POISON, CountColdPath, CountHotPath
+from simprof.profiler.schemes.tpp.cold import remove_cold
+from simprof.profiler.schemes.tpp.disconnection import Disconnection
+from simprof.profiler.schemes.tpp.obvious import ObviousPaths, find_obvious
+from simprof.profiler.schemes.tpp.poisoning import HotGraphs, register_range
 
 POISON_REACH = -POISON // 2
 """Path registers stay this close to where they start, so that poison is told from any of them."""

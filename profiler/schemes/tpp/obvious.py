@@ -22,7 +22,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from profiler.graphs.dag import Dag, DagEdge
+from simprof.profiler.graphs.dag import Dag, DagEdge
 
 _SEVERAL = 2
 

@@ -32,23 +32,29 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag, make_dag
-from profiler.graphs.flow import block_counts
-from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
-from profiler.graphs.paths import PathRecord, path_record
-from profiler.graphs.spanning import ChordIncrements, SpanningTree
-from profiler.graphs.weights import heuristic, measured
-from profiler.plan.actions import COLD_COUNTER, CountEdge
-from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.schemes.tpp.actions import CountHotPath
-from profiler.schemes.tpp.cold import cold_edges, remove_cold
-from profiler.schemes.tpp.disconnection import Disconnection, disconnect
-from profiler.schemes.tpp.drafts import POISON_REACH, Draft, DraftInputs, draft, poisonable_draft
-from profiler.schemes.tpp.obvious import ObviousPaths
-from profiler.schemes.tpp.poisoning import HotGraphs
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import Dag, make_dag
+from simprof.profiler.graphs.flow import block_counts
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
+from simprof.profiler.graphs.paths import PathRecord, path_record
+from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree
+from simprof.profiler.graphs.weights import heuristic, measured
+from simprof.profiler.plan.actions import COLD_COUNTER, CountEdge
+from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.schemes.tpp.actions import CountHotPath
+from simprof.profiler.schemes.tpp.cold import cold_edges, remove_cold
+from simprof.profiler.schemes.tpp.disconnection import Disconnection, disconnect
+from simprof.profiler.schemes.tpp.drafts import (
+    POISON_REACH,
+    Draft,
+    DraftInputs,
+    draft,
+    poisonable_draft,
+)
+from simprof.profiler.schemes.tpp.obvious import ObviousPaths
+from simprof.profiler.schemes.tpp.poisoning import HotGraphs
 
 
 class ObviousCounts(NamedTuple):

@@ -19,11 +19,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from profiler.graphs.cfg import Edge
-from profiler.graphs.dag import Dag
-from profiler.plan.actions import Action, CountPath, SetRegister
-from profiler.plan.placement import Detours, Placement
-from profiler.schemes.tpp.actions import CountColdPath, CountHotPath, CountUnlessCold, Poison
+from simprof.profiler.graphs.cfg import Edge
+from simprof.profiler.graphs.dag import Dag
+from simprof.profiler.plan.actions import Action, CountPath, SetRegister
+from simprof.profiler.plan.placement import Detours, Placement
+from simprof.profiler.schemes.tpp.actions import (
+    CountColdPath,
+    CountHotPath,
+    CountUnlessCold,
+    Poison,
+)
 
 Actions = dict[int, tuple[Action, ...]]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import RoutinePlan
-from profiler.schemes.static import describe_acyclic, ends
-from profiler.schemes.tpp.planner import TppPlan
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.static import describe_acyclic, ends
+from simprof.profiler.schemes.tpp.planner import TppPlan
 
 
 def describe(plan: RoutinePlan) -> dict[str, Any]:

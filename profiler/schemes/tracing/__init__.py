@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.plan.decoders import RoutinePlan
-from profiler.schemes.definition import PlanOrder, ProfileKind, SchemeCode, SchemeDefinition
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.definition import PlanOrder, ProfileKind, SchemeCode, SchemeDefinition
 
 
 def _plan_witness(order: PlanOrder) -> RoutinePlan:
-    from profiler.schemes.tracing.planner import plan_witness
+    from simprof.profiler.schemes.tracing.planner import plan_witness
 
     return plan_witness(order.cfg, weights=order.weights)
 
 
 def _plan_bits(order: PlanOrder) -> RoutinePlan:
-    from profiler.schemes.tracing.planner import plan_bits
+    from simprof.profiler.schemes.tracing.planner import plan_bits
 
     return plan_bits(order.cfg, weights=order.weights)
 
 
 def _code() -> SchemeCode:
-    from profiler.schemes.tracing.code import CODE
+    from simprof.profiler.schemes.tracing.code import CODE
 
     return CODE
 
 
 def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from profiler.schemes.tracing.static import describe
+    from simprof.profiler.schemes.tracing.static import describe
 
     return describe(plan)
 

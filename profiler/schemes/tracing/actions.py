@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.plan.actions import Action, Execution, WriteTrace
-from profiler.plan.tracing import TARGET_BITS
+from simprof.profiler.plan.actions import Action, Execution, WriteTrace
+from simprof.profiler.plan.tracing import TARGET_BITS
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 
-from profiler.code.cost_samples import Samples
-from profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
-from profiler.code.writer import Writer
-from profiler.plan.actions import WriteTrace
-from profiler.plan.plan import Table
-from profiler.plan.tracing import TARGET_BITS
-from profiler.schemes.definition import SchemeCode
-from profiler.schemes.tracing.actions import WriteTarget
-from profiler.schemes.tracing.flush import (
+from simprof.profiler.code.cost_samples import Samples
+from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.actions import WriteTrace
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.tracing import TARGET_BITS
+from simprof.profiler.schemes.definition import SchemeCode
+from simprof.profiler.schemes.tracing.actions import WriteTarget
+from simprof.profiler.schemes.tracing.flush import (
     CALL,
     POSITION,
     TRACE_END,
@@ -32,10 +32,10 @@ from profiler.schemes.tracing.flush import (
     flush_name,
     flush_routine,
 )
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.decode import simm13
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.decode import simm13
 
 R = Register
 

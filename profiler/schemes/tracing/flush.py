@@ -22,14 +22,14 @@ from __future__ import annotations
 
 from functools import cache
 
-from profiler.code.layout import TRACE_BUFFER
-from profiler.code.runtime.hash_routine import executed
-from profiler.code.runtime.prologue import save_smallest_frame
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item, Label
-from simulator.isa.sparc import SYSTEM_CALL_TRAP
+from simprof.profiler.code.layout import TRACE_BUFFER
+from simprof.profiler.code.runtime.hash_routine import executed
+from simprof.profiler.code.runtime.prologue import save_smallest_frame
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.sparc import SYSTEM_CALL_TRAP
 
 R = Register
 

@@ -15,17 +15,17 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.graphs.flow import propagate
-from profiler.graphs.loops import depth_first, live_edges
-from profiler.graphs.spanning import SpanningTree
-from profiler.graphs.weights import heuristic
-from profiler.plan.actions import Action, WriteTrace
-from profiler.plan.decoders import Reading, RoutineCounters
-from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.plan.tracing import TARGET_BITS, decisions
-from profiler.schemes.tracing.actions import WriteTarget
-from profiler.schemes.tracing.witnesses import (
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.flow import propagate
+from simprof.profiler.graphs.loops import depth_first, live_edges
+from simprof.profiler.graphs.spanning import SpanningTree
+from simprof.profiler.graphs.weights import heuristic
+from simprof.profiler.plan.actions import Action, WriteTrace
+from simprof.profiler.plan.decoders import Reading, RoutineCounters
+from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.tracing import TARGET_BITS, decisions
+from simprof.profiler.schemes.tracing.actions import WriteTarget
+from simprof.profiler.schemes.tracing.witnesses import (
     blockers,
     call_blocks,
     counting_tree,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiler.plan.decoders import RoutinePlan
-from profiler.schemes.tracing.planner import TracePlan
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.tracing.planner import TracePlan
 
 
 def describe(plan: RoutinePlan) -> dict[str, Any]:

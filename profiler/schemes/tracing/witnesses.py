@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.graphs.loops import depth_first, live_edges
-from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.loops import depth_first, live_edges
+from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 
 
 def predicates(cfg: ControlFlowGraph, live: Collection[int]) -> frozenset[int]:

@@ -3,22 +3,22 @@ from collections import Counter
 
 import pytest
 
-from profiler.code.runtime.word_hash_routine import MAX_WORDS, code_key, key_code
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import graph_facts
-from profiler.graphs.flow import check
-from profiler.graphs.paths import PathEnd, PathRecord, PathStart
-from profiler.plan.actions import CountPath
-from profiler.plan.decoders import Reading
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.plan.placement import SparseCounters, choose_table
-from profiler.plan.plan import Addressing, Table
-from profiler.schemes.bittrace import branch_codes
-from profiler.schemes.bittrace.actions import ShiftBits
-from profiler.schemes.bittrace.branch_codes import WORD_BITS
-from profiler.schemes.bittrace.planner import BitTracePlan, plan_bittrace
-from profiler.schemes.pp.planner import PathPlan, plan_pp
-from simulator.errors import UsageError
+from simprof.profiler.code.runtime.word_hash_routine import MAX_WORDS, code_key, key_code
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.facts import graph_facts
+from simprof.profiler.graphs.flow import check
+from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
+from simprof.profiler.plan.actions import CountPath
+from simprof.profiler.plan.decoders import Reading
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.plan.placement import SparseCounters, choose_table
+from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.schemes.bittrace import branch_codes
+from simprof.profiler.schemes.bittrace.actions import ShiftBits
+from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS
+from simprof.profiler.schemes.bittrace.planner import BitTracePlan, plan_bittrace
+from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
+from simprof.simulator.errors import UsageError
 from tests.oracles.brute import Path as BrutePath
 from tests.oracles.brute import all_paths, graph, random_graph, random_walk, split
 from tests.support.figures import (

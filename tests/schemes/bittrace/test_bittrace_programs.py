@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from profiler.plan.plan import Table
-from profiler.profiles.profile import Measurement
-from profiler.request.request import (
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
     SchemeOptions,
     Setting,
     TableChoice,
 )
-from profiler.schemes.bittrace.planner import plan_bittrace
-from profiler.schemes.pp.planner import plan_pp
-from profiler.schemes.qpt.options import VertexPlacement
-from profiler.session.results import measure_all
-from profiler.session.session import observe
+from simprof.profiler.schemes.bittrace.planner import plan_bittrace
+from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.qpt.options import VertexPlacement
+from simprof.profiler.session.results import measure_all
+from simprof.profiler.session.session import observe
 from tests.oracles.exact import simulate
 from tests.support.turns import first
 

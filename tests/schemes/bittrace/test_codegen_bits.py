@@ -10,20 +10,25 @@ import random
 
 import pytest
 
-from profiler.code.layout import TABLES_BASE
-from profiler.code.runtime import hash_routine as hr
-from profiler.code.runtime.hash_routine import HashTableModel
-from profiler.code.runtime.word_hash_routine import WORD_COUNTS, WordTable, code_key, key_hash_costs
-from profiler.engine.lowering import hash_model
-from profiler.engine.memory import EngineMemory
-from profiler.engine.products import hash_operation
-from profiler.graphfiles.execution import instructions_of_hashing
-from profiler.plan.actions import PathIncrement
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.plan.plan import Table
-from profiler.schemes.bittrace import branch_codes
-from profiler.schemes.bittrace.planner import plan_bittrace
-from simulator.binary.program import MachineKind
+from simprof.profiler.code.layout import TABLES_BASE
+from simprof.profiler.code.runtime import hash_routine as hr
+from simprof.profiler.code.runtime.hash_routine import HashTableModel
+from simprof.profiler.code.runtime.word_hash_routine import (
+    WORD_COUNTS,
+    WordTable,
+    code_key,
+    key_hash_costs,
+)
+from simprof.profiler.engine.lowering import hash_model
+from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.products import hash_operation
+from simprof.profiler.graphfiles.execution import instructions_of_hashing
+from simprof.profiler.plan.actions import PathIncrement
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.schemes.bittrace import branch_codes
+from simprof.profiler.schemes.bittrace.planner import plan_bittrace
+from simprof.simulator.binary.program import MachineKind
 from tests.support.code_bench import CodeBench
 from tests.support.code_lab import MACHINES, Lab
 
@@ -89,7 +94,7 @@ def test_a_table_for_one_word_is_that_of_the_plain_routine() -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_kernel_tables_have_the_costs_of_their_keys(machine: MachineKind) -> None:
     """Keys of any length, and several kinds of tables in one run: counts and costs to the last."""
-    from profiler.engine import kernels
+    from simprof.profiler.engine import kernels
 
     memory, rng = EngineMemory(hash_model(machine).words()), random.Random(3)
     memory.grow_nodes()

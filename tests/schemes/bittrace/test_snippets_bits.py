@@ -8,14 +8,19 @@ from itertools import pairwise
 
 import pytest
 
-from profiler.code.context import RoutineContext
-from profiler.code.frames import FrameState, slots
-from profiler.code.generators import snippet_body
-from profiler.code.layout import RUNTIME_BASE, RUNTIME_DATA, TABLES_BASE, CounterLayout
-from profiler.code.registers import LOCAL_ORDER
-from profiler.code.runtime.hash_routine import HASH_MULTIPLIER, HashTableModel, bucket, hash_costs
-from profiler.code.runtime.routines import runtime_code
-from profiler.code.runtime.word_hash_routine import (
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.frames import FrameState, slots
+from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.layout import RUNTIME_BASE, RUNTIME_DATA, TABLES_BASE, CounterLayout
+from simprof.profiler.code.registers import LOCAL_ORDER
+from simprof.profiler.code.runtime.hash_routine import (
+    HASH_MULTIPLIER,
+    HashTableModel,
+    bucket,
+    hash_costs,
+)
+from simprof.profiler.code.runtime.routines import runtime_code
+from simprof.profiler.code.runtime.word_hash_routine import (
     KEY_WORD_BITS,
     KEY_WORDS,
     WORD_COUNTS,
@@ -25,18 +30,18 @@ from profiler.code.runtime.word_hash_routine import (
     word_hash_costs,
     word_routine_name,
 )
-from profiler.code.sites import Site
-from profiler.code.snippet_parts import HASH_REGISTERS, CounterAccess
-from profiler.code.stack_words import path_words
-from profiler.plan.actions import Action, CountPath, Execution
-from profiler.plan.plan import Addressing, Table
-from profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
-from profiler.schemes.bittrace.branch_codes import WORD_BITS
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import AssemblyError, Register
-from simulator.isa.assembly import Item
-from simulator.isa.effects import ALL, CC, ICC
+from simprof.profiler.code.sites import Site
+from simprof.profiler.code.snippet_parts import HASH_REGISTERS, CounterAccess
+from simprof.profiler.code.stack_words import path_words
+from simprof.profiler.plan.actions import Action, CountPath, Execution
+from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
+from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import AssemblyError, Register
+from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.effects import ALL, CC, ICC
 from tests.code.test_snippets import (
     MACHINES,
     Case,

@@ -8,21 +8,21 @@ from dataclasses import replace
 
 import pytest
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.graphs.flow import check, propagate
-from profiler.plan.decoders import RoutineCounters, RoutinePlan
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.schemes.cs6120.disruption import Disruptions, interior_entries
-from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource, log_span
-from profiler.schemes.cs6120.extrapolation import extrapolate
-from profiler.schemes.cs6120.planner import (
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.graphs.flow import check, propagate
+from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.schemes.cs6120.disruption import Disruptions, interior_entries
+from simprof.profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource, log_span
+from simprof.profiler.schemes.cs6120.extrapolation import extrapolate
+from simprof.profiler.schemes.cs6120.planner import (
     CallsPlan,
     _calls,
     plan_calls,
     plan_calls_optimal,
     plan_naive,
 )
-from profiler.schemes.qpt.planner import plan_qpt2
+from simprof.profiler.schemes.qpt.planner import plan_qpt2
 from tests.oracles.brute import early_ends, edge_counts, graph, random_graph, random_walk
 from tests.oracles.log_machine import Program, find_miscount, random_routine
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.schemes.cs6120.planner import CallsPlan
+from simprof.profiler.schemes.cs6120.planner import CallsPlan
 from tests.oracles.exact import Simulated, simulate
 from tests.oracles.log_machine import Library
 from tests.oracles.naive import Walker

@@ -9,28 +9,33 @@ from dataclasses import replace
 
 import pytest
 
-from profiler.code.codegen import CounterSpace, RoutineContext, generate
-from profiler.code.generators import snippet_body
-from profiler.code.layout import PAIR_TABLE, CounterLayout
-from profiler.code.pricing import added
-from profiler.code.runtime.routines import runtime_code
-from profiler.code.sizes import counter_bytes
-from profiler.code.snippet_parts import CounterAccess
-from profiler.graphs.flow import block_counts
-from profiler.schemes.cs6120 import logging_routines as lr
-from profiler.schemes.cs6120.edge_log import (
+from simprof.profiler.code.codegen import CounterSpace, RoutineContext, generate
+from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.layout import PAIR_TABLE, CounterLayout
+from simprof.profiler.code.pricing import added
+from simprof.profiler.code.runtime.routines import runtime_code
+from simprof.profiler.code.sizes import counter_bytes
+from simprof.profiler.code.snippet_parts import CounterAccess
+from simprof.profiler.graphs.flow import block_counts
+from simprof.profiler.schemes.cs6120 import logging_routines as lr
+from simprof.profiler.schemes.cs6120.edge_log import (
     LogAction,
     LogDestination,
     LogDisrupt,
     LoggedEdge,
     LogSource,
 )
-from profiler.schemes.cs6120.logging_routines import logging_cost, pair_slot
-from profiler.schemes.cs6120.planner import CallsPlan, plan_calls, plan_calls_optimal, plan_naive
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.effects import ALL, CC
+from simprof.profiler.schemes.cs6120.logging_routines import logging_cost, pair_slot
+from simprof.profiler.schemes.cs6120.planner import (
+    CallsPlan,
+    plan_calls,
+    plan_calls_optimal,
+    plan_naive,
+)
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.effects import ALL, CC
 from tests.code.test_snippets import LAYOUT, Runner, free_case, make_case
 from tests.oracles.brute import graph
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State, runtime_symbols

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.schemes.kiter.planner import IterationPlan, plan_kiter
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.schemes.kiter.planner import IterationPlan, plan_kiter
 from tests.oracles.brute import random_walk
 from tests.support.figures import named
 from tests.support.loop_graphs import random_loops

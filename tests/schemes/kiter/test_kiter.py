@@ -4,18 +4,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import graph_facts
-from profiler.graphs.flow import check
-from profiler.graphs.paths import PathEnd, PathStart
-from profiler.plan.actions import Execution
-from profiler.plan.interpret import ExecutedWalk, execute, follow
-from profiler.plan.plan import Table
-from profiler.request.request import SchemeOptions, TableChoice
-from profiler.schemes.kiter.planner import IterationPlan, plan_kiter
-from profiler.schemes.pp.planner import plan_pp
-from profiler.schemes.registry import make_plan
-from simulator.errors import UsageError
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.facts import graph_facts
+from simprof.profiler.graphs.flow import check
+from simprof.profiler.graphs.paths import PathEnd, PathStart
+from simprof.profiler.plan.actions import Execution
+from simprof.profiler.plan.interpret import ExecutedWalk, execute, follow
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.request.request import SchemeOptions, TableChoice
+from simprof.profiler.schemes.kiter.planner import IterationPlan, plan_kiter
+from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.registry import make_plan
+from simprof.simulator.errors import UsageError
 from tests.oracles.brute import Path, graph, random_graph, random_walk
 from tests.oracles.iterations import KLoop, all_iteration_paths, iterated_loops, split_iterations
 from tests.support.figures import (

@@ -7,26 +7,26 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from profiler.code.generators import snippet_body
-from profiler.code.layout import ARRAYS_BASE, TABLES_BASE
-from profiler.code.registers import LOCAL_ORDER
-from profiler.code.runtime import hash_routine as hr
-from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
-from profiler.code.runtime.routines import runtime_code
-from profiler.code.runtime.word_hash_routine import WordTable
-from profiler.code.snippet_parts import Body
-from profiler.code.stack_words import path_words
-from profiler.plan.actions import Action, AddRegister, CountPath, Execution, SetRegister
-from profiler.plan.plan import Table
-from profiler.schemes.kiter.actions import (
+from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.layout import ARRAYS_BASE, TABLES_BASE
+from simprof.profiler.code.registers import LOCAL_ORDER
+from simprof.profiler.code.runtime import hash_routine as hr
+from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs
+from simprof.profiler.code.runtime.routines import runtime_code
+from simprof.profiler.code.runtime.word_hash_routine import WordTable
+from simprof.profiler.code.snippet_parts import Body
+from simprof.profiler.code.stack_words import path_words
+from simprof.profiler.plan.actions import Action, AddRegister, CountPath, Execution, SetRegister
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.schemes.kiter.actions import (
     AddAccumulators,
     CountIterations,
     EnterLoop,
     LeaveLoop,
     NextIteration,
 )
-from simulator.binary.program import MachineKind
-from simulator.isa.assembler import Register
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.assembler import Register
 from tests.code.test_snippets import MACHINES, Case, check_preserved, free_case, make_case
 from tests.support.code_bench import END_TRAP, CodeBench, State, runtime_symbols
 from tests.support.scheme_code import ROUTINES

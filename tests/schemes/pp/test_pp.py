@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import graph_facts
-from profiler.graphs.flow import check
-from profiler.graphs.paths import PathEnd, PathRecord, PathStart
-from profiler.plan.decoders import UnfinishedPath
-from profiler.schemes.pp.planner import PathPlan, plan_pp
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.facts import graph_facts
+from simprof.profiler.graphs.flow import check
+from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
+from simprof.profiler.plan.decoders import UnfinishedPath
+from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
 from tests.oracles.brute import (
     Outcome,
     Path,

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from profiler.graphs.contraction import contract
-from profiler.plan.decoders import Reading, RoutinePlan
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.schemes.qpt.merged import MergedPlan
-from profiler.schemes.qpt.options import BlockBasis, VertexPlacement
-from profiler.schemes.qpt.planner import make_plan, plan_qpt
-from profiler.schemes.qpt.static import describe
+from simprof.profiler.graphs.contraction import contract
+from simprof.profiler.plan.decoders import Reading, RoutinePlan
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.schemes.qpt.merged import MergedPlan
+from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
+from simprof.profiler.schemes.qpt.planner import make_plan, plan_qpt
+from simprof.profiler.schemes.qpt.static import describe
 from tests.oracles.brute import graph, random_graph, random_walk, structured_graph, with_slots
 from tests.support.figures import named
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.schemes.qpt.mixed import INCREMENT, MixedPlan, plan_mixed
-from profiler.schemes.qpt.options import BlockBasis, VertexPlacement
-from profiler.schemes.qpt.planner import jumping, make_plan, plan_qpt2
-from profiler.schemes.qpt.static import describe
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.schemes.qpt.mixed import INCREMENT, MixedPlan, plan_mixed
+from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
+from simprof.profiler.schemes.qpt.planner import jumping, make_plan, plan_qpt2
+from simprof.profiler.schemes.qpt.static import describe
 from tests.oracles.brute import graph, random_graph, random_walk, structured_graph
 from tests.schemes.qpt.test_vertex_profiling import (
     cheapest,

@@ -3,9 +3,9 @@ from collections import Counter
 
 import pytest
 
-from profiler.graphs.flow import check
-from profiler.plan.plan import Table
-from profiler.schemes.qpt.planner import plan_qpt2
+from simprof.profiler.graphs.flow import check
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.schemes.qpt.planner import plan_qpt2
 from tests.oracles.brute import graph, random_graph, random_walk, run_plan
 from tests.support.figures import EPP_7_WEIGHTS, bl94_5, by_edge, edge, epp_1
 

@@ -13,20 +13,20 @@ from fractions import Fraction
 
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.loops import depth_first
-from profiler.graphs.spanning import maximum_spanning_tree
-from profiler.plan.decoders import Reading, RoutinePlan
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.schemes.qpt.options import VertexPlacement
-from profiler.schemes.qpt.planner import (
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.spanning import maximum_spanning_tree
+from simprof.profiler.plan.decoders import Reading, RoutinePlan
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.schemes.qpt.options import VertexPlacement
+from simprof.profiler.schemes.qpt.planner import (
     EdgeHeuristicPlan,
     EdgePlan,
     VertexPlan,
     plan_qpt,
     plan_qpt2,
 )
-from profiler.schemes.qpt.vertex_counts import block_weights
+from simprof.profiler.schemes.qpt.vertex_counts import block_weights
 from tests.oracles.brute import graph, random_graph, random_walk, reachable
 from tests.support.figures import by_edge, edge, named, walk
 

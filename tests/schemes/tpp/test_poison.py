@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.schemes.tpp.actions import Poison
-from profiler.schemes.tpp.planner import TppPlan, plan_tpp
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.schemes.tpp.actions import Poison
+from simprof.profiler.schemes.tpp.planner import TppPlan, plan_tpp
 from tests.oracles.brute import graph
 from tests.support.figures import by_edge, edge, named, walk
 

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from profiler.code.generators import snippet_body
-from profiler.code.layout import ARRAYS_BASE, CounterLayout
-from profiler.code.snippet_parts import HASH_REGISTERS, Body
-from profiler.plan.actions import COLD_COUNTER, Action, AddRegister, Execution, SetRegister
-from profiler.plan.plan import Table
-from profiler.schemes.tpp.actions import (
+from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.layout import ARRAYS_BASE, CounterLayout
+from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Body
+from simprof.profiler.plan.actions import COLD_COUNTER, Action, AddRegister, Execution, SetRegister
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.schemes.tpp.actions import (
     POISON,
     CountColdPath,
     CountHotPath,
     CountUnlessCold,
     Poison,
 )
-from profiler.schemes.tpp.code import POISONED
-from simulator.binary.program import MachineKind
+from simprof.profiler.schemes.tpp.code import POISONED
+from simprof.simulator.binary.program import MachineKind
 from tests.code.test_snippets import (
     HASHED,
     MACHINES,

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import graph_facts
-from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import number
-from profiler.graphs.paths import PathRecord
-from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
-from profiler.plan.actions import COLD_COUNTER, Action, CountEdge, Execution
-from profiler.plan.decoders import Reading
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.plan.placement import place
-from profiler.plan.plan import Table
-from profiler.schemes.pp.planner import PathPlan, plan_pp
-from profiler.schemes.tpp.actions import CountColdPath, CountHotPath, Poison
-from profiler.schemes.tpp.disconnection import disconnect
-from profiler.schemes.tpp.drafts import DraftInputs, draft
-from profiler.schemes.tpp.planner import TppPlan, plan_tpp
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.facts import graph_facts
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.numbering import number
+from simprof.profiler.graphs.paths import PathRecord
+from simprof.profiler.graphs.spanning import chord_increments, maximum_spanning_tree
+from simprof.profiler.plan.actions import COLD_COUNTER, Action, CountEdge, Execution
+from simprof.profiler.plan.decoders import Reading
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.plan.placement import place
+from simprof.profiler.plan.plan import Table
+from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
+from simprof.profiler.schemes.tpp.actions import CountColdPath, CountHotPath, Poison
+from simprof.profiler.schemes.tpp.disconnection import disconnect
+from simprof.profiler.schemes.tpp.drafts import DraftInputs, draft
+from simprof.profiler.schemes.tpp.planner import TppPlan, plan_tpp
 from tests.oracles.brute import graph, random_graph, random_walk
 from tests.oracles.exact import simulate
 from tests.oracles.tpp import (

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.schemes.tracing.flush import TRACE_SIZE, flush_name
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
+from simprof.profiler.schemes.tracing.flush import TRACE_SIZE, flush_name
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
 from tests.code.test_snippets import free_case
 from tests.oracles.exact import simulate
 from tests.schemes.tracing.test_snippets_trace import Tracer

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from profiler.code.generators import snippet_body
-from profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER
-from profiler.code.sites import Site
-from profiler.code.snippet_parts import Body
-from profiler.plan.actions import Action, WriteTrace
-from profiler.schemes.tracing import code as snippets_trace
-from profiler.schemes.tracing.actions import WriteTarget
-from profiler.schemes.tracing.flush import (
+from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER
+from simprof.profiler.code.sites import Site
+from simprof.profiler.code.snippet_parts import Body
+from simprof.profiler.plan.actions import Action, WriteTrace
+from simprof.profiler.schemes.tracing import code as snippets_trace
+from simprof.profiler.schemes.tracing.actions import WriteTarget
+from simprof.profiler.schemes.tracing.flush import (
     CALL,
     POSITION,
     TRACE_END,
@@ -24,11 +24,11 @@ from profiler.schemes.tracing.flush import (
     flush_name,
     flush_routine,
 )
-from simulator.binary.program import MachineKind
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item
-from simulator.isa.effects import ALL, CC
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.effects import ALL, CC
 from tests.code.test_snippets import (
     Case,
     Runner,

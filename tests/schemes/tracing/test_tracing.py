@@ -7,19 +7,19 @@ from collections.abc import Iterable
 
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.plan.actions import WriteTrace
-from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.plan.tracing import decisions, free_way
-from profiler.schemes.tracing.actions import WriteTarget
-from profiler.schemes.tracing.planner import (
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.plan.actions import WriteTrace
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.plan.tracing import decisions, free_way
+from simprof.profiler.schemes.tracing.actions import WriteTarget
+from simprof.profiler.schemes.tracing.planner import (
     TracePlan,
     bits_for,
     plan_bits,
     plan_witness,
     standard_width,
 )
-from profiler.schemes.tracing.witnesses import (
+from simprof.profiler.schemes.tracing.witnesses import (
     blockers,
     call_blocks,
     place_witnesses,
@@ -128,7 +128,7 @@ def test_figure_16_blockers_first_is_no_dearer() -> None:
     first = place_witnesses(cfg, weights)
     blocking = blockers(cfg, {cfg.exit, *call_blocks(cfg)}, all_live(cfg))
     # The other order: chords of an unrestricted tree, and then the blockers that are missing.
-    from profiler.graphs.spanning import maximum_spanning_tree
+    from simprof.profiler.graphs.spanning import maximum_spanning_tree
 
     ends = [(each.source, each.target) for each in cfg.edges]
     entries = [e.id for e in cfg.edges if e.source == cfg.entry]

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from simulator.binary import debug_info, elf
-from simulator.binary.compiler_note import compiler_note
-from simulator.binary.debug_info import check_sections, read_debug_info, top_attributes
+from simprof.simulator.binary import debug_info, elf
+from simprof.simulator.binary.compiler_note import compiler_note
+from simprof.simulator.binary.debug_info import check_sections, read_debug_info, top_attributes
 from tests.conftest import ROOT
 
 DWARF = ROOT / "tests" / "corpora" / "dwarf"

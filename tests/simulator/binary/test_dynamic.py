@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.binary import elf
-from simulator.binary.dynamic import (
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.dynamic import (
     EARLIER,
     are_unchanged,
     earlier_code,
@@ -20,8 +20,8 @@ from simulator.binary.dynamic import (
     module_of,
     real_address,
 )
-from simulator.binary.program import Module, Program
-from simulator.errors import ProgramFileError, UnsupportedError
+from simprof.simulator.binary.program import Module, Program
+from simprof.simulator.errors import ProgramFileError, UnsupportedError
 from tests.conftest import COMPILERS
 
 BASE = 0x40_1000_0000

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.binary import elf
-from simulator.binary.program import Binding, MachineKind, Program, Range
-from simulator.errors import ProgramFileError
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import Binding, MachineKind, Program, Range
+from simprof.simulator.errors import ProgramFileError
 from tests.conftest import ROOT
 from tools.fuzzing.elf_mutation import crowd
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.binary import elf
-from simulator.binary.landing_pads import landing_pads
-from simulator.binary.program import Range, Segment
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.landing_pads import landing_pads
+from simprof.simulator.binary.program import Range, Segment
 
 Compile = Callable[..., Path]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.binary.line_header import LONGEST_NAME, FileEntry, Names, read_header
-from simulator.binary.line_program import Encoding
+from simprof.simulator.binary.line_header import LONGEST_NAME, FileEntry, Names, read_header
+from simprof.simulator.binary.line_program import Encoding
 
 LINE_STRINGS = b"/src\0a.c\0"
 NAMES = {0x1F: LINE_STRINGS}
@@ -76,7 +76,7 @@ def test_damage_is_an_error_at_once(why: str) -> None:
 
 
 def test_names_that_are_ends_of_one_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simulator.binary.line_header.MOST_NAMES", 5000)
+    monkeypatch.setattr("simprof.simulator.binary.line_header.MOST_NAMES", 5000)
     names = Names({0x1F: b"n" * 4000 + b"\0"})
     assert len(names.at(0x1F, 0)) == 4000
     assert names.at(0x1F, 0) is names.at(0x1F, 0)

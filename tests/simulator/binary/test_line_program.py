@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from simulator.binary.line_program import Encoding, Row, rows
+from simprof.simulator.binary.line_program import Encoding, Row, rows
 
 ENCODING = Encoding(
     line_base=-5, line_range=14, instruction=4, operands=(0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1)

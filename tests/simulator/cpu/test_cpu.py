@@ -8,10 +8,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simulator.cpu import cpu as cpu_module
-from simulator.cpu.cpu import Cpu, HookKind, Stop
-from simulator.cpu.cpu_state import SYSTEM_PAGE, CpuState, condition_codes, set_condition_codes
-from simulator.errors import EngineError
+from simprof.simulator.cpu import cpu as cpu_module
+from simprof.simulator.cpu.cpu import Cpu, HookKind, Stop
+from simprof.simulator.cpu.cpu_state import (
+    SYSTEM_PAGE,
+    CpuState,
+    condition_codes,
+    set_condition_codes,
+)
+from simprof.simulator.errors import EngineError
 
 CODE = SYSTEM_PAGE + 0x400
 WORDS = st.one_of(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.cpu.address_space import AddressSpace
-from simulator.cpu.guest import PAGE_SIZE, GuestFault, Mapping, OutOfMemory, Protection
+from simprof.simulator.cpu.address_space import AddressSpace
+from simprof.simulator.cpu.guest import PAGE_SIZE, GuestFault, Mapping, OutOfMemory, Protection
 
 READ_WRITE = Protection.READ | Protection.WRITE
 BASE = 0x10000

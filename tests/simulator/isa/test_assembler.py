@@ -10,9 +10,9 @@ from pathlib import Path
 import capstone
 import pytest
 
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import AssemblyError, Instruction, Register
-from simulator.isa.assembly import Label, assemble
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import AssemblyError, Instruction, Register
+from simprof.simulator.isa.assembly import Label, assemble
 
 R = Register
 

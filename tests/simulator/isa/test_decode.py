@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, decode_transfers
-from simulator.isa.disassembly import disassemble
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, decode_transfers
+from simprof.simulator.isa.disassembly import disassemble
 
 K = TransferKind
 

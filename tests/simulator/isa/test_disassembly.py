@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from profiler import cli
-from profiler.code.context import ProgramContexts
-from profiler.code.pricing import Pricer
-from profiler.recovery.recovery import recover
-from profiler.reports.code_text import generated_text
-from profiler.request.request import SchemeOptions, Setting
-from profiler.schemes import registry
-from profiler.session.scheme_runs import Planner, SavedProfiles
-from simulator.binary.elf import load
-from simulator.binary.program import MachineKind
-from simulator.isa.disassembly import Disassembler, disassemble
+from simprof.profiler import cli
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.pricing import Pricer
+from simprof.profiler.recovery.recovery import recover
+from simprof.profiler.reports.code_text import generated_text
+from simprof.profiler.request.request import SchemeOptions, Setting
+from simprof.profiler.schemes import registry
+from simprof.profiler.session.scheme_runs import Planner, SavedProfiles
+from simprof.simulator.binary.elf import load
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.disassembly import Disassembler, disassemble
 
 AS = {"v9": ("-64", "-Av9d"), "v8plus": ("-32", "-Av8plusd"), "v8": ("-32", "-Av8")}
 EMULATION = {"v9": "elf64_sparc", "v8plus": "elf32_sparc", "v8": "elf32_sparc"}

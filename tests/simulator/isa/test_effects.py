@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from simulator.isa.assembler import Instruction, Register
-from simulator.isa.effects import ALL, CC, FCC, FCC0, ICC, XCC, Window, Y, effects
+from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.isa.effects import ALL, CC, FCC, FCC0, ICC, XCC, Window, Y, effects
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
 
 R = Register

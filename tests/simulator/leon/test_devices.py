@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.errors import UnsupportedError
-from simulator.leon.devices import InterruptController, Timers
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.leon.devices import InterruptController, Timers
 
 ENABLE, RESTART, LOAD, INTERRUPT, PENDING, CHAIN = 1, 2, 4, 8, 16, 32
 

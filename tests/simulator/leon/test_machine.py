@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.binary import elf
-from simulator.errors import SimulatorError, UnsupportedError
-from simulator.leon.machine import LeonMachine
-from simulator.linux.files import Host
-from simulator.machine.running import Limits, RunResult
+from simprof.simulator.binary import elf
+from simprof.simulator.errors import SimulatorError, UnsupportedError
+from simprof.simulator.leon.machine import LeonMachine
+from simprof.simulator.linux.files import Host
+from simprof.simulator.machine.running import Limits, RunResult
 from tests.oracles.leon import BUILD
 
 pytestmark = pytest.mark.toolchain

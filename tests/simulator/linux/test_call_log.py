@@ -11,13 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from simulator.cpu.guest import RunInterrupted
-from simulator.errors import UnsupportedError
-from simulator.linux import call_log
-from simulator.linux.call_log import IN_MEMORY, CallLog, LoggedCall
-from simulator.linux.files import Host
-from simulator.linux.outside import RecordingHost
-from simulator.linux.status import DirectoryEntry, FileStatus, Special
+from simprof.simulator.cpu.guest import RunInterrupted
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.linux import call_log
+from simprof.simulator.linux.call_log import IN_MEMORY, CallLog, LoggedCall
+from simprof.simulator.linux.files import Host
+from simprof.simulator.linux.outside import RecordingHost
+from simprof.simulator.linux.status import DirectoryEntry, FileStatus, Special
 
 MEGABYTE = 1 << 20
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from simulator.linux.descriptors import (
+from simprof.simulator.linux.descriptors import (
     MAX_DESCRIPTORS,
     DescriptorTable,
     OpenFile,
     Pipe,
     PipeEnd,
 )
-from simulator.linux.files import Host
+from simprof.simulator.linux.files import Host
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.cpu.guest import RunInterrupted
-from simulator.linux.call_log import CallLog
-from simulator.linux.files import Host, RecordingHost, ReplayHost
-from simulator.linux.outside import FileAccess, HostCalls, ReplayMismatchError
-from simulator.linux.status import FileStatus
+from simprof.simulator.cpu.guest import RunInterrupted
+from simprof.simulator.linux.call_log import CallLog
+from simprof.simulator.linux.files import Host, RecordingHost, ReplayHost
+from simprof.simulator.linux.outside import FileAccess, HostCalls, ReplayMismatchError
+from simprof.simulator.linux.status import FileStatus
 
 READ = FileAccess.READ
 

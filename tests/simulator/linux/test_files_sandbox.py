@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator.errors import UsageError
-from simulator.linux.files import Host
-from simulator.linux.outside import FileAccess
-from simulator.linux.status import FileStatus, Special
+from simprof.simulator.errors import UsageError
+from simprof.simulator.linux.files import Host
+from simprof.simulator.linux.outside import FileAccess
+from simprof.simulator.linux.status import FileStatus, Special
 
 READ = FileAccess.READ
 CREATE = FileAccess.WRITE | FileAccess.CREATE

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.cpu.guest import Failed, Returned
-from simulator.isa.sparc import ERRNO
+from simprof.simulator.cpu.guest import Failed, Returned
+from simprof.simulator.isa.sparc import ERRNO
 from tests.simulator.linux.test_syscalls import DATA, Kernel
 
 WAKE_OP = 5

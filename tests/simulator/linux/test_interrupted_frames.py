@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator.cpu.guest import RunInterrupted
-from simulator.linux.contexts import Interrupted, InterruptedFrames
-from simulator.linux.files import Host, RecordingHost
-from simulator.linux.signals import Registers
+from simprof.simulator.cpu.guest import RunInterrupted
+from simprof.simulator.linux.contexts import Interrupted, InterruptedFrames
+from simprof.simulator.linux.files import Host, RecordingHost
+from simprof.simulator.linux.signals import Registers
 
 STACK = 0x4000802000
 NOTHING = Registers(0, 0, 0, 0, 0, (), (), (), 0, 0, 0)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.cpu.guest import PAGE_SIZE, Failed, Protection, RefusedCall, Returned
-from simulator.isa import sparc
-from simulator.isa.sparc import ERRNO
+from simprof.simulator.cpu.guest import PAGE_SIZE, Failed, Protection, RefusedCall, Returned
+from simprof.simulator.isa import sparc
+from simprof.simulator.isa.sparc import ERRNO
 from tests.simulator.linux.test_syscalls import DATA, Kernel
 
 PRIVATE = sparc.MAP_PRIVATE | sparc.MAP_ANONYMOUS

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.cpu.guest import PAGE_SIZE, GuestFault, Protection
-from simulator.linux import moving
-from simulator.linux.descriptors import HostFile, OpenFile
-from simulator.linux.files import Host
-from simulator.linux.moving import PIECE, read_into, write_from
+from simprof.simulator.cpu.guest import PAGE_SIZE, GuestFault, Protection
+from simprof.simulator.linux import moving
+from simprof.simulator.linux.descriptors import HostFile, OpenFile
+from simprof.simulator.linux.files import Host
+from simprof.simulator.linux.moving import PIECE, read_into, write_from
 from tests.simulator.linux.test_syscalls import DATA, SIZE, PlainGuest
 
 END = DATA + SIZE

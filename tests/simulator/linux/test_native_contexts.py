@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.cpu.address_space import EXECUTED, AddressSpace
-from simulator.cpu.cpu import Cpu
-from simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CcOp, CpuState
-from simulator.cpu.guest import PAGE_SIZE, GuestFault, Protection
-from simulator.cpu.traps import TELL_PYTHON, ContextTrap, TrapWord, address_of
-from simulator.linux import native_contexts
-from simulator.linux.contexts import UC_FP_ENABLED, UC_REGISTERS, Contexts
-from simulator.linux.signals import SignalState
-from simulator.machine.hooks import Hooks
+from simprof.simulator.cpu.address_space import EXECUTED, AddressSpace
+from simprof.simulator.cpu.cpu import Cpu
+from simprof.simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CcOp, CpuState
+from simprof.simulator.cpu.guest import PAGE_SIZE, GuestFault, Protection
+from simprof.simulator.cpu.traps import TELL_PYTHON, ContextTrap, TrapWord, address_of
+from simprof.simulator.linux import native_contexts
+from simprof.simulator.linux.contexts import UC_FP_ENABLED, UC_REGISTERS, Contexts
+from simprof.simulator.linux.signals import SignalState
+from simprof.simulator.machine.hooks import Hooks
 
 _BASE, _PAGES = 0x200000, 6
 _TRAPS = (ContextTrap.FLUSH, ContextTrap.GET, ContextTrap.SET)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.cpu.guest import PAGE_SIZE, Protection, SignalAction
+from simprof.simulator.cpu.guest import PAGE_SIZE, Protection, SignalAction
 from tests.simulator.linux.test_syscalls import DATA, SIZE, Kernel
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from simulator.binary import elf
-from simulator.binary.program import Program
-from simulator.cpu.address_space import AddressSpace
-from simulator.cpu.guest import PAGE_SIZE, Protection
-from simulator.errors import ProgramFileError, UsageError
-from simulator.linux.process import RandomBytes, StackPlace, StartState, start_process
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import Program
+from simprof.simulator.cpu.address_space import AddressSpace
+from simprof.simulator.cpu.guest import PAGE_SIZE, Protection
+from simprof.simulator.errors import ProgramFileError, UsageError
+from simprof.simulator.linux.process import RandomBytes, StackPlace, StartState, start_process
 from tests.simulator.binary.test_elf import BASE, program_header, tiny_elf
 
 LIMIT = 1 << 30

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator.binary.elf import load
-from simulator.linux.files import Host
-from simulator.linux.outside import RecordingHost, ReplayHost
-from simulator.machine.machine import Machine
+from simprof.simulator.binary.elf import load
+from simprof.simulator.linux.files import Host
+from simprof.simulator.linux.outside import RecordingHost, ReplayHost
+from simprof.simulator.machine.machine import Machine
 from tests.conftest import EMULATORS
 
 SOURCE = Path(__file__).parents[2] / "programs" / "mapped.c"

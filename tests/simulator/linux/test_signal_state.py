@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.cpu.guest import AlternateStack, SignalAction
-from simulator.linux.signals import (
+from simprof.simulator.cpu.guest import AlternateStack, SignalAction
+from simprof.simulator.linux.signals import (
     SA_NODEFER,
     SA_RESETHAND,
     SS_DISABLE,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.binary.program import Range, SourceLine
-from simulator.cpu.address_space import AddressSpace
-from simulator.cpu.guest import (
+from simprof.simulator.binary.program import Range, SourceLine
+from simprof.simulator.cpu.address_space import AddressSpace
+from simprof.simulator.cpu.guest import (
     Exited,
     Failed,
     Memory,
@@ -24,12 +24,12 @@ from simulator.cpu.guest import (
     Signals,
     Threads,
 )
-from simulator.errors import UnsupportedError
-from simulator.isa import sparc
-from simulator.linux.files import Host
-from simulator.linux.process import RandomBytes
-from simulator.linux.signals import SignalState
-from simulator.linux.syscalls import SystemCalls
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.isa import sparc
+from simprof.simulator.linux.files import Host
+from simprof.simulator.linux.process import RandomBytes
+from simprof.simulator.linux.signals import SignalState
+from simprof.simulator.linux.syscalls import SystemCalls
 
 DATA = 0x200000
 SIZE = 0x100000

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.binary import elf
-from simulator.binary.program import Program
-from simulator.linux.files import Host
-from simulator.machine.machine import Machine
-from simulator.machine.running import RunResult
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import Program
+from simprof.simulator.linux.files import Host
+from simprof.simulator.machine.machine import Machine
+from simprof.simulator.machine.running import RunResult
 
 EMULATORS = {"v9": "qemu-sparc64", "v8plus": "qemu-sparc32plus"}
 WIDTHS = [

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from simulator.cpu.guest import PAGE_SIZE
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.isa.assembly import Label, assign_labels
-from simulator.linux.files import Host
-from simulator.machine.machine import Machine
-from simulator.machine.running import Limits, RunResult
+from simprof.simulator.cpu.guest import PAGE_SIZE
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembly import Label, assign_labels
+from simprof.simulator.linux.files import Host
+from simprof.simulator.machine.machine import Machine
+from simprof.simulator.machine.running import Limits, RunResult
 from tests.support.assembled import BASE, code, program_of
 
 R = Register

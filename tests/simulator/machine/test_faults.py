@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.cpu.cpu import Cpu, MemoryAccess
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
-from simulator.linux.signals import Signal
-from simulator.machine.faults import (
+from simprof.simulator.cpu.cpu import Cpu, MemoryAccess
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.linux.signals import Signal
+from simprof.simulator.machine.faults import (
     illegal_instruction,
     memory_fault,
     signal_info,
     stack_fault,
     trap_fault,
 )
-from simulator.machine.trapping import Trap
+from simprof.simulator.machine.trapping import Trap
 
 PC = 0x10000
 MAPERR, ACCERR = 1, 2

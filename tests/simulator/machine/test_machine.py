@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from simulator import stopping
-from simulator.binary.elf import load
-from simulator.cpu.cpu_state import SYSTEM_PAGE
-from simulator.errors import UnsupportedError
-from simulator.linux.files import Host
-from simulator.machine.machine import Machine
-from simulator.machine.running import Limits, RunResult
+from simprof.simulator import stopping
+from simprof.simulator.binary.elf import load
+from simprof.simulator.cpu.cpu_state import SYSTEM_PAGE
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.linux.files import Host
+from simprof.simulator.machine.machine import Machine
+from simprof.simulator.machine.running import Limits, RunResult
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 WIDTHS = pytest.mark.parametrize("width", ["v9", "v8plus"])

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.binary.elf import load
-from simulator.binary.program import MachineKind
-from simulator.cpu import traps
-from simulator.isa.assembler import Instruction
-from simulator.linux.files import Host
-from simulator.machine.machine import Machine
-from simulator.machine.running import RunResult
-from simulator.machine.shadows import are_reserved
+from simprof.simulator.binary.elf import load
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.cpu import traps
+from simprof.simulator.isa.assembler import Instruction
+from simprof.simulator.linux.files import Host
+from simprof.simulator.machine.machine import Machine
+from simprof.simulator.machine.running import RunResult
+from simprof.simulator.machine.shadows import are_reserved
 from tests.support.tiny_programs import ENTRY, program_file
 
 NOP = 0x01000000
