@@ -200,7 +200,7 @@ def test_all_modules_with_c_functions_are_kept() -> None:
                 for decorator in node.decorator_list
             ]
             if any("c_function" in ast.unparse(each) for each in decorators):
-                found.add(".".join(path.relative_to(ROOT).with_suffix("").parts))
+                found.add(".".join(("simprof", *path.relative_to(ROOT).with_suffix("").parts)))
     assert found == set(kernel_cache.MODULES)
 
 

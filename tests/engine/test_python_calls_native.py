@@ -56,7 +56,7 @@ def calls(source: str, module: str, parts: dict[str, set[str]]) -> list[tuple[in
 
 def module_of(path: Path) -> str:
     """Return the name by which a file is imported."""
-    return str(path.relative_to(ROOT).with_suffix("")).replace("/", ".")
+    return ".".join(("simprof", *path.relative_to(ROOT).with_suffix("").parts))
 
 
 def all_parts() -> dict[str, set[str]]:

@@ -74,12 +74,14 @@ def test_levels_count_the_longest_way_down(tmp_path: Path) -> None:
         "simprof.profiler.left": {"simprof.profiler.lower"},
         "simprof.profiler.right": set(),
         "simprof.profiler.lower": set(),
+        "simprof": set(),
     }
     assert levels(graph) == {
         "simprof.profiler.upper": 2,
         "simprof.profiler.left": 1,
         "simprof.profiler.right": 0,
         "simprof.profiler.lower": 0,
+        "simprof": 0,
     }
 
 
