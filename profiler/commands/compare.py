@@ -18,7 +18,6 @@ from simprof.profiler.commands import (
     streams,
 )
 from simprof.profiler.commands.list_options import mode_option
-from simprof.profiler.commands.old_spellings import MODES, keeping
 from simprof.profiler.commands.program_words import with_program
 from simprof.profiler.commands.scheme_options import (
     collect,
@@ -41,7 +40,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
     return percentage(parts[0]), percentage(parts[1])
 
 
-@click.command("compare", cls=with_program(keeping(MODES)))
+@click.command("compare", cls=with_program())
 @mode_option("Schemes to compare (default: all but edges)")
 @click.option(
     "--tpp",

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import click
 
-from simprof.profiler.commands.old_spellings import Renamed
 from simprof.profiler.commands.scheme_options import no_mode
 from simprof.profiler.commands.shared_options import Decorator
 from simprof.profiler.schemes import registry
@@ -15,9 +14,6 @@ from simprof.profiler.schemes import registry
 INPUTS = ("train", "ref")
 BUILDS = {"64": "v9-O2", "32": "v8plus-O2"}
 """Width -> name of the build, as `experiments.suites.suite.BUILDS` has them."""
-
-WIDTH = {"--width": Renamed("--build", lambda width: BUILDS.get(width, width))}
-"""What `--width` became."""
 
 
 def width_of(build: str) -> Literal[32, 64]:

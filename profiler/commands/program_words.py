@@ -28,7 +28,7 @@ def with_program(base: type[click.Command] = click.Command) -> type[click.Comman
 
         def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
             """Set the program's arguments apart, then parse."""
-            known = _options(self.get_params(ctx), getattr(self, "old_spellings", ()))
+            known = _options(self.get_params(ctx))
             try:
                 words, taken = set_apart(args, known, refuses=not ctx.resilient_parsing)
             except click.UsageError as error:
@@ -147,9 +147,9 @@ def _refuse_misspelled(word: str, known: Iterable[str]) -> None:
         )
 
 
-def _options(parameters: Iterable[click.Parameter], old: Iterable[str]) -> dict[str, bool]:
-    """Return the names of options, and whether each takes a value; all old ones do."""
-    known = dict.fromkeys(old, True)
+def _options(parameters: Iterable[click.Parameter]) -> dict[str, bool]:
+    """Return the names of options, and whether each takes a value."""
+    known: dict[str, bool] = {}
     for parameter in parameters:
         if isinstance(parameter, click.Option):
             takes_value = not (parameter.is_flag or parameter.count)

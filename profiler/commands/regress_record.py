@@ -13,12 +13,10 @@ from simprof.profiler.commands import compare, options, shared_options, streams
 from simprof.profiler.commands.list_options import (
     BUILDS,
     INPUTS,
-    WIDTH,
     mode_option,
     one_of,
     several,
 )
-from simprof.profiler.commands.old_spellings import MODES, keeping
 from simprof.profiler.commands.program_words import WithArguments, arguments_of
 from simprof.profiler.commands.progress import ready_engine
 from simprof.profiler.commands.scheme_options import collect, scheme_options, warn_of_unused
@@ -35,7 +33,7 @@ FAILED = 1
 
 @click.command(
     "record",
-    cls=keeping({**MODES, **WIDTH}, WithArguments),
+    cls=WithArguments,
     short_help="Run programs and write a baseline.",
 )
 @click.argument("programs", type=options.PATH, nargs=-1, metavar="[ELF]... [-- ARG...]")

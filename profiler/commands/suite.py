@@ -14,13 +14,11 @@ from simprof.profiler.commands import options, shared_options, streams
 from simprof.profiler.commands.cell_progress import cell_bar
 from simprof.profiler.commands.list_options import (
     BUILDS,
-    WIDTH,
     mode_option,
     one_of,
     several,
     width_of,
 )
-from simprof.profiler.commands.old_spellings import Renamed, keeping
 from simprof.profiler.commands.progress import ready_engine
 from simprof.simulator.errors import UsageError
 
@@ -65,9 +63,7 @@ def list_command(name: str | None) -> int:
     return 0
 
 
-@suite_command.command(
-    "build", cls=keeping(WIDTH), short_help="Fetch and build the programs of a suite."
-)
+@suite_command.command("build", short_help="Fetch and build the programs of a suite.")
 @click.argument("name", metavar="SUITE")
 @click.argument("programs", nargs=-1, metavar="[PROGRAM]...")
 @several(
@@ -111,7 +107,6 @@ def build_command(
 
 @suite_command.command(
     "run",
-    cls=keeping({"--program": Renamed("--benchmark"), **WIDTH}),
     short_help="Run the programs of a suite under schemes.",
 )
 @click.argument("name", metavar="SUITE")

@@ -10,7 +10,6 @@ import click
 from simprof.profiler.commands import options, shared_options, streams
 from simprof.profiler.commands.cell_progress import cell_bar
 from simprof.profiler.commands.list_options import INPUTS, mode_option, one_of, parts, several
-from simprof.profiler.commands.old_spellings import MODES, Renamed, keeping
 from simprof.profiler.commands.progress import ready_engine
 from simprof.simulator.errors import UsageError
 
@@ -33,17 +32,8 @@ NAMES = {
 GRID = ".toml"
 """How the name of a grid file ends; every other file is a program."""
 
-OLD = {
-    **MODES,
-    "--program": Renamed(None),
-    "--inputs": Renamed("--input"),
-    "--builds": Renamed("--build"),
-    "--kinds": Renamed("--kind"),
-    "--workers": Renamed("--jobs"),
-}
 
-
-@click.command("sweep", cls=keeping(OLD))
+@click.command("sweep")
 @click.argument("files", type=options.PATH, nargs=-1, metavar="[GRID.toml | ELF...]")
 @click.option("--suite", metavar="NAME", help="Suite whose programs are run, in place of a grid.")
 @click.option(

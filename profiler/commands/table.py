@@ -12,8 +12,7 @@ from click.core import ParameterSource
 
 from simprof.profiler.commands import options, shared_options, streams
 from simprof.profiler.commands.cell_progress import cell_bar
-from simprof.profiler.commands.list_options import BUILDS, INPUTS, WIDTH
-from simprof.profiler.commands.old_spellings import Renamed, keeping
+from simprof.profiler.commands.list_options import BUILDS, INPUTS
 from simprof.profiler.commands.progress import ready_engine
 from simprof.simulator.errors import UsageError
 
@@ -26,7 +25,7 @@ BLOCKS = ("folded", "merged", "split")
 FORMATS = ("text", "json", "csv", "markdown", "html")
 
 
-@click.command("table", cls=keeping({"--program": Renamed("--benchmark"), **WIDTH}))
+@click.command("table")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--list", "listed", is_flag=True, help="List the tables and exit.")
 @click.option("--all", "everything", is_flag=True, help="Make every table of the papers.")

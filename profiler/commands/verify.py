@@ -13,7 +13,6 @@ import click
 from simprof.profiler.commands import compare, options, program_options, shared_options, streams
 from simprof.profiler.commands.instrument import NEEDS_ALL, NEEDS_GUIDE
 from simprof.profiler.commands.list_options import mode_option
-from simprof.profiler.commands.old_spellings import MODES, keeping
 from simprof.profiler.commands.program_words import with_program
 from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
 from simprof.profiler.commands.scheme_options import collect, scheme_options, warn_of_unused
@@ -45,7 +44,7 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
-@click.command("verify", cls=with_program(keeping(MODES)))
+@click.command("verify", cls=with_program())
 @click.argument("elf", type=options.PATH)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARG...]")
 @mode_option("Schemes to verify (default: all but edges)")

@@ -69,8 +69,8 @@ def test_options_directly_behind_the_program_are_simprofs(command: click.Command
 
 def test_modes_behind_the_program() -> None:
     assert parsed(run_command, "bench.elf", "--mode=tpp")["mode"] == "tpp"
-    found = parsed(compare_command, "bench.elf", "--modes", "pp,tpp", "f", "--modes", "x")
-    assert (found["modes"], found["arguments"]) == (("pp", "tpp"), ("f", "--modes", "x"))
+    found = parsed(compare_command, "bench.elf", "--mode", "pp,tpp", "f", "--mode", "x")
+    assert (found["modes"], found["arguments"]) == (("pp", "tpp"), ("f", "--mode", "x"))
 
 
 @pytest.mark.parametrize(
