@@ -133,7 +133,8 @@ def test_help_imports_no_subcommand() -> None:
     )
     loaded = set(ast.literal_eval(done.stdout.splitlines()[-1]))
     assert loaded <= {
-        "simprof.profiler", "simprof.simulator", "simprof.profiler.cli", "simprof.profiler.commands", "simprof.profiler.commands.group",
+        "simprof.profiler", "simprof.simulator", "simprof.profiler.cli",
+        "simprof.profiler.commands", "simprof.profiler.commands.group",
         "simprof.profiler.commands.streams", "simprof.simulator.errors",
     }  # fmt: skip
 
