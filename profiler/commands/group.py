@@ -13,7 +13,10 @@ import click
 
 
 class Subcommand(NamedTuple):
-    """Where a subcommand is in this package ("module:name"), and what it does, in one line."""
+    """Where a subcommand is ("module:name"), and what it does, in one line.
+
+    Modules are strings: those of the wings lie above this package, which must not import them.
+    """
 
     place: str
     summary: str
@@ -21,59 +24,99 @@ class Subcommand(NamedTuple):
 
 SUBCOMMANDS = MappingProxyType(
     {
-        "run": Subcommand("run:run_command", "Run a program under one scheme and report."),
+        "run": Subcommand(
+            "simprof.profiler.commands.run:run_command",
+            "Run a program under one scheme and report.",
+        ),
         "compare": Subcommand(
-            "compare:compare_command", "Run a program under many schemes and show them in a table."
+            "simprof.profiler.commands.compare:compare_command",
+            "Run a program under many schemes and show them in a table.",
         ),
         "record": Subcommand(
-            "record:record_command", "Run a program once, for schemes to be measured by later."
+            "simprof.profiler.commands.record:record_command",
+            "Run a program once, for schemes to be measured by later.",
         ),
         "regenerate": Subcommand(
-            "regenerate:regenerate_command", "Rebuild an execution from its trace."
+            "simprof.profiler.commands.regenerate:regenerate_command",
+            "Rebuild an execution from its trace.",
         ),
-        "report": Subcommand("report:report_command", "Show what saved profiles hold."),
-        "routines": Subcommand("listings:routines_command", "List a saved profile's routines."),
-        "edges": Subcommand("listings:edges_command", "List a saved profile's edges."),
-        "paths": Subcommand("listings:paths_command", "List a saved profile's paths."),
+        "report": Subcommand(
+            "simprof.profiler.commands.report:report_command", "Show what saved profiles hold."
+        ),
+        "routines": Subcommand(
+            "simprof.profiler.commands.listings:routines_command",
+            "List a saved profile's routines.",
+        ),
+        "edges": Subcommand(
+            "simprof.profiler.commands.listings:edges_command", "List a saved profile's edges."
+        ),
+        "paths": Subcommand(
+            "simprof.profiler.commands.listings:paths_command", "List a saved profile's paths."
+        ),
         "annotate": Subcommand(
-            "annotate:annotate_command", "Show source or code with a saved profile's counts."
+            "simprof.profiler.commands.annotate:annotate_command",
+            "Show source or code with a saved profile's counts.",
         ),
-        "diff": Subcommand("diff:diff_command", "Compare two saved profiles."),
-        "merge": Subcommand("merge:merge_command", "Add up saved profiles."),
-        "read": Subcommand("read:read_command", "Read what an instrumented program has counted."),
-        "cfg": Subcommand("cfg:cfg_command", "Show a program's control-flow graphs."),
+        "diff": Subcommand(
+            "simprof.profiler.commands.diff:diff_command", "Compare two saved profiles."
+        ),
+        "merge": Subcommand(
+            "simprof.profiler.commands.merge:merge_command", "Add up saved profiles."
+        ),
+        "read": Subcommand(
+            "simprof.profiler.commands.read:read_command",
+            "Read what an instrumented program has counted.",
+        ),
+        "cfg": Subcommand(
+            "simprof.profiler.commands.cfg:cfg_command", "Show a program's control-flow graphs."
+        ),
         "instrument": Subcommand(
-            "instrument:instrument_command", "Write a program with a scheme's code in its place."
+            "simprof.profiler.commands.instrument:instrument_command",
+            "Write a program with a scheme's code in its place.",
         ),
         "verify": Subcommand(
-            "verify:verify_command",
+            "simprof.profiler.commands.verify:verify_command",
             "Run instrumented programs, and compare with what is predicted.",
         ),
         "cache": Subcommand(
-            "cache:cache_command", "List or clear what is known of programs from earlier runs."
+            "simprof.profiler.commands.cache:cache_command",
+            "List or clear what is known of programs from earlier runs.",
         ),
         "completion": Subcommand(
-            "completion:completion_command", "Print what a shell needs to complete commands."
+            "simprof.profiler.commands.completion:completion_command",
+            "Print what a shell needs to complete commands.",
         ),
         "explain": Subcommand(
-            "explain:explain_command", "Explain a scheme on a small graph, step by step."
+            "simprof.profiler.commands.explain:explain_command",
+            "Explain a scheme on a small graph, step by step.",
         ),
         "export": Subcommand(
-            "export:export_command", "Write a saved profile in the format of another tool."
+            "simprof.profiler.commands.export:export_command",
+            "Write a saved profile in the format of another tool.",
         ),
-        "graph": Subcommand("graph:graph_command", "Apply a scheme to graphs written by hand."),
+        "graph": Subcommand(
+            "simprof.profiler.commands.graph:graph_command",
+            "Apply a scheme to graphs written by hand.",
+        ),
         "doctor": Subcommand(
-            "doctor:doctor_command", "Say what is installed, what works, what is missing."
+            "simprof.profiler.commands.doctor:doctor_command",
+            "Say what is installed, what works, what is missing.",
         ),
-        "suite": Subcommand("suite:suite_command", "List, build and run suites of programs."),
+        "suite": Subcommand(
+            "simprof.profiler.commands.suite:suite_command",
+            "List, build and run suites of programs.",
+        ),
         "sweep": Subcommand(
-            "sweep:sweep_command", "Run a grid of programs, modes and options into one file."
+            "simprof.profiler.commands.sweep:sweep_command",
+            "Run a grid of programs, modes and options into one file.",
         ),
         "table": Subcommand(
-            "table:table_command", "Reproduce the papers' tables and graphs on a suite."
+            "simprof.profiler.commands.table:table_command",
+            "Reproduce the papers' tables and graphs on a suite.",
         ),
         "regress": Subcommand(
-            "regress:regress_command", "Record what programs count, and check that it stays so."
+            "simprof.profiler.commands.regress:regress_command",
+            "Record what programs count, and check that it stays so.",
         ),
     }
 )
@@ -91,7 +134,7 @@ class LazyGroup(click.Group):
         if cmd_name not in SUBCOMMANDS:
             return None
         module, _, name = SUBCOMMANDS[cmd_name].place.partition(":")
-        command: click.Command = getattr(import_module(f"simprof.profiler.commands.{module}"), name)
+        command: click.Command = getattr(import_module(module), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
