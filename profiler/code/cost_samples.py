@@ -38,8 +38,7 @@ from simprof.simulator.binary.program import (
     Symbol,
 )
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item, Label, assemble
+from simprof.simulator.isa.assembler import Item, Label, Register, assemble
 from simprof.simulator.isa.effects import ALL
 
 R = Register

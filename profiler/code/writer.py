@@ -21,8 +21,7 @@ from simprof.profiler.code.snippet_parts import Body, CounterAccess, PathRegiste
 from simprof.profiler.code.stack_words import path_words, save_slots
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import AssemblyError, Instruction, Register, fits_simm13
-from simprof.simulator.isa.assembly import link
+from simprof.simulator.isa.assembler import AssemblyError, Instruction, Register, fits_simm13, link
 
 R = Register
 

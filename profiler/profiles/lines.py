@@ -39,8 +39,8 @@ from simprof.profiler.graphs.cfg import EdgeKind, VertexName
 from simprof.profiler.profiles.code_counts import Branch, CodeCounts, code_counts
 from simprof.profiler.profiles.profile import EdgeCount, Measurement
 from simprof.profiler.request.library_sources import is_library_source
+from simprof.simulator.binary.debug_info import InlinedCopy, Inlining, read_inlining
 from simprof.simulator.binary.demangling import demangle
-from simprof.simulator.binary.inlining import InlinedCopy, Inlining, read_inlining
 from simprof.simulator.binary.program import Program, Range, SourceLine, Symbol
 from simprof.simulator.isa.decode import NOP, TransferKind, decode_transfers
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from simprof.profiler.code.runtime.routines import Routines, runtime_code
 from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa.assembly import Assembly
+from simprof.simulator.isa.assembler import Assembly
 from simprof.simulator.isa.disassembly import Disassembler
 
 HEADING = "run-time routines that this code calls, the same for all its routines:"

@@ -12,8 +12,7 @@ from simprof.profiler.rewriting.landings import Landings
 from simprof.profiler.rewriting.thunks import thunk_call
 from simprof.profiler.rewriting.transfers import ThunkCall, constant, jump, raw, retargeted
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
 from simprof.simulator.isa.decode import TransferKind
 
 R = Register

@@ -27,8 +27,7 @@ from simprof.profiler.rewriting.landings import Landings
 from simprof.profiler.rewriting.placing import SchemeCode
 from simprof.profiler.rewriting.transfers import ARITHMETIC, constant, jump, raw, reads_pc
 from simprof.profiler.rewriting.traps import write_trap
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Label
+from simprof.simulator.isa.assembler import Instruction, Label, Register
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
 

@@ -11,7 +11,7 @@ from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.rewriting.calls import CallPlaces
 from simprof.profiler.rewriting.charges import Cause, Charge
 from simprof.profiler.rewriting.transfers import ThunkCall, jump
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Item, Label
 from simprof.simulator.isa.decode import TransferKind
 
 

@@ -67,8 +67,7 @@ from simprof.profiler.schemes.tracing.flush import (
 )
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Item, Label, Register
 
 R = Register
 

@@ -11,8 +11,7 @@ from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.rewriting.guest_memory import END, FRAMES, FRAMES_END, START_STACK
 from simprof.profiler.rewriting.parts import Part, Width
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Label
+from simprof.simulator.isa.assembler import Label, Register
 
 R = Register
 

@@ -20,8 +20,7 @@ from simprof.profiler.rewriting.parts import Width
 from simprof.profiler.rewriting.refusals import REWRITES
 from simprof.profiler.rewriting.transfers import constant, jump
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Label
+from simprof.simulator.isa.assembler import Label, Register
 
 R = Register
 _FLUSH = 0x3B

@@ -41,8 +41,7 @@ from simprof.profiler.schemes.tracing.flush import flush_name
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, heap_start
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import RewritingError
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item, Label, assign_labels
+from simprof.simulator.isa.assembler import Item, Label, Register, assign_labels
 
 _CALL = ".call."
 _TOLD = 64  # routines after which progress is told

@@ -22,8 +22,7 @@ from simprof.profiler.rewriting.refusals import UNFORESEEN
 from simprof.profiler.rewriting.transfers import constant, jump
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
 
 R = Register
 LARGEST_TABLE = 1 << 16

@@ -33,8 +33,7 @@ from simprof.profiler.rewriting.jump_checks import write_check
 from simprof.profiler.rewriting.placing import SchemeCode, named_by
 from simprof.profiler.rewriting.transfers import jump, raw
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
 from simprof.simulator.isa.decode import TransferKind, simm13
 
 R = Register

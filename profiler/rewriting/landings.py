@@ -19,8 +19,7 @@ from simprof.profiler.rewriting.placing import SchemeCode
 from simprof.profiler.rewriting.transfers import jump
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register, fits_simm13
-from simprof.simulator.isa.assembly import Label
+from simprof.simulator.isa.assembler import Instruction, Label, Register, fits_simm13
 
 R = Register
 

@@ -9,7 +9,7 @@ from simprof.profiler.rewriting.program import Copies
 from simprof.profiler.rewriting.startup import ENTRY
 from simprof.profiler.rewriting.transfers import jump
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembly import Item, linked_code, linked_word
+from simprof.simulator.isa.assembler import Item, linked_code, linked_word
 
 
 @dataclass(frozen=True)

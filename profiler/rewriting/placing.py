@@ -13,8 +13,7 @@ from simprof.profiler.code.emission import Emission, Piece, Stub
 from simprof.profiler.code.places import find_place
 from simprof.profiler.graphs.cfg import Block, EdgeKind
 from simprof.profiler.rewriting.draft import Draft, NotRewritableError
-from simprof.simulator.isa.assembler import Instruction
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Instruction, Item, Label
 from simprof.simulator.isa.effects import effects
 
 

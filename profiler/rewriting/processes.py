@@ -27,8 +27,7 @@ from simprof.profiler.rewriting.parts import (
     Width,
 )
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Label
+from simprof.simulator.isa.assembler import Label, Register
 
 R = Register
 

@@ -23,8 +23,7 @@ from simprof.profiler.rewriting.copies import copy_routine
 from simprof.profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
 from simprof.profiler.rewriting.jumps import TABLE_ALIGNMENT
 from simprof.profiler.rewriting.shared_targets import computed_jumps
-from simprof.simulator.isa.assembler import Instruction, data_word
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Instruction, Item, data_word
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 
 ALIGNMENT = 1024

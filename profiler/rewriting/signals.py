@@ -44,8 +44,7 @@ from simprof.profiler.rewriting.parts import (
 from simprof.profiler.rewriting.processes import leave_to_the_process, note_end
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
 from simprof.simulator.isa.sparc import IGNORED_SIGNALS, SIGNALS, STOP_SIGNALS
 
 R = Register

@@ -16,8 +16,7 @@ from simprof.profiler.rewriting.guest_memory import (
 )
 from simprof.profiler.rewriting.parts import Part, Reference, Width
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Label
+from simprof.simulator.isa.assembler import Label, Register
 from simprof.simulator.isa.sparc import WINDOW_SAVE_WORDS
 
 R = Register

@@ -19,8 +19,7 @@ from simprof.profiler.rewriting.parts import (
 from simprof.profiler.rewriting.start_name import AT, START, WHERE, append
 from simprof.profiler.schemes.tracing.flush import DESCRIPTOR, POSITION, TRACE_END, TRACE_SIZE
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Item, Label, Register
 
 R = Register
 

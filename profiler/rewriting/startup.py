@@ -54,8 +54,7 @@ from simprof.profiler.rewriting.start_name import (
 from simprof.profiler.rewriting.start_trace import open_trace, trace_data
 from simprof.simulator.binary.program import MachineKind, Program
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import MASK32, Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import MASK32, Item, Label, Register
 from simprof.simulator.isa.sparc import (
     MAP_ANONYMOUS,
     MAP_FIXED_NOREPLACE,

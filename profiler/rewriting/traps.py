@@ -23,8 +23,7 @@ from simprof.profiler.rewriting.system_calls import (
 )
 from simprof.profiler.rewriting.transfers import jump, raw
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Item, Label, Register
 from simprof.simulator.isa.sparc import SYSTEM_CALL_TRAP
 
 CONTEXT_SAVED = Register.G1

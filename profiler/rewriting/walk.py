@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from simprof.simulator.isa.assembler import Instruction
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Instruction, Item, Label
 
 _ALWAYS = 8
 _TRAP = 0x3A

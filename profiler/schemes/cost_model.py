@@ -40,8 +40,7 @@ from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.registry import OWN
 from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa.assembler import AssemblyError, Instruction, Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import AssemblyError, Instruction, Item, Label, Register
 
 GENERATION = 1
 """Counts revisions of what costs mean (not of code, which the digest sees)."""

@@ -10,7 +10,7 @@ Steps
 5. `_code_ranges`, `_read_symbols`.
 6. The DWARF line table is read by pyelftools when it is first asked for (`dwarf_lines`).
 
-The layout of the structures is in `elf_format`.
+The layout of the structures is in `elf_records`.
 
 pyelftools, which reads the debugging information, does not read the headers, for two reasons.
 Speed: headers and symbols of a static C++ program (4.5 MB, 7,000 symbols) take it 0.17 s, and
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simprof.simulator.binary.dwarf_lines import DwarfLineTable
-from simprof.simulator.binary.elf_format import (
+from simprof.simulator.binary.elf_records import (
     FORMATS_32,
     FORMATS_64,
     PF_R,
@@ -52,8 +52,7 @@ from simprof.simulator.binary.elf_format import (
     STT_OBJECT,
     RecordFormats,
 )
-from simprof.simulator.binary.elf_registers import named_registers
-from simprof.simulator.binary.elf_stubs import stub_symbols
+from simprof.simulator.binary.elf_symbols import named_registers, stub_symbols
 from simprof.simulator.binary.program import (
     PAGE_SIZE,
     Binding,

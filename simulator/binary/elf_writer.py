@@ -1,4 +1,4 @@
-"""Adds a segment of code to a statically linked program, and changes words of its old code.
+"""Extended programs: a segment of code added to a static program, words of its old code changed.
 
 The heap of a program begins behind its last segment, wherever the code of a new one is; so an
 extended program can say where: a page that has nothing in the file ends there (`heap_start`).
@@ -14,9 +14,9 @@ into AT_PHDR what it was, as instrumented programs do.
 Steps
 -----
 1. `find_room`: an address, within reach of branches from all of the old code.
-2. `elf_layout.place`: where in the file each segment lies. They come in the order of their
-   addresses, each at the first offset behind the one before it that agrees with its address, modulo
-   its alignment or at least modulo a page; so no address minus offset is less than the first one's.
+2. `place`: where in the file each segment lies. They come in the order of their addresses, each at
+   the first offset behind the one before it that agrees with its address, modulo its alignment or
+   at least modulo a page; so no address minus offset is less than the first one's.
 3. `section_headers`: new tables, where the file has sections. The old tables, and whatever
    else is no part of a segment, follow: what a program carries at its end is still at its end.
 
@@ -28,21 +28,282 @@ C libraries read there. (Only position-independent programs find the new header 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from simprof.simulator.binary.elf_format import PF_X
-from simprof.simulator.binary.elf_image import (
+from simprof.simulator.binary.elf_records import (
+    PF_R,
+    PF_W,
+    PF_X,
+    PT_LOAD,
+    PT_PHDR,
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    SHF_WRITE,
+    SHT_NOBITS,
+    SHT_PROGBITS,
+    SHT_SYMTAB,
+    STT_FUNC,
     ElfImage,
+    ProgramHeader,
+    SectionHeader,
     pack_header,
     pack_program_header,
     pack_section,
+    pack_symbol,
     read_image,
 )
-from simprof.simulator.binary.elf_layout import HEADER_ROOM, MARK, SECTION, Layout, place
-from simprof.simulator.binary.elf_sections import append, gap, section_headers
 from simprof.simulator.binary.program import PAGE_SIZE, Program, page_up
 from simprof.simulator.errors import RewritingError
+
+HEADER_ROOM = 1024
+"""Bytes at the beginning of the new segment that headers take; code starts behind them."""
+
+SECTION = b".simprof.text"
+"""Name of the new segment's section."""
+
+HEAP_SECTION = b".simprof.heap"
+"""Name of the section that ends where the heap begins."""
+
+MARK = SECTION + b"\0\0\0"
+"""Ends the room of the headers: a program without sections is known by it."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where in the new file things lie.
+
+    `headers` is the new table, with the new segments; `moves` gives (old offset, size, new offset)
+    of what is copied; from `end` on the file is free. Behind `heap`, a page that has nothing in the
+    file, the heap begins; None: it begins behind the last of the other segments.
+    """
+
+    new: ProgramHeader
+    heap: ProgramHeader | None
+    headers: tuple[ProgramHeader, ...]
+    moves: tuple[tuple[int, int, int], ...]
+    end: int
+
+    def moved(self, offset: int, size: int) -> int | None:
+        """Return where a range of the old file lies now, None where it was in no segment."""
+        for old, length, new in self.moves:
+            if old <= offset and offset + size <= old + length:
+                return new + offset - old
+        return None
+
+
+def place(
+    image: ElfImage, address: int, size: int, name: object, heap: int | None = None
+) -> Layout:
+    """Choose every segment's offset (step 2); `heap`: where the heap shall begin.
+
+    Raises
+    ------
+    RewritingError
+        There is no room for the new segment or its header; `name` is the program's.
+    """
+    segments = image.segments
+    if (
+        address % PAGE_SIZE
+        or any(_share_pages(address, size, segment) for segment in segments)
+        or size < HEADER_ROOM
+    ):
+        raise RewritingError(f"{name}: has no room for {size} bytes at {address:#x}")
+    first = segments[0]
+    below = address < first.address
+    start = _start_of_first(image, first)
+    base = address if below else first.address - start
+    table = image.formats.header.size if below else 0
+    count = len(image.program_headers) + 1 + (heap is not None)
+    if table + count * image.formats.program_header.size > HEADER_ROOM - len(MARK):
+        raise RewritingError(
+            f"{name}: has {len(image.program_headers)} program headers, too many to add one"
+        )
+    new = ProgramHeader(PT_LOAD, PF_R | PF_X, 0, address, address, size, size, PAGE_SIZE)
+    placed: dict[ProgramHeader, ProgramHeader] = {}
+    end = 0 if below else start
+    for segment in sorted([*segments, new], key=lambda p: p.address):
+        if segment is first and not below:
+            moved = _at(segment, start)
+        elif segment is new:
+            moved = replace(new, offset=address - base)
+        else:
+            moved = _behind(segment, end, base)
+        distance = moved.address - moved.offset
+        fits = base <= distance and distance % PAGE_SIZE == 0
+        if moved.offset < end or not fits:
+            raise RewritingError(f"{name}: its segments leave no place for another one")
+        placed[segment] = moved
+        end = max(end, moved.offset + moved.file_size)
+    moves = tuple(
+        (old.offset, old.file_size, placed[old].offset) for old in segments if old.file_size
+    )
+    page = None
+    if heap is not None:
+        start = heap - PAGE_SIZE
+        page = ProgramHeader(PT_LOAD, PF_R | PF_W, 0, start, start, 0, PAGE_SIZE, PAGE_SIZE)
+    layout = Layout(placed[new], page, (), moves, end)
+    return replace(layout, headers=_table(image, layout, placed, count))
+
+
+def _share_pages(address: int, size: int, segment: ProgramHeader) -> bool:
+    start = segment.address // PAGE_SIZE * PAGE_SIZE
+    return address < segment.address + segment.memory_size and start < address + size
+
+
+def _start_of_first(image: ElfImage, first: ProgramHeader) -> int:
+    """Return the offset of the first segment where it stays the first one.
+
+    A segment that has the file's header goes on with that which it had: it is moved behind the new
+    header, unless the program begins at address 0, because it is position-independent.
+    """
+    head = image.formats.header.size
+    behind = head + (first.address - head) % PAGE_SIZE
+    return behind if first.offset < head and behind <= first.address else first.offset
+
+
+def _at(segment: ProgramHeader, offset: int) -> ProgramHeader:
+    """Return `segment` at another offset, aligned as they agree."""
+    agrees = (segment.address - offset) % max(segment.alignment, 1) == 0
+    alignment = segment.alignment if agrees else PAGE_SIZE
+    return replace(segment, offset=offset, alignment=alignment)
+
+
+def _behind(segment: ProgramHeader, end: int, base: int) -> ProgramHeader:
+    """Return `segment` at the first fitting offset from `end` on."""
+    for alignment in (max(segment.alignment, PAGE_SIZE), PAGE_SIZE):
+        offset = end + (segment.address - end) % alignment
+        if offset <= segment.address - base:
+            break
+    return _at(segment, offset)
+
+
+def _table(
+    image: ElfImage, layout: Layout, placed: Mapping[ProgramHeader, ProgramHeader], count: int
+) -> tuple[ProgramHeader, ...]:
+    """Return the new table: PT_LOADs by address where the old ones stood, the others as before."""
+    loads = iter(sorted(placed.values(), key=lambda p: p.address))
+    table: list[ProgramHeader] = []
+    for old in image.program_headers:
+        if old in placed:
+            table.append(next(loads))
+        else:
+            offset = layout.moved(old.offset, old.file_size) if old.file_size else None
+            table.append(old if offset is None else replace(old, offset=offset))
+    last = max(k for k, old in enumerate(image.program_headers) if old in placed)
+    table[last + 1 : last + 1] = [*loads, *([] if layout.heap is None else [layout.heap])]
+    below = layout.new.offset == 0
+    start = image.formats.header.size if below else 0
+    size = count * image.formats.program_header.size
+    place = layout.new.address + start
+    return tuple(
+        replace(
+            p, offset=layout.new.offset + start, address=place, physical=place,
+            file_size=size, memory_size=size,
+        )
+        if p.kind == PT_PHDR
+        else p
+        for p in table
+    )  # fmt: skip
+
+
+_TABLE_ALIGNMENT = 16
+_NAMES = SECTION + b"\0" + HEAP_SECTION + b"\0"
+_GLOBAL = 1 << 4  # binding of a symbol, in `st_info`
+
+
+def gap(end: int, offset: int) -> int:
+    """Return the bytes from `end` to a place that agrees with `offset` in its alignment."""
+    return (offset - end) % _TABLE_ALIGNMENT
+
+
+def append(output: bytearray, data: bytes) -> int:
+    """Append at a multiple of `_TABLE_ALIGNMENT`; return the offset."""
+    output.extend(bytes(gap(len(output), 0)))
+    offset = len(output)
+    output.extend(data)
+    return offset
+
+
+def section_headers(
+    image: ElfImage, layout: Layout, output: bytearray, tail: int, symbols: Mapping[str, int]
+) -> list[SectionHeader]:
+    """Return the new section headers, and append what their sections need.
+
+    Their table is expected at the end of `output`, and what stood from `tail` on behind that.
+    """
+    longer = _longer(image, layout, symbols)
+    sections = list(image.sections)
+    later = []
+    for index, section in enumerate(image.sections):
+        if not section.in_file:
+            continue
+        place = layout.moved(section.offset, section.size)
+        if index not in longer and place is None and section.offset >= tail:
+            later.append(index)
+            continue
+        if place is None:
+            content = image.content(section) + longer.get(index, b"")
+            place = append(output, content)
+            section = replace(section, size=len(content))
+        sections[index] = replace(section, offset=place)
+    table = (len(sections) + (1 if layout.heap is None else 2)) * image.formats.section_header.size
+    end = len(output) + gap(len(output), 0) + table
+    shift = end + gap(end, tail) - tail
+    for index in later:
+        sections[index] = replace(sections[index], offset=sections[index].offset + shift)
+    label, behind = 0, 0
+    if 0 < image.header.names < len(sections):
+        label = sections[image.header.names].size - len(_NAMES)
+        behind = label + len(SECTION) + 1
+    return [*sections, *_new_sections(layout, label, behind)]
+
+
+def _new_sections(layout: Layout, label: int, behind: int) -> Iterator[SectionHeader]:
+    """Yield those of the new segments, given where their names stand."""
+    new, heap = layout.new, layout.heap
+    yield SectionHeader(
+        label, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, new.address + HEADER_ROOM,
+        new.offset + HEADER_ROOM, new.file_size - HEADER_ROOM, 0, 0, 8, 0,
+    )  # fmt: skip
+    if heap is not None:
+        flags = SHF_ALLOC | SHF_WRITE
+        size = heap.memory_size
+        yield SectionHeader(behind, SHT_NOBITS, flags, heap.address, 0, size, 0, 0, 8, 0)
+
+
+def _longer(image: ElfImage, layout: Layout, symbols: Mapping[str, int]) -> dict[int, bytes]:
+    """Return what is appended to sections: symbols, their names, and the new sections' names."""
+    longer: dict[int, bytes] = {}
+    for index, section in enumerate(image.sections):
+        if section.kind == SHT_SYMTAB and section.link < len(image.sections) and symbols:
+            start = image.sections[section.link].size
+            longer[index], longer[section.link] = _symbols(image, layout, symbols, start)
+            break
+    names = image.header.names
+    if 0 < names < len(image.sections):
+        longer[names] = longer.get(names, b"") + _NAMES
+    return longer
+
+
+def _symbols(
+    image: ElfImage, layout: Layout, symbols: Mapping[str, int], start: int
+) -> tuple[bytes, bytes]:
+    """Return symbol table entries and their names, which will stand at `start` of their table.
+
+    Each reaches to the next one. They are global, because local ones come first in a table.
+    """
+    order = sorted(symbols.items(), key=lambda item: (item[1], item[0]))
+    end = layout.new.address + layout.new.file_size
+    ends = [place for _, place in order[1:]] + [end]
+    records, names = bytearray(), bytearray()
+    for (name, place), stop in zip(order, ends, strict=True):
+        where = start + len(names)
+        section = len(image.sections)
+        records += pack_symbol(image, where, _GLOBAL | STT_FUNC, section, place, stop - place)
+        names += name.encode() + b"\0"
+    return bytes(records), bytes(names)
+
 
 __all__ = ["HEADER_ROOM", "LOWEST", "extend", "find_room", "heap_start", "is_extended"]
 

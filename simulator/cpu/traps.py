@@ -40,15 +40,21 @@ from simprof.simulator.cpu.cpu_state import (
 from simprof.simulator.cpu.crash import LAST_INTERRUPT, EndingWord, end_process
 from simprof.simulator.cpu.guest import PAGE_SIZE, Protection
 from simprof.simulator.cpu.native import (
+    CAN_RESTORE,
+    CAN_SAVE,
+    CWP,
+    REGISTERS,
     call1,
     call2,
     call_control,
+    copy_wrapped,
     get_word,
     host_address,
     kept_word,
     load8,
     load32,
     load64,
+    move_window,
     native,
     pointer_value,
     set_word,
@@ -56,14 +62,6 @@ from simprof.simulator.cpu.native import (
     store32,
     store64,
     swap32,
-)
-from simprof.simulator.cpu.windows import (
-    CAN_RESTORE,
-    CAN_SAVE,
-    CWP,
-    REGISTERS,
-    copy_wrapped,
-    move_window,
 )
 
 

@@ -20,11 +20,17 @@ from simprof.simulator.cpu.compiled import c_function, types
 from simprof.simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CcOp, CpuState
 from simprof.simulator.cpu.guest import Protection
 from simprof.simulator.cpu.native import (
+    CAN_RESTORE,
+    CAN_SAVE,
+    CWP,
+    REGISTERS,
     call1,
+    copy_wrapped,
     get_word,
     load8,
     load32,
     load64,
+    move_window,
     native,
     set_word,
     store8,
@@ -33,14 +39,6 @@ from simprof.simulator.cpu.native import (
     swap64,
 )
 from simprof.simulator.cpu.traps import TELL_NOBODY, TELL_PYTHON, ClockWord, ContextTrap, TrapWord
-from simprof.simulator.cpu.windows import (
-    CAN_RESTORE,
-    CAN_SAVE,
-    CWP,
-    REGISTERS,
-    copy_wrapped,
-    move_window,
-)
 from simprof.simulator.linux.contexts import UC_FP, UC_FP_ENABLED, UC_MASK, UC_REGISTERS
 from simprof.simulator.linux.signals import UNBLOCKABLE
 

@@ -12,8 +12,7 @@ from simprof.profiler.code.registers import abi, mask
 from simprof.profiler.recovery.recovery import recover
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Item, Register
 from tests.support.assembled import code, program_of
 
 R = Register

@@ -27,8 +27,7 @@ from simprof.profiler.schemes.tracing.actions import WriteTarget
 from simprof.profiler.schemes.tracing.flush import POSITION, TRACE_END, TRACE_SIZE
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Item, Register
 from tests.support.assembled import code
 from tests.support.code_bench import State
 from tests.support.code_lab import MACHINES, Lab, hashed_paths

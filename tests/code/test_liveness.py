@@ -14,8 +14,7 @@ from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.recovery.recovery import recover
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Item, Label, Register
 from simprof.simulator.isa.effects import CC, ICC, INS, LOCALS, OUTS
 from tests.support.assembled import Assembled, code, edge_of, program_of
 from tests.support.event_player import IndexedGraphs

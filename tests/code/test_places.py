@@ -17,8 +17,7 @@ from simprof.profiler.plan.plan import InstrumentationPlan, Table
 from simprof.profiler.recovery.recovery import Discoveries, recover
 from simprof.profiler.schemes.pp.planner import plan_pp
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Label, assign_labels
+from simprof.simulator.isa.assembler import Label, Register, assign_labels
 from tests.support.assembled import BASE, code, program_of
 from tests.support.scheme_code import GENERATORS
 

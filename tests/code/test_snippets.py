@@ -35,8 +35,7 @@ from simprof.profiler.plan.actions import (
 )
 from simprof.profiler.plan.plan import Addressing, Table
 from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Item, Register
 from simprof.simulator.isa.effects import ALL, CC, ICC, INTEGER, XCC, Y
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
 from tests.support.scheme_code import GENERATORS

@@ -14,8 +14,7 @@ from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_cost
 from simprof.profiler.code.runtime.word_hash_routine import WordTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Item, Register
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
 
 MACHINES = list(MachineKind)

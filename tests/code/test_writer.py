@@ -35,8 +35,7 @@ from simprof.profiler.plan.actions import Action, Execution
 from simprof.profiler.plan.plan import Addressing, Table
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import AssemblyError, Register
-from simprof.simulator.isa.assembly import Item, Label, assemble
+from simprof.simulator.isa.assembler import AssemblyError, Item, Label, Register, assemble
 from simprof.simulator.isa.effects import ALL, CC
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State, runtime_symbols
 from tests.support.code_lab import MACHINES

@@ -34,7 +34,7 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.cpu.traps import ClockWord
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Item
 from tests.support.assembled import code
 from tests.support.event_player import MASK, IndexedGraphs
 

@@ -14,8 +14,7 @@ from simprof.profiler.engine import kernels
 from simprof.profiler.engine.walk import MissingEntry, MissingTarget
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Item, Register
 from tests.support.assembled import code
 from tests.support.event_player import EventPlayer
 

@@ -9,8 +9,7 @@ import pytest
 from simprof.profiler.engine.silence import EventsLostError, Silence, Ways
 from simprof.profiler.engine.walk import WalkContext, Walker
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Instruction, Item, Register
 from simprof.simulator.machine.running import BlockPlace
 from tests.support.assembled import code
 from tests.support.event_player import IndexedGraphs

@@ -30,8 +30,7 @@ from simprof.profiler.engine.walk import (
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Item, Register
 from tests.support.assembled import code
 from tests.support.event_player import IndexedGraphs
 

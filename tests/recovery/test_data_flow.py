@@ -22,8 +22,7 @@ from simprof.profiler.recovery.symbolic import (
     SymbolicValue,
 )
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Instruction, Item, Register
 from tests.support.assembled import BASE, code
 from tests.support.explored import Explored
 

@@ -11,8 +11,7 @@ from simprof.profiler.recovery.exploration import Exploration, Resolution
 from simprof.profiler.recovery.graph_builder import build_graphs
 from simprof.profiler.recovery.recovery import Discoveries, Known, recover
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Instruction, Item, Register
 from tests.support.assembled import BASE, code, program_of
 from tests.support.explored import Explored, Resolver
 

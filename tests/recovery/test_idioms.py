@@ -16,8 +16,7 @@ from simprof.profiler.recovery.idioms import (
     writes_integer,
 )
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item, assemble
+from simprof.simulator.isa.assembler import Instruction, Item, Register, assemble
 from simprof.simulator.isa.decode import decode_transfers
 from tests.support.assembled import BASE, code
 from tests.support.explored import word

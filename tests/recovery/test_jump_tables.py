@@ -15,8 +15,7 @@ from simprof.profiler.recovery.exploration import Resolution
 from simprof.profiler.recovery.jump_tables import MAX_PIECES, Answers, JumpResolver
 from simprof.simulator.binary.program import Binding, Symbol
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item, Label, assign_labels
+from simprof.simulator.isa.assembler import Instruction, Item, Label, Register, assign_labels
 from tests.support.assembled import BASE, code
 from tests.support.explored import Explored, with_table, word
 

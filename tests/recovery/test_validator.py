@@ -13,8 +13,7 @@ from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.recovery.check import RecoveryError, validate
 from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item, Label, assign_labels
+from simprof.simulator.isa.assembler import Item, Label, Register, assign_labels
 from tests.support.assembled import BASE, code, program_of
 
 R = Register

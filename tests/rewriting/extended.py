@@ -16,8 +16,7 @@ from simprof.simulator.binary import elf
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item, Label, assemble
+from simprof.simulator.isa.assembler import Item, Label, Register, assemble
 from simprof.simulator.linux.files import Host
 from simprof.simulator.machine.machine import Machine
 from tests.oracles import qemu

@@ -14,8 +14,7 @@ from simprof.profiler.rewriting.startup_cost import start_cost
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Item, Label, Register
 from simprof.simulator.isa.sparc import WINDOW_SAVE_WORDS
 from simprof.simulator.linux import process
 from simprof.simulator.linux.process import AUXILIARY_KEYS

@@ -19,7 +19,7 @@ from simprof.simulator.binary import elf
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
 from simprof.simulator.binary.program import Program
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembly import assemble, link
+from simprof.simulator.isa.assembler import assemble, link
 from simprof.simulator.linux.files import Host
 from simprof.simulator.machine.machine import Machine
 from tests.oracles import qemu

@@ -16,8 +16,7 @@ from simprof.profiler.rewriting.program import copy_routines
 from simprof.profiler.rewriting.signal_cost import action_cost
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
 from tests.support.assembled import BASE, Assembled, code
 
 R = Register

@@ -28,8 +28,7 @@ from simprof.profiler.rewriting.transfers import (
     retargeted,
 )
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import FixupKind, Instruction, Register
-from simprof.simulator.isa.assembly import Item, Label, assemble
+from simprof.simulator.isa.assembler import FixupKind, Instruction, Item, Label, Register, assemble
 from simprof.simulator.isa.decode import TransferKind, simm13
 
 R = Register

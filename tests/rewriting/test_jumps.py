@@ -18,8 +18,7 @@ from simprof.profiler.rewriting.placing import SchemeCode
 from simprof.profiler.rewriting.program import Copies, program_items
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item, Label, assign_labels
+from simprof.simulator.isa.assembler import Instruction, Item, Label, Register, assign_labels
 from tests.support.assembled import BASE, Assembled, code
 
 R = Register

@@ -39,8 +39,7 @@ from simprof.profiler.schemes.bittrace import branch_codes
 from simprof.profiler.schemes.registry import definition, make_plan
 from simprof.simulator.binary.program import PAGE_SIZE, MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Item, Label, Register
 from tests.code.test_codegen_modes import SETTINGS as COMMON
 from tests.code.test_codegen_modes import crossings_of, recursive, walks, with_shared_slots
 from tests.support.code_lab import MACHINES, Lab

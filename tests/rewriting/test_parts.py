@@ -11,8 +11,7 @@ from simprof.profiler.rewriting.guest_memory import Dumped, Memory, Run, filled,
 from simprof.profiler.rewriting.parts import BASE, Reference, resolve, text
 from simprof.profiler.rewriting.walk import steps
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Item, Label, Register
 
 R = Register
 

@@ -11,8 +11,7 @@ from simprof.profiler.rewriting.recipe import CopyMap
 from simprof.profiler.rewriting.stack import StackReader
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Item, Register
 from tests.support.assembled import code
 from tests.support.event_player import IndexedGraphs
 

@@ -35,8 +35,7 @@ from simprof.profiler.schemes.tracing.flush import (
 )
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Item, Register
 from tests.oracles import qemu
 from tests.rewriting.extended import HEADER, STATUS, Extended
 from tests.support.tiny_programs import DATA

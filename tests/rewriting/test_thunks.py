@@ -15,8 +15,7 @@ from simprof.profiler.rewriting.program import copy_routines, program_items
 from simprof.profiler.rewriting.thunks import thunk_call
 from simprof.profiler.rewriting.transfers import ThunkCall
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item, assign_labels
+from simprof.simulator.isa.assembler import Instruction, Item, Register, assign_labels
 from tests.support.assembled import BASE, Assembled, code
 
 R = Register

@@ -21,8 +21,7 @@ from simprof.profiler.rewriting.verification import EMULATOR, QEMU, ModeResult
 from simprof.profiler.rewriting.verify import verify
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item, assemble
+from simprof.simulator.isa.assembler import Instruction, Item, Register, assemble
 from tests.support.assembled import code
 from tests.support.tiny_programs import ENTRY, program_file
 

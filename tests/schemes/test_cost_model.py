@@ -24,7 +24,7 @@ from simprof.profiler.schemes.cost_model import CostModel, cost_model, make_cost
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Item
 
 CODES = own_code()
 OWN = [kind for code in CODES for kind in code.generators]

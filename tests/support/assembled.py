@@ -18,8 +18,7 @@ from simprof.simulator.binary.program import (
     SourceLine,
     Symbol,
 )
-from simprof.simulator.isa.assembler import Instruction
-from simprof.simulator.isa.assembly import Item, Label, assemble
+from simprof.simulator.isa.assembler import Instruction, Item, Label, assemble
 
 BASE = 0x100000
 

@@ -18,7 +18,7 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.cpu.cpu import Cpu, HookKind, Stop
 from simprof.simulator.cpu.cpu_state import condition_codes, set_condition_codes
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembly import Item, assemble
+from simprof.simulator.isa.assembler import Item, assemble
 
 CODE = 0x100000
 STACK = 0x70000000

@@ -21,7 +21,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.recovery.recovery import Discoveries, recover
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.cpu.traps import ClockWord
-from simprof.simulator.isa.assembly import Item, Label, assemble
+from simprof.simulator.isa.assembler import Item, Label, assemble
 from tests.support.assembled import BASE, program_of
 
 MASK = (1 << 64) - 1

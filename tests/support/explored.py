@@ -9,8 +9,7 @@ from simprof.profiler.recovery.code_image import build_code_image
 from simprof.profiler.recovery.exploration import Exploration, Flow, Hints, Resolution
 from simprof.profiler.recovery.routines import RoutineMap
 from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa.assembler import Instruction
-from simprof.simulator.isa.assembly import Item, Label, assign_labels
+from simprof.simulator.isa.assembler import Instruction, Item, Label, assign_labels
 from tests.support.assembled import BASE, program_of
 from tests.support.event_player import NamedPlaces
 

@@ -12,8 +12,7 @@ from dataclasses import replace
 from simprof.profiler.code.codegen import RoutineCode, RoutineContext
 from simprof.profiler.code.emission import Piece, Stub, emit
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.simulator.isa.assembler import Instruction
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Instruction, Item, Label
 from tests.support.assembled import BASE
 
 

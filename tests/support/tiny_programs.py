@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simprof.simulator.binary.elf_format import FORMATS_32, FORMATS_64, PF_R, PF_W, PF_X, PT_LOAD
+from simprof.simulator.binary.elf_records import FORMATS_32, FORMATS_64, PF_R, PF_W, PF_X, PT_LOAD
 from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa.assembly import Item, assemble
+from simprof.simulator.isa.assembler import Item, assemble
 
 TEXT, DATA, DATA_SIZE = 0x100000, 0x204000, 0x1000
 _CODE_OFFSET = 0x200

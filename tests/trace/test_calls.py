@@ -9,8 +9,7 @@ import pytest
 from simprof.profiler.engine.walk import UNKNOWN
 from simprof.profiler.trace.calls import Callees, Exit
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Item, Register
 from tests.support.assembled import code
 from tests.support.event_player import IndexedGraphs
 

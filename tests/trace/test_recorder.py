@@ -21,8 +21,7 @@ from simprof.profiler.trace.format import (
 )
 from simprof.profiler.trace.recorder import TraceRecorder
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Item, Register
 from tests.support.assembled import code
 from tests.support.event_player import EventPlayer
 

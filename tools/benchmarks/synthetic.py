@@ -15,8 +15,11 @@ import numpy as np
 
 from simprof.profiler.profiles.output import write_atomically
 from simprof.simulator.isa.assembler import (
+    Item,
+    Label,
     Register,
     arithmetic,
+    assemble,
     branch,
     call,
     mov,
@@ -26,7 +29,6 @@ from simprof.simulator.isa.assembler import (
     retl,
     trap_always,
 )
-from simprof.simulator.isa.assembly import Item, Label, assemble
 
 SIZE = 1024
 """Bytes of a routine: the rest is padding."""

@@ -26,7 +26,7 @@ def read_elf(data: bytes, where: Path) -> Hashable:
 def read_debugging(data: bytes, where: Path) -> Hashable:
     """Load a program, its source lines, where exceptions land, and its compiler's note."""
     from simprof.simulator.binary import elf
-    from simprof.simulator.binary.compiler_note import compiler_note
+    from simprof.simulator.binary.debug_info import compiler_note
     from simprof.simulator.binary.landing_pads import landing_pads
 
     program = elf.parse(data, NAME)

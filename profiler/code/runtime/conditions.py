@@ -11,8 +11,7 @@ No instruction of V8 sets N and Z together, so those sets share Z's stubs.
 from __future__ import annotations
 
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
 
 R = Register
 

@@ -13,7 +13,7 @@ from simprof.profiler.code.runtime.conditions import restore_routine
 from simprof.profiler.code.runtime.hash_routine import hash_routine
 from simprof.profiler.code.runtime.word_hash_routine import word_hash_routines
 from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa.assembly import Assembly, Item, assemble
+from simprof.simulator.isa.assembler import Assembly, Item, assemble
 
 _RESTORE_SPAN = 1024  # the table of stubs comes first: it must stand at a multiple of this
 

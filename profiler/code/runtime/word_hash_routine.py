@@ -30,8 +30,7 @@ from simprof.profiler.code.runtime.hash_routine import (
 from simprof.profiler.code.runtime.prologue import save_smallest_frame
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Item, Label, Register
 
 R = Register
 

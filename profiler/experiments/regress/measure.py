@@ -33,7 +33,7 @@ from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.session.session import observe
-from simprof.simulator.binary.compiler_note import compiler_note
+from simprof.simulator.binary.debug_info import compiler_note
 from simprof.simulator.errors import SimulatorError, UsageError
 from simprof.simulator.stopping import Stopped
 

@@ -29,8 +29,7 @@ from simprof.profiler.code.runtime.prologue import save_smallest_frame
 from simprof.profiler.schemes.cs6120.edge_log import LoggedEdge
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.assembly import Item, Label
+from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
 
 R = Register
 

@@ -39,8 +39,7 @@ from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftBits, Shi
 from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import AssemblyError, Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import AssemblyError, Item, Register
 from simprof.simulator.isa.effects import ALL, CC, ICC
 from tests.code.test_snippets import (
     MACHINES,

@@ -26,8 +26,7 @@ from simprof.profiler.schemes.tracing.flush import (
 )
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Item
+from simprof.simulator.isa.assembler import Item, Register
 from simprof.simulator.isa.effects import ALL, CC
 from tests.code.test_snippets import (
     Case,

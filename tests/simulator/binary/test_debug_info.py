@@ -12,8 +12,12 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from simprof.simulator.binary import debug_info, elf
-from simprof.simulator.binary.compiler_note import compiler_note
-from simprof.simulator.binary.debug_info import check_sections, read_debug_info, top_attributes
+from simprof.simulator.binary.debug_info import (
+    check_sections,
+    compiler_note,
+    read_debug_info,
+    top_attributes,
+)
 from tests.conftest import ROOT
 
 DWARF = ROOT / "tests" / "corpora" / "dwarf"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from simprof.simulator.binary import elf
-from simprof.simulator.binary.elf_image import read_image
+from simprof.simulator.binary.elf_records import read_image
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, heap_start
 from simprof.simulator.binary.program import PAGE_SIZE, Program
 from simprof.simulator.errors import RewritingError
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembly import assemble
+from simprof.simulator.isa.assembler import assemble
 from simprof.simulator.linux.files import Host
 from simprof.simulator.machine.machine import Machine
 from tests.oracles import qemu

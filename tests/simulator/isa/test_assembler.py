@@ -11,8 +11,7 @@ import capstone
 import pytest
 
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import AssemblyError, Instruction, Register
-from simprof.simulator.isa.assembly import Label, assemble
+from simprof.simulator.isa.assembler import AssemblyError, Instruction, Label, Register, assemble
 
 R = Register
 

@@ -12,8 +12,7 @@ import pytest
 
 from simprof.simulator.cpu.guest import PAGE_SIZE
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.assembly import Label, assign_labels
+from simprof.simulator.isa.assembler import Label, Register, assign_labels
 from simprof.simulator.linux.files import Host
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import Limits, RunResult

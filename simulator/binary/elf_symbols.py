@@ -1,9 +1,14 @@
-"""Symbols for the stubs of a procedure linkage table, by which modules call each other.
+"""Symbols of two special kinds: named global registers, and stubs between modules.
 
-SPARC's stubs are code in a writable segment. The linker writes each so that it leads to the table's
-first entries, and these to the interpreter's resolver; that puts the way to the routine in its
-place when it is first called (System V psABI for SPARC: "Procedure Linkage Table"). A file has no
-symbols for them: relocations say where they are and which routine each of them calls.
+The 64-bit ABI has symbols for %g2, %g3, %g6 and %g7: of type STT_REGISTER, with the register's
+number as their value. One with a name (`.register %g2, counter`) says that the program keeps
+something there; one without (`.register %g2, #scratch`) that some routine uses it as scratch.
+
+The stubs of a procedure linkage table, by which modules call each other, have no symbols:
+relocations say where they are and which routine each of them calls. SPARC's are code in a writable
+segment. The linker writes each so that it leads to the table's first entries, and these to the
+interpreter's resolver, which replaces the stub by a jump to the routine when it is first called
+(System V psABI for SPARC: "Procedure Linkage Table").
 """
 
 from __future__ import annotations
@@ -11,13 +16,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from simprof.simulator.binary.elf_format import (
+from simprof.simulator.binary.elf_records import (
     FORMATS_64,
     R_SPARC_JMP_SLOT,
     SHT_RELA,
+    STT_REGISTER,
     RecordFormats,
 )
 from simprof.simulator.binary.program import Binding, Range, Symbol
+
+_GLOBALS = range(1, 8)
+
+
+def named_registers(formats: RecordFormats, table: bytes, names: bytes) -> frozenset[int]:
+    """Return the numbers of the global registers that a symbol table names.
+
+    Parameters
+    ----------
+    table, names
+        The symbols' records, and their strings.
+    """
+    record, place = formats.symbol, formats.symbol_info
+    kinds = table[place :: record.size]
+    found = set()
+    for number in (n for n, info in enumerate(kinds) if info & 15 == STT_REGISTER):
+        if len(table) < (number + 1) * record.size:
+            break
+        fields = record.unpack_from(table, number * record.size)
+        name, value = fields[0], fields[formats.symbol_value]
+        if value in _GLOBALS and names[name : name + 1] not in (b"", b"\0"):
+            found.add(value)
+    return frozenset(found)
+
 
 _SIZE_64, _SIZE_32 = 32, 12
 _NEAR_STUBS = 32768  # of 64-bit programs; those behind them are laid out in another way
