@@ -12,7 +12,7 @@ from simprof._arguments import parse
 from simprof._checks import check_networkx, check_weights, file_path, wrong
 from simprof._html import facts, html_table
 from simprof.profiler.recovery import recovery
-from simprof.profiler.reports.names import brief
+from simprof.profiler.reports.display import brief
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from simprof._frames import data_frame, pyplot
 from simprof._html import facts, heading, html_table
 from simprof.profiler.profiles import accuracy, profile, tables
-from simprof.profiler.reports import mode_facts, mode_text
-from simprof.profiler.reports.names import brief
+from simprof.profiler.reports import mode_facts
+from simprof.profiler.reports.display import brief
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Measurement(profile.Measurement):
             summary["overhead"] = f"{self.overhead:.2%}"
         if self.guide is not None:
             summary["guided by"] = mode_facts.guided_by(self.guide)
-        if price := mode_text.guide_price(self):
+        if price := mode_facts.guide_price(self):
             summary["edge profile"] = price
         rows = [
             (

@@ -18,7 +18,7 @@ from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.engine.segments import BeginSegments, EndSegment, SegmentStep, segment
 from simprof.profiler.engine.walk import Cross
-from simprof.profiler.reports import text
+from simprof.profiler.reports import run_text
 from simprof.profiler.schemes import registry
 from simprof.simulator.isa.disassembly import disassemble
 from tools.worked_run import COMMAND, ROOT, ROUTINE, Example, follow
@@ -250,9 +250,9 @@ def measurement_stage(example: Example, code: RoutineCode) -> Iterator[str]:
     yield (
         "**10. Counts become a `Measurement`** (`profiler/code/pricing.py`, "
         f"`profiler/session/results.py`): *added* is `{' + '.join(terms)} = {total}` instructions, "
-        "crossings times costs. `profiler/reports/text.py` prints it:"
+        "crossings times costs. `profiler/reports/run_text.py` prints it:"
     )
-    report = text.render(measurement, top=1, details=True).splitlines()
+    report = run_text.render(measurement, top=1, details=True).splitlines()
     start = next(n for n, line in enumerate(report) if line.startswith("Routines by"))
     yield from code_block([*report[:6], "...", *report[start : start + 3]])
 

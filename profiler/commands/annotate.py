@@ -49,7 +49,7 @@ def annotate_command(
         raise UsageError("the name of a routine or file is empty: leave it out to see all")
     from simprof.profiler.profiles.lines import SourceCounts
     from simprof.profiler.profiles.program_files import SourceFiles
-    from simprof.profiler.reports import annotation_csv, annotation_json, annotation_text
+    from simprof.profiler.reports import annotation
     from simprof.profiler.reports.annotation import Annotator
     from simprof.profiler.reports.display import UNFOLDED
 
@@ -57,18 +57,15 @@ def annotate_command(
     program, notes = profile_options.find_program(measurement, elf, profile)
     annotator = Annotator(SourceCounts(measurement, program), SourceFiles(moved), notes)
     as_code = None if as_source is None else not as_source
-    if target is None:
-        annotation = annotator.everything(as_code)
-    else:
-        annotation = annotator.target(target, as_code)
-    profile_options.write_notes(annotation.notes)
+    shown = annotator.everything(as_code) if target is None else annotator.target(target, as_code)
+    profile_options.write_notes(shown.notes)
     if as_csv:
-        profile_options.write_text(annotation_csv.render(annotation), output)
+        profile_options.write_text(annotation.render_csv(shown), output)
     elif as_json:
-        profile_options.write_text(annotation_json.render(annotation), output)
+        profile_options.write_text(annotation.render_json(shown), output)
     else:
         profile_options.show(
-            lambda width, color: annotation_text.render(annotation, width, color),
+            lambda width, color: annotation.render_text(shown, width, color),
             output,
             plain=UNFOLDED,
         )

@@ -112,7 +112,7 @@ def render_code(
     from simprof.profiler.code.context import ProgramContexts
     from simprof.profiler.code.emission import emit
     from simprof.profiler.code.pricing import Pricer
-    from simprof.profiler.reports import code_text, runtime_text
+    from simprof.profiler.reports import code_text
     from simprof.profiler.request.request import Setting
     from simprof.profiler.session.scheme_runs import Planner, SavedProfiles
 
@@ -127,7 +127,7 @@ def render_code(
         code = pricer.code(cfg, plan, context)
         emission = emit(cfg, context, code)
         shown.append(code_text.InstrumentedRoutine(number, plan, code, emission, alias))
-    runtime = runtime_text.render(
+    runtime = code_text.render_runtime(
         recovered.program.machine,
         code_text.called_routines(shown),
         registry.definition(mode).code().routines,
@@ -162,12 +162,12 @@ def render(
 
     `width`: cells of a line of text.
     """
-    from simprof.profiler.reports import graph_dot, graph_json, graph_text, graphml
+    from simprof.profiler.reports import cfg_formats
 
     renderers: dict[str, Callable[[RecoveredProgram, Sequence[int]], str]] = {
-        "text": partial(graph_text.render, width=width, aliases=selected),
-        "dot": graph_dot.render,
-        "graphml": graphml.render,
-        "json": graph_json.render,
+        "text": partial(cfg_formats.render_text, width=width, aliases=selected),
+        "dot": cfg_formats.render_dot,
+        "graphml": cfg_formats.render_graphml,
+        "json": cfg_formats.render_json,
     }
     return renderers[form](recovered, tuple(selected))

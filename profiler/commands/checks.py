@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from simprof.profiler.engine import kernel_cache
 from simprof.profiler.profiles.scratch import scratch_directory
+from simprof.profiler.reports.display import plural
 from simprof.profiler.reports.doctor import Diagnosis, SystemCheck
-from simprof.profiler.reports.numbers import plural
 from simprof.profiler.request.request import GuestOptions, RunRequest
 
 OLDEST_PYTHON = (3, 11)

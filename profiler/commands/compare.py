@@ -84,15 +84,19 @@ def compare_command(
 
         jobs = shared_options.processors(chosen["jobs"])
         comparison = compare_program(watched, wanted, brief=True, jobs=jobs)
-    from simprof.profiler.reports import compare_json, compare_text
+    from simprof.profiler.reports import comparison_report
 
     names = tuple(setting.name for setting in wanted)
     rows = tuple(zip(names, comparison.measurements, strict=True))
     emulations = (comparison.emulations, comparison.whole_emulations)
-    program_options.write_json(partial(compare_json.render, rows, *emulations), chosen["json_file"])
+    program_options.write_json(
+        partial(comparison_report.render_json, rows, *emulations), chosen["json_file"]
+    )
     extent = {"top": chosen["top"], "details": chosen["details"], "lines": comparison.lines}
     program_options.write_report(
-        partial(compare_text.render, rows, *emulations, **extent), chosen["report"], chosen["quiet"]
+        partial(comparison_report.render_text, rows, *emulations, **extent),
+        chosen["report"],
+        chosen["quiet"],
     )
     return comparison.measurements[0].ending.code
 

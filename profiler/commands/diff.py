@@ -36,15 +36,15 @@ def diff_command(
     options.check_outputs(output, inputs=(before, after))
     profile_options.check_form(as_csv=as_csv, as_json=as_json)
     from simprof.profiler.profiles.differences import difference
-    from simprof.profiler.reports import difference_csv, difference_json, difference_text
+    from simprof.profiler.reports import difference_report
 
     found = difference(*map(profile_options.load_profile, (before, after)))
     if as_csv:
-        profile_options.write_text(difference_csv.render(found), output)
+        profile_options.write_text(difference_report.render_csv(found), output)
     elif as_json:
-        profile_options.write_text(difference_json.render(found), output)
+        profile_options.write_text(difference_report.render_json(found), output)
     else:
         profile_options.show(
-            lambda width, color: difference_text.render(found, top, width, color), output
+            lambda width, color: difference_report.render_text(found, top, width, color), output
         )
     return 0

@@ -59,10 +59,10 @@ def explain_command(
         )
         lessons.append(lesson(analyse_file(file, wanted)))
     if html is None:
-        from simprof.profiler.reports import lesson_text
+        from simprof.profiler.reports import graph_run
 
         width = streams.width(streams.STDOUT)
-        text = "\n".join(lesson_text.render(each, width) for each in lessons)
+        text = "\n".join(graph_run.render_lesson(each, width) for each in lessons)
         streams.write(streams.STDOUT, text)
         return 0
     write_lessons(lessons, html)

@@ -74,7 +74,7 @@ def _list(
     chosen: dict[str, Any],
 ) -> int:
     """Write one of the listings."""
-    from simprof.profiler.reports import listing_csv, listing_json, listing_text, listings
+    from simprof.profiler.reports import listings
 
     as_csv, as_json, output = (chosen.pop(name) for name in ("as_csv", "as_json", "output"))
     options.check_outputs(output, inputs=(profile,))
@@ -95,12 +95,12 @@ def _list(
     listings.check_matches(measurement, choice)
     listing = make(measurement, choice)
     if as_csv:
-        profile_options.write_text(listing_csv.render(listing), output)
+        profile_options.write_text(listings.render_csv(listing), output)
     elif as_json:
-        profile_options.write_text(listing_json.render(listing), output)
+        profile_options.write_text(listings.render_json(listing), output)
     else:
         profile_options.show(
-            lambda width, color: listing_text.render(listing, width, color), output
+            lambda width, color: listings.render_text(listing, width, color), output
         )
     return 0
 

@@ -19,7 +19,7 @@ def merge_command(profiles: tuple[Path, ...], output: Path) -> int:
     options.check_outputs(output, inputs=profiles)
     from simprof.profiler.profiles.combine import merge
     from simprof.profiler.profiles.storage import save
-    from simprof.profiler.reports.numbers import plural
+    from simprof.profiler.reports.display import plural
 
     merged = merge([profile_options.load_profile(path) for path in profiles])
     save(merged, output)

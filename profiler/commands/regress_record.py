@@ -232,7 +232,7 @@ def _written(recording: Recording, failures: Failures, output: Path) -> int:
 
 def _show_endings(recording: Recording) -> None:
     """Say how each program ended, and warn of those that failed."""
-    from simprof.profiler.reports.text import ending_text, failure_text
+    from simprof.profiler.reports.run_text import ending_text, failure_text
 
     endings = {name: run.ended for name, run in recording.baseline.runs.items() if run.ended}
     width = max(map(len, endings), default=0)

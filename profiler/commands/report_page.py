@@ -129,7 +129,7 @@ def _run(
 
 
 def _notes(measurement: Measurement, planned: PlannedProgram) -> Iterator[str]:
-    from simprof.profiler.reports.numbers import plural
+    from simprof.profiler.reports.display import plural
     from simprof.profiler.schemes import registry
 
     if planned.reason is not None:

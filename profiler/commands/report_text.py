@@ -49,7 +49,7 @@ def write(
         If a profile cannot be read, or has no call tree to follow calls in, or something cannot be
         written.
     """
-    from simprof.profiler.reports import run_json, text
+    from simprof.profiler.reports import run_json, run_text
 
     measurements = list(map(profile_options.load_profile, profiles))
     for path, each in zip(profiles, measurements, strict=True):
@@ -61,7 +61,7 @@ def write(
 
     def report(width: int, color: bool) -> str:
         return "\n".join(
-            text.render(each, extent.top, width, color, extent.details, extent.follow)
+            run_text.render(each, extent.top, width, color, extent.details, extent.follow)
             for each in measurements
         )
 

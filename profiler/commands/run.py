@@ -110,7 +110,7 @@ def write_results(
     quiet: bool = False,
 ) -> None:
     """Save the profile, write the JSON, and show the report, in this order."""
-    from simprof.profiler.reports import run_json, text
+    from simprof.profiler.reports import run_json, run_text
 
     if output is not None:
         from simprof.profiler.profiles.storage import save
@@ -118,7 +118,9 @@ def write_results(
         save(measurement, output)
     program_options.write_json(partial(run_json.render, measurement), json_file)
     program_options.write_report(
-        partial(text.render, measurement, extent.top, details=extent.details, follow=extent.follow),
+        partial(
+            run_text.render, measurement, extent.top, details=extent.details, follow=extent.follow
+        ),
         report,
         quiet,
     )

@@ -173,7 +173,7 @@ def _runner(workers: int, scheduler: str | None) -> Runner:
 def _tell(outcome: Outcome, output: Path) -> int:
     """Say what was done, what it costs, and what failed; return the exit status."""
     from simprof.profiler.reports import sweep_text
-    from simprof.profiler.reports.numbers import plural
+    from simprof.profiler.reports.display import plural
 
     failures = outcome.failures
     total, reused = len(outcome.results), outcome.reused

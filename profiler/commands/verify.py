@@ -114,7 +114,7 @@ def verify_command(
     from simprof.profiler.profiles.cache_files import is_wanted
     from simprof.profiler.profiles.scratch import scratch_directory
     from simprof.profiler.reports import verify_report
-    from simprof.profiler.reports.text import failure_text
+    from simprof.profiler.reports.run_text import failure_text
     from simprof.profiler.rewriting.trials import copy_opened
     from simprof.profiler.rewriting.verify import verify
 

@@ -22,7 +22,7 @@ from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles.call_graph import CallArc, CallGraph, call_graph
 from simprof.profiler.profiles.code_counts import CodeCounts, code_counts
 from simprof.profiler.profiles.profile import RoutineProfile
-from simprof.profiler.reports.names import readable
+from simprof.profiler.reports.display import readable
 
 NO_FILE = "???"
 OUTSIDE = "(in no graph)"

@@ -20,8 +20,7 @@ from simprof.profiler.exports.coverage import (
     coverage,
 )
 from simprof.profiler.exports.source import ExportSource
-from simprof.profiler.reports.display import visible
-from simprof.profiler.reports.names import readable
+from simprof.profiler.reports.display import readable, visible
 
 HEADER = (
     "<?xml version='1.0' encoding='UTF-8'?>\n"

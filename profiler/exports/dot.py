@@ -13,8 +13,8 @@ from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
 from simprof.profiler.profiles.profile import EdgeCount, Measurement, RoutineProfile
 from simprof.profiler.profiles.tables import block_counts
-from simprof.profiler.reports.graph_dot import STYLES, escaped
-from simprof.profiler.reports.names import readable
+from simprof.profiler.reports.cfg_formats import STYLES, escaped
+from simprof.profiler.reports.display import readable
 
 if TYPE_CHECKING:
     import graphviz

@@ -9,7 +9,7 @@ from __future__ import annotations
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.graphs.cfg import ENTRY, EXIT, Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.profiles.profile import RoutineProfile
-from simprof.profiler.reports.graphml import CountedGraph, render_graphs
+from simprof.profiler.reports.cfg_formats import CountedGraph, render_graphs
 
 
 def write(source: ExportSource) -> bytes:

@@ -20,7 +20,7 @@ from simprof.profiler.exports.stacks import call_tree, stacks
 from simprof.profiler.profiles.call_tree import CallTree
 from simprof.profiler.profiles.code_counts import CodeCounts
 from simprof.profiler.profiles.lines import SourceCounts
-from simprof.profiler.reports.names import readable
+from simprof.profiler.reports.display import readable
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
 

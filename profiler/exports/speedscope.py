@@ -12,7 +12,7 @@ from pathlib import Path
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.exports.stacks import call_tree, stacks
 from simprof.profiler.profiles.call_tree import CallTree, without_sites
-from simprof.profiler.reports.names import readable
+from simprof.profiler.reports.display import readable
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

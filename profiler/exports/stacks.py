@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles.call_tree import CallTree, without_sites
-from simprof.profiler.reports.names import readable
+from simprof.profiler.reports.display import readable
 
 
 def call_tree(source: ExportSource) -> CallTree:

@@ -1,21 +1,57 @@
-"""Source and code with the counts of a profile beside them: which is shown, and its text.
+"""Source and code with the counts of a profile beside them: which is shown, and in which form.
 
-A *view* is either the source of a file, line by line, or the code of a routine, instruction by
-instruction, with the source lines that it was compiled from between. `annotation_text` and
-`annotation_json` write them.
+Terms
+-----
+view
+    The source of a file, line by line, or the code of a routine, instruction by instruction, with
+    the source lines that it was compiled from between.
+
+Steps -> functions
+------------------
+1. What is shown of a profile             `Annotator`
+2. Text, CSV, JSON (schema `simprof/annotate/1`)     `render_text`, `render_csv`, `render_json`
+
+A row of the CSV is a line that has code, a branch, or an instruction. Its `kind` says which, so
+that nothing is added up twice: the instructions of a line are not below it, unless a routine's code
+is shown beside source.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
+from typing import Any
 
 from simprof.profiler.profiles.code_counts import Branch, CodeCounts
-from simprof.profiler.profiles.lines import InlinedCounts, LineCounts, Placing, SourceCounts
+from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.profiles.lines import (
+    MEANINGS,
+    InlinedCounts,
+    LineCounts,
+    Placing,
+    SourceCounts,
+)
 from simprof.profiler.profiles.program_files import SourceFiles
+from simprof.profiler.reports import csv_text
+from simprof.profiler.reports.csv_text import Cell
+from simprof.profiler.reports.display import ShortNames, counted, digits, known_as, visible
 from simprof.profiler.reports.listings import matches, names_of
+from simprof.profiler.reports.run_json import program_object
+from simprof.profiler.reports.tables import (
+    BLANK,
+    Part,
+    Styled,
+    Table,
+    columns,
+    number,
+    paragraph,
+    print_parts,
+    text,
+)
+from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa.disassembly import disassemble
@@ -242,3 +278,273 @@ def _is_file(file: str, target: str) -> bool:
     parts, wanted = PurePath(file).parts, PurePath(target).parts
     end = str(PurePath(*parts[-len(wanted) :])) if wanted else ""
     return fnmatchcase(file, target) or fnmatchcase(end, str(PurePath(target)))
+
+
+COLUMNS = (
+    "kind", "file", "line", "routine", "symbol", "address", "executions", "base", "added",
+    "taken", "not_taken", "instruction", "source", "code",
+)  # fmt: skip
+
+
+def render_csv(annotation: Annotation) -> str:
+    """Return the CSV: columns `COLUMNS`.
+
+    An instruction's `base` is how often it was executed; `taken` and `not_taken` are those of
+    conditional branches. `code` is that of `profiles.lines.Placing`.
+    """
+    return csv_text.render(COLUMNS, _csv_rows(annotation))
+
+
+def _csv_rows(annotation: Annotation) -> Iterator[tuple[Cell, ...]]:
+    for view in annotation.views:
+        yield from _line_cells(view) if isinstance(view, SourceView) else _instruction_cells(view)
+
+
+def _line_cells(view: SourceView) -> Iterator[tuple[Cell, ...]]:
+    for row in view.rows:
+        if row.counts is None:
+            continue
+        place, counts = (view.file, row.number), row.counts
+        sums = (counts.executions, counts.base, counts.added)
+        yield ("line", *place, None, None, None, *sums, None, None, None, row.text, row.placing)
+        for branch in counts.branches:
+            empty = (None, None, None)
+            yield (
+                "branch",
+                *place,
+                None,
+                None,
+                branch.address,
+                *empty,
+                *_side_cells(branch),
+                None,
+                None,
+                None,
+            )
+
+
+def _instruction_cells(view: CodeView) -> Iterator[tuple[Cell, ...]]:
+    symbol = view.code.profile.name
+    names = demangle(symbol), symbol
+    for row in view.rows:
+        place = (None, None) if row.line is None else (row.line.file, row.line.line)
+        counts = (row.executions, row.executions, row.added)
+        sides = _side_cells(row.branch)
+        texts = (row.text, row.source, None)
+        yield ("instruction", *place, *names, row.address, *counts, *sides, *texts)
+
+
+def _side_cells(branch: Branch | None) -> tuple[int | None, int | None]:
+    return (None, None) if branch is None else (branch.taken, branch.not_taken)
+
+
+def render_json(annotation: Annotation) -> str:
+    """Return one line of JSON: files with lines, routines with instructions."""
+    measurement = annotation.counts.measurement
+    answer = {
+        "schema": "simprof/annotate/1",
+        "program": program_object(measurement.program),
+        "mode": measurement.mode,
+        "notes": list(annotation.notes),
+        "files": [
+            _file_object(view, annotation)
+            for view in annotation.views
+            if isinstance(view, SourceView)
+        ],
+        "routines": [
+            _routine_object(view) for view in annotation.views if isinstance(view, CodeView)
+        ],
+    }
+    with big_integers():
+        return json.dumps(answer) + "\n"
+
+
+def _file_object(view: SourceView, annotation: Annotation) -> dict[str, Any]:
+    routines = annotation.counts.routines
+    return {
+        "file": view.file,
+        "lines": [_line_object(row) for row in view.rows if row.counts is not None],
+        "inlined": [
+            {
+                "name": each.copy.name,
+                "line": each.copy.line or None,
+                "into": routines[each.routine].profile.name,
+                "call_line": each.copy.call_line or None,
+                "address": each.copy.entry,
+                "executions": each.executions,
+                "base": each.base,
+            }
+            for each in view.inlined
+        ],
+    }
+
+
+def _line_object(row: SourceRow) -> dict[str, Any]:
+    assert row.counts is not None
+    return {
+        "line": row.number,
+        "executions": row.counts.executions,
+        "base": row.counts.base,
+        "added": row.counts.added,
+        "code": row.placing,
+        "branches": [
+            {"address": branch.address} | _side_object(branch) for branch in row.counts.branches
+        ],
+        "source": row.text,
+    }
+
+
+def _routine_object(view: CodeView) -> dict[str, Any]:
+    routine = view.code.profile
+    return {
+        "name": routine.name,
+        "address": routine.address,
+        "activations": routine.activations,
+        "instructions": routine.instructions,
+        "added": routine.added,
+        "unplaced": view.code.unplaced,
+        "code": [_instruction_object(row) for row in view.rows],
+    }
+
+
+def _instruction_object(row: CodeRow) -> dict[str, Any]:
+    return {
+        "address": row.address,
+        "instruction": row.text,
+        "executions": row.executions,
+        "added": row.added,
+        "file": None if row.line is None else row.line.file,
+        "line": None if row.line is None else row.line.line,
+    } | ({} if row.branch is None else _side_object(row.branch))
+
+
+def _side_object(branch: Branch) -> dict[str, int]:
+    return {"taken": branch.taken, "not_taken": branch.not_taken}
+
+
+TAB = 8
+
+
+def render_text(annotation: Annotation, width: int = 100, color: bool = False) -> str:
+    """Return the views, one below the other; the notes are for whoever shows them."""
+    parts: list[Part] = []
+    for view in annotation.views:
+        parts += [] if not parts else [BLANK]
+        routines = annotation.counts.routines
+        parts += _source(view, routines) if isinstance(view, SourceView) else _code(view)
+    if not annotation.views:
+        parts.append(paragraph("nothing to show: the profile has no counts"))
+    unplaced = sum(code.unplaced for code in annotation.counts.routines)
+    if unplaced and annotation.views:
+        parts += [BLANK, paragraph(_unplaced(unplaced))]
+    return print_parts(parts, width, color)
+
+
+def _unplaced(count: int) -> str:
+    return (
+        f"In the whole profile, {counted(count, 'added instruction')} of run-time routines that "
+        "look up hash tables are at no line: they are known for whole routines only."
+    )
+
+
+def _source(view: SourceView, routines: Sequence[CodeCounts]) -> Iterator[Part]:
+    lines = [row.counts for row in view.rows if row.counts is not None]
+    ran = sum(line.executions > 0 or line.base > 0 for line in lines)
+    yield paragraph(
+        f"{view.file}: {digits(ran)} of {counted(len(lines), 'line')} with code executed, "
+        f"{counted(sum(line.base for line in lines), 'instruction')}, "
+        f"{digits(sum(line.added for line in lines))} added",
+        style="bold",
+    )
+    words = [word for word in MEANINGS if any(row.placing is word for row in view.rows)]
+    code = [text("code")] if words else []
+    table = columns(
+        *map(number, ("executions", "base", "added")), *code, number("line"), text("source")
+    )
+    for row in view.rows:
+        placing = "" if row.placing is Placing.OWN else row.placing
+        cells = (*_numbers(row), *([placing] if words else []), str(row.number), _plain(row.text))
+        table.add_row(*cells, style=_style(row))
+        for branch in () if row.counts is None else row.counts.branches:
+            sides = Styled(f"  {branch.address:x}: {_sides(branch)}", "cyan")
+            table.add_row(*[""] * (len(cells) - 1), sides)
+    yield table
+    for word in words:
+        yield paragraph(f"{word}: {MEANINGS[word]}")
+    if view.inlined:
+        yield BLANK
+        yield paragraph("Inlined routines", style="bold")
+        yield _inlined(view.inlined, routines)
+
+
+def _inlined(inlined: Sequence[InlinedCounts], routines: Sequence[CodeCounts]) -> Table:
+    table = columns(
+        *map(number, ("executions", "base", "line")), text("routine"), text("inlined into")
+    )
+    for each in inlined:
+        holder = routines[each.routine].profile
+        call = f", line {each.copy.call_line}" if each.copy.call_line else ""
+        table.add_row(
+            digits(each.executions),
+            digits(each.base),
+            str(each.copy.line or ""),
+            visible(each.copy.name),
+            known_as(holder.name, holder.alias) + call,
+        )
+    return table
+
+
+def _numbers(row: SourceRow) -> tuple[str, str, str]:
+    if row.counts is None:
+        return ("", "", "")
+    line = row.counts
+    return (digits(line.executions), digits(line.base), digits(line.added) if line.added else "")
+
+
+def _style(row: SourceRow) -> str:
+    return "red" if row.counts is not None and not row.counts.base else ""
+
+
+def _code(view: CodeView) -> Iterator[Part]:
+    routine, unplaced = view.code.profile, view.code.unplaced
+    yield paragraph(
+        f"{known_as(routine.name, routine.alias)} at {routine.address:x}: entered "
+        f"{counted(routine.activations, 'time')}, {counted(routine.instructions, 'instruction')}, "
+        f"{digits(routine.added)} added"
+        + (f", {digits(unplaced)} of them at no instruction" if unplaced else ""),
+        style="bold",
+    )
+    files = ShortNames(row.line.file for row in view.rows if row.line is not None)
+    without_program = all(row.text is None for row in view.rows)
+    last = "source line" if without_program else "instruction"
+    table = columns(*map(number, ("executions", "added", "address")), text(last))
+    line = None
+    for row in view.rows:
+        shown = _line(row, files)
+        if shown and row.line != line and not without_program:
+            table.add_row("", "", "", Styled(shown, "cyan"))
+        line = row.line
+        cell = Styled(shown, "cyan") if without_program else f"  {row.text or ''}"
+        table.add_row(*_code_numbers(row), cell, style="" if row.executions else "red")
+        if row.branch is not None:
+            table.add_row("", "", "", Styled(f"      {_sides(row.branch)}", "cyan"))
+    yield table
+
+
+def _line(row: CodeRow, files: ShortNames) -> str:
+    if row.line is None:
+        return ""
+    place = files.route([row.line])
+    return place if row.source is None else f"{place}: {_plain(row.source).strip()}"
+
+
+def _code_numbers(row: CodeRow) -> tuple[str, str, str]:
+    return digits(row.executions), digits(row.added) if row.added else "", f"{row.address:x}"
+
+
+def _sides(branch: Branch) -> str:
+    return f"taken {digits(branch.taken)}, not taken {digits(branch.not_taken)}"
+
+
+def _plain(line: str | None) -> str:
+    return "" if line is None else visible(line.expandtabs(TAB).rstrip())

@@ -7,7 +7,7 @@ a delay slot is indented by one more space.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from simprof.profiler.code.codegen import RoutineCode
@@ -19,14 +19,14 @@ from simprof.profiler.code.emission import (
     describe_edge,
     target_of,
 )
+from simprof.profiler.code.runtime.routines import Routines, runtime_code
 from simprof.profiler.code.runtime.word_hash_routine import key_hash_costs, key_routine_name
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph
 from simprof.profiler.plan.plan import InstrumentationPlan, Table
 from simprof.profiler.recovery.recovery import RecoveredProgram
-from simprof.profiler.reports.display import UNFOLDED, fold_lines
-from simprof.profiler.reports.names import HEADING, brief
+from simprof.profiler.reports.display import HEADING, UNFOLDED, brief, fold_lines
 from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa.assembler import Instruction
+from simprof.simulator.isa.assembler import Assembly, Instruction
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 from simprof.simulator.isa.disassembly import Disassembler
 
@@ -276,3 +276,43 @@ def _cost(piece: Piece) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+RUNTIME_HEADING = "run-time routines that this code calls, the same for all its routines:"
+
+
+def render_runtime(
+    machine: MachineKind, called: Collection[str], more: Sequence[Routines] = ()
+) -> str:
+    """Return the paragraph with the routines whose symbols are in `called`; nothing for none.
+
+    Parameters
+    ----------
+    more
+        The run-time code of the scheme (`schemes.definition.SchemeCode.routines`).
+    """
+    disassembler = Disassembler(machine is not MachineKind.SPARCV8)
+    shown = [
+        line
+        for assembly in runtime_code(machine, more)
+        for line in _listed(assembly, called, disassembler)
+    ]
+    return "\n".join([RUNTIME_HEADING, *shown]) + "\n" if shown else ""
+
+
+def _listed(
+    assembly: Assembly, called: Collection[str], disassembler: Disassembler
+) -> Iterator[str]:
+    """Yield the lines of the called routines; one reaches from its symbol to the next one."""
+    symbols = {address: name for name, address in assembly.labels.items() if "." not in name}
+    is_called = in_slot = False
+    for index, instruction in enumerate(assembly.instructions):
+        address = assembly.base + 4 * index
+        if address in symbols:
+            is_called = symbols[address] in called
+            if is_called:
+                yield f"  {symbols[address]} at {address:#x}:"
+        if is_called:
+            slot = " " if in_slot else ""
+            yield f"    {address:#x}  {slot}{disassembler.text(instruction.word, address)}"
+        in_slot = instruction.is_transfer

@@ -1,4 +1,4 @@
-"""Text as a terminal shows it: made visible, measured in cells, shortened, folded.
+"""Text, numbers, names and paths as people read them: visible, measured in cells, shortened.
 
 Terms
 -----
@@ -10,9 +10,16 @@ cell
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import groupby
 
 from rich.cells import cell_len
+
+from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.binary.program import SourceLine
 
 GAP = "..."
 """Stands for what was left out; it needs no more than ASCII."""
@@ -139,3 +146,169 @@ def _may_break(line: str, place: int) -> bool:
     before, after = line[place - 1], line[place]
     in_number = (before.isdigit() or before in ",.:") and (after.isdigit() or after in ",.")
     return not in_number and cells(after) > 0
+
+
+LONGEST_PLAIN = 10**15
+LONGEST_COUNT = 10**18
+"""A smaller one takes at most 23 cells, so that no table breaks it (`layout.TEXT_FLOOR`)."""
+
+SHORT_FROM = 10**6
+"""In a column of short forms, these numbers have them; smaller ones take no more cells whole."""
+
+LONGEST_IDENTIFIER = 10**20
+SHOWN_DIGITS = 3
+
+
+def group_digits(number: int) -> str:
+    """Return `number` with its digits in groups; very large ones (path counts) in short form."""
+    if abs(number) < LONGEST_PLAIN:
+        return f"{number:,}"
+    return scientific(number)
+
+
+def digits(number: int) -> str:
+    """Return a count, every digit of it unless nobody could read it."""
+    return f"{number:,}" if abs(number) < LONGEST_COUNT else scientific(number)
+
+
+def whole(number: int, short: bool) -> str:
+    """Return a number of a column, which has short forms or all digits of all its numbers."""
+    return scientific(number) if short and abs(number) >= SHORT_FROM else digits(number)
+
+
+def needs_short(numbers: Iterable[int]) -> bool:
+    """Whether a column of these numbers has short forms: one has more digits than can be read."""
+    return any(abs(number) >= LONGEST_COUNT for number in numbers)
+
+
+def column(numbers: Sequence[int]) -> list[str]:
+    """Return the numbers of a column in one notation, so that the larger one looks larger.
+
+    Examples
+    --------
+    >>> column([8_660_000_000_000_000, 418_000_000_000_000])
+    ['8,660,000,000,000,000', '418,000,000,000,000']
+    >>> column([10**20, 418_000_000, 29])
+    ['1.00e20', '4.18e8', '29']
+    """
+    short = needs_short(numbers)
+    return [whole(number, short) for number in numbers]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a count as `digits` does, and its noun, in the plural where that is right."""
+    return f"{digits(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def scientific(number: int) -> str:
+    """Return an integer of any size as "1.23e45", rounded down."""
+    exponent = int((abs(number).bit_length() - 1) * 0.30102999566398120)
+    leading = abs(number) // 10 ** (exponent - SHOWN_DIGITS + 1)
+    while leading >= 10**SHOWN_DIGITS:
+        leading //= 10
+        exponent += 1
+    digits = str(leading)
+    sign = "-" if number < 0 else ""
+    return f"{sign}{digits[0]}.{digits[1:]}e{exponent}"
+
+
+def identifier(number: int | None) -> str:
+    """Return the number that names something, whole unless nobody could read it; "-" for none."""
+    if number is None:
+        return "-"
+    return str(number) if abs(number) < LONGEST_IDENTIFIER else scientific(number)
+
+
+def percent(part: int, whole: int) -> str:
+    """Return `part` of `whole` in percent, "-" where there is no whole."""
+    if whole == 0:
+        return "-"
+    return f"{100 * part / whole:.2f} %"
+
+
+def share(part: Fraction) -> str:
+    """Return an exact share in percent, "100.00 %" only where it is all."""
+    hundredths = round(part * 10_000)
+    if hundredths == 10_000 and part < 1:
+        hundredths -= 1
+    return f"{hundredths / 100:.2f} %"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return the number and its noun, in the plural where that is right."""
+    return f"{group_digits(number)} {noun}{'' if number == 1 else 's'}"
+
+
+LONGEST_IN_TEXT = 60
+"""Cells that a name takes in a sentence or a heading; tables have their own rules."""
+
+HEADING = 24
+"""Cells that follow the name in the heading of a listing and stay on its line."""
+
+
+@cache
+def readable(name: str) -> str:
+    """Return a symbol's name demangled, and with nothing in it that a terminal would obey."""
+    return visible(demangle(name))
+
+
+def known_as(name: str, alias: str | None) -> str:
+    """Return a readable name, and the one that the user selected the routine by, if another."""
+    return readable(name) if alias is None else f"{readable(name)} ({readable(alias)})"
+
+
+def brief(name: str, width: int = LONGEST_IN_TEXT, alias: str | None = None) -> str:
+    """Return a readable name, and perhaps an alias, short enough for a sentence."""
+    return shorten(known_as(name, alias), width)
+
+
+SHOWN = 12
+"""Blocks or lines of a way that are shown; of longer ones the middle is left out."""
+
+
+def shorten_list(names: Sequence[str]) -> list[str]:
+    """Leave out the middle of a long list and say how much."""
+    if len(names) <= SHOWN:
+        return list(names)
+    head = SHOWN - 4
+    return [*names[:head], f"({len(names) - head - 3} more)", *names[-3:]]
+
+
+class ShortNames:
+    """Source files by the last components of their paths, as many as tell them apart.
+
+    Parameters
+    ----------
+    files
+        All that are shown.
+    """
+
+    def __init__(self, files: Iterable[str]) -> None:
+        names = set(files)
+        self._short: dict[str, str] = {}
+        for components in range(1, 2 + max((file.count("/") for file in names), default=0)):
+            ends = Counter(_end(file, components) for file in names)
+            for file in names - self._short.keys():
+                end = _end(file, components)
+                if end and ends[end] == 1:
+                    self._short[file] = end
+
+    def short(self, file: str) -> str:
+        """Return how a file is shown."""
+        return visible(self._short.get(file, file))
+
+    def route(self, lines: Iterable[SourceLine]) -> str:
+        """Return "FILE:LINE > LINE > ...", repeats left out, and files that stay the same."""
+        parts: list[str] = []
+        file = None
+        for line, _ in groupby(lines):
+            shown = f"{line.line}" if line.file == file else f"{self.short(line.file)}:{line.line}"
+            parts.append(shown)
+            file = line.file
+        return " > ".join(shorten_list(parts))
+
+
+def _end(file: str, components: int) -> str:
+    """Return the last components of a path; all of it where it has no more."""
+    parts = file.split("/")
+    return file if components >= len(parts) else "/".join(parts[-components:])

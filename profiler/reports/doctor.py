@@ -6,8 +6,7 @@ import json
 from dataclasses import dataclass
 
 from simprof.profiler.reports.display import visible
-from simprof.profiler.reports.layout import Kind
-from simprof.profiler.reports.tables import BLANK, Part, grid, paragraph, print_parts
+from simprof.profiler.reports.tables import BLANK, Kind, Part, grid, paragraph, print_parts
 
 SCHEMA = "simprof/doctor/1"
 

@@ -6,8 +6,11 @@ ranked among those of this run, but have a table of their own (`path_parts`).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from itertools import groupby
 from typing import NamedTuple
 
@@ -15,11 +18,9 @@ from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
 from simprof.profiler.profiles.tables import block_counts
 from simprof.profiler.reports import mode_facts
-from simprof.profiler.reports.code_kinds import marked
-from simprof.profiler.reports.layout import Column
-from simprof.profiler.reports.numbers import identifier, percent
-from simprof.profiler.reports.routes import ShortNames, shorten
+from simprof.profiler.reports.display import ShortNames, identifier, known_as, percent, shorten_list
 from simprof.profiler.reports.tables import (
+    Column,
     Part,
     Table,
     columns,
@@ -29,6 +30,7 @@ from simprof.profiler.reports.tables import (
     section,
     text,
 )
+from simprof.profiler.request.library_sources import is_library_source
 from simprof.simulator.binary.program import SourceLine
 
 ITERATIONS, UNFINISHED = "(loop iterations)", "(unfinished)"
@@ -213,7 +215,7 @@ def blocks_text(path: PathCount) -> str:
     """Return "BLOCK > BLOCK > ...", slot blocks named as such."""
     slots = set(path.slots)
     return " > ".join(
-        shorten(
+        shorten_list(
             [block_text(VertexName(start, at in slots)) for at, start in enumerate(path.blocks)]
         )
     )
@@ -242,7 +244,7 @@ def lines_text(path: PathCount, measurement: Measurement) -> str:
     for place, _ in groupby(known_lines(path, measurement)):
         parts.append(f"{place.line}" if place.file == file else f"{place.file}:{place.line}")
         file = place.file
-    return " > ".join(shorten(parts))
+    return " > ".join(shorten_list(parts))
 
 
 def hot_edges(measurement: Measurement, top: int) -> Table:
@@ -295,3 +297,78 @@ def lines_texts(lines: Sequence[SourceLine | None]) -> list[str]:
     """Return each of the lines in a table as "FILE:LINE"; empty where there is none."""
     files = ShortNames(line.file for line in lines if line is not None)
     return ["" if line is None else files.route([line]) for line in lines]
+
+
+HELPER_MARK = "[PIC]"
+"""Stands behind the name of a helper of position-independent code."""
+
+HELPER_NOTE = f"{HELPER_MARK} a PC thunk (get_pc_thunk)"
+
+_HELPER = re.compile(r"__sparc_get_pc_thunk(\..+)?")
+
+
+class CodeKind(Enum):
+    """Kinds of code, in the order in which reports list them."""
+
+    OWN = "the program's own"
+    LIBRARY = "libraries, compiled with -g"
+    UNKNOWN = "no debug information (mostly libraries)"
+    HELPER = "PC thunks (get_pc_thunk)"
+
+
+@dataclass(frozen=True)
+class KindTotal:
+    """The routines of one kind that ran: how many, what they executed, what was added to them."""
+
+    kind: CodeKind
+    routines: int
+    instructions: int
+    added: int
+
+
+def is_helper(name: str) -> bool:
+    """Whether a routine is a helper of position-independent code.
+
+    Examples
+    --------
+    >>> is_helper("__sparc_get_pc_thunk.l7")
+    True
+    >>> is_helper("get_pc")
+    False
+    """
+    return _HELPER.fullmatch(name) is not None
+
+
+def marked(routine: RoutineProfile) -> str:
+    """Return the name that people know a routine by, helpers marked."""
+    return with_mark(known_as(routine.name, routine.alias), routine.name)
+
+
+def with_mark(shown: str, name: str) -> str:
+    """Return what a report calls the routine of a symbol, helpers marked."""
+    return f"{shown} {HELPER_MARK}" if is_helper(name) else shown
+
+
+def kind_of(routine: RoutineProfile, measurement: Measurement) -> CodeKind:
+    """Return the kind of a routine; by the source file of its first instruction, where known."""
+    if is_helper(routine.name):
+        return CodeKind.HELPER
+    line = measurement.lines.get(routine.address)
+    if line is None:
+        return CodeKind.UNKNOWN
+    return CodeKind.LIBRARY if is_library_source(line.file) else CodeKind.OWN
+
+
+def kind_totals(measurement: Measurement) -> Iterator[KindTotal]:
+    """Yield a total for each kind of which a routine ran, in the order of `CodeKind`."""
+    ran = [routine for routine in measurement.routines if routine.activations]
+    kinds = [kind_of(routine, measurement) for routine in ran]
+    for kind in CodeKind:
+        those = [routine for routine, each in zip(ran, kinds, strict=True) if each is kind]
+        if those:
+            yield KindTotal(
+                kind,
+                len(those),
+                sum(routine.instructions for routine in those),
+                sum(routine.added for routine in those),
+            )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from simprof.profiler.reports.numbers import plural
+from simprof.profiler.reports.display import plural
 from simprof.profiler.reports.tables import Table, columns, grid, name, print_parts, section, text
 from simprof.profiler.rewriting.instrument import Instrumented
 from simprof.profiler.schemes.registry import definition

@@ -1,11 +1,12 @@
 """Routines, edges and paths of a profile as rows: chosen, sorted, and shown in three forms.
 
 A *listing* has columns with plain names and rows of plain values, so that the table for people,
-CSV and JSON say the same; `listing_text`, `listing_csv` and `listing_json` write them.
+CSV and JSON (schemas `simprof/routines/1`, `simprof/edges/1`, `simprof/paths/1`) say the same.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,10 +17,22 @@ from typing import Any, NamedTuple
 
 from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.profiles.code_counts import edge_address
+from simprof.profiler.profiles.codec import big_integers
 from simprof.profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from simprof.profiler.profiles.tables import executed_paths
-from simprof.profiler.reports.layout import Kind
-from simprof.profiler.reports.numbers import identifier
+from simprof.profiler.reports import csv_text, mode_facts
+from simprof.profiler.reports.display import (
+    ShortNames,
+    digits,
+    identifier,
+    plural,
+    shorten_list,
+    visible,
+)
+from simprof.profiler.reports.hot_tables import with_mark
+from simprof.profiler.reports.run_json import program_object
+from simprof.profiler.reports.run_text import helper_note, program_text
+from simprof.profiler.reports.tables import BLANK, Column, Kind, Part, Table, paragraph, print_parts
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
@@ -384,3 +397,87 @@ def _order(value: Value) -> Any:
     if isinstance(value, Route):
         return [(line.file, line.line) for line in value.lines]
     return value
+
+
+def render_csv(listing: Listing) -> str:
+    """Return the CSV: a row of names, then the listing's rows."""
+    return csv_text.render(
+        [field.name for field in listing.fields], (map(plain, row) for row in listing.rows)
+    )
+
+
+def render_json(listing: Listing) -> str:
+    """Return one line of JSON: what the rows are of, and an object for each."""
+    names = [field.name for field in listing.fields]
+    answer = {
+        "schema": f"simprof/{listing.subject}/1",
+        "program": program_object(listing.measurement.program),
+        "mode": listing.measurement.mode,
+        "left_out": listing.left_out,
+        listing.subject: [dict(zip(names, map(plain, row), strict=True)) for row in listing.rows],
+    }
+    with big_integers():
+        return json.dumps(answer) + "\n"
+
+
+OF_ADDED = ("added", "overhead", "instrumented")
+"""Fields that say nothing where the mode adds no code."""
+
+
+def render_text(listing: Listing, width: int = 100, color: bool = False) -> str:
+    """Return the table, under what it is of."""
+    run = listing.measurement
+    parts: list[Part] = [paragraph(f"{program_text(run)}, mode {run.mode}", style="bold")]
+    if not listing.rows:
+        parts.append(paragraph(f"no {listing.subject} to show"))
+        return print_parts(parts, width, color)
+    fields = [each for each in listing.fields if each.title and _says_something(listing, each)]
+    if not mode_facts.instruments(run):
+        fields = [each for each in fields if each.name not in OF_ADDED]
+    table = Table(tuple(Column(each.title, each.kind) for each in fields))
+    places = [listing.fields.index(each) for each in fields]
+    routes = [value for row in listing.rows for value in row if isinstance(value, Route)]
+    files = ShortNames(line.file for route in routes for line in route.lines)
+    for row in listing.rows:
+        marked = _helper_marked(listing, row)
+        cells = (_cell(each, marked[at], files) for each, at in zip(fields, places, strict=True))
+        table.add_row(*cells)
+    parts.append(table)
+    if listing.left_out:
+        more = plural(listing.left_out, listing.subject.removesuffix("s"))
+        parts.append(paragraph(f"and {more} more: --top says how many are shown"))
+    parts += helper_note(parts)
+    if "inferred_from" in [each.name for each in fields] and run.guide and not run.guide.same_run:
+        note = (
+            f"Counts inferred from {run.guide} are those of the run that made it, not of this one."
+        )
+        parts += [BLANK, paragraph(note)]
+    return print_parts(parts, width, color)
+
+
+def _helper_marked(listing: Listing, row: tuple[Value, ...]) -> list[Value]:
+    """Return a row whose routine has its mark if it is a helper."""
+    names = [each.name for each in listing.fields]
+    at, symbol = names.index("routine"), names.index("symbol")
+    name = with_mark(str(row[at]), str(row[symbol]))
+    return [*row[:at], name, *row[at + 1 :]]
+
+
+def _says_something(listing: Listing, field: Field) -> bool:
+    at = listing.fields.index(field)
+    return any(row[at] not in (None, "") for row in listing.rows)
+
+
+def _cell(field: Field, value: Value, files: ShortNames) -> int | str:
+    if isinstance(value, Route):
+        return files.route(value.lines)
+    if field.shown is not None:
+        return field.shown(value)
+    if isinstance(value, int):
+        return value if field.name == "potential_paths" else digits(value)
+    text = "-" if value is None else visible(str(value))
+    return _shortened(text) if field.kind is Kind.TEXT else text
+
+
+def _shortened(text: str) -> str:
+    return " > ".join(shorten_list(text.split(" > ")))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from simprof.profiler.reports import regress_words as words
-from simprof.profiler.reports.names import brief
+from simprof.profiler.reports.display import brief
 from simprof.profiler.reports.tables import (
     BLANK,
     Paragraph,

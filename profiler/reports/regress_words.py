@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from simprof.profiler.reports.numbers import group_digits, plural
+from simprof.profiler.reports.display import group_digits, plural
 
 if TYPE_CHECKING:
     from simprof.profiler.experiments.regress.causes import Cause

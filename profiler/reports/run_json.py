@@ -28,7 +28,7 @@ from simprof.profiler.profiles.profile import (
 )
 from simprof.profiler.profiles.tables import block_counts
 from simprof.profiler.reports import mode_facts
-from simprof.profiler.reports.call_tree_json import call_tree_object
+from simprof.profiler.reports.call_tree import call_tree_object
 
 
 def render(measurement: Measurement) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from simprof.profiler.reports.layout import Value
-from simprof.profiler.reports.numbers import percent
-from simprof.profiler.reports.tables import columns, name, number, print_parts, text
+from simprof.profiler.reports.display import percent
+from simprof.profiler.reports.tables import Value, columns, name, number, print_parts, text
 
 if TYPE_CHECKING:
     from simprof.profiler.experiments.cells.cells import CellResult

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from simprof.profiler.experiments.cells.cells import CellResult, Job, Kind
 from simprof.profiler.experiments.cells.settings import SELECTING, CellSetting
-from simprof.profiler.reports.numbers import plural
+from simprof.profiler.reports.display import plural
 from simprof.profiler.reports.tables import (
     BLANK,
     Part,

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from simprof.profiler.experiments.tables.report import TableReport
 from simprof.profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Row, Verdict
-from simprof.profiler.reports.layout import Column as LayoutColumn
-from simprof.profiler.reports.layout import Styled, Value
-from simprof.profiler.reports.names import readable
+from simprof.profiler.reports.display import readable
 from simprof.profiler.reports.table_values import cells
 from simprof.profiler.reports.tables import (
     BLANK,
     Part,
+    Styled,
     Table,
+    Value,
     columns,
     name,
     number,
@@ -21,6 +21,7 @@ from simprof.profiler.reports.tables import (
     print_parts,
     text,
 )
+from simprof.profiler.reports.tables import Column as LayoutColumn
 from simprof.profiler.reports.tables import grid as facts
 
 NAMES = frozenset({"program", "benchmark", "routine"})

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from simprof.profiler.experiments.tables.table import Column, Form, Row, Value
-from simprof.profiler.reports.numbers import group_digits
+from simprof.profiler.reports.display import group_digits
 
 ABSENT = "-"
 _DIGITS = {Form.PERCENT: 1, Form.SHARE: 3, Form.RATIO: 2, Form.DECIMAL: 1, Form.SECONDS: 3}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from simprof.profiler.reports.display import visible
-from simprof.profiler.reports.layout import Kind
-from simprof.profiler.reports.numbers import percent, plural
+from simprof.profiler.reports.display import percent, plural, visible
 from simprof.profiler.reports.run_json import ending_object
+from simprof.profiler.reports.run_text import ending_text
 from simprof.profiler.reports.tables import (
     BLANK,
+    Kind,
     Paragraph,
     Table,
     columns,
@@ -22,7 +22,6 @@ from simprof.profiler.reports.tables import (
     section,
     text,
 )
-from simprof.profiler.reports.text import ending_text
 from simprof.profiler.rewriting.verification import WAYS, ModeResult, Verification
 
 SCHEMA = "simprof/verify/1"

@@ -12,7 +12,7 @@ from simprof.profiler.code.codegen import CounterSpace, RoutineCode, generate
 from simprof.profiler.code.emission import PieceKind, emit
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.plan import InstrumentationPlan, Table
-from simprof.profiler.reports import code_text, runtime_text
+from simprof.profiler.reports import code_text
 from simprof.profiler.schemes.pp.planner import plan_pp
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
@@ -45,7 +45,7 @@ def listing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def routines_of(text: str) -> list[str]:
     """Return the paragraphs of a listing's routines, without that of the run-time routines."""
-    before, _, _ = text.partition(f"\n{runtime_text.HEADING}")
+    before, _, _ = text.partition(f"\n{code_text.RUNTIME_HEADING}")
     return before.split("\n\n")
 
 
@@ -247,7 +247,7 @@ def test_the_run_time_routines_that_are_called_are_listed(
 ) -> None:
     program = str(PROGRAMS / machine / "loops.elf")
     text = listing(capsys, program, "--code", mode, "--table", "hash")
-    _, _, runtime = text.partition(f"\n{runtime_text.HEADING}\n")
+    _, _, runtime = text.partition(f"\n{code_text.RUNTIME_HEADING}\n")
     listed = re.findall(r"^  (\S+) at 0x[0-9a-f]+:$", runtime, re.MULTILINE)
     called = set(re.findall(r"^  \+ +call (\S+)$", text, re.MULTILINE))
     used = set(re.findall(r"^  \+ +sethi %hi\(([a-z_]+)\)", text, re.MULTILINE))

@@ -15,7 +15,7 @@ import pytest
 from simprof.profiler.commands.compare import make_settings
 from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.profiles.storage import save
-from simprof.profiler.reports import compare_json, compare_text
+from simprof.profiler.reports import comparison_report
 from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
@@ -143,7 +143,7 @@ def test_an_edge_profile_of_other_input_loses_paths_and_says_so(
     assert stale.lost["cold_paths"] > 0
     assert stale.lost["undercounted_blocks"] > 0
     assert stale.edge_profile() == replace(exact, routines=stale.routines).edge_profile()
-    report = compare_text.render((("pp", exact), ("tpp", stale)), 1, 1)
+    report = comparison_report.render_text((("pp", exact), ("tpp", stale)), 1, 1)
     assert "cold paths" in report
     assert "overlap with pp" in report
 
@@ -178,7 +178,9 @@ def rows(found: Comparison) -> list[tuple[str, Measurement]]:
 
 
 def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
-    data = json.loads(compare_json.render(rows(loops), loops.emulations, loops.whole_emulations))
+    data = json.loads(
+        comparison_report.render_json(rows(loops), loops.emulations, loops.whole_emulations)
+    )
     assert data.keys() == {
         "schema", "program", "exit", "partial", "instructions", "emulations",
         "whole_emulations",
@@ -213,7 +215,7 @@ def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
 
 def test_table_shows_every_number(loops: Comparison) -> None:
     emulations = (loops.emulations, loops.whole_emulations)
-    report = compare_text.render(rows(loops), *emulations, details=True)
+    report = comparison_report.render_text(rows(loops), *emulations, details=True)
     costs = report.split("\nCosts (sizes in bytes)\n")[1].split("\n\n")[0]
     lines = {cells[0]: cells for cells in map(str.split, costs.splitlines()[1:])}
     assert list(lines) == [name for name, _ in rows(loops)]
@@ -237,7 +239,9 @@ def test_rows_are_never_cut_off() -> None:
         (100, "3.00e14"),
         (120, "300,000,000,000,000"),
     ):
-        report = compare_text.render((("calls-optimal", huge),), 1, 1, width, details=True)
+        report = comparison_report.render_text(
+            (("calls-optimal", huge),), 1, 1, width, details=True
+        )
         assert f" {added} " in report
         assert "100,000,000,000,000" in report
         assert max(map(len, report.splitlines())) <= width
@@ -245,7 +249,7 @@ def test_rows_are_never_cut_off() -> None:
 
 def test_warnings_are_shown_once_with_whom_they_are_about() -> None:
     both, one = measurement(warnings=("mind", "gap")), measurement(warnings=("mind",))
-    report = compare_text.render((("pp", both), ("qpt2", one)), 1, 1)
+    report = comparison_report.render_text((("pp", both), ("qpt2", one)), 1, 1)
     assert report.count("mind") == 1
     assert "warning: pp: gap" in report
     assert "emulated  once" in report

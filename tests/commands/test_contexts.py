@@ -10,7 +10,7 @@ import pytest
 
 from simprof.profiler import cli
 from simprof.profiler.profiles.call_tree import STARTED, TOP, CalledRoutine, TreeBuilder
-from simprof.profiler.reports.call_tree_text import followed
+from simprof.profiler.reports.call_tree import followed
 from tests.support.turns import first
 
 

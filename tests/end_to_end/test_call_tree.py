@@ -14,7 +14,7 @@ from simprof.profiler.profiles.call_graph import call_graph
 from simprof.profiler.profiles.call_tree import BEYOND, TOP, CallTree
 from simprof.profiler.profiles.combine import merge
 from simprof.profiler.profiles.profile import Measurement
-from simprof.profiler.reports import text
+from simprof.profiler.reports import run_text
 from simprof.profiler.request.request import (
     Contexts,
     GuestOptions,
@@ -177,9 +177,9 @@ def test_tree_at_its_limit_keeps_all_counts(
         expected = call_graph(tree_of(whole[mode]))
         kept = {r.name: (r.calls, r.base, r.added) for r in graph.routines}
         assert kept == {r.name: (r.calls, r.base, r.added) for r in expected.routines}
-        said = text.render(cut[mode])
+        said = run_text.render(cut[mode])
         assert f"warning: the call tree is cut at {limit} contexts" in said
-        assert "warning: the call tree" not in text.render(whole[mode])
+        assert "warning: the call tree" not in run_text.render(whole[mode])
 
 
 def test_saved_profile_has_the_tree(fixture_elf: Callable[..., Path], tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from simprof.profiler import cli
 from simprof.profiler.profiles import storage
 from simprof.profiler.profiles.tables import block_counts
-from simprof.profiler.reports import run_json, text
+from simprof.profiler.reports import run_json, run_text
 from tests.oracles import qemu
 from tests.oracles.exact import Simulated, check_profile, cut_edges, simulate
 from tests.oracles.naive import NaiveProfile, profile_of
@@ -84,7 +84,7 @@ def test_counts_are_those_of_the_threads_walked_one_by_one(
     for measured in simulated.measurements.values():  # priced code is not safe where threads are
         (told,) = [each for each in measured.warnings if "not locked" in each]
         assert "increments can be lost when two threads update one counter" in told
-        assert f"warning: {told[:40]}" in text.render(measured)
+        assert f"warning: {told[:40]}" in run_text.render(measured)
         assert told in json.loads(run_json.render(measured))["warnings"]
 
 
@@ -157,7 +157,7 @@ def test_a_deadlock_is_named(compile_c: Compile, tmp_path: Path, width: str) -> 
         (3, "futex"),
     ]
     assert [wait.routine for wait in ending.waits[1:]] == ["__lll_lock_wait"] * 2
-    report = text.render(measurement, width=300)
+    report = run_text.render(measurement, width=300)
     assert "deadlock: thread 1 waits in futex at 0x" in report
     assert "; thread 3 waits in futex at 0x" in report
     exit_object = json.loads(run_json.render(measurement))["exit"]

@@ -12,7 +12,7 @@ import pytest
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.recovery.check import RecoveryError, validate
 from simprof.profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
-from simprof.profiler.reports import graph_dot, graph_json, graph_text, graphml
+from simprof.profiler.reports import cfg_formats
 from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.program import (
     Binding,
@@ -534,17 +534,17 @@ def test_table_without_a_bound_is_not_guessed() -> None:
 def test_reports() -> None:
     words = [branch(0, 3, annul=True), NOP, NOP, RETL, NOP]
     result = recovered(program(words))
-    text = graph_text.render(result, [0])
+    text = cfg_formats.render_text(result, [0])
     assert "f at 0x10000: 20 bytes, 4 blocks, 6 edges" in text
     assert "-> slot 0x10004 (slot)" in text
-    document = json.loads(graph_json.render(result, [0]))
+    document = json.loads(cfg_formats.render_json(result, [0]))
     assert document["schema"] == "simprof/cfg/1"
     (routine,) = document["routines"]
     assert {"source": {"slot": 0x10004}, "target": 0x1000C, "kind": "taken"} in routine["edges"]
     assert routine["edges"][0] == {"source": "ENTRY", "target": 0x10000, "kind": "entry"}
-    dot = graph_dot.render(result, [0])
+    dot = cfg_formats.render_dot(result, [0])
     assert dot.count(" -> ") == 6 and dot.startswith("digraph")
-    root = ElementTree.fromstring(graphml.render(result, [0]).encode())
+    root = ElementTree.fromstring(cfg_formats.render_graphml(result, [0]).encode())
     tags = [element.tag.split("}")[1] for element in root.iter()]
     assert tags.count("node") == 6 and tags.count("edge") == 6
 

@@ -11,18 +11,11 @@ import pytest
 import simprof
 from simprof.profiler.commands import streams
 from simprof.profiler.profiles.profile import Guide, Measurement
-from simprof.profiler.reports import (
-    compare_text,
-    hot_tables,
-    listing_csv,
-    listing_text,
-    listings,
-    text,
-)
-from simprof.profiler.reports.answer_text import NO_LINES
-from simprof.profiler.reports.code_kinds import CodeKind, kind_of, kind_totals
+from simprof.profiler.reports import comparison_report, hot_tables, listings, run_text
+from simprof.profiler.reports.display import ShortNames
+from simprof.profiler.reports.hot_tables import CodeKind, kind_of, kind_totals
 from simprof.profiler.reports.listings import Choice, Listing
-from simprof.profiler.reports.routes import ShortNames
+from simprof.profiler.reports.run_text import NO_LINES
 from simprof.simulator.binary.program import Range, SourceLine
 from tests.support.samples import measurement, routine
 
@@ -54,7 +47,7 @@ def rows(report: str, title: str) -> list[str]:
 
 
 def test_the_screen_says_where_added_instructions_come_from() -> None:
-    report = text.render(mixed(), top=2)
+    report = run_text.render(mixed(), top=2)
     assert rows(report, "Where the added instructions come from") == [
         "40 38.83 % 67.80 % main",
         "30 29.13 % 50.85 % memcpy",
@@ -72,13 +65,13 @@ def test_the_screen_names_kinds_of_code_and_marks_helpers() -> None:
     assert [(each.routines, each.added) for each in kind_totals(run)] == [
         (1, 40), (1, 30), (1, 20), (1, 10),
     ]  # fmt: skip
-    report = text.render(run)
+    report = run_text.render(run)
     assert rows(report, "By kind of code")[3] == ("10 9.71 % 16.95 % PC thunks (get_pc_thunk)")
     assert f"{HELPER} [PIC]\n" in report
     assert "[PIC] a PC thunk (get_pc_thunk)" in report
-    assert f"{HELPER} [PIC] " in text.render(run, details=True)
-    assert "[PIC]" not in text.render(run, top=1)  # explained only where it stands
-    plain = text.render(measurement())
+    assert f"{HELPER} [PIC] " in run_text.render(run, details=True)
+    assert "[PIC]" not in run_text.render(run, top=1)  # explained only where it stands
+    plain = run_text.render(measurement())
     assert "[PIC]" not in plain
     assert "By kind of code" not in plain  # there is one kind
 
@@ -88,18 +81,18 @@ def test_lists_mark_helpers(make: Callable[[Measurement, Choice], Listing]) -> N
     run = mixed()
     helper = replace(run.routines[3], path_counts=routine().path_counts)
     run = replace(run, routines=(*run.routines[:3], helper, *run.routines[4:]))
-    shown = listing_text.render(make(run, Choice()), 200)
+    shown = listings.render_text(make(run, Choice()), 200)
     assert f" {HELPER} [PIC]" in shown
     assert shown.endswith("\n\n[PIC] a PC thunk (get_pc_thunk)\n")
     assert "main [PIC]" not in shown
-    assert "[PIC]" not in listing_text.render(make(run, Choice(exclude=("__sparc*",))), 200)
-    assert "[PIC]" not in listing_csv.render(make(run, Choice()))
+    assert "[PIC]" not in listings.render_text(make(run, Choice(exclude=("__sparc*",))), 200)
+    assert "[PIC]" not in listings.render_csv(make(run, Choice()))
 
 
 def test_hot_paths_are_source_lines_where_these_are_known() -> None:
-    known = rows(text.render(mixed()), "Hot paths")
+    known = rows(run_text.render(mixed()), "Hot paths")
     assert known[0] == "11.44 % 3 9 main loop.c:4 > 5"
-    unknown = text.render(measurement(lines={}))
+    unknown = run_text.render(measurement(lines={}))
     assert rows(unknown, "Hot paths")[0] == "45.76 % 3 9 main 1000 > slot 100c > 1010"
     assert "source lines" not in unknown.split("Hot paths")[1]
 
@@ -119,26 +112,26 @@ def test_files_of_the_same_name_are_told_apart() -> None:
 @pytest.mark.parametrize("mode", ["pp", "qpt2", "qpt", "bits", "edges"])
 def test_details_are_on_demand(mode: str) -> None:
     run = measurement(mode=mode, options={"placement": "redundant"})
-    first = text.render(run)
+    first = run_text.render(run)
     assert "Totals" not in first
     assert "--details" in first.splitlines()[-1]
-    details = text.render(run, details=True)
+    details = run_text.render(run, details=True)
     assert "Totals" in details
     assert "--details" not in details
-    assert "Hot" not in text.render(run, top=0)
+    assert "Hot" not in run_text.render(run, top=0)
 
 
 def test_a_mode_that_adds_nothing_shows_where_instructions_were_executed() -> None:
     still = measurement(mode="edges", added=0, counts={}, routines=(routine(added=0),))
     for details in (False, True):
-        report = text.render(still, details=details)
+        report = run_text.render(still, details=details)
         assert rows(report, "Where instructions were executed") == ["59 100.00 % 2 main"]
         for word in ("counting", "added", "overhead"):
             assert word not in report
     for make in (listings.routines, listings.edges):
-        listed = listing_text.render(make(still, Choice()), 160)
+        listed = listings.render_text(make(still, Choice()), 160)
         assert "added" not in listed and "overhead" not in listed and "counter" not in listed
-        assert "added" in listing_text.render(make(measurement(), Choice()), 160)
+        assert "added" in listings.render_text(make(measurement(), Choice()), 160)
 
 
 @pytest.mark.parametrize("details", [False, True])
@@ -148,7 +141,7 @@ def test_the_engineers_answer_comes_before_what_the_scheme_adds(mode: str, detai
     run = mixed()
     main, *others = run.routines
     run = replace(run, mode=mode, routines=(replace(main, instructions=60), *others))
-    report = text.render(run, top=2, details=details)
+    report = run_text.render(run, top=2, details=details)
     title = "Where instructions were executed"
     assert rows(report, title) == [
         "60 25.42 % 2 main", "59 25.00 % 2 memcpy", "177 75.00 % 4 (3 other routines)",
@@ -156,7 +149,7 @@ def test_the_engineers_answer_comes_before_what_the_scheme_adds(mode: str, detai
     adds = "Routines by added instructions" if details else "Where the added instructions come from"
     assert report.index(f"\n{title}\n") < report.index(f"\n{adds}\n")
     assert report.index("\noverhead") < report.index(f"\n{title}\n")
-    assert title not in text.render(run, top=0, details=details)
+    assert title not in run_text.render(run, top=0, details=details)
 
 
 @pytest.mark.parametrize("details", [False, True])
@@ -166,8 +159,8 @@ def test_programs_without_lines_have_one_note_and_no_column(mode: str, details: 
     added = 0 if mode == "edges" else 40
     here, there = routine(added=added), routine(name="__sparc_get_pc_thunk.l7", added=added)
     run = measurement(mode=mode, added=2 * added, routines=(here, there))
-    with_lines = text.render(run, details=details)
-    report = text.render(replace(run, lines={}), details=details)
+    with_lines = run_text.render(run, details=details)
+    report = run_text.render(replace(run, lines={}), details=details)
     assert "source line" in with_lines
     assert NO_LINES not in with_lines
     assert report.count(NO_LINES) == 1
@@ -177,16 +170,16 @@ def test_programs_without_lines_have_one_note_and_no_column(mode: str, details: 
 
 def test_a_comparison_names_the_costliest_routines() -> None:
     run = mixed()
-    report = compare_text.render((("pp", run), ("tpp(1,1)", run)), 1, 1)
+    report = comparison_report.render_text((("pp", run), ("tpp(1,1)", run)), 1, 1)
     assert rows(report, "Overhead of each mode") == [
         "pp paths 103 43.64 % 38.83 % main",
         "tpp(1,1) paths 103 43.64 % 38.83 % main",
     ]
     assert "Costs" not in report
-    two = compare_text.render((("pp", run),), 1, 1, top=2, details=True)
+    two = comparison_report.render_text((("pp", run),), 1, 1, top=2, details=True)
     assert rows(two, "Overhead of each mode")[1] == "29.13 % memcpy"
     assert "Costs (sizes in bytes)" in two
-    assert "most of it in" not in compare_text.render((("pp", run),), 1, 1, top=0)
+    assert "most of it in" not in comparison_report.render_text((("pp", run),), 1, 1, top=0)
 
 
 class Terminal:
@@ -237,22 +230,24 @@ class Lines:
 
 def test_a_comparison_shows_the_hottest_paths_once_as_source_lines() -> None:
     brief = replace(mixed(), lines={})
-    report = compare_text.render((("pp", brief), ("bittrace", brief)), 1, 1, lines=Lines())
+    report = comparison_report.render_text(
+        (("pp", brief), ("bittrace", brief)), 1, 1, lines=Lines()
+    )
     assert report.count("Hot paths") == 1
     assert rows(report, "Hot paths (as pp counts them)") == [
         "11.44 % 3 9 main loop.c:256 > 257",
         "7.63 % 2 9 main loop.c:256 > 257",
         "5.93 % 2 7 main loop.c:256",
     ]
-    unknown = compare_text.render((("pp", brief),), 1, 1, top=1)
+    unknown = comparison_report.render_text((("pp", brief),), 1, 1, top=1)
     assert rows(unknown, "Hot paths (as pp counts them)") == [
         "11.44 % 3 9 main 1000 > slot 100c > 1010"
     ]
-    details = compare_text.render((("pp", brief),), 1, 1, details=True, lines=Lines())
+    details = comparison_report.render_text((("pp", brief),), 1, 1, details=True, lines=Lines())
     assert " loop.c:256 > 257" in details.split("Hot paths")[1]
-    assert "Hot paths" not in compare_text.render((("pp", brief),), 1, 1, top=0)
+    assert "Hot paths" not in comparison_report.render_text((("pp", brief),), 1, 1, top=0)
     edges = replace(brief, mode="qpt2")
-    assert "Hot paths" not in compare_text.render((("qpt2", edges),), 1, 1)
+    assert "Hot paths" not in comparison_report.render_text((("qpt2", edges),), 1, 1)
 
 
 def test_hot_paths_of_a_comparison_are_those_of_the_setting_that_knows_most() -> None:
@@ -263,7 +258,7 @@ def test_hot_paths_of_a_comparison_are_those_of_the_setting_that_knows_most() ->
     tpp = replace(run, mode="tpp", guide=Guide(None, same_run=True))
 
     def shown(*named: tuple[str, Measurement]) -> str:
-        report = compare_text.render(named, 1, 1)
+        report = comparison_report.render_text(named, 1, 1)
         return report.split("Hot paths (as ")[1].split(" counts them)")[0]
 
     assert shown(("pp", run), ("tpp", tpp)) == "pp"
@@ -279,10 +274,10 @@ def test_hot_paths_of_a_comparison_are_those_of_the_setting_that_knows_most() ->
 def test_a_comparison_says_what_its_marks_mean() -> None:
     run = mixed()
     helper = replace(run, routines=(replace(run.routines[3], added=99), *run.routines[:3]))
-    report = compare_text.render((("pp", helper),), 1, 1)
+    report = comparison_report.render_text((("pp", helper),), 1, 1)
     assert f"{HELPER} [PIC]\n" in report
     assert report.count("[PIC] a PC thunk (get_pc_thunk)") == 1
-    assert "[PIC]" not in compare_text.render((("pp", run),), 1, 1)
+    assert "[PIC]" not in comparison_report.render_text((("pp", run),), 1, 1)
 
 
 @pytest.mark.parametrize("name", ["sieve", "loops", "bench"])

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.reports import tables
-from simprof.profiler.reports.display import fold, shorten, visible
-from simprof.profiler.reports.numbers import SHORT_FROM, scientific
+from simprof.profiler.reports.display import SHORT_FROM, fold, scientific, shorten, visible
 from tests.support import hostile
 from tests.support.turns import first
 

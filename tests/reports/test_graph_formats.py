@@ -14,7 +14,7 @@ import pytest
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.interchange import from_networkx
 from simprof.profiler.recovery.recovery import RecoveredProgram, recover
-from simprof.profiler.reports import graph_dot, graphml
+from simprof.profiler.reports import cfg_formats
 from simprof.simulator.binary.elf import load
 
 BOLD = {EdgeKind.TAKEN, EdgeKind.SWITCH, EdgeKind.SLOT}
@@ -45,7 +45,7 @@ def routine_graph(document: nx.MultiDiGraph, position: int) -> nx.MultiDiGraph:
 
 def test_graphml_holds_every_graph(recovered: RecoveredProgram) -> None:
     selected = range(0, len(recovered.routines), 2)
-    text = graphml.render(recovered, selected)
+    text = cfg_formats.render_graphml(recovered, selected)
     document = nx.parse_graphml(text, force_multigraph=True)
     expected = [recovered.routines[position] for position in selected]
     assert len(document) == sum(cfg.vertex_count for cfg in expected)
@@ -98,7 +98,7 @@ def parse_dot(text: str) -> dict[str, pydot.Subgraph]:
 @pytest.mark.long
 def test_dot_holds_every_graph(recovered: RecoveredProgram) -> None:
     selected = range(0, len(recovered.routines), 2)
-    clusters = parse_dot(graph_dot.render(recovered, selected))
+    clusters = parse_dot(cfg_formats.render_dot(recovered, selected))
     assert len(clusters) == len(selected)
     for position in selected:
         check_cluster(clusters[f"cluster_{position}"], position, recovered.routines[position])
@@ -108,13 +108,13 @@ def test_dot_holds_every_graph(recovered: RecoveredProgram) -> None:
 def test_any_name_can_be_written(recovered: RecoveredProgram, name: str) -> None:
     cfg = replace(recovered.routines[0], name=name)
     renamed = replace(recovered, routines=(cfg,))
-    (cluster,) = parse_dot(graph_dot.render(renamed, [0])).values()
+    (cluster,) = parse_dot(cfg_formats.render_dot(renamed, [0])).values()
     check_cluster(cluster, 0, cfg)
-    document = nx.parse_graphml(graphml.render(renamed, [0]), force_multigraph=True)
+    document = nx.parse_graphml(cfg_formats.render_graphml(renamed, [0]), force_multigraph=True)
     assert document.nodes["0:0"]["routine"] == name
 
 
 def test_graphml_replaces_what_xml_cannot_hold(recovered: RecoveredProgram) -> None:
     renamed = replace(recovered, routines=(replace(recovered.routines[0], name="a\x01\ud800"),))
-    document = nx.parse_graphml(graphml.render(renamed, [0]), force_multigraph=True)
+    document = nx.parse_graphml(cfg_formats.render_graphml(renamed, [0]), force_multigraph=True)
     assert document.nodes["0:0"]["routine"] == "a??"

@@ -19,16 +19,7 @@ from simprof.profiler.profiles.differences import difference
 from simprof.profiler.profiles.lines import SourceCounts
 from simprof.profiler.profiles.profile import Guide, Measurement, PathCount
 from simprof.profiler.profiles.tables import table
-from simprof.profiler.reports import (
-    compare_json,
-    compare_text,
-    hot_tables,
-    listing_csv,
-    listing_text,
-    listings,
-    run_json,
-    text,
-)
+from simprof.profiler.reports import comparison_report, hot_tables, listings, run_json, run_text
 from simprof.profiler.reports.html.report import Run
 from simprof.profiler.reports.html.report import render as report_page
 from simprof.profiler.reports.html.routines import hottest, path_name
@@ -63,7 +54,7 @@ def rows(report: str, title: str, heads: int = 1) -> list[str]:
 
 def test_counts_of_the_training_run_have_a_table_of_their_own() -> None:
     """Its 20,000 executions are not ranked with the five of this run, and share nothing of it."""
-    report = text.render(guided(TRAINING))
+    report = run_text.render(guided(TRAINING))
     assert rows(report, "Hot paths") == [
         "45.76 % 3 9 main loop.c:4 > 5",
         "23.73 % 2 7 main loop.c:4 > 8",
@@ -74,19 +65,19 @@ def test_counts_of_the_training_run_have_a_table_of_their_own() -> None:
         "\n(inferred) no counter counts it: the edge profile A.edges determines its executions\n"
         in report
     )
-    details = text.render(guided(TRAINING), details=True)
+    details = run_text.render(guided(TRAINING), details=True)
     assert not any("20,000" in row for row in rows(details, "Hot paths"))
     assert rows(details, apart)[0] == "20,000 9 0 main 1000 > slot 100c > 1010"
     known = rows(details, "Paths", 0)
     assert known[0] == "5 path executions, each counted (100.00 %)"
     assert known[2].startswith("20,000 of obvious paths (determined by the edge profile A.edges:")
-    compared = compare_text.render((("tpp", guided(TRAINING)),), 1, 1)
+    compared = comparison_report.render_text((("tpp", guided(TRAINING)),), 1, 1)
     assert not any("20,000" in row for row in rows(compared, "Hot paths (as tpp counts them)"))
     assert rows(compared, apart) == ["20,000 9 main loop.c:4 > 5 (inferred)"]
 
 
 def test_inferred_counts_of_the_same_run_are_marked() -> None:
-    report = text.render(guided(OWN, 2))
+    report = run_text.render(guided(OWN, 2))
     assert rows(report, "Hot paths") == [
         "45.76 % 3 9 main loop.c:4 > 5",
         "30.51 % 2 9 main loop.c:4 > 5 (inferred)",
@@ -94,8 +85,8 @@ def test_inferred_counts_of_the_same_run_are_marked() -> None:
     ]
     assert "Paths without a counter" not in report
     assert "(inferred) no counter counts it: the edge profile of this same run" in report
-    assert "(inferred)" not in text.render(measurement())
-    known = rows(text.render(guided(OWN, 2), details=True), "Paths", 0)
+    assert "(inferred)" not in run_text.render(measurement())
+    known = rows(run_text.render(guided(OWN, 2), details=True), "Paths", 0)
     assert known[1] == "2 of obvious paths (determined by the edge profile) (28.57 %)"
 
 
@@ -130,14 +121,14 @@ def test_lists_of_paths_rank_counts_of_the_training_run_last() -> None:
         [14, 14 / 59, 2, False, None],
         [None, None, 20_000, True, "A.edges"],
     ]
-    assert "flow,share,count" in listing_csv.render(listed)
-    printed = listing_text.render(listed, 160)
+    assert "flow,share,count" in listings.render_csv(listed)
+    printed = listings.render_text(listed, 160)
     assert "inferred from" in printed
     assert (
         "Counts inferred from A.edges are those of the run that made it, not of this one."
         in printed
     )
-    assert "inferred" not in listing_text.render(listings.paths(measurement(), Choice()), 160)
+    assert "inferred" not in listings.render_text(listings.paths(measurement(), Choice()), 160)
 
 
 def test_pages_mark_them_and_show_no_share() -> None:
@@ -212,26 +203,26 @@ def test_reports_say_what_guided_and_what_that_costs() -> None:
     bound = "this same run: an upper bound of what guiding can do"
     price = "30 instructions (50.85 %) to collect one of this run under qpt2, not in added"
     for details in (False, True):
-        report = text.render(guided(PRICED, 2), details=details)
+        report = run_text.render(guided(PRICED, 2), details=details)
         assert f"\nguided by     an edge profile of {bound}\n" in report
         assert f"\nedge profile  {price}\n" in report
-    other = text.render(guided(replace(TRAINING, mode="qpt2", added=30)))
+    other = run_text.render(guided(replace(TRAINING, mode="qpt2", added=30)))
     assert "\nguided by     an edge profile of A.edges, of another run\n" in other
-    same = text.render(guided(Guide("B", same_run=True)), width=160)
+    same = run_text.render(guided(Guide("B", same_run=True)), width=160)
     assert f"guided by  an edge profile of B, with the counts of {bound}\n" in same
     assert "edge profile  " not in same  # whose price nobody knows
-    assert "guided by" not in text.render(measurement())
+    assert "guided by" not in run_text.render(measurement())
 
 
 def test_comparisons_say_what_guided_and_what_that_costs() -> None:
     named = (("pp", measurement()), ("tpp", guided(PRICED, 2)))
-    report = compare_text.render(named, 1, 1, 120)
+    report = comparison_report.render_text(named, 1, 1, 120)
     title = "Edge profiles that guided (their price is not in added)"
     assert rows(report, title) == [
         "tpp this same run: an upper bound of what guiding can do 30 50.85 % qpt2"
     ]
-    assert title not in compare_text.render(named[:1], 1, 1)
-    modes = json.loads(compare_json.render(named, 1, 1))["modes"]
+    assert title not in comparison_report.render_text(named[:1], 1, 1)
+    modes = json.loads(comparison_report.render_json(named, 1, 1))["modes"]
     assert modes["tpp"]["guide"] == {
         "file": None, "same_run": True, "mode": "qpt2", "added": 30, "overhead": 30 / 59,
     }  # fmt: skip
@@ -278,7 +269,7 @@ def test_a_comparison_prices_edge_profiles_by_the_counts_at_hand(
 
 def test_attribution_says_why_it_is_negative_and_overlap_is_beside_it() -> None:
     lost = {"flow_blocks": 10_000, "overcounted_blocks": 11_169, "undercounted_blocks": 0}
-    report = text.render(replace(guided(TRAINING), lost=lost), width=200)
+    report = run_text.render(replace(guided(TRAINING), lost=lost), width=200)
     assert rows(report, "Precision lost", 0) == [
         "overlap with pp 47.24 % (flow on which both agree, of the larger profile)",
         "attribution -11.69 % (AoDF: 100 % less 111.69 % overcounted, 0.00 % undercounted; "
@@ -286,7 +277,7 @@ def test_attribution_says_why_it_is_negative_and_overlap_is_beside_it() -> None:
         "both judge the counts that the edge profile A.edges determines as if they were this run's",
     ]
     better = replace(guided(TRAINING), lost=lost | {"overcounted_blocks": 9_999})
-    assert "negative" not in text.render(better, width=200)
+    assert "negative" not in run_text.render(better, width=200)
 
 
 def test_shortened_paths_are_marked() -> None:
@@ -294,7 +285,7 @@ def test_shortened_paths_are_marked() -> None:
     first, *others = run.routines[0].path_counts
     short = replace(first, shortened=True)
     run = replace(run, mode="tpp", routines=(routine(path_counts=(short, *others)),))
-    report = text.render(run, width=160)
+    report = run_text.render(run, width=160)
     assert "main     loop.c:4 > 5 (shortened)\n" in report
     assert "(shortened) begins or ends where longer paths are cut: executions" in report
     assert [path["shortened"] for path in json.loads(run_json.render(run))["paths"]] == [

@@ -9,7 +9,7 @@ import pytest
 
 from simprof.profiler.plan.plan import Table
 from simprof.profiler.profiles.profile import Ending, PathCount
-from simprof.profiler.reports import doctor, graph_run, mode_facts, numbers, run_json, text
+from simprof.profiler.reports import display, doctor, graph_run, mode_facts, run_json, run_text
 from simprof.profiler.reports.display import visible
 from simprof.profiler.reports.doctor import Diagnosis, SystemCheck
 from simprof.profiler.schemes import registry
@@ -33,21 +33,21 @@ from tests.support.samples import FAULT, REFUSAL, measurement, routine
     ],
 )
 def test_group_digits(number: int, shown: str) -> None:
-    assert numbers.group_digits(number) == shown
+    assert display.group_digits(number) == shown
 
 
 def test_percent_and_plural() -> None:
-    assert numbers.percent(1, 3) == "33.33 %"
-    assert numbers.percent(1, 0) == "-"
-    assert numbers.plural(1, "edge") == "1 edge"
-    assert numbers.plural(2000, "edge") == "2,000 edges"
+    assert display.percent(1, 3) == "33.33 %"
+    assert display.percent(1, 0) == "-"
+    assert display.plural(1, "edge") == "1 edge"
+    assert display.plural(2000, "edge") == "2,000 edges"
 
 
 def test_a_share_is_all_only_if_it_is() -> None:
-    assert numbers.share(Fraction(1)) == "100.00 %"
-    assert numbers.share(Fraction(999_999, 1_000_000)) == "99.99 %"
-    assert numbers.share(Fraction(2, 3)) == "66.67 %"
-    assert numbers.share(Fraction(-1, 4)) == "-25.00 %"
+    assert display.share(Fraction(1)) == "100.00 %"
+    assert display.share(Fraction(999_999, 1_000_000)) == "99.99 %"
+    assert display.share(Fraction(2, 3)) == "66.67 %"
+    assert display.share(Fraction(-1, 4)) == "-25.00 %"
 
 
 # --- JSON
@@ -187,7 +187,7 @@ def test_json_integers_are_exact() -> None:
 
 
 def test_text_says_what_matters() -> None:
-    report = text.render(measurement(), details=True)
+    report = run_text.render(measurement(), details=True)
     for phrase in (
         "loop.elf 7 a b (sparcv9)",
         "exit status 3",
@@ -219,7 +219,7 @@ def test_text_of_targeted_paths() -> None:
             "undercounted_blocks": 1,
         },
     )
-    report = text.render(found, details=True)
+    report = run_text.render(found, details=True)
     rows = [" ".join(line.split()) for line in report.splitlines()]
     for row in (
         "mode tpp(5, 12.5): acyclic paths, targeted by an edge profile (Joshi, Bond and Zilles "
@@ -244,14 +244,14 @@ def test_text_of_long_paths() -> None:
     twice = PathCount(5, 4, 18, path.blocks * 2, (1, 4), False, path.edges * 2)
     found = routine(path_counts=(path, twice))
     run = measurement(mode="kiter", options={"iterations": 2}, routines=(found,))
-    report = text.render(run, details=True)
+    report = run_text.render(run, details=True)
     assert "kiter with k = 2" in report
     assert "4  of those finished pass a block more than once (66.67 %)" in report
-    assert "once" not in text.render(measurement(), details=True)
+    assert "once" not in run_text.render(measurement(), details=True)
 
 
 def test_text_of_blocks_and_of_traces() -> None:
-    blocks = text.render(
+    blocks = run_text.render(
         measurement(mode="qpt", options={"placement": "redundant"}, lost={"unknown_edges": 6}),
         details=True,
     )
@@ -264,7 +264,7 @@ def test_text_of_blocks_and_of_traces() -> None:
     )
     sizes = {"counter_bytes": 0, "trace_bits": 80_001, "minimal_trace_bits": 70_000}
     run = measurement(mode="bits", counts={"trace_tokens": 90_000}, sizes=sizes)
-    traced = text.render(run, details=True)
+    traced = run_text.render(run, details=True)
     assert "90,000  tokens written to the trace" in traced
     assert "10,001  bytes of trace\n" in traced
     assert "bytes of counters" not in traced
@@ -280,31 +280,33 @@ def test_every_mode_is_described(mode: str) -> None:
 
 def test_text_top_limits_the_tables() -> None:
     details = True
-    assert "1000 > 1020" in text.render(measurement(), top=3, details=details)
-    assert "1000 > 1020" not in text.render(measurement(), top=1, details=details)
-    assert "Hot" not in text.render(measurement(), top=0, details=details)
+    assert "1000 > 1020" in run_text.render(measurement(), top=3, details=details)
+    assert "1000 > 1020" not in run_text.render(measurement(), top=1, details=details)
+    assert "Hot" not in run_text.render(measurement(), top=0, details=details)
 
 
 def test_hot_paths_are_sorted_by_instructions() -> None:
-    table = text.render(measurement(), details=True).split("Hot paths")[1].splitlines()[2:]
+    table = run_text.render(measurement(), details=True).split("Hot paths")[1].splitlines()[2:]
     shares = [line.split()[0] for line in table if "%" in line]
     assert shares == ["45.76", "30.51", "23.73"]
 
 
 def test_text_of_a_fault() -> None:
-    report = text.render(measurement(ending=Ending(0, "fault", 11, FAULT), partial=True), width=160)
+    report = run_text.render(
+        measurement(ending=Ending(0, "fault", 11, FAULT), partial=True), width=160
+    )
     assert "SIGSEGV, bad address 0x8, at 0x1014 in main+0x14 (loop.c:5)" in report
     assert "PARTIAL" in report
 
 
 def test_text_of_a_refused_system_call() -> None:
-    report = text.render(measurement(ending=Ending(125, "refused", refusal=REFUSAL)), width=160)
+    report = run_text.render(measurement(ending=Ending(125, "refused", refusal=REFUSAL)), width=160)
     assert "(--strict): socket at 0x1014 in main+0x14 (loop.c:5)" in report
 
 
 def test_text_shows_warnings_and_cut_edges() -> None:
     cut = routine(cut_edges=2, potential_paths=10**30, table=Table.HASH, addressing=None)
-    report = text.render(measurement(routines=(cut,), warnings=("mind the gap",)), details=True)
+    report = run_text.render(measurement(routines=(cut,), warnings=("mind the gap",)), details=True)
     assert "warning: mind the gap" in report
     assert "1.00e30" in report
     (row,) = [line.split() for line in report.splitlines() if "1.00e30" in line]
@@ -316,13 +318,13 @@ def test_text_leaves_out_the_middle_of_long_paths() -> None:
     long = routine(
         path_counts=(type(path)(0, 1, 99, tuple(range(0x2000, 0x2400, 16)), (), False, ()),)
     )
-    report = text.render(measurement(routines=(long,)), width=160, details=True)
+    report = run_text.render(measurement(routines=(long,)), width=160, details=True)
     assert "(53 more)" in report
     assert "23f0" in report
 
 
 def test_markup_in_names_is_shown_as_it_is() -> None:
-    assert "[red]main" in text.render(measurement(routines=(routine(name="[red]main"),)))
+    assert "[red]main" in run_text.render(measurement(routines=(routine(name="[red]main"),)))
 
 
 # --- graph answers

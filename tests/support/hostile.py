@@ -29,18 +29,17 @@ from simprof.profiler.profiles.lines import LineCounts, Placing, SourceCounts
 from simprof.profiler.profiles.profile import BlockCount, Ending, Guide, Measurement, PathCount
 from simprof.profiler.recovery.recovery import RecoveredProgram, recover
 from simprof.profiler.reports import (
-    annotation_text,
-    compare_text,
-    difference_text,
+    annotation,
+    cfg_formats,
+    comparison_report,
+    difference_report,
     doctor,
     graph_run,
-    graph_text,
-    listing_text,
     listings,
     regress_text,
+    run_text,
     suite_text,
     table_text,
-    text,
 )
 from simprof.profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
 from simprof.profiler.reports.doctor import Diagnosis, SystemCheck
@@ -127,12 +126,12 @@ def _runs() -> tuple[Measurement, ...]:
 
 def answer_report(width: int) -> str:
     """`simprof run`: its first screen."""
-    return "\n".join(text.render(run, width=width) for run in _runs())
+    return "\n".join(run_text.render(run, width=width) for run in _runs())
 
 
 def run_report(width: int) -> str:
     """`simprof run --details`."""
-    return "\n".join(text.render(run, width=width, details=True) for run in _runs())
+    return "\n".join(run_text.render(run, width=width, details=True) for run in _runs())
 
 
 def compare_report(width: int) -> str:
@@ -147,8 +146,8 @@ def compare_report(width: int) -> str:
     )
     return "\n".join(
         (
-            compare_text.render(rows, 5, 2, width),
-            compare_text.render(rows, 5, 2, width, top=2, details=True),
+            comparison_report.render_text(rows, 5, 2, width),
+            comparison_report.render_text(rows, 5, 2, width, top=2, details=True),
         )
     )
 
@@ -264,7 +263,7 @@ def _recovered() -> RecoveredProgram:
 
 def cfg_report(width: int) -> str:
     """`simprof cfg`, as text."""
-    return graph_text.render(_recovered(), range(len(NAMES)), width, {0: "another_name"})
+    return cfg_formats.render_text(_recovered(), range(len(NAMES)), width, {0: "another_name"})
 
 
 def _counted() -> Measurement:
@@ -295,7 +294,7 @@ def listing_report(width: int) -> str:
         *(make(run, Choice(top=7)) for make in (listings.routines, listings.edges, listings.paths)),
         listings.edges(run, Choice(routines=("nothing",))),
     )
-    return "\n".join(listing_text.render(listing, width) for listing in made)
+    return "\n".join(listings.render_text(listing, width) for listing in made)
 
 
 def annotation_report(width: int) -> str:
@@ -325,8 +324,8 @@ def annotation_report(width: int) -> str:
         for at in range(3)
     )
     views = (SourceView(place.file, rows), CodeView(counts.routines[4], code))
-    whole = annotation_text.render(Annotation(counts, views), width)
-    return whole + annotation_text.render(Annotation(counts, ()), width)
+    whole = annotation.render_text(Annotation(counts, views), width)
+    return whole + annotation.render_text(Annotation(counts, ()), width)
 
 
 def diff_report(width: int) -> str:
@@ -335,7 +334,7 @@ def diff_report(width: int) -> str:
     other = replace(after, program=replace(after.program, sha256="cd" * 32))
     pairs = ((before, after), (before, other), (before, before))
     return "\n".join(
-        difference_text.render(difference(*pair), top=4, width=width) for pair in pairs
+        difference_report.render_text(difference(*pair), top=4, width=width) for pair in pairs
     )
 
 

@@ -187,7 +187,7 @@ def request_for(program: Path, arguments: Sequence[str], output: int) -> RunRequ
 def compared(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
     """Compare all modes, and count all that this takes."""
     from simprof.profiler.commands.compare import make_settings
-    from simprof.profiler.reports import compare_json, compare_text
+    from simprof.profiler.reports import comparison_report
     from simprof.profiler.schemes.registry import planned_modes
     from simprof.profiler.session.session import compare_program
 
@@ -198,8 +198,8 @@ def compared(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
         comparison = compare_program(request, settings, brief=True)  # as the command does
     names = (setting.name for setting in settings)
     rows = tuple(zip(names, comparison.measurements, strict=True))
-    compare_json.render(rows, comparison.emulations, comparison.whole_emulations)
-    compare_text.render(rows, comparison.emulations, comparison.whole_emulations)
+    comparison_report.render_json(rows, comparison.emulations, comparison.whole_emulations)
+    comparison_report.render_text(rows, comparison.emulations, comparison.whole_emulations)
     return comparison.measurements[0].base, time.process_time() - started
 
 

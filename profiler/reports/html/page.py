@@ -21,7 +21,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from simprof.profiler.reports.numbers import digits, group_digits, percent
+from simprof.profiler.reports.display import digits, group_digits, percent
 
 LARGEST_NUMBER = 2**53 - 1
 """Scripts know integers exactly up to here; larger ones are written as text."""

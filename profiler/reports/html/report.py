@@ -15,10 +15,9 @@ from simprof.profiler.profiles.call_tree import CallTree, without_sites
 from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.reports import mode_facts
-from simprof.profiler.reports.call_tree_text import tree_rows
-from simprof.profiler.reports.code_kinds import HELPER_MARK, HELPER_NOTE
+from simprof.profiler.reports.call_tree import tree_rows
 from simprof.profiler.reports.display import visible
-from simprof.profiler.reports.hot_tables import lines_text
+from simprof.profiler.reports.hot_tables import HELPER_MARK, HELPER_NOTE, lines_text
 from simprof.profiler.reports.html import page
 from simprof.profiler.reports.html.routines import (
     Row,

@@ -12,11 +12,10 @@ from simprof.profiler.profiles.lines import SourceCounts
 from simprof.profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.recovery.code_image import CodeImage
-from simprof.profiler.reports.code_kinds import marked
-from simprof.profiler.reports.hot_tables import INFERRED, SHORTENED
+from simprof.profiler.reports.display import identifier
+from simprof.profiler.reports.hot_tables import INFERRED, SHORTENED, marked
 from simprof.profiler.reports.html.code import routine_code, snippets
-from simprof.profiler.reports.numbers import identifier
-from simprof.profiler.reports.text import counters_text
+from simprof.profiler.reports.run_text import counters_text
 from simprof.profiler.session.planned_again import PlannedProgram
 
 MOST_PATHS = 100

@@ -8,8 +8,8 @@ from importlib.metadata import version
 
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.suites.suite import Benchmark, Suite
+from simprof.profiler.reports.display import group_digits, percent
 from simprof.profiler.reports.html import page
-from simprof.profiler.reports.numbers import group_digits, percent
 
 BAR = 100
 """Units that the longest bar takes."""

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.reports import mode_facts
-from simprof.profiler.reports.answer_text import kind_costs
-from simprof.profiler.reports.display import visible
+from simprof.profiler.reports.display import column, group_digits, percent, plural, visible
 from simprof.profiler.reports.html.routines import Run
-from simprof.profiler.reports.mode_text import SIZE_NAMES, guide_price, lost
-from simprof.profiler.reports.numbers import column, group_digits, percent, plural
-from simprof.profiler.reports.text import COUNT_NAMES, ending_text, program_text
+from simprof.profiler.reports.mode_facts import SIZE_NAMES, guide_price, lost
+from simprof.profiler.reports.run_text import COUNT_NAMES, ending_text, kind_costs, program_text
 
 BAR = 100
 """Units that the longest bar takes."""

@@ -8,19 +8,35 @@ once; what modes lose; warnings.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from simprof.profiler.profiles.codec import big_integers
 from simprof.profiler.profiles.profile import Measurement
-from simprof.profiler.reports import answer_text, hot_tables, mode_facts
-from simprof.profiler.reports.code_kinds import marked
-from simprof.profiler.reports.layout import Kind
-from simprof.profiler.reports.mode_facts import NamedMeasurement
-from simprof.profiler.reports.mode_text import lost
-from simprof.profiler.reports.numbers import group_digits, percent, plural
+from simprof.profiler.reports import hot_tables, mode_facts, run_text
+from simprof.profiler.reports.display import group_digits, percent, plural
+from simprof.profiler.reports.hot_tables import marked
+from simprof.profiler.reports.mode_facts import NamedMeasurement, lost
+from simprof.profiler.reports.run_json import (
+    ending_object,
+    program_object,
+    refused_call_objects,
+    summary_object,
+)
+from simprof.profiler.reports.run_text import (
+    DETAILS_TOP,
+    LOSSES_TITLE,
+    REFUSED_TITLE,
+    counted_row,
+    ending_rows,
+    program_text,
+    refused_calls,
+)
 from simprof.profiler.reports.tables import (
     BLANK,
+    Kind,
     Paragraph,
     Part,
     Table,
@@ -33,15 +49,6 @@ from simprof.profiler.reports.tables import (
     section,
     text,
 )
-from simprof.profiler.reports.text import (
-    DETAILS_TOP,
-    LOSSES_TITLE,
-    REFUSED_TITLE,
-    counted_row,
-    ending_rows,
-    program_text,
-    refused_calls,
-)
 from simprof.profiler.schemes.definition import ProfileKind
 from simprof.simulator.binary.program import LineTable, SourceLine
 
@@ -51,7 +58,7 @@ ROUTINES = 1
 MORE = "--details shows increments, sizes and traces; --top N names N routines a mode, and N paths"
 
 
-def render(
+def render_text(
     rows: Sequence[NamedMeasurement],
     emulations: int,
     whole: int,
@@ -89,7 +96,7 @@ def render(
         *hot(rows, top, lines, details=details),
     ]
     parts += [
-        *answer_text.helper_note(parts),
+        *run_text.helper_note(parts),
         *section(LOSSES_TITLE, losses(rows)),
         *section(REFUSED_TITLE, refused_calls(rows[0][1])),
         *warnings(rows),
@@ -111,13 +118,13 @@ def hot(
     """Yield the paths that executed most instructions, as one of the modes has counted them."""
     counting = paths_setting(rows)
     if top is None:
-        top = DETAILS_TOP if details else answer_text.TOP
+        top = DETAILS_TOP if details else run_text.TOP
     if counting is None or not top:
         return
     setting, measurement = counting
     if lines is not None:
         measurement = replace(measurement, lines=lines_of_paths(measurement, top, lines))
-    table = hot_tables.hot_paths if details else answer_text.hot_paths
+    table = hot_tables.hot_paths if details else run_text.hot_paths
     yield from hot_tables.path_parts(
         measurement, top, table, f"Hot paths (as {setting} counts them)"
     )
@@ -297,3 +304,38 @@ def warnings(rows: Sequence[NamedMeasurement]) -> Iterable[Paragraph]:
     for warning, names in modes.items():
         about = "" if len(names) == len(rows) else f"{', '.join(names)}: "
         yield paragraph(f"warning: {about}{warning}", style="yellow")
+
+
+SCHEMA = "simprof/compare/2"
+
+
+def render_json(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> str:
+    """Return the comparison as one line of JSON; parameters as those of `to_compare_object`."""
+    with big_integers():
+        return json.dumps(to_compare_object(rows, emulations, whole)) + "\n"
+
+
+def to_compare_object(
+    rows: Sequence[NamedMeasurement], emulations: int, whole: int
+) -> dict[str, object]:
+    """Return the comparison as Python values.
+
+    Parameters
+    ----------
+    rows
+        At least one; all of the same run.
+    emulations, whole
+        How often the program was emulated, and how many of these runs were whole.
+    """
+    _, first = rows[0]
+    return {
+        "schema": SCHEMA,
+        "program": program_object(first.program),
+        "exit": ending_object(first.ending),
+        "partial": first.partial,
+        "instructions": {"base": first.base},
+        "emulations": emulations,
+        "whole_emulations": whole,
+        "refused_calls": refused_call_objects(first),
+        "modes": {name: summary_object(measurement) for name, measurement in rows},
+    }

@@ -1,16 +1,22 @@
 """The report for people: what `simprof run` prints on stderr.
 
 It says how the run ended and what profiling it costs, then where the program spends, where the
-scheme's instructions come from and what is hot (`answer_text`). With details, instead: totals; how
+scheme's instructions come from and what is hot (`answer`). With details, instead: totals; how
 paths are known; sizes; what the scheme loses; the routines that execute most, and those where the
 scheme spends most; hot paths; hot edges or blocks. Nothing is said of added instructions where the
-mode instruments nothing. Refused system calls and
-warnings end both.
+mode instruments nothing. Refused system calls and warnings end both.
+
+The first screen, steps -> functions
+------------------------------------
+1. The routines that executed most instructions          `routine_work`
+2. The routines that instructions were added to          `routine_costs`
+3. The kinds of code that these are                      `kind_costs`
+4. The hottest paths as source lines, or else blocks     `hot_paths`
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from signal import SIGINT
 
 from simprof.profiler.profiles.profile import (
@@ -21,16 +27,30 @@ from simprof.profiler.profiles.profile import (
     RoutineProfile,
     WaitInfo,
 )
-from simprof.profiler.reports import answer_text, call_tree_text, hot_tables, mode_facts, mode_text
-from simprof.profiler.reports.code_kinds import marked
-from simprof.profiler.reports.display import visible
-from simprof.profiler.reports.layout import Kind, Styled
-from simprof.profiler.reports.mode_text import losses, path_kinds, sizes
-from simprof.profiler.reports.names import brief
-from simprof.profiler.reports.numbers import group_digits, percent, plural
+from simprof.profiler.reports import call_tree, hot_tables, mode_facts
+from simprof.profiler.reports.display import (
+    ShortNames,
+    brief,
+    group_digits,
+    percent,
+    plural,
+    visible,
+)
+from simprof.profiler.reports.hot_tables import (
+    HELPER_MARK,
+    HELPER_NOTE,
+    block_text,
+    executed_blocks,
+    executed_edges,
+    kind_totals,
+    marked,
+)
+from simprof.profiler.reports.mode_facts import losses_table, path_kinds, sizes_table
 from simprof.profiler.reports.tables import (
     BLANK,
+    Kind,
     Part,
+    Styled,
     Table,
     columns,
     grid,
@@ -41,6 +61,7 @@ from simprof.profiler.reports.tables import (
     section,
     text,
 )
+from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.isa.sparc import SIGNALS
 
 DETAILS_TOP = 10
@@ -100,18 +121,18 @@ def brief_sections(
     measurement: Measurement, top: int | None, follow: str | None = None
 ) -> Iterable[Part]:
     """Yield the parts of the first screen: the answer, and what must be known to trust it."""
-    top = answer_text.TOP if top is None else top
+    top = TOP if top is None else top
     facts = summary(measurement)
-    if events := answer_text.counting(measurement):
+    if events := counting(measurement):
         facts.add_row("counting", events)
     yield facts
-    yield from call_tree_text.sections(measurement, top, follow)
-    yield from answer_text.answer(measurement, top)
-    yield from section(LOSSES_TITLE, losses(measurement))
+    yield from call_tree.sections(measurement, top, follow)
+    yield from answer(measurement, top)
+    yield from section(LOSSES_TITLE, losses_table(measurement))
     yield from section(REFUSED_TITLE, refused_calls(measurement))
     yield from warnings(measurement)
     yield BLANK
-    yield paragraph(answer_text.MORE, style="dim")
+    yield paragraph(MORE, style="dim")
 
 
 def detailed(
@@ -120,15 +141,15 @@ def detailed(
     """Yield the parts of the report that says everything."""
     top = DETAILS_TOP if top is None else top
     yield summary(measurement)
-    yield from call_tree_text.sections(measurement, top, follow)
+    yield from call_tree.sections(measurement, top, follow)
     yield from section("Totals", totals(measurement))
     yield from section("Paths", path_kinds(measurement))
-    yield from section("Sizes", sizes(measurement))
-    yield from section(LOSSES_TITLE, losses(measurement))
+    yield from section("Sizes", sizes_table(measurement))
+    yield from section(LOSSES_TITLE, losses_table(measurement))
     if top > 0:
-        work = answer_text.routine_work(measurement, top)
+        work = routine_work(measurement, top)
         yield from section("Where instructions were executed", work)
-        yield from section("By kind of code", answer_text.kind_costs(measurement))
+        yield from section("By kind of code", kind_costs(measurement))
         if mode_facts.instruments(measurement):
             yield from section("Routines by added instructions", routines(measurement, top))
         if mode_facts.collects_paths(measurement):
@@ -137,7 +158,7 @@ def detailed(
             yield from section("Hot blocks", hot_tables.hot_blocks(measurement, top))
         else:
             yield from section("Hot edges", hot_tables.hot_edges(measurement, top))
-        yield from answer_text.lines_note(measurement)
+        yield from lines_note(measurement)
     yield from section(REFUSED_TITLE, refused_calls(measurement))
     yield from warnings(measurement)
 
@@ -166,7 +187,7 @@ def summary(measurement: Measurement) -> Table:
     if mode_facts.instruments(measurement):
         table.add_row("added", plural(measurement.added, "instruction"))
         table.add_row("overhead", Styled(percent(measurement.added, measurement.base), "bold"))
-    if price := mode_text.guide_price(measurement):
+    if price := mode_facts.guide_price(measurement):
         table.add_row("edge profile", price)
     return table
 
@@ -342,3 +363,206 @@ def counters_text(routine: RoutineProfile) -> str:
     if routine.addressing is None:
         return str(routine.table)
     return f"{routine.table}, {routine.addressing}"
+
+
+TOP = 5
+"""Rows of each table, where the user has not said how many."""
+
+NO_LINES = "No source line of this code is known: compile the program with -g to see them."
+
+MORE = "--details shows counters, sizes, blocks and edges; --top N shows N rows of each table"
+
+
+def answer(measurement: Measurement, top: int) -> Iterator[Part]:
+    """Yield where the program spends, where added instructions come from, and what is hot.
+
+    Parameters
+    ----------
+    top
+        Rows of each table; 0: no tables.
+    """
+    if not top:
+        return
+    parts = list(_tables(measurement, top))
+    yield from parts
+    yield from helper_note(parts)
+
+
+def helper_note(parts: Iterable[Part]) -> Iterator[Part]:
+    """Yield what the mark of helpers means, if it stands in a table of these parts."""
+    if any(isinstance(part, Table) and _marks_helpers(part) for part in parts):
+        yield from [paragraph(""), paragraph(HELPER_NOTE)]
+
+
+def _tables(measurement: Measurement, top: int) -> Iterator[Part]:
+    yield from section("Where instructions were executed", routine_work(measurement, top))
+    if measurement.added:
+        yield from section(
+            "Where the added instructions come from", routine_costs(measurement, top)
+        )
+    yield from section("By kind of code", kind_costs(measurement))
+    yield from hot(measurement, top)
+    yield from lines_note(measurement)
+
+
+def lines_note(measurement: Measurement) -> Iterator[Part]:
+    """Yield why hot code has no source lines, where no line is known."""
+    if not measurement.lines and any(routine.instructions for routine in measurement.routines):
+        yield from [paragraph(""), paragraph(NO_LINES)]
+
+
+def _marks_helpers(table: Table) -> bool:
+    return any(str(entry).endswith(f" {HELPER_MARK}") for row in table.rows for entry in row)
+
+
+def counting(measurement: Measurement) -> str:
+    """Say what the added instructions do: how often counters are incremented, tokens written."""
+    counts = measurement.counts
+    events = mode_facts.increments(measurement)
+    if tokens := counts.get("trace_tokens"):
+        told, events = plural(tokens, "trace token"), tokens
+    elif events:
+        told = plural(events, "counter increment")
+        if hashed := counts.get("hashed_increments"):
+            told += f" ({group_digits(hashed)} through a hash table)"
+    else:
+        return ""
+    return f"{told}, {measurement.added / events:.1f} added instructions each"
+
+
+def hot(measurement: Measurement, top: int) -> Iterator[Part]:
+    """Yield what was executed most, of what the mode counts."""
+    if mode_facts.collects_paths(measurement):
+        yield from hot_tables.path_parts(measurement, top, hot_paths)
+    elif mode_facts.counts_blocks(measurement):
+        yield from section("Hot blocks", hot_blocks(measurement, top))
+    else:
+        yield from section("Hot edges", hot_edges(measurement, top))
+
+
+def routine_costs(measurement: Measurement, top: int) -> Table:
+    """List the routines that most instructions were added to, and the rest in one row."""
+    costly = [routine for routine in measurement.routines if routine.added]
+    costly.sort(key=lambda each: (-each.added, -each.instructions, each.address))
+    shown, rest = costly[:top], costly[top:]
+    table = columns(*map(number, ("added", "of added", "overhead")), name("routine"))
+
+    def add(added: int, instructions: int, what: str) -> None:
+        share = percent(added, measurement.added)
+        table.add_row(added, share, percent(added, instructions), what)
+
+    for routine in shown:
+        add(routine.added, routine.instructions, marked(routine))
+    if rest:
+        added, executed = (
+            sum(routine.added for routine in rest),
+            sum(routine.instructions for routine in rest),
+        )
+        add(added, executed, f"({plural(len(rest), 'other routine')})")
+    outside = measurement.added - sum(routine.added for routine in costly)
+    if outside:
+        add(outside, 0, "(in no routine)")
+    return table
+
+
+def routine_work(measurement: Measurement, top: int) -> Table:
+    """List the routines that executed most instructions, and the rest in one row."""
+    ran = [routine for routine in measurement.routines if routine.instructions]
+    ran.sort(key=lambda each: (-each.instructions, each.address))
+    table = columns(*map(number, ("instructions", "of base", "entered")), name("routine"))
+    for routine in ran[:top]:
+        share = percent(routine.instructions, measurement.base)
+        table.add_row(routine.instructions, share, routine.activations, marked(routine))
+    if rest := ran[top:]:
+        executed = sum(routine.instructions for routine in rest)
+        entered = sum(routine.activations for routine in rest)
+        others = f"({plural(len(rest), 'other routine')})"
+        table.add_row(executed, percent(executed, measurement.base), entered, others)
+    return table
+
+
+def kind_costs(measurement: Measurement) -> Table | None:
+    """List what was added to each kind of code; None where there is but one, or nothing added."""
+    if not measurement.added:
+        return None
+    table = columns(*map(number, ("added", "of added", "overhead")), text("code"))
+    for total in kind_totals(measurement):
+        table.add_row(
+            total.added,
+            percent(total.added, measurement.added),
+            percent(total.added, total.instructions),
+            total.kind.value,
+        )
+    return table if table.row_count > 1 else None
+
+
+def hot_paths(
+    measurement: Measurement, shown: Sequence[hot_tables.ExecutedPath], is_own: bool
+) -> Table:
+    """List the paths that executed most instructions, as source lines where these are known.
+
+    `is_own`: see `hot_tables.PathTable`.
+    """
+    routes = [
+        [place(start, measurement) for start in each.path.blocks if isinstance(start, int)]
+        for each in shown
+    ]
+    known = [[line for line in route if line is not None] for route in routes]
+    files = ShortNames(line.file for route in known for line in route)
+    table = columns(
+        *map(number, (*(["of base"] if is_own else []), "executions", "length")),
+        name("routine"),
+        text(_heading("source lines", "blocks", known)),
+    )
+    for each, route in zip(shown, known, strict=True):
+        path = each.path
+        blocks = hot_tables.blocks_text(path) if not route else files.route(route)
+        table.add_row(
+            *([percent(each.flow, measurement.base)] if is_own else []),
+            path.count,
+            path.instructions,
+            marked(each.routine),
+            blocks + each.remark,
+        )
+    return table
+
+
+def hot_edges(measurement: Measurement, top: int) -> Table:
+    """List the edges crossed most often, and the source line that each leads to."""
+    shown = executed_edges(measurement)[:top]
+    lines = [
+        hot_tables.known_line((each.edge.target, each.edge.source), measurement) for each in shown
+    ]
+    known = hot_tables.line_columns(measurement)
+    table = columns(number("crossings"), name("routine"), text("edge"), *known)
+    for each, line in zip(shown, hot_tables.lines_texts(lines), strict=True):
+        table.add_row(
+            each.edge.count,
+            marked(each.routine),
+            hot_tables.edge_text(each.edge),
+            *([line] if known else []),
+        )
+    return table
+
+
+def hot_blocks(measurement: Measurement, top: int) -> Table:
+    """List the blocks executed most often, and their source lines."""
+    shown = executed_blocks(measurement)[:top]
+    lines = [hot_tables.known_line((each.block,), measurement) for each in shown]
+    known = hot_tables.line_columns(measurement)
+    table = columns(number("executions"), name("routine"), text("block"), *known)
+    for each, line in zip(shown, hot_tables.lines_texts(lines), strict=True):
+        block = block_text(each.block)
+        table.add_row(each.executions, marked(each.routine), block, *([line] if known else []))
+    return table
+
+
+def place(start: int, measurement: Measurement) -> SourceLine | None:
+    """Return the source line of a block; None where it is not known."""
+    return measurement.lines.get(start)
+
+
+def _heading(lines: str, blocks: str, known: list[list[SourceLine]]) -> str:
+    if all(known):
+        return lines
+    return f"{lines}, or {blocks}" if any(known) else blocks

@@ -1,22 +1,26 @@
-"""How two profiles differ, for people."""
+"""How two profiles differ, as text, CSV and JSON (schema `simprof/diff/1`)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import groupby
 from typing import TypeVar
 
+from simprof.profiler.profiles.codec import big_integers, encode
 from simprof.profiler.profiles.differences import (
     CountDifference,
     Difference,
     Pair,
     RoutineDifference,
 )
-from simprof.profiler.reports.display import visible
-from simprof.profiler.reports.names import readable
-from simprof.profiler.reports.numbers import digits, plural
-from simprof.profiler.reports.routes import shorten
+from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.reports import csv_text
+from simprof.profiler.reports.csv_text import Cell
+from simprof.profiler.reports.display import digits, plural, readable, shorten_list, visible
+from simprof.profiler.reports.run_json import program_object
+from simprof.profiler.reports.run_text import program_text
 from simprof.profiler.reports.tables import (
     Part,
     Table,
@@ -28,7 +32,7 @@ from simprof.profiler.reports.tables import (
     section,
     text,
 )
-from simprof.profiler.reports.text import program_text
+from simprof.simulator.binary.demangling import demangle
 
 Change = TypeVar("Change")
 
@@ -39,7 +43,9 @@ BUILDS = (
 )
 
 
-def render(difference: Difference, top: int = 10, width: int = 100, color: bool = False) -> str:
+def render_text(
+    difference: Difference, top: int = 10, width: int = 100, color: bool = False
+) -> str:
     """Return the report; `top`: rows in each table."""
     return print_parts(list(_parts(difference, top)), width, color)
 
@@ -117,7 +123,7 @@ def way(steps: Sequence[str]) -> str:
             known = file and at
             bare = step.removeprefix("0x").replace("slot 0x", "slot ", 1)
             parts.append(visible(step.rpartition(":")[2] if known else bare))
-    return " > ".join(shorten(parts))
+    return " > ".join(shorten_list(parts))
 
 
 def _change(pair: Pair) -> tuple[str, str, str, str]:
@@ -136,3 +142,72 @@ def _share(pair: Pair) -> str:
     hundredths = round(Fraction(10_000 * (after - before), before))
     sign = "" if after == before else "+" if after > before else "-"
     return f"{sign}{digits(abs(hundredths) // 100)}.{abs(hundredths) % 100:02} %"
+
+
+COLUMNS = (
+    "subject", "routine", "symbol", "kind", "way", "number", "before", "after", "change", "side",
+)  # fmt: skip
+
+
+def render_csv(difference: Difference) -> str:
+    """Return the CSV: columns `COLUMNS`.
+
+    `subject` is "program", "routine", "edge" or "path", `number` what the numbers before and
+    after are of, `side` in which profile alone a routine was entered.
+    """
+    return csv_text.render(COLUMNS, _rows(difference))
+
+
+def _rows(difference: Difference) -> Iterator[tuple[Cell, ...]]:
+    before, after = difference.before, difference.after
+    totals = {"base": (before.base, after.base), "added": (before.added, after.added)}
+    for total, pair in totals.items():
+        if pair[0] != pair[1]:
+            yield ("program", None, None, None, None, total, *_change_cells(pair), None)
+    for routine in difference.routines:
+        names = demangle(routine.name), routine.name
+        numbers = {
+            "instructions": routine.instructions,
+            "added": routine.added,
+            "activations": routine.activations,
+        }
+        for subject, pair in numbers.items():
+            if pair[0] != pair[1]:
+                yield ("routine", *names, None, None, subject, *_change_cells(pair), routine.side)
+    yield from _count_cells("edge", difference.edges)
+    yield from _count_cells("path", difference.paths)
+
+
+def _count_cells(subject: str, changes: Sequence[CountDifference]) -> Iterator[tuple[Cell, ...]]:
+    for each in changes:
+        names, way = (demangle(each.routine), each.routine), " > ".join(each.steps)
+        yield (subject, *names, each.kind, way, "count", *_change_cells(each.count), None)
+
+
+def _change_cells(pair: Pair) -> tuple[int, int, int]:
+    before, after = pair
+    return before, after, after - before
+
+
+def render_json(difference: Difference) -> str:
+    """Return one line of JSON; numbers are pairs, before and after."""
+    before, after = difference.before, difference.after
+    answer = {
+        "schema": "simprof/diff/1",
+        "before": _run(before),
+        "after": _run(after),
+        "same_program": difference.same_program,
+        "instructions": {
+            "base": [before.base, after.base],
+            "added": [before.added, after.added],
+        },
+        "routines": encode(difference.routines),
+        "edges": encode(difference.edges),
+        "paths": encode(difference.paths),
+    }
+    with big_integers():
+        return json.dumps(answer) + "\n"
+
+
+def _run(measurement: Measurement) -> dict[str, object]:
+    return {"program": program_object(measurement.program), "mode": measurement.mode}

@@ -1,4 +1,4 @@
-"""Calling contexts for people: routines with all that they call, one routine's calls as a tree."""
+"""Calling contexts as text and JSON: routines with all that they call, one routine's as a tree."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from simprof.profiler.profiles.call_graph import call_graph
-from simprof.profiler.profiles.call_tree import STARTED, TOP, CalledRoutine, CallTree, TreeBuilder
+from simprof.profiler.profiles.call_tree import (
+    BEYOND,
+    LANDED,
+    SIGNALLED,
+    STARTED,
+    TOP,
+    CalledRoutine,
+    CallTree,
+    TreeBuilder,
+)
 from simprof.profiler.profiles.profile import Measurement
-from simprof.profiler.reports.names import brief, readable
-from simprof.profiler.reports.numbers import percent, plural
+from simprof.profiler.reports.display import brief, percent, plural, readable
 from simprof.profiler.reports.tables import Part, Table, columns, name, number, paragraph, section
 from simprof.simulator.binary.demangling import demangle
 
@@ -150,3 +158,60 @@ def subtree(tree: CallTree, chosen: int) -> CallTree:
             builder.add(place, *tree.counts(number_))
         places.append(place)
     return builder.tree()
+
+
+SITES = {STARTED: "start", SIGNALLED: "signal", LANDED: "landing", BEYOND: "beyond"}
+"""What stands for sites that are no address."""
+
+
+def call_tree_object(tree: CallTree) -> dict[str, object]:
+    """Return `call_tree`."""
+    graph = call_graph(tree)
+    base, added = tree.inclusive()
+    return {
+        "limit": tree.limit,
+        "beyond": tree.beyond,
+        "routines": [
+            {
+                "name": routine.name,
+                "address": routine.address,
+                "calls": routine.calls,
+                "landings": routine.landings,
+                "own": {"base": routine.base, "added": routine.added},
+                "inclusive": {"base": routine.inclusive_base, "added": routine.inclusive_added},
+            }
+            for routine in graph.routines
+        ],
+        "calls": [
+            {
+                "caller": _position(arc.caller),
+                "site": site(arc.site),
+                "callee": arc.callee,
+                "calls": arc.calls,
+                "inclusive": {"base": arc.base, "added": arc.added},
+            }
+            for arc in graph.arcs
+        ],
+        "contexts": [
+            {
+                "parent": _position(tree.parents[place]),
+                "caller": _position(tree.callers[place]),
+                "site": site(tree.sites[place]),
+                "routine": tree.callees[place],
+                "calls": tree.calls[place],
+                "landings": tree.landings[place],
+                "own": {"base": tree.base[place], "added": tree.added[place]},
+                "inclusive": {"base": base[place], "added": added[place]},
+            }
+            for place in range(len(tree))
+        ],
+    }
+
+
+def site(address: int) -> int | str:
+    """Return where a call is: its address, or a word."""
+    return SITES.get(address, address)
+
+
+def _position(number: int) -> int | None:
+    return None if number == TOP else number

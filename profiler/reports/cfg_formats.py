@@ -1,0 +1,233 @@
+"""Control-flow graphs as text, JSON, DOT and GraphML.
+
+text
+    The instructions of every block.
+JSON
+    Schema `simprof/cfg/1`. Blocks, and the ends of edges, are named as in `simprof/run/2`: by start
+    address, `{"slot": address}` for a slot block, "ENTRY" and "EXIT". All addresses are integers.
+DOT
+    One cluster a routine, written by `graphviz`. That library and not `pydot`, because it quotes
+    every name: pydot writes a name that ends in a backslash, or that begins and ends with quotes
+    or angle brackets, as something else.
+GraphML
+    One directed graph, written by networkx. Nodes are named `position:vertex`, edges
+    `position:eID`. The attributes are those of `graphs.interchange`, and `routine`, a node's
+    routine. `simprof graph` reads a file of one routine. Graphs of a profile also have `executions`
+    (nodes) and `weight` (edges): how often each was executed and crossed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.interchange import vertex_attributes
+from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.reports.display import HEADING, UNFOLDED, brief, fold_lines
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.disassembly import Disassembler
+
+
+def render_text(
+    recovered: RecoveredProgram,
+    selected: Sequence[int],
+    width: int = UNFOLDED,
+    aliases: Mapping[int, str | None] = MappingProxyType({}),
+) -> str:
+    """Return the graphs of the routines at positions `selected`, one paragraph each.
+
+    `width`: cells of a line. `aliases`: by which other name a routine was selected.
+    """
+    notes = _notes(recovered)
+    graphs = {number: recovered.routines[number] for number in selected}
+    paragraphs = (
+        _routine_text(
+            recovered, graph, notes, brief(graph.name, width - HEADING, aliases.get(number))
+        )
+        for number, graph in graphs.items()
+    )
+    return "\n".join("\n".join(fold_lines(lines, width)) + "\n" for lines in paragraphs)
+
+
+def _notes(recovered: RecoveredProgram) -> dict[int, str]:
+    """Return the remarks that stand beside a block's instructions."""
+    notes = dict.fromkeys(recovered.no_return_calls, "does not return")
+    notes |= dict.fromkeys(recovered.unresolved_jumps, "targets unknown")
+    notes |= dict.fromkeys(recovered.call_aliases, "reads the program counter")
+    return notes | dict(recovered.irregular)
+
+
+def _routine_text(
+    recovered: RecoveredProgram, graph: ControlFlowGraph, notes: dict[int, str], name: str
+) -> Iterator[str]:
+    yield (
+        f"{name} at {graph.address:#x}: {graph.size} bytes, "
+        f"{len(graph.blocks)} blocks, {len(graph.edges)} edges"
+    )
+    entries = [graph.edges[edge].target for edge in graph.out_edges[graph.entry]]
+    yield "  ENTRY -> " + ", ".join(str(graph.name_of(target)) for target in entries)
+    for block in graph.blocks:
+        yield from _block(recovered, graph, block, notes)
+
+
+def _block(
+    recovered: RecoveredProgram, graph: ControlFlowGraph, block: Block, notes: dict[int, str]
+) -> Iterator[str]:
+    unit = "instruction" if block.instructions == 1 else "instructions"
+    yield f"  {graph.name_of(block.id)}: {block.instructions} {unit}"
+    disassembler = Disassembler(recovered.program.machine is not MachineKind.SPARCV8)
+    for address in range(block.start, block.end, 4):
+        word = int(recovered.code.words[recovered.code.index(address)])
+        text = f"    {address:#x}  {disassembler.text(word, address)}"
+        yield f"{text}  ! {notes[address]}" if address in notes else text
+    for number in graph.out_edges[block.id]:
+        edge = graph.edges[number]
+        kind = "" if edge.kind is EdgeKind.EXIT else f" ({edge.kind.value})"
+        yield f"    -> {graph.name_of(edge.target)}{kind}"
+
+
+SCHEMA = "simprof/cfg/1"
+
+
+def render_json(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
+    """Return one JSON object with the graphs of the routines at positions `selected`."""
+    program = recovered.program
+    graphs = [recovered.routines[position] for position in selected]
+    answer = {
+        "schema": SCHEMA,
+        "program": {
+            "file": str(program.path),
+            "sha256": program.sha256,
+            "machine": program.machine.value,
+        },
+        "routines": [_routine_object(recovered, graph) for graph in graphs],
+    }
+    return json.dumps(answer, indent=1) + "\n"
+
+
+def _routine_object(recovered: RecoveredProgram, graph: ControlFlowGraph) -> dict[str, object]:
+    ends = {block.end - back for block in graph.blocks for back in (4, 8)}
+    return {
+        "name": graph.name,
+        "address": graph.address,
+        "size": graph.size,
+        "blocks": [
+            {"block": graph.name_of(block.id).as_json(), "instructions": block.instructions}
+            for block in graph.blocks
+        ],
+        "edges": [
+            {
+                "source": graph.name_of(edge.source).as_json(),
+                "target": graph.name_of(edge.target).as_json(),
+                "kind": edge.kind.value,
+            }
+            for edge in graph.edges
+        ],
+        "unresolved_jumps": [jump for jump in recovered.unresolved_jumps if jump in ends],
+        "no_return_calls": sorted(recovered.no_return_calls & ends),
+        "irregular": [
+            {"address": address, "reason": reason}
+            for address, reason in recovered.irregular
+            if address in ends
+        ],
+    }
+
+
+if TYPE_CHECKING:
+    import graphviz
+
+STYLES = {
+    EdgeKind.FALL_THROUGH: "solid",
+    EdgeKind.TAKEN: "bold",
+    EdgeKind.SWITCH: "bold",
+    EdgeKind.SLOT: "bold",
+    EdgeKind.CALL_RETURN: "dashed",
+    EdgeKind.ENTRY: "solid",
+    EdgeKind.EXIT: "solid",
+}
+
+
+def render_dot(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
+    """Return one digraph of the routines at positions `selected`."""
+    import graphviz
+
+    drawing = graphviz.Digraph("simprof", node_attr={"shape": "box", "fontname": "monospace"})
+    for position in selected:
+        cfg = recovered.routines[position]
+        with drawing.subgraph(name=f"cluster_{position}") as cluster:
+            cluster.attr(label=escaped(cfg.name))
+            _draw(cluster, position, cfg)
+    return str(drawing.source)
+
+
+def escaped(text: str) -> str:
+    """Return a label that shows `text`: Graphviz reads entities of HTML in all labels."""
+    import graphviz
+
+    shown: str = graphviz.escape(text.replace("&", "&amp;"))  # of a kind that is never markup
+    return shown
+
+
+def _draw(cluster: graphviz.Digraph, position: int, cfg: ControlFlowGraph) -> None:
+    for block in cfg.blocks:
+        slot = " slot" if block.is_slot else ""
+        cluster.node(f"r{position}_{block.id}", f"{block.start:#x}{slot} ({block.instructions})")
+    cluster.node(f"r{position}_{cfg.entry}", "ENTRY", shape="ellipse")
+    cluster.node(f"r{position}_{cfg.exit}", "EXIT", shape="ellipse")
+    for edge in cfg.edges:
+        ends = f"r{position}_{edge.source}", f"r{position}_{edge.target}"
+        cluster.edge(*ends, label=edge.kind.value, style=STYLES[edge.kind])
+
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@dataclass(frozen=True)
+class CountedGraph:
+    """A routine's graph; `executions` by vertex id and `crossings` by edge id, where known."""
+
+    cfg: ControlFlowGraph
+    executions: Sequence[int] | None = None
+    crossings: Sequence[int] | None = None
+
+
+def render_graphml(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
+    """Return one GraphML document with the routines at positions `selected`.
+
+    Characters of routine names that XML cannot hold are replaced by `?`.
+    """
+    return render_graphs(
+        (position, CountedGraph(recovered.routines[position])) for position in selected
+    )
+
+
+def render_graphs(graphs: Iterable[tuple[int, CountedGraph]]) -> str:
+    """Return one GraphML document with some graphs, each with its position."""
+    import networkx as nx
+
+    graph = nx.MultiDiGraph(id="simprof")
+    for position, counted in graphs:
+        _add(graph, position, counted)
+    document = io.BytesIO()
+    nx.write_graphml_xml(graph, document, named_key_ids=True)
+    return document.getvalue().decode() + "\n"
+
+
+def _add(graph: nx.MultiDiGraph, position: int, counted: CountedGraph) -> None:
+    cfg = counted.cfg
+    name = "".join(c if c.isprintable() else "?" for c in cfg.name)
+    for vertex in range(cfg.vertex_count):
+        counts = {} if counted.executions is None else {"executions": counted.executions[vertex]}
+        attributes = vertex_attributes(cfg, vertex)
+        graph.add_node(f"{position}:{vertex}", routine=name, **attributes, **counts)
+    for edge in cfg.edges:
+        ends = f"{position}:{edge.source}", f"{position}:{edge.target}"
+        counts = {} if counted.crossings is None else {"weight": counted.crossings[edge.id]}
+        key = f"{position}:e{edge.id}"
+        graph.add_edge(*ends, key=key, id=edge.id, kind=str(edge.kind), **counts)
