@@ -26,8 +26,8 @@ from simprof.profiler.rewriting.startup import DEFAULT_NAME
 from simprof.profiler.rewriting.verification import EMULATOR, Run
 from simprof.profiler.session.world import open_world
 from simprof.simulator.binary import elf
+from simprof.simulator.machine.base import stack_depth
 from simprof.simulator.machine.machine import Machine
-from simprof.simulator.machine.stack_depth import stack_depth
 
 _OWN_FILES = (DEFAULT_NAME.decode(), (DEFAULT_NAME + TRACE_SUFFIX).decode())
 

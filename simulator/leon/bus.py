@@ -19,7 +19,7 @@ from simprof.simulator.leon.devices import (
     Uart,
 )
 from simprof.simulator.linux.outside import HostCalls
-from simprof.simulator.machine.trapping import effective_address
+from simprof.simulator.machine.faults import effective_address
 
 _UART, _CONTROLLER, _TIMERS = 0x8000_0100, 0x8000_0200, 0x8000_0300
 _DEVICE_SIZE: Final = 0x100

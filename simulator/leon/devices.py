@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simprof.simulator.errors import UnsupportedError
-from simprof.simulator.linux.outside import HostCalls
-from simprof.simulator.linux.status import FileStatus
+from simprof.simulator.linux.outside import FileStatus, HostCalls
 
 UART_INTERRUPT: Final = 3
 TIMER_INTERRUPT: Final = 6

@@ -28,12 +28,10 @@ from simprof.simulator.errors import ProgramFileError, UnsupportedError, UsageEr
 from simprof.simulator.leon.bus import Bus, BusError, access_size, do_access
 from simprof.simulator.leon.supervisor import Supervisor, TrapType
 from simprof.simulator.linux.outside import HostCalls
-from simprof.simulator.machine.base import BaseMachine
-from simprof.simulator.machine.codewatch import CodeWatch
-from simprof.simulator.machine.position import Position
+from simprof.simulator.machine.base import BaseMachine, Position
+from simprof.simulator.machine.codewatch import CodeWatch, Shadows
+from simprof.simulator.machine.faults import Trap, effective_address
 from simprof.simulator.machine.running import Ending, Fault, Limits, Observer, RunResult
-from simprof.simulator.machine.shadows import Shadows
-from simprof.simulator.machine.trapping import Trap, effective_address
 
 WINDOWS: Final = 8
 MEMORY: Final = 0x4000_0000

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from simprof.simulator.isa.sparc import O_ACCMODE, O_APPEND, O_NONBLOCK
-from simprof.simulator.linux.outside import HostCalls
+from simprof.simulator.linux.outside import LARGEST_OFFSET, DirectoryEntry, FileStatus, HostCalls
 from simprof.simulator.linux.process import RandomBytes
 from simprof.simulator.linux.sandbox import failure
-from simprof.simulator.linux.status import LARGEST_OFFSET, DirectoryEntry, FileStatus
 
 MAX_DESCRIPTORS = 1024
 """RLIMIT_NOFILE."""

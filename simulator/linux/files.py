@@ -15,7 +15,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from simprof.simulator.linux.outside import FileAccess, HostCalls, RecordingHost, ReplayHost
+from simprof.simulator.linux.outside import (
+    DirectoryEntry,
+    FileAccess,
+    FileStatus,
+    HostCalls,
+    RecordingHost,
+    ReplayHost,
+    Special,
+)
 from simprof.simulator.linux.sandbox import (
     SPECIAL_TOPS,
     Parts,
@@ -25,7 +33,6 @@ from simprof.simulator.linux.sandbox import (
     canonical_parts,
     failure,
 )
-from simprof.simulator.linux.status import DirectoryEntry, FileStatus, Special
 from simprof.simulator.linux.streams import StandardStreams
 
 _OWN_FILE = ("exe", "program")  # special names of the program's own file

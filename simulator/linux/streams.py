@@ -15,8 +15,8 @@ import stat
 from collections.abc import Callable
 
 from simprof.simulator.cpu.guest import RunInterrupted
+from simprof.simulator.linux.outside import LARGEST_OFFSET, FileStatus
 from simprof.simulator.linux.sandbox import failure
-from simprof.simulator.linux.status import LARGEST_OFFSET, FileStatus
 
 _POLL_SECONDS = 0.05
 _NULL_DEVICE = 0x103  # /dev/null's number: 1:3

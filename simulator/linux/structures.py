@@ -10,8 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from simprof.simulator.linux.outside import USER
-from simprof.simulator.linux.status import BLOCK_SIZE, DirectoryEntry, FileStatus
+from simprof.simulator.linux.outside import BLOCK_SIZE, USER, DirectoryEntry, FileStatus
 
 StatfsEncoder = Callable[[bool], bytes]
 """`statfs` or `statfs64`."""

@@ -10,9 +10,9 @@ from simprof.simulator.cpu.guest import Failed, Outcome, OutOfMemory, Returned
 from simprof.simulator.isa.sparc import ERRNO, FIOCLEX, FIONCLEX, FIONREAD, O_CLOEXEC, O_NONBLOCK
 from simprof.simulator.linux import structures
 from simprof.simulator.linux.descriptors import HostFile, OpenFile, Pipe, PipeEnd
-from simprof.simulator.linux.moving import PIECE, Vectors, read_into, write, write_from
+from simprof.simulator.linux.file_data import PIECE, Vectors, read_into, write, write_from
+from simprof.simulator.linux.outside import LARGEST_OFFSET
 from simprof.simulator.linux.sandbox import failure
-from simprof.simulator.linux.status import LARGEST_OFFSET
 from simprof.simulator.linux.task import Arguments, Handler, Task
 
 _POLLIN, _POLLOUT, _POLLERR, _POLLHUP, _POLLNVAL = 0x1, 0x4, 0x8, 0x10, 0x20

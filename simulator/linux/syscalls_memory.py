@@ -19,9 +19,9 @@ from simprof.simulator.isa.sparc import (
     MREMAP_MAYMOVE,
 )
 from simprof.simulator.linux.descriptors import Device, Directory, HostFile, OpenFile
+from simprof.simulator.linux.file_data import SharedFiles
+from simprof.simulator.linux.outside import LARGEST_OFFSET
 from simprof.simulator.linux.sandbox import failure
-from simprof.simulator.linux.shared_files import SharedFiles
-from simprof.simulator.linux.status import LARGEST_OFFSET
 from simprof.simulator.linux.task import Arguments, Handler, Task
 
 CodeFile = Callable[[bytes, int], None]

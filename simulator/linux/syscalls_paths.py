@@ -27,9 +27,8 @@ from simprof.simulator.linux.descriptors import (
     Text,
     device_status,
 )
-from simprof.simulator.linux.outside import USER, FileAccess
+from simprof.simulator.linux.outside import USER, FileAccess, FileStatus, Special
 from simprof.simulator.linux.sandbox import failure
-from simprof.simulator.linux.status import FileStatus, Special
 from simprof.simulator.linux.task import AT_FDCWD, Arguments, Handler, Task
 
 _AT_SYMLINK_NOFOLLOW, _AT_REMOVEDIR, _AT_SYMLINK_FOLLOW = 0x100, 0x200, 0x400

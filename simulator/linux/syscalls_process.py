@@ -12,7 +12,7 @@ from simprof.simulator.cpu.address_space import STACK_SIZE
 from simprof.simulator.cpu.guest import PAGE_SIZE, GuestFault, OutOfMemory, Protection
 from simprof.simulator.linux import structures
 from simprof.simulator.linux.descriptors import MAX_DESCRIPTORS
-from simprof.simulator.linux.moving import PIECE
+from simprof.simulator.linux.file_data import PIECE
 from simprof.simulator.linux.outside import USER
 from simprof.simulator.linux.process import CLOCK_TICKS, PARENT_ID
 from simprof.simulator.linux.sandbox import PROCESS_ID, failure

@@ -2,13 +2,27 @@
 
 `Machine` puts Linux around it, `simulator.leon.machine.LeonMachine` the devices of a bare board.
 Exceptions do not cross the engine: `_guard` keeps them, stops it, and `_result` raises them.
+
+A run is stopped from outside (Ctrl-C, other signals, the wall-clock budget) by the clock's
+INTERRUPTED and LIMIT words. The block hook sees LIMIT at its next event; a system call that waits
+for the outside world asks for INTERRUPTED several times a second. Should the engine hear of
+neither, a loop within one block say, the budget's thread ends the process; so does the third Ctrl-C
+(`simprof.simulator.cpu.crash`).
+
+The block hook counts a block whole when it begins and notes where it lies. The engine may leave it
+in the middle (a fault, a trap, a signal), and does not always say where. `Position` finds that
+place, takes back what has not been executed, and makes the next event a continuation of the block.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,15 +34,21 @@ from simprof.simulator.cpu import crash
 from simprof.simulator.cpu.address_space import AddressSpace, Region
 from simprof.simulator.cpu.cpu import RESUME_TRAP, Cpu, Stop
 from simprof.simulator.cpu.cpu_state import SYSTEM_PAGE
-from simprof.simulator.cpu.guest import OutOfMemory, RunInterrupted
-from simprof.simulator.cpu.traps import CLOCK_WORDS, ClockWord, Interruption
-from simprof.simulator.errors import EngineError
-from simprof.simulator.machine.codewatch import CodeWatch, LoadedCode
+from simprof.simulator.cpu.guest import GuestFault, OutOfMemory, RunInterrupted
+from simprof.simulator.cpu.traps import (
+    CLOCK_WORDS,
+    RESUME_STATE,
+    ClockWord,
+    Interruption,
+    SignalHandler,
+)
+from simprof.simulator.errors import EngineError, SimulatorError
+from simprof.simulator.linux.contexts import Interrupted
+from simprof.simulator.machine.codewatch import CodeWatch, LoadedCode, Shadows
+from simprof.simulator.machine.faults import is_transfer
 from simprof.simulator.machine.hooks import NO_LIMIT, Hooks
-from simprof.simulator.machine.interruption import stop_after, stop_on_interrupt
-from simprof.simulator.machine.position import Position
 from simprof.simulator.machine.running import Ending, Limits, Observer, RunResult
-from simprof.simulator.machine.shadows import Shadows
+from simprof.simulator.stopping import that_stop_a_run
 
 STATUS_BUDGET: Final = 124
 _CRASH_WORDS: Final = (ClockWord.BLOCK_ADDRESS, ClockWord.ENDINGS)
@@ -233,3 +253,200 @@ class BaseMachine(ABC):
         """
         for part in (self._code, self._shadows, self._space, self.cpu, self):
             vars(part).clear()
+
+
+_NUDGE_SECONDS: Final = 0.05
+STUCK_SECONDS = 10.0
+"""How long native code may go on without an event after it has been told to stop."""
+_PLEASE: Final = "please report this program"
+
+
+@contextmanager
+def stop_on_interrupt(clock: NDArray[np.int64]) -> Iterator[None]:
+    """Let signals stop the run that `clock` belongs to, for the time of a `with` block."""
+    with SignalHandler(clock, that_stop_a_run()):
+        yield
+
+
+@contextmanager
+def stop_after(
+    clock: NDArray[np.int64], seconds: float | None, stop: Callable[[], None] | None
+) -> Iterator[None]:
+    """Stop the run that `clock` belongs to after `seconds`.
+
+    Where no block hook looks at the clock, by calling `stop`.
+    """
+    if seconds is None:
+        yield
+        return
+    done = threading.Event()
+    thread = threading.Thread(target=_watch, args=(clock, seconds, stop, done), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _watch(
+    clock: NDArray[np.int64],
+    seconds: float,
+    stop: Callable[[], None] | None,
+    done: threading.Event,
+) -> None:
+    if done.wait(seconds):
+        return
+    if not clock[ClockWord.INTERRUPTED]:
+        clock[ClockWord.INTERRUPTED] = Interruption.TIMEOUT
+    clock[ClockWord.LIMIT] = -1
+    stuck_since = time.monotonic()
+    executed = -1
+    while not done.wait(_NUDGE_SECONDS):
+        if stop is not None:
+            stop()
+        if int(clock[ClockWord.INSTRUCTIONS]) != executed or not _is_in_engine():
+            executed, stuck_since = int(clock[ClockWord.INSTRUCTIONS]), time.monotonic()
+        elif time.monotonic() - stuck_since > STUCK_SECONDS:
+            _give_up(int(clock[ClockWord.BLOCK_ADDRESS]))
+
+
+def _is_in_engine() -> bool:
+    """Whether the main thread is in the engine's native code, not in Python that it has called."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    return frame is not None and frame.f_code.co_name == "emu_start"
+
+
+def _give_up(block: int) -> None:
+    """End the process: native code that loops cannot be ended otherwise."""
+    line = f"simprof: the emulator does not stop in or behind the block at {block:#x}: "
+    os.write(2, f"{line}{_PLEASE}\n".encode())
+    os._exit(SimulatorError.exit_status)
+
+
+_SAVED_WORDS: Final = slice(ClockWord.RESUME_PC, ClockWord.RESUMED_STATE + 1)
+
+
+class Position:
+    """The program's place in its current block.
+
+    Parameters
+    ----------
+    cpu, space
+        The processor and the program's memory.
+    clock
+        The words that the block hook keeps (`traps.ClockWord`); corrected here.
+    """
+
+    def __init__(
+        self,
+        cpu: Cpu,
+        space: AddressSpace,
+        clock: NDArray[np.int64],
+    ) -> None:
+        self._cpu = cpu
+        self._space = space
+        self._clock = clock
+
+    @property
+    def instructions(self) -> int:
+        """Instructions executed so far, the current block counted whole."""
+        return int(self._clock[ClockWord.INSTRUCTIONS])
+
+    @property
+    def block_start(self) -> int:
+        """Address of the current block."""
+        return int(self._clock[ClockWord.BLOCK_ADDRESS])
+
+    @property
+    def block_end(self) -> int:
+        """Address after the last instruction of the current block."""
+        return self.block_start + int(self._clock[ClockWord.BLOCK_SIZE])
+
+    def instruction(self, pc: int) -> int:
+        """Return the instruction word at `pc`."""
+        return int.from_bytes(self._space.peek(pc, 4), "big")
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the current block was left in its middle."""
+        return bool(self._clock[ClockWord.STATE] == RESUME_STATE)
+
+    # -- leaving a block in its middle
+
+    def interrupt(self, pc: int) -> None:
+        """Take back the count of what follows `pc` in the current block."""
+        clock = self._clock
+        start, end = self.block_start, self.block_end
+        if not start <= pc < end:
+            return
+        clock[ClockWord.INSTRUCTIONS] -= (end - pc) >> 2
+        clock[ClockWord.RESUME_PC] = pc
+        clock[ClockWord.RESUME_END] = end
+        if clock[ClockWord.STATE] != RESUME_STATE:
+            clock[ClockWord.RESUMED_STATE] = clock[ClockWord.STATE]
+            clock[ClockWord.STATE] = RESUME_STATE
+
+    def go_past(self, pc: int) -> None:
+        """Go on after the instruction at `pc`, which has been completed without the engine."""
+        state = self._cpu.state
+        following = int(state.npc)
+        if pc + 4 != self.block_end:
+            self.interrupt(pc + 4)
+        state.pc, state.npc = following, (following + 4) & self._cpu.address_mask
+
+    def saved(self) -> tuple[int, ...]:
+        """Return what `restore` needs to go on here after a signal's handler."""
+        return tuple(int(value) for value in self._clock[_SAVED_WORDS])
+
+    def restore(self, interrupted: Interrupted, pc: int) -> None:
+        """Go on at `pc` with what a signal interrupted."""
+        clock = self._clock
+        clock[_SAVED_WORDS] = interrupted.clock
+        inside = clock[ClockWord.STATE] == RESUME_STATE
+        if inside and pc != interrupted.registers.pc:
+            if interrupted.registers.pc < pc < clock[ClockWord.RESUME_END]:
+                clock[ClockWord.RESUME_PC] = pc
+            else:
+                clock[ClockWord.STATE] = clock[ClockWord.RESUMED_STATE]
+
+    # -- how the program came here
+
+    def note_redirection(self) -> None:
+        """Note that the program goes on elsewhere, though not by a jump of its own."""
+        self._clock[ClockWord.REDIRECTED] = self.instructions
+
+    def last_jump(self) -> int | None:
+        """Address of the control transfer that ended the last block, if it led here."""
+        if self._clock[ClockWord.REDIRECTED] == self.instructions:
+            return None
+        places = (self.block_end - 8, self.block_end - 4)  # before its delay slot; annulled
+        return next((pc for pc in places if is_transfer(self.instruction(pc))), None)
+
+
+_FP_WORD = 14  # of a saved window
+
+
+def stack_depth(machine: BaseMachine, top: int) -> int:
+    """Return how many frames the program has ended in, the innermost included.
+
+    It is the walk that a debugger makes, after a run. No frame lies above `top`: %sp at the
+    program's start, without the bias.
+    """
+    cpu = machine.cpu
+    word = cpu.window_size // 16
+    cpu.sync_wrapped_outs()
+    # the innermost windows may be in registers still: the memory of their frames is older
+    windows = [(cpu.state.cwp + k) % cpu.windows for k in range(cpu.state.canrestore + 1)]
+    held = {cpu.window_stack_pointer(window): cpu.window_bytes(window) for window in windows}
+    frame, depth = cpu.window_stack_pointer(cpu.state.cwp), 1
+    while True:
+        try:
+            window = held.get(frame) or machine.read(frame, cpu.window_size)
+        except GuestFault:
+            return depth
+        pointer = int.from_bytes(window[_FP_WORD * word : (_FP_WORD + 1) * word], "big")
+        following = (pointer + cpu.stack_bias) & cpu.address_mask
+        if following % 8 or not frame < following <= top:
+            return depth
+        frame, depth = following, depth + 1

@@ -1,13 +1,175 @@
-"""From hardware traps to signals: which signal, which code, which address (Linux/SPARC)."""
+"""Hardware traps as signals (which signal, which code, which address), and what traps in vain.
+
+
+Two kinds of instructions that the engine traps on are executed here: no-fault loads, and
+floating-point stores of 8 and 16 bytes at addresses that are multiples of 4 only. Linux does the
+latter, too, in its handlers of the hardware's traps (`stdf_mem_address_not_aligned`). The engine
+stores most of them, but not where it stores bytes one by one: across the border of a page, and at
+the first store to a page that it has not met for a while.
+"""
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
+from enum import IntEnum
 
 from simprof.simulator.cpu.cpu import Cpu, MemoryAccess
+from simprof.simulator.isa.decode import simm13
 from simprof.simulator.linux.signals import Signal, SignalInfo
-from simprof.simulator.machine.shadows import is_reserved
-from simprof.simulator.machine.trapping import Trap, effective_address
+from simprof.simulator.machine.codewatch import is_reserved
+
+
+class Trap(IntEnum):
+    """Trap numbers that the engine reports (SPARC V9 7.5, JPS1 7.5)."""
+
+    PRIVILEGED_OPCODE = 0x11
+    FPU_DISABLED = 0x20
+    FP_EXCEPTION = 0x21
+    FP_OTHER = 0x22
+    TAG_OVERFLOW = 0x23
+    DIVISION_BY_ZERO = 0x28
+    DATA_ACCESS = 0x30
+    DATA_ACCESS_MMU = 0x31
+    UNALIGNED = 0x34
+    UNALIGNED_LDDF = 0x35
+    UNALIGNED_STDF = 0x36
+    PRIVILEGED_ACTION = 0x37
+    DATA_MISS = 0x68
+    SPILL = 0x80
+    FILL = 0xC0
+    WINDOWS_END = 0x100
+    SOFTWARE = 0x100
+    BREAKPOINT = 0x101
+    SOFTWARE_DIVISION = 0x102
+    FLUSH_WINDOWS = 0x103
+    SYSTEM_CALL_32 = 0x110
+    SYSTEM_CALL_64 = 0x16D
+    GET_CONTEXT = 0x16E
+    SET_CONTEXT = 0x16F
+
+
+def effective_address(cpu: Cpu, word: int) -> int:
+    """Return the address that a load, store or jump at hand refers to."""
+    base = cpu.register(word >> 14 & 31)
+    if _op3(word, 3) in (0x3C, 0x3E):  # compare and swap
+        return base & cpu.address_mask
+    offset = simm13(word) if word >> 13 & 1 else cpu.register(word & 31)
+    return (base + offset) & cpu.address_mask
+
+
+def _op3(word: int, op: int) -> int:
+    """Return op3 of an instruction of format `op` (2 or 3), or -1."""
+    return word >> 19 & 63 if word >> 30 == op else -1
+
+
+def is_transfer(word: int) -> bool:
+    """Whether `word` is a jump, call or branch."""
+    is_branch = word >> 30 == 0 and word >> 22 & 7 in (1, 2, 3, 5, 6)
+    return word >> 30 == 1 or is_branch or _op3(word, 2) in (0x38, 0x39)
+
+
+# -- floating-point stores
+
+_FP_STORES = {0x26: 2, 0x27: 1, 0x36: 2, 0x37: 1}
+"""op3 of stqf, stdf, stqfa and stdfa -> how many words of 8 bytes they store."""
+_STORING_TO_SPACES = (0x36, 0x37)
+_BIG_ENDIAN, _LITTLE_ENDIAN = (0x80, 0x81), (0x88, 0x89)
+"""Identifiers of the address spaces that a program may store to, primary and secondary."""
+
+
+def fp_store(cpu: Cpu, word: int) -> tuple[bytes, ...] | None:
+    """Return the words of 8 bytes that a store of a double or a quad stores.
+
+    None for anything else, and where its address is no multiple of 4: Linux then sends a signal.
+    """
+    op3, number = _op3(word, 3), word >> 25 & 31
+    if op3 not in _FP_STORES or effective_address(cpu, word) % 4:
+        return None
+    asi = _space(cpu, word) if op3 in _STORING_TO_SPACES else _BIG_ENDIAN[0]
+    if asi not in (*_BIG_ENDIAN, *_LITTLE_ENDIAN):
+        return None
+    first = _fp_index(number)
+    values = cpu.state.fp[first : first + _FP_STORES[op3]]
+    order = ">Q" if asi in _BIG_ENDIAN else "<Q"
+    return tuple(struct.pack(order, value) for value in values)
+
+
+def _space(cpu: Cpu, word: int) -> int:
+    """Return the address space identifier of an access that names one."""
+    return int(cpu.state.asi) & 0xFF if word >> 13 & 1 else word >> 5 & 0xFF
+
+
+def _fp_index(number: int) -> int:
+    """Return which of the 32 doubles a double or quad register, as encoded, is or begins with."""
+    return (number & 1) << 4 | number >> 1
+
+
+# -- no-fault loads
+
+_ASI_IMMEDIATE_NO_FAULT = frozenset((0x82, 0x83, 0x8A, 0x8B))
+_LOAD_SIZES = {  # op3 -> (bytes, signed)
+    0x10: (4, False),
+    0x11: (1, False),
+    0x12: (2, False),
+    0x13: (8, False),
+    0x18: (4, True),
+    0x19: (1, True),
+    0x1A: (2, True),
+    0x1B: (8, False),
+    0x30: (4, False),
+    0x32: (16, False),
+    0x33: (8, False),
+}
+_LDDA, _LDFA, _LDQFA, _LDDFA = 0x13, 0x30, 0x32, 0x33
+
+
+def no_fault_load(cpu: Cpu, word: int) -> int | None:
+    """Return the address space identifier of a no-fault load; None for anything else."""
+    if _op3(word, 3) not in _LOAD_SIZES:
+        return None
+    asi = _space(cpu, word)
+    return asi if asi in _ASI_IMMEDIATE_NO_FAULT else None
+
+
+def without_no_fault(word: int) -> int | None:
+    """Return a no-fault load as the ordinary load in the same space; None where %asi says it."""
+    return None if word >> 13 & 1 else word & ~(2 << 5)
+
+
+def finish_load(cpu: Cpu, word: int, data: bytes | None, little_endian: bool = False) -> None:
+    """Complete a load with the bytes read; None, an address that faults, reads as zero."""
+    op3 = _op3(word, 3)
+    size, signed = _LOAD_SIZES[op3]
+    data = bytes(size) if data is None else data
+    number = word >> 25 & 31
+    if op3 in (_LDFA, _LDDFA, _LDQFA):
+        _finish_fp_load(cpu, op3, number, data, little_endian)
+        return
+    if op3 == _LDDA:
+        halves = data[:4], data[4:]
+        for half, register in zip(halves, (number & 30, number | 1), strict=True):
+            order: str = "little" if little_endian else "big"
+            cpu.set_register(register, int.from_bytes(half, order))  # type: ignore[arg-type]
+        return
+    value = int.from_bytes(data, "little" if little_endian else "big", signed=signed)
+    cpu.set_register(number, value & 0xFFFFFFFFFFFFFFFF)
+
+
+def _finish_fp_load(cpu: Cpu, op3: int, number: int, data: bytes, little_endian: bool) -> None:
+    if op3 == _LDFA:
+        cpu.set_fp_word(number, int.from_bytes(data, "little" if little_endian else "big"))
+        return
+    first = _fp_index(number)
+    for offset in range(0, len(data), 8):
+        part = data[offset : offset + 8]
+        value = int.from_bytes(part, "little" if little_endian else "big")
+        cpu.state.fp[first + offset // 8] = value
+
+
+def load_size(word: int) -> int:
+    """Return the bytes that a no-fault load reads."""
+    return _LOAD_SIZES[_op3(word, 3)][0]
 
 
 @dataclass(frozen=True)

@@ -47,19 +47,25 @@ from simprof.simulator.linux.outside import HostCalls
 from simprof.simulator.linux.process import StackPlace, StartState, start_process
 from simprof.simulator.linux.signals import SignalInfo, SignalState
 from simprof.simulator.linux.syscalls import SystemCalls
-from simprof.simulator.machine.base import BaseMachine
-from simprof.simulator.machine.codewatch import CodeWatch
+from simprof.simulator.machine.base import BaseMachine, Position
+from simprof.simulator.machine.codewatch import CodeWatch, Shadows
 from simprof.simulator.machine.faults import (
     FaultKind,
+    Trap,
+    effective_address,
+    finish_load,
+    fp_store,
     frame_fault,
     illegal_instruction,
+    load_size,
     memory_fault,
+    no_fault_load,
     signal_info,
     stack_fault,
     trap_fault,
+    without_no_fault,
 )
 from simprof.simulator.machine.hooks import NO_LIMIT
-from simprof.simulator.machine.position import Position
 from simprof.simulator.machine.running import (
     BlockPlace,
     Ending,
@@ -71,17 +77,7 @@ from simprof.simulator.machine.running import (
     Thinning,
     tell_nobody,
 )
-from simprof.simulator.machine.shadows import Shadows
 from simprof.simulator.machine.threads import Call, ThreadParts, Threads
-from simprof.simulator.machine.trapping import (
-    Trap,
-    effective_address,
-    finish_load,
-    fp_store,
-    load_size,
-    no_fault_load,
-    without_no_fault,
-)
 
 STATUS_REFUSED: Final = SimulatorError.exit_status
 _SIGNAL_STATUS: Final = 128

@@ -133,10 +133,10 @@ from pathlib import Path
 from simprof.simulator.binary.elf import load
 from simprof.simulator.cpu.cpu import Cpu
 from simprof.simulator.linux.files import Host
-from simprof.simulator.machine import interruption
+from simprof.simulator.machine import base
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import Limits
-interruption.STUCK_SECONDS = 0.5
+base.STUCK_SECONDS = 0.5
 path = Path(sys.argv[1])
 host = Host(path.parent, program=path, stdin=b"", stdout=bytearray(), stderr=bytearray())
 limits = Limits(timeout=0.2)

@@ -12,10 +12,14 @@ from pathlib import Path
 import pytest
 
 from simprof.simulator.cpu.guest import RunInterrupted
-from simprof.simulator.linux.call_log import CallLog
 from simprof.simulator.linux.files import Host, RecordingHost, ReplayHost
-from simprof.simulator.linux.outside import FileAccess, HostCalls, ReplayMismatchError
-from simprof.simulator.linux.status import FileStatus
+from simprof.simulator.linux.outside import (
+    CallLog,
+    FileAccess,
+    FileStatus,
+    HostCalls,
+    ReplayMismatchError,
+)
 
 READ = FileAccess.READ
 

@@ -12,8 +12,7 @@ import pytest
 
 from simprof.simulator.errors import UsageError
 from simprof.simulator.linux.files import Host
-from simprof.simulator.linux.outside import FileAccess
-from simprof.simulator.linux.status import FileStatus, Special
+from simprof.simulator.linux.outside import FileAccess, FileStatus, Special
 
 READ = FileAccess.READ
 CREATE = FileAccess.WRITE | FileAccess.CREATE

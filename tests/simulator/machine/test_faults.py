@@ -9,13 +9,13 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.linux.signals import Signal
 from simprof.simulator.machine.faults import (
+    Trap,
     illegal_instruction,
     memory_fault,
     signal_info,
     stack_fault,
     trap_fault,
 )
-from simprof.simulator.machine.trapping import Trap
 
 PC = 0x10000
 MAPERR, ACCERR = 1, 2

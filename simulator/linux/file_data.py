@@ -1,11 +1,15 @@
-"""Files mapped MAP_SHARED: one memory for all mappings of a file, kept in step with the file.
+"""Data between the program's memory and files: moved a piece at a time, or mapped and shared.
 
-The pages of a file are host memory (a memfd) that lies at each place where the file is mapped, so
-that what is written through one mapping is there in all others. They count against the program's
-memory limit, and are given back where no mapping has them any more. The file itself is touched by
-the host's calls alone, which are recorded: before a system call that reads or writes files, and
-where a mapping ends, what the program has changed in memory is written to the file; after one that
-writes files, memory is read from the file again.
+A program names buffers of any length, which may overlap: what it moves in one call can be more than
+all of its memory. simprof holds one piece of it at a time. As on Linux, a call moves what comes
+before the first byte that the program may not use, and fails where that is nothing.
+
+The pages of a file that is mapped MAP_SHARED are host memory (a memfd) that lies at each place
+where the file is mapped, so that what is written through one mapping is there in all others. They
+count against the program's memory limit, and are given back where no mapping has them any more. The
+file itself is touched by the host's calls alone, which are recorded: before a system call that
+reads or writes files, and where a mapping ends, what the program has changed in memory is written
+to the file; after one that writes files, memory is read from the file again.
 """
 
 from __future__ import annotations
@@ -14,11 +18,154 @@ import hashlib
 import mmap
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simprof.simulator.cpu.guest import PAGE_SIZE, Memory, OutOfMemory
+from simprof.simulator.cpu.guest import (
+    PAGE_SIZE,
+    Guest,
+    GuestFault,
+    Memory,
+    OutOfMemory,
+    Protection,
+)
 from simprof.simulator.linux.descriptors import OpenFile
+
+MAX_IO = 0x7FFF_E000
+"""Most bytes that one call moves, as on Linux."""
+PIECE = 1 << 20
+"""Most bytes that are moved at a time. A pipe holds less, so that what is written to one at once
+arrives at once."""
+
+_SIGPIPE = 13
+
+CheckTime = Callable[[], None]
+Vectors = Sequence[tuple[int, int]]
+"""Buffers: (address, length in bytes) of each."""
+
+
+def read_into(
+    guest: Guest,
+    vectors: Vectors,
+    file: OpenFile,
+    offset: int | None,
+    check_time: CheckTime = lambda: None,
+) -> int:
+    """Read from a file into buffers; return how many bytes.
+
+    Parameters
+    ----------
+    offset
+        Where in the file; None: at its own offset.
+    check_time
+        Called between pieces; may raise `RunInterrupted`.
+
+    Raises
+    ------
+    OSError, GuestFault
+        If nothing could be read.
+    """
+    memory = guest.memory
+    done = 0
+    for piece in _pieces(memory, vectors, Protection.WRITE):
+        if done:
+            check_time()
+        wanted = sum(length for _, length in piece)
+        if done and file.is_stream:
+            break  # more may come later, but a call returns what there is
+        try:
+            data = file.read(wanted) if offset is None else file.read_at(wanted, offset + done)
+        except OSError:
+            if done:
+                break
+            raise
+        at = 0
+        for address, length in piece:
+            memory.write(address, data[at : at + length])
+            at += length
+        done += len(data)
+        if len(data) < wanted:
+            break
+    return done
+
+
+def write_from(
+    guest: Guest,
+    vectors: Vectors,
+    file: OpenFile,
+    offset: int | None,
+    check_time: CheckTime = lambda: None,
+) -> int:
+    """Write buffers to a file; return how many bytes. Otherwise as `read_into`.
+
+    Where nobody reads what is written, the program is sent SIGPIPE besides.
+    """
+    memory = guest.memory
+    done = 0
+    for piece in _pieces(memory, vectors, Protection.READ):
+        if done:
+            check_time()
+        data = b"".join(memory.read(address, length) for address, length in piece)
+        try:
+            count = write(guest, data, file, None if offset is None else offset + done)
+        except OSError:
+            if done:
+                break
+            raise
+        done += count
+        if count < len(data):
+            break
+    return done
+
+
+def write(guest: Guest, data: bytes, file: OpenFile, offset: int | None) -> int:
+    """Write one piece; return how many bytes, or raise OSError."""
+    try:
+        return file.write(data) if offset is None else file.write_at(data, offset)
+    except BrokenPipeError:
+        guest.raise_signal(_SIGPIPE)
+        raise
+
+
+def _usable(memory: Memory, vectors: Vectors, right: Protection) -> Iterator[tuple[int, int]]:
+    """Yield buffers as far as they can be used, and `MAX_IO` bytes at most."""
+    left = MAX_IO
+    for address, length in vectors:
+        wanted = min(length, left)
+        usable = memory.usable(address, wanted, right)
+        if wanted and not usable and left == MAX_IO:
+            raise GuestFault(address)
+        left -= usable
+        yield address, usable
+        if usable < wanted:
+            return
+
+
+def _pieces(memory: Memory, vectors: Vectors, right: Protection) -> Iterable[Vectors]:
+    """Split buffers, as far as they can be used, into pieces; there may be one that is empty."""
+    if len(vectors) == 1:
+        ((address, length),) = vectors
+        if length <= PIECE and memory.usable(address, length, right) == length:
+            return (vectors,)  # as nearly all are
+    return _split(_usable(memory, vectors, right))
+
+
+def _split(vectors: Iterator[tuple[int, int]]) -> Iterator[Vectors]:
+    piece: list[tuple[int, int]] = []
+    room, is_first = PIECE, True
+    for address, length in vectors:
+        done = 0
+        while done < length:
+            taken = min(length - done, room)
+            piece.append((address + done, taken))
+            done += taken
+            room -= taken
+            if not room:
+                yield piece
+                piece, room, is_first = [], PIECE, False
+    if piece or is_first:
+        yield piece
+
 
 CHUNK = 1 << 20
 

@@ -13,11 +13,17 @@ import pytest
 
 from simprof.simulator.cpu.guest import RunInterrupted
 from simprof.simulator.errors import UnsupportedError
-from simprof.simulator.linux import call_log
-from simprof.simulator.linux.call_log import IN_MEMORY, CallLog, LoggedCall
+from simprof.simulator.linux import outside
 from simprof.simulator.linux.files import Host
-from simprof.simulator.linux.outside import RecordingHost
-from simprof.simulator.linux.status import DirectoryEntry, FileStatus, Special
+from simprof.simulator.linux.outside import (
+    IN_MEMORY,
+    CallLog,
+    DirectoryEntry,
+    FileStatus,
+    LoggedCall,
+    RecordingHost,
+    Special,
+)
 
 MEGABYTE = 1 << 20
 
@@ -113,7 +119,7 @@ def test_a_log_that_finds_no_room_is_dropped(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_log_leaves_room_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_log, "STEP", 1000)
+    monkeypatch.setattr(outside, "STEP", 1000)
     log = CallLog()
     log.append(call(bytes(2000)))
     log.check()

@@ -13,9 +13,9 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.cpu import traps
 from simprof.simulator.isa.assembler import Instruction
 from simprof.simulator.linux.files import Host
+from simprof.simulator.machine.codewatch import are_reserved
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import RunResult
-from simprof.simulator.machine.shadows import are_reserved
 from tests.support.tiny_programs import ENTRY, program_file
 
 NOP = 0x01000000

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from simprof.simulator.binary.elf import load
 from simprof.simulator.cpu.guest import PAGE_SIZE, GuestFault, Protection
-from simprof.simulator.linux import moving
+from simprof.simulator.linux import file_data
 from simprof.simulator.linux.descriptors import HostFile, OpenFile
+from simprof.simulator.linux.file_data import PIECE, read_into, write_from
 from simprof.simulator.linux.files import Host
-from simprof.simulator.linux.moving import PIECE, read_into, write_from
+from simprof.simulator.linux.outside import RecordingHost, ReplayHost
+from simprof.simulator.machine.machine import Machine
+from tests.conftest import EMULATORS
 from tests.simulator.linux.test_syscalls import DATA, SIZE, PlainGuest
 
 END = DATA + SIZE
@@ -69,7 +75,7 @@ class Broken(OpenFile):
 @pytest.fixture
 def guest(monkeypatch: pytest.MonkeyPatch) -> PlainGuest:
     """A guest of which a page in the middle is unmapped; pieces have 16 bytes."""
-    monkeypatch.setattr(moving, "PIECE", 16)
+    monkeypatch.setattr(file_data, "PIECE", 16)
     guest = PlainGuest(True)
     guest.space.unmap(GAP, PAGE_SIZE)
     return guest
@@ -140,9 +146,9 @@ def test_what_was_moved_before_an_error_counts(guest: PlainGuest) -> None:
 def test_no_more_is_moved_than_linux_moves(
     guest: PlainGuest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moving, "MAX_IO", 24)
+    monkeypatch.setattr(file_data, "MAX_IO", 24)
     assert read_into(guest, [(DATA, 10), (DATA, 20)], Numbers(), None) == 24
-    assert moving.PIECE < PIECE == 1 << 20
+    assert file_data.PIECE < PIECE == 1 << 20
 
 
 def test_standard_input_is_a_stream_unless_it_is_a_file(tmp_path: Path) -> None:
@@ -153,3 +159,27 @@ def test_standard_input_is_a_stream_unless_it_is_a_file(tmp_path: Path) -> None:
         assert HostFile(Host(tmp_path, stdin=reader), 0, 0).is_stream
     os.close(reader)
     os.close(writer)
+
+
+SOURCE = Path(__file__).parents[2] / "programs" / "mapped.c"
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+def test_it_is_as_under_qemu(compile_c: Callable[..., Path], width: str, tmp_path: Path) -> None:
+    program = compile_c(SOURCE, ("-O1",), width)
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    theirs.mkdir()
+    ours.mkdir()
+    expected = subprocess.run(
+        [EMULATORS[width], program], cwd=theirs, capture_output=True, check=True
+    )
+    output = bytearray()
+    host = Host(ours, program=program, writable=ours, stdin=b"", stdout=output, stderr=output)
+    recording = RecordingHost(host)
+    result = Machine(load(program), host=recording).run()
+    assert (result.status, bytes(output).decode()) == (0, expected.stdout.decode())
+    assert (ours / "file").read_bytes() == (theirs / "file").read_bytes()
+    again = Machine(load(program), host=ReplayHost(recording.log)).run()
+    assert again.ended_like(result)
