@@ -280,11 +280,11 @@ def call_graph(recovered: recovery.RecoveredProgram) -> nx.MultiDiGraph:
     ...         if names[caller] == "is_odd" and kind == "tail-call"})
     ['is_even']
     """
-    from simprof.profiler.recovery import call_graph as module
+    from simprof.profiler.recovery import calls
 
     if not isinstance(recovered, recovery.RecoveredProgram):
         raise wrong("recovered", "what simprof.recover gives", recovered)
-    return module.call_graph(recovered)
+    return calls.call_graph(recovered)
 
 
 def to_networkx(

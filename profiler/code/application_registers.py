@@ -45,8 +45,8 @@ from simprof.profiler.code.registers import mask
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.packed import NUMBER_OF_KIND
 from simprof.profiler.recovery.idioms import PROLOGUE, PROLOGUE_MASK
-from simprof.profiler.recovery.pointers import are_held
 from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
+from simprof.profiler.recovery.routines import are_held
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.decode import NOP, TransferKind
 from simprof.simulator.isa.effects import ALL, Window

@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from simprof.profiler.code.registers import ABI64, ARGUMENTS, Abi, before_restore, before_save, mask
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from simprof.profiler.recovery.word_map import WordMap
+from simprof.profiler.recovery.code_image import WordMap
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers
 from simprof.simulator.isa.effects import ALL, INS, LOCALS, Window, effects

@@ -15,6 +15,11 @@ Steps -> modules
 
 What only a run can show (an unresolved jump's target, a routine entered by a pointer, the words
 of a relocated stub) comes in as `Discoveries`; recovery is then done again.
+
+Static programs call indirect functions through stubs (`.iplt`) that their start-up code patches.
+The graphs need those words (`read_words`), and recovering graphs is the slow part of a short run;
+so the program first runs up to the first use of late code, uncounted and for as long as start-up
+can last.
 """
 
 from __future__ import annotations
@@ -33,11 +38,10 @@ from simprof.profiler.recovery.code_image import CodeImage, build_code_image
 from simprof.profiler.recovery.exploration import Exploration, Hints
 from simprof.profiler.recovery.graph_builder import build_graphs
 from simprof.profiler.recovery.jump_tables import Answers, JumpResolver
-from simprof.profiler.recovery.landing_points import landing_points
-from simprof.profiler.recovery.pointers import function_pointers
-from simprof.profiler.recovery.routines import RoutineMap
+from simprof.profiler.recovery.routines import RoutineMap, function_pointers
 from simprof.simulator.binary.dynamic import EarlierBlock
-from simprof.simulator.binary.program import Module, Program
+from simprof.simulator.binary.landing_pads import landing_pads
+from simprof.simulator.binary.program import Module, Program, Range
 
 UNKNOWN_BLOCK = -1
 
@@ -262,3 +266,37 @@ def _hints(program: Program, code: CodeImage, discoveries: Discoveries) -> Hints
         frozenset(i for a in discoveries.returning_calls if (i := code.index(a)) >= 0),
         landing_points(program, code),
     )
+
+
+def landing_points(program: Program, code: CodeImage) -> frozenset[int]:
+    """Return the word indices of all landing pads in a program's code.
+
+    A landing pad is where an exception goes that a call has let through; the program's unwinding
+    tables list them. All of them are entries of their routines, whether a run comes there or not:
+    graphs are the same for all inputs.
+    """
+    # What `longjmp` comes back to, behind a call of `setjmp`, is left to runs. As an entry in each
+    # routine that calls `setjmp` it would leave open how an activation had begun that waits when
+    # the program ends, and glibc calls `setjmp` in the caller of `main`: what calls `exit` could
+    # not be read any more (`rewriting.unfinished`).
+    tables = program.unwinding
+    pads = (pad for each in tables for pad in landing_pads(each, program.segments, program.is64))
+    return frozenset(index for pad in pads if (index := code.index(pad)) >= 0)
+
+
+START_UP = 500_000
+"""Instructions after which start-up is surely over."""
+
+
+def read_words(
+    read: Callable[[int, int], bytes], spans: Sequence[Range]
+) -> frozenset[tuple[int, int]]:
+    """(address, word) of everything in `spans`, as it is in memory now."""
+    words = set()
+    for span in spans:
+        data = read(span.start, span.end - span.start)
+        words |= {
+            (span.start + at, int.from_bytes(data[at : at + 4], "big"))
+            for at in range(0, len(data) - 3, 4)
+        }
+    return frozenset(words)

@@ -1,22 +1,133 @@
-"""Which routines of a program are profiled, of those that were recovered.
+"""Which routines of a program are profiled, of those that were recovered, and by which names.
 
 A routine is the program's own if debug information says from which source file its first
 instruction was compiled, and if that file is not one of a C, C++ or Fortran library. Distributions
 deliver their static libraries without debug information, so that this alone tells most of them
 from the program; libraries that somebody compiled with it, and templates and inline functions
 of system headers, are known by the names of their directories.
+
+A routine can be selected by any symbol at its address. A graph keeps one of them (`routines`); the
+C library knows `malloc` as `__libc_malloc`, too. A C++ function is also known by its declaration,
+as reports show it, and one of a library, such as `libc.so.6:puts`, by its name alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from itertools import starmap
+from typing import NamedTuple, Protocol
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.recovery.names import RoutineNames
+from simprof.profiler.graphs.packed import PackedGraphs
 from simprof.profiler.recovery.recovery import RecoveredProgram
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.profiler.request.request import Selection
+from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import UsageError
+
+
+class Named(Protocol):
+    """A routine, as far as names go: a graph, or what stands for one."""
+
+    @property
+    def name(self) -> str:
+        """Its own name."""
+
+    @property
+    def address(self) -> int:
+        """Where it begins."""
+
+
+class _Routine(NamedTuple):
+    name: str
+    address: int
+
+
+def _routines(graphs: PackedGraphs) -> Iterator[_Routine]:
+    """Yield what is to be known of all graphs, without making them."""
+    return starmap(_Routine, zip(graphs.names, graphs.addresses.tolist(), strict=True))
+
+
+LIKENESS = 0.75
+"""How alike names must be, as `difflib` measures it."""
+SUGGESTED = 3
+"""Names that are proposed for one that no routine has."""
+LONGEST_SUGGESTED = 100
+"""Characters of a name that is proposed: nobody types longer ones."""
+SHORTEST_PART = 3
+"""Letters of a word that is looked for within names."""
+
+
+class RoutineNames:
+    """All names of the routines of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self._has_modules = bool(program.modules)
+        self._symbols: dict[int, set[str]] = defaultdict(set)
+        for symbol in program.symbols:
+            self._symbols[symbol.address].add(symbol.name)
+
+    def of(self, routine: Named) -> tuple[str, ...]:
+        """Return the names of a routine: its own, then the others in alphabetical order."""
+        others = self._symbols.get(routine.address, set()) - {routine.name, ""}
+        return (routine.name, *sorted(others))
+
+    def match(self, routine: Named, patterns: Iterable[str]) -> str | None:
+        """Return the first name of a routine that any glob pattern matches, None without one."""
+        wanted = tuple(patterns)
+        if not wanted:
+            return None  # most runs select nothing: then no name is looked up or demangled
+        for name in self.of(routine):
+            if any(fnmatchcase(text, each) for text in self.forms(name) for each in wanted):
+                return name
+        return None
+
+    def named(self, graphs: PackedGraphs, wanted: str) -> list[int]:
+        """Return the numbers of routines that have a name: their whole name, else any other."""
+        forms: list[int] = []
+        whole: list[int] = []
+        for number, routine in enumerate(_routines(graphs)):
+            names = self.of(routine)
+            if wanted in (names[0], demangle(names[0])):
+                whole.append(number)
+            elif any(wanted in self.forms(name) for name in names):
+                forms.append(number)
+        return whole or forms
+
+    def forms(self, name: str) -> tuple[str, ...]:
+        """Return the ways to write a symbol's name: without its module, too, and demangled."""
+        bare = name.rpartition(":")[2] if self._has_modules else name
+        return tuple(dict.fromkeys((name, demangle(name), bare, demangle(bare))))
+
+    def like(self, graphs: PackedGraphs, word: str) -> list[str]:
+        """Return the names of routines that a name or pattern which none has may stand for."""
+        return alike((self.forms(name)[-1] for name in graphs.names), word)
+
+    def alias(self, routine: Named, patterns: Sequence[str]) -> str | None:
+        """Return the name that selects a routine, None where that is its own."""
+        name = self.match(routine, patterns)
+        return None if name == routine.name else name
+
+
+def alike(names: Iterable[str], word: str) -> list[str]:
+    """Return those of some names that a name or pattern may stand for which is none of them.
+
+    The nearest come first: names that differ in little, then short ones that contain the word.
+    """
+    known: dict[str, str] = {}
+    for name in names:
+        if len(name) <= LONGEST_SUGGESTED:
+            known.setdefault(name.lower(), name)
+    bare = word.strip("*?").lower()
+    near = get_close_matches(bare, known, SUGGESTED, LIKENESS)
+    if len(bare) >= SHORTEST_PART:
+        near += sorted((name for name in known if bare in name), key=lambda n: (len(n), n))
+    return [known[name] for name in dict.fromkeys(near)][:SUGGESTED]
+
 
 UNKNOWN_CODE = "sub_"
 """How routines without a symbol are called: a run may still find some."""

@@ -221,8 +221,10 @@ def check_matches(measurement: Measurement, choice: Choice) -> None:
 
 
 def _no_match(option: str, what: str, names: Iterable[str], pattern: str) -> UsageError:
-    from simprof.profiler.recovery.names import alike  # which only refusals need
-    from simprof.profiler.recovery.selection import did_you_mean
+    from simprof.profiler.recovery.selection import (
+        alike,  # which only refusals need
+        did_you_mean,
+    )
 
     meant = did_you_mean(alike(sorted(names), pattern))
     return UsageError(

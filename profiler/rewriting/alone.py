@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from simprof.profiler.recovery.calls import all_second_returns
 from simprof.profiler.recovery.recovery import Discoveries, Known, recover
-from simprof.profiler.recovery.second_returns import all_second_returns
 from simprof.profiler.request.request import ALL_ROUTINES, Phase, Progress, Selection, Setting
 from simprof.profiler.rewriting.garbage import collected_later
 from simprof.profiler.rewriting.instrument import Instrumented, Watch, instrument, unwatched

@@ -21,7 +21,7 @@ import numpy as np
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.recovery.call_graph import call_sites
+from simprof.profiler.recovery.calls import call_sites
 from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
 from simprof.profiler.rewriting.charges import Cause
 from simprof.simulator.isa.decode import TransferKind

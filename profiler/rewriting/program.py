@@ -16,8 +16,8 @@ from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.emission import Emission, emit
 from simprof.profiler.code.runtime.conditions import restore_routine
 from simprof.profiler.code.runtime.routines import ROUTINES, Routines
+from simprof.profiler.recovery.calls import CONTEXTS
 from simprof.profiler.recovery.recovery import RecoveredProgram
-from simprof.profiler.recovery.second_returns import CONTEXTS
 from simprof.profiler.rewriting.calls import CallPlaces
 from simprof.profiler.rewriting.copies import copy_routine
 from simprof.profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy

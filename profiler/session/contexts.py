@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simprof.profiler.recovery.names import RoutineNames
 from simprof.profiler.recovery.recovery import RecoveredProgram
-from simprof.profiler.recovery.selection import UNKNOWN_CODE, did_you_mean
+from simprof.profiler.recovery.selection import UNKNOWN_CODE, RoutineNames, did_you_mean
 from simprof.profiler.request.request import Contexts
 from simprof.simulator.errors import UsageError
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection
 
 from simprof.profiler.engine.walk import Missing, MissingEntry, MissingReturn, MissingTarget
 from simprof.profiler.recovery.code_image import build_code_image
-from simprof.profiler.recovery.late_code import START_UP, read_words
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.recovery.recovery import START_UP, Discoveries, RecoveredProgram, read_words
 from simprof.profiler.session.world import World
 from simprof.simulator.machine.codewatch import LoadedCode
 from simprof.simulator.machine.running import RunResult

@@ -25,8 +25,8 @@ from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.variants import GraphVariant, variants_of
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.recovery.calls import second_returns, with_entries
 from simprof.profiler.recovery.recovery import RecoveredProgram
-from simprof.profiler.recovery.second_returns import second_returns, with_entries
 from simprof.profiler.session.scheme_runs import SchemeRun
 
 Array = npt.NDArray[np.int64]

@@ -13,8 +13,8 @@ from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.facts import KnownFacts
 from simprof.profiler.profiles.profile import Measurement
-from simprof.profiler.recovery.names import RoutineNames
 from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.recovery.selection import RoutineNames
 from simprof.profiler.request.request import ALL_ROUTINES, Contexts, Selection, Setting
 from simprof.profiler.session.counters import CounterSource
 from simprof.profiler.session.events import RoutineEvents

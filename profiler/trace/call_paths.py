@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import EdgeKind
-from simprof.profiler.recovery.call_graph import call_sites
+from simprof.profiler.recovery.calls import call_sites
 from simprof.profiler.recovery.recovery import RecoveredProgram
 
 Array = npt.NDArray[np.int64]

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.tracing import TARGET_BITS, decisions, free_way
+from simprof.profiler.recovery.code_image import WordMap
 from simprof.profiler.recovery.recovery import RecoveredProgram
-from simprof.profiler.recovery.word_map import WordMap
 from simprof.profiler.trace import regeneration_kernel as kernel
 from simprof.profiler.trace.calls import Callees, Exit
 from simprof.profiler.trace.format import Tokens, Trace, TraceEvent

@@ -12,7 +12,7 @@ import pytest
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.window_moves import WindowMoves
-from simprof.profiler.recovery.word_map import WordMap
+from simprof.profiler.recovery.code_image import WordMap
 from simprof.profiler.session.world import WINDOWS
 from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.program import Range

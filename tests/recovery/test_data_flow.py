@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from simprof.profiler.recovery.block_graph import block_graph, frame_escapes
-from simprof.profiler.recovery.data_flow import DataFlow
+from simprof.profiler.recovery.jump_tables import DataFlow
 from simprof.profiler.recovery.symbolic import (
     MASK64,
     RETURN_ADDRESS,

@@ -1,5 +1,7 @@
 """Control-flow recovery on hand-encoded code: one idiom of SPARC code a test."""
 
+from __future__ import annotations
+
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +13,7 @@ import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.recovery.check import RecoveryError, validate
+from simprof.profiler.recovery.late_code import read_words
 from simprof.profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
 from simprof.profiler.reports import cfg_formats
 from simprof.simulator.binary.elf import load
@@ -24,6 +27,10 @@ from simprof.simulator.binary.program import (
     Symbol,
 )
 from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
+from tests.support.assembled import code
+from tests.support.explored import Explored
 
 BASE = 0x10000
 NOP, RETL, RESTORE = 0x01000000, 0x81C3E008, 0x81E80000
@@ -576,3 +583,39 @@ def test_what_is_known_saves_work_and_changes_nothing(fixture_elf: Callable[...,
     assert again.no_return_calls == fresh.no_return_calls
     kept = [one is other for one, other in zip(first.routines, again.routines, strict=True)]
     assert kept.count(False) == 1 and not kept[first.routines.index(main)]
+
+
+def test_words_are_read_where_they_are_and_as_the_program_reads_them() -> None:
+    memory = {0x1000: bytes(range(16)), 0x2000: b"\x01\x00\x00\x00\xff"}
+    spans = [Range(0x1000, 0x1010), Range(0x2000, 0x2005)]
+    assert read_words(lambda start, size: memory[start][:size], spans) == {
+        (0x1000, 0x00010203),
+        (0x1004, 0x04050607),
+        (0x1008, 0x08090A0B),
+        (0x100C, 0x0C0D0E0F),
+        (0x2000, 0x01000000),  # and the byte behind it is no word
+    }
+    assert read_words(lambda start, size: b"", []) == frozenset()
+
+
+R = Register
+LANDING_RETURN = (asm.retl(), asm.mov(0, R.O0))
+
+
+def test_a_landing_is_an_entry_where_it_is_clear_whose() -> None:
+    """Without symbols, what a routine has not reached may be another's."""
+    caller = [asm.call("leaf"), asm.nop(), *LANDING_RETURN]
+    leaf: list[Instruction | str] = [
+        asm.branch("e", "in"),
+        asm.nop(),
+        *LANDING_RETURN,
+        "in",
+        *LANDING_RETURN,
+    ]
+    body = code(*caller, "leaf", *leaf, "far", *LANDING_RETURN)
+    explored = Explored({"f": body}, stripped=True, landings=["in", "far"])
+    found = explored.run()
+    assert explored.places(found.entries[1]) == {"leaf", "in"}
+    assert not found.stale
+    named = Explored({"f": body}, landings=["in", "far"])
+    assert {"in", "far"} <= named.places(named.run().entries[0])

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.recovery.names import RoutineNames
 from simprof.profiler.recovery.recovery import RecoveredProgram, recover
-from simprof.profiler.recovery.selection import SelectedRoutines
+from simprof.profiler.recovery.selection import RoutineNames, SelectedRoutines
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.profiler.request.request import ALL_ROUTINES, Selection
 from simprof.simulator.binary import elf

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.recovery import data_flow
+from simprof.profiler.recovery import jump_tables
 from simprof.profiler.recovery.block_graph import block_graph, frame_escapes
 from simprof.profiler.recovery.effects import CONDITION, FIRST_SLOT, bit
 from simprof.profiler.recovery.recovery import Known, recover
@@ -113,7 +113,7 @@ def test_a_slice_finds_what_the_whole_routine_finds(
         used.append(graph)
         return Whole(graph)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(data_flow, "Slice", everything)
+    monkeypatch.setattr(jump_tables, "Slice", everything)
     recover(program, known=whole)
     assert used
     assert sliced.jumps == whole.jumps

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from simprof.profiler.engine.walk import GraphIndex
-from simprof.profiler.recovery.call_graph import call_sites
+from simprof.profiler.recovery.calls import call_sites
 from simprof.profiler.recovery.recovery import RecoveredProgram
 from simprof.profiler.trace.call_paths import CallPath, CallPaths, number_calls
 from simprof.profiler.trace.regenerate import regenerate

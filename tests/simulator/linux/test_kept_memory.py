@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> Kernel:
 
 def shared_blocks() -> int:
     """Return how many bytes of memory lie behind the files that are mapped shared."""
+    gc.collect()  # closes files that earlier tests have left
     found = 0
     for path in descriptors():
         try:
