@@ -13,8 +13,13 @@ import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.recovery.check import RecoveryError, validate
-from simprof.profiler.recovery.late_code import read_words
-from simprof.profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import (
+    Discoveries,
+    Known,
+    RecoveredProgram,
+    read_words,
+    recover,
+)
 from simprof.profiler.reports import cfg_formats
 from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.program import (
