@@ -7,7 +7,7 @@ the program leaves the block: if a fault stops it in the middle, or the budget e
 is nothing to take back.
 
 Modules: `memory` holds the arrays, `states` the blocks with what happens inside them,
-`activations` the stack of frames, `landings` what native code does of its work; `run_counts`
+`activations` the stack of frames, `landings` what native code does of its work; `states.RunCounts`
 expands the counts after the run.
 """
 
@@ -25,14 +25,18 @@ import numpy.typing as npt
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.activations import Activations, Tally, too_deep
-from simprof.profiler.engine.known_ways import KnownWays, lasts
 from simprof.profiler.engine.lowering import Lowering
-from simprof.profiler.engine.run_counts import RunCounts, Transition
+from simprof.profiler.engine.operations import StepOperations, TraceSink, WindowMoves
 from simprof.profiler.engine.silence import EventsLostError, Silence, Ways
-from simprof.profiler.engine.states import BlockState, States
-from simprof.profiler.engine.step_operations import StepOperations
+from simprof.profiler.engine.states import (
+    BlockState,
+    KnownWays,
+    RunCounts,
+    States,
+    Transition,
+    lasts,
+)
 from simprof.profiler.engine.threads import Arrival, Threads
-from simprof.profiler.engine.trace_sink import TraceSink
 from simprof.profiler.engine.walk import (
     UNKNOWN,
     Cross,
@@ -44,7 +48,6 @@ from simprof.profiler.engine.walk import (
     Walker,
     only_crosses,
 )
-from simprof.profiler.engine.window_moves import WindowMoves
 from simprof.simulator.binary.dynamic import real_address
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 from simprof.simulator.isa.decode import TransferKind
@@ -670,7 +673,7 @@ class Automaton:
 
     def choose_silent(self) -> dict[BlockPlace, int]:
         """Return the blocks that are to be silent from now on, with their sizes."""
-        from simprof.profiler.engine.thinning import Thinning  # short runs never need it
+        from simprof.profiler.engine.silence import Thinning  # short runs never need it
 
         counts = self.counts.transition_counts()
         keep = {} if self.silence is None else self.silence.sizes

@@ -28,8 +28,6 @@ MODULES = frozenset(
     {
         "simprof.profiler.code.layout",
         "simprof.profiler.code.pricing",
-        "simprof.profiler.engine.known_ways",
-        "simprof.profiler.engine.run_counts",
         "simprof.profiler.engine.states",
         "simprof.profiler.engine.walk",
         "simprof.profiler.graphs.cfg",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.engine.lowering import Lowering
-from simprof.profiler.engine.run_counts import RunCounts
+from simprof.profiler.engine.states import RunCounts
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.session.counters import Counters

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from simprof.profiler.engine.lowering import Lowering
-from simprof.profiler.engine.products import CountedSegment, Products, Totals
-from simprof.profiler.engine.segment_replay import SegmentReplay
+from simprof.profiler.engine.products import CountedSegment, Products, SegmentReplay, Totals
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.plan import InstrumentationPlan

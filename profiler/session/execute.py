@@ -17,13 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from simprof.profiler.engine.automaton import Automaton
-from simprof.profiler.engine.known_ways import KnownWays
 from simprof.profiler.engine.lowering import KnownProducts, Lowering, hash_model
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.observer import ProfilingObserver
-from simprof.profiler.engine.run_counts import RunCounts
+from simprof.profiler.engine.operations import TraceSink
 from simprof.profiler.engine.silence import EventsLostError
-from simprof.profiler.engine.trace_sink import TraceSink
+from simprof.profiler.engine.states import KnownWays, RunCounts
 from simprof.profiler.engine.walk import GraphIndex, Missing
 from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
 from simprof.profiler.request.request import Contexts

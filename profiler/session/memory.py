@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from simprof.profiler.code.pricing import KnownCosts
-from simprof.profiler.engine.known_ways import KnownWays
+from simprof.profiler.engine.states import KnownWays
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.facts import GraphFacts, KnownFacts
 from simprof.profiler.plan.decoders import RoutinePlan

@@ -12,10 +12,9 @@ import numpy as np
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.engine.activations import EarlyEnd
-from simprof.profiler.engine.cut_run import CutRun
 from simprof.profiler.engine.lowering import Lowering, hash_model
 from simprof.profiler.engine.recording import RecordedPiece
-from simprof.profiler.engine.replaying import DamagedError, Replayer
+from simprof.profiler.engine.replaying import CutRun, DamagedError, Replayer
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
@@ -50,7 +49,7 @@ class RecordedRun:
     recording, name
         The recording, and its file for messages.
     partial
-        Whether a recording that is cut is measured as far as it goes (`engine.cut_run`).
+        Whether a recording that is cut is measured as far as it goes (`engine.replaying.CutRun`).
 
     Attributes
     ----------

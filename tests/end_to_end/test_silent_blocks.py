@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from simprof.profiler.engine import automaton, thinning
+from simprof.profiler.engine import automaton, silence
 from simprof.profiler.engine.automaton import Automaton
 from simprof.profiler.engine.silence import EventsLostError, Silence
 from simprof.profiler.engine.walk import WalkContext
@@ -67,8 +67,8 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[BlockPlace, int]]:
     monkeypatch.setattr(machine, "FIRST_LOOK", 2000)
     monkeypatch.setattr(machine, "NEXT_LOOK", 3000)
     monkeypatch.setattr(machine, "DENSE_END", 500)
-    monkeypatch.setattr(thinning, "LEAST_SHARE", 1 << 40)
-    monkeypatch.setattr(thinning, "LEAST_GAIN", -1.0)
+    monkeypatch.setattr(silence, "LEAST_SHARE", 1 << 40)
+    monkeypatch.setattr(silence, "LEAST_GAIN", -1.0)
     return found
 
 
