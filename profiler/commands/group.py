@@ -103,19 +103,19 @@ SUBCOMMANDS = MappingProxyType(
             "Say what is installed, what works, what is missing.",
         ),
         "suite": Subcommand(
-            "simprof.profiler.commands.suite:suite_command",
+            "simprof.profiler.experiments.commands.suite:suite_command",
             "List, build and run suites of programs.",
         ),
         "sweep": Subcommand(
-            "simprof.profiler.commands.sweep:sweep_command",
+            "simprof.profiler.experiments.commands.sweep:sweep_command",
             "Run a grid of programs, modes and options into one file.",
         ),
         "table": Subcommand(
-            "simprof.profiler.commands.table:table_command",
+            "simprof.profiler.experiments.commands.table:table_command",
             "Reproduce the papers' tables and graphs on a suite.",
         ),
         "regress": Subcommand(
-            "simprof.profiler.commands.regress:regress_command",
+            "simprof.profiler.experiments.commands.regress:regress_command",
             "Record what programs count, and check that it stays so.",
         ),
     }

@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.reports.pages import render_suite_page
 from simprof.profiler.experiments.suites.library import load_suite
 from simprof.profiler.profiles.storage import save
-from simprof.profiler.reports.html import suites
 from simprof.profiler.schemes import registry
 from tests.support.browser import chromium, cut_off, opened, self_loop, wait
 from tests.support.hostile_profile import hostile_measurement
@@ -259,7 +259,7 @@ def test_pages_of_tables_and_suites_say_nothing(browser: Browser, tmp_path: Path
     results = [CellResult(base=10**15, added=10**14), CellResult(error="<img src=x onerror=a()>")]
     rows = [(benchmark, results) for benchmark in suite.benchmarks]
     page_file = tmp_path / "suite.html"
-    page_file.write_text(suites.render(suite, rows, ["pp", "qpt2"], "Input ref"))
+    page_file.write_text(render_suite_page(suite, rows, ["pp", "qpt2"], "Input ref"))
     for width in (400, 1280):
         with opened(browser, page_file, width=width, dark=True) as page:
             assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -35,9 +35,9 @@ from simprof.profiler.experiments.regress.regress import CheckOptions, check, re
 from simprof.profiler.experiments.regress.routines import PlanChange
 from simprof.profiler.experiments.regress.targets import Target, file_targets
 from simprof.profiler.experiments.regress.values import Baseline, RoutineFacts, Run, SettingResult
+from simprof.profiler.experiments.reports import regress as reports
 from simprof.profiler.graphs.weights import uniform
 from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.reports import regress_json, regress_junit, regress_markdown, regress_text
 from simprof.profiler.request.request import SchemeOptions, Setting, Weights
 from simprof.profiler.schemes import cost_model, registry
 from simprof.profiler.schemes.qpt import planner as qpt
@@ -735,7 +735,7 @@ def test_explanations_name_source_lines() -> None:
         "main (main.c:10): now on ENTRY->+0x0 (main.c:10); no longer on +0x8->EXIT (main.c:12); "
         "other actions on +0x0->+0x8 (main.c:10)",
     )
-    document = json.loads(regress_json.render(found))
+    document = json.loads(reports.render_json(found))
     (main,) = (r for r in document["runs"][0]["settings"][0]["routines"] if r["name"] == "main")
     assert main["source"] == "main.c:10"
     assert main["plan"]["lines"] == {">0": "main.c:10", "8>": "main.c:12", "0>8": "main.c:10"}
@@ -819,14 +819,14 @@ def changed_check() -> Check:
 
 @pytest.mark.parametrize("width", [60, 100])
 def test_the_report_for_people(width: int) -> None:
-    text = regress_text.render(changed_check(), width, False)
+    text = reports.render_text(changed_check(), width, False)
     assert "1 result of 2 runs compared: 1 changed, 1 program could not be run" in " ".join(
         text.split()
     )
     assert "-10.00 %" in text
     assert "f<g>|h: is entered now" in text
     assert max(map(len, text.splitlines())) <= width
-    assert "\x1b" in regress_text.render(changed_check(), width, True)
+    assert "\x1b" in reports.render_text(changed_check(), width, True)
 
 
 def test_what_changed_for_a_whole_run_is_told_once() -> None:
@@ -836,11 +836,11 @@ def test_what_changed_for_a_whole_run_is_told_once() -> None:
     settings = dict.fromkeys(results, old.settings["qpt2"])
     old = replace(with_run(old, results=results), settings=settings)
     found = compared(old, with_run(old, program=program))
-    for text in (regress_text.render(found, 100, False), regress_markdown.render(found)):
+    for text in (reports.render_text(found, 100, False), reports.render_markdown(found)):
         assert text.count("the program file changed") == 1
         assert "note: " in text
         assert "why: " not in text
-    junit = regress_junit.render(found)
+    junit = reports.render_junit(found)
     assert junit.count("note: binary: the program file changed") == 2
 
 
@@ -858,7 +858,7 @@ def test_exit_statuses(runs: tuple[RunCheck, ...], status: int) -> None:
 
 
 def test_the_junit_report_is_well_formed() -> None:
-    root = ElementTree.fromstring(regress_junit.render(changed_check()))
+    root = ElementTree.fromstring(reports.render_junit(changed_check()))
     assert [root.get(name) for name in ("tests", "failures", "errors")] == ["3", "1", "1"]
     assert len(root.findall("testsuite/testcase/failure")) == 1
     (error,) = root.findall("testsuite/testcase/error")
@@ -869,7 +869,7 @@ def test_the_junit_report_is_well_formed() -> None:
 
 
 def test_the_markdown_report_has_whole_rows() -> None:
-    lines = regress_markdown.render(changed_check()).splitlines()
+    lines = reports.render_markdown(changed_check()).splitlines()
     assert "| a.elf | changed |" in lines
     row = next(line for line in lines if "is entered now" in line)
     assert row.replace("\\|", "").count("|") == 3
@@ -877,7 +877,7 @@ def test_the_markdown_report_has_whole_rows() -> None:
 
 
 def test_the_json_report_has_everything() -> None:
-    found = json.loads(regress_json.render(changed_check()))
+    found = json.loads(reports.render_json(changed_check()))
     assert found["status"] == 125
     (difference,) = found["runs"][0]["settings"][0]["differences"]
     assert difference["baseline"] == 100

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from simprof.profiler.cli import run
-from simprof.profiler.commands.table import _rendered
 from simprof.profiler.experiments.cells.cells import (
     TREES,
     Cell,
@@ -36,6 +35,9 @@ from simprof.profiler.experiments.cells.run import groups, run_group
 from simprof.profiler.experiments.cells.settings import parse
 from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
+from simprof.profiler.experiments.commands.table import _rendered
+from simprof.profiler.experiments.reports import pages, table_files, table_text
+from simprof.profiler.experiments.reports.table_text import shown
 from simprof.profiler.experiments.suites.library import load_suite
 from simprof.profiler.experiments.suites.suite import Suite
 from simprof.profiler.experiments.tables.catalogue import TABLES, find, tables
@@ -57,10 +59,6 @@ from simprof.profiler.experiments.tables.table import (
 )
 from simprof.profiler.plan.plan import Table
 from simprof.profiler.profiles.definite import DefiniteFlow
-from simprof.profiler.reports import table_csv, table_json, table_markdown, table_text
-from simprof.profiler.reports.html import bars
-from simprof.profiler.reports.html import tables as table_pages
-from simprof.profiler.reports.table_values import shown
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 
@@ -727,7 +725,7 @@ def report() -> TableReport:
 
 
 def test_text(report: TableReport) -> None:
-    text = table_text.render(report)
+    text = table_text.render_text(report)
     assert "a<b|c" in text and "1,234,567" in text and "50.0" in text
     assert "bad failed: it <crashed>" in text
     assert "fails" in text and "Why: data" in text
@@ -735,7 +733,7 @@ def test_text(report: TableReport) -> None:
 
 
 def test_json(report: TableReport) -> None:
-    found = json.loads(table_json.render(report))
+    found = json.loads(table_files.render_json(report))
     assert found["cost_model"] == "7-abc" and found["unit"] == "simulated instructions"
     (table,) = found["tables"]
     assert table["rows"][0]["values"] == {
@@ -750,7 +748,7 @@ def test_json(report: TableReport) -> None:
 
 
 def test_csv(report: TableReport) -> None:
-    rows = list(csv.DictReader(io.StringIO(table_csv.render(report))))
+    rows = list(csv.DictReader(io.StringIO(table_files.render_csv(report))))
     kinds = [row["kind"] for row in rows]
     assert kinds == ["program", "program", "failed", "average", "average", "paper"]
     assert rows[0]["x"] == "50.0" and rows[2]["error"] == "it <crashed>"
@@ -772,7 +770,7 @@ def test_names_in_a_results_file_reach_no_terminal_as_they_are(
 
 
 def test_markdown(report: TableReport) -> None:
-    text = table_markdown.render(report)
+    text = table_files.render_markdown(report)
     assert "| a\\<b\\|c | 50.0 | 96.9 | 1,234,567 |" in text
     assert "**bad failed**: it \\<crashed\\>" in text
     assert "simprof 9.9, cost model 7-abc" in text and "`simprof table`" in text
@@ -781,7 +779,7 @@ def test_markdown(report: TableReport) -> None:
 
 
 def test_html_is_whole_and_escaped(report: TableReport) -> None:
-    page = table_pages.render(report)
+    page = pages.render_tables_page(report)
     body = page[page.index("<body>") : page.index("</body>") + len("</body>")]
     root = ET.fromstring(body)
     assert len(root.findall(".//section")) == 1
@@ -791,7 +789,7 @@ def test_html_is_whole_and_escaped(report: TableReport) -> None:
 
 def bars_of(table: ReportTable) -> list[tuple[float, str]]:
     """Heights and tooltips of a plot's bars."""
-    plot = bars.render(table)
+    plot = pages.render_plot(table)
     assert plot is not None
     space = "{http://www.w3.org/2000/svg}"
     rects = [each for each in ET.fromstring(plot).iter(f"{space}rect") if len(each)]
@@ -805,7 +803,7 @@ def test_bars_are_as_high_as_their_numbers(report: TableReport) -> None:
         "a<b|c, X % (paper): 96.9",
     }  # fmt: skip
     assert found["a<b|c, X %: 50.0"] == pytest.approx(2 * found["b, X %: 25.0"], abs=0.11)
-    assert max(found.values()) == found["a<b|c, X % (paper): 96.9"] <= bars.HEIGHT
+    assert max(found.values()) == found["a<b|c, X % (paper): 96.9"] <= pages.HEIGHT
 
 
 def test_bars_below_zero_and_on_a_logarithmic_scale() -> None:
@@ -815,9 +813,9 @@ def test_bars_below_zero_and_on_a_logarithmic_scale() -> None:
     rows = [program_row("a", "", 10.0), program_row("b", "", 1000.0), program_row("c", "", 0.0)]
     log = Bars(("x",), "y", logarithmic=True)
     heights = [height for height, _ in bars_of(replace(small(*rows, bars=log), rows=tuple(rows)))]
-    assert heights[1] == bars.HEIGHT and heights[0] == heights[2] == 0
-    assert bars.render(small(bars=log)) is None
-    assert bars.render(small(*rows)) is None
+    assert heights[1] == pages.HEIGHT and heights[0] == heights[2] == 0
+    assert pages.render_plot(small(bars=log)) is None
+    assert pages.render_plot(small(*rows)) is None
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from simprof.profiler import cli
 from simprof.profiler.commands.cfg import cfg_command
 from simprof.profiler.commands.compare import compare_command
 from simprof.profiler.commands.graph import graph_command
-from simprof.profiler.commands.regress_record import record_command
 from simprof.profiler.commands.run import run_command
+from simprof.profiler.experiments.commands.regress import record_command
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.others import RESERVED
 from simprof.simulator.errors import UsageError

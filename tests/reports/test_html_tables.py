@@ -10,8 +10,8 @@ import pytest
 
 from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.reports.pages import render_suite_page
 from simprof.profiler.experiments.suites.library import load_suite
-from simprof.profiler.reports.html import suites
 
 
 def body(page: str) -> ET.Element:
@@ -24,7 +24,7 @@ def test_the_longest_bar_is_the_highest_overhead() -> None:
     bad = CellResult(error="it <died>")
     good = CellResult(added=10, base=100), CellResult(added=5, base=100)
     rows = [(first, good), (replace(second, name="<b>x</b>"), (good[1], bad))]
-    page = suites.render(suite, rows, ["pp", "qpt2"], "Input ref")
+    page = render_suite_page(suite, rows, ["pp", "qpt2"], "Input ref")
     assert "<b>" not in page and "&lt;b&gt;x&lt;/b&gt;" in page and "it &lt;died&gt;" in page
     fills = [float(each.attrib["width"]) for each in body(page).iter("rect")][1::2]
     assert fills[0] == max(fills) and fills[1] == fills[2] == fills[0] / 2

@@ -18,6 +18,9 @@ from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.regress.causes import Cause
 from simprof.profiler.experiments.regress.compare import Check, Difference, RunCheck, SettingCheck
 from simprof.profiler.experiments.regress.routines import RoutineChange
+from simprof.profiler.experiments.reports import regress as regress_reports
+from simprof.profiler.experiments.reports import suites as suite_reports
+from simprof.profiler.experiments.reports import table_text
 from simprof.profiler.experiments.suites.suite import Benchmark, BuildReport, Recipe, Suite
 from simprof.profiler.experiments.tables.report import TableReport
 from simprof.profiler.experiments.tables.spec import View
@@ -36,10 +39,7 @@ from simprof.profiler.reports import (
     doctor,
     graph_run,
     listings,
-    regress_text,
     run_text,
-    suite_text,
-    table_text,
 )
 from simprof.profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
 from simprof.profiler.reports.doctor import Diagnosis, SystemCheck
@@ -195,7 +195,7 @@ def table_report(width: int) -> str:
     )  # fmt: skip
     view = View("ref", "v9-O2")
     report = TableReport("micro", "Micro", view, "0", "0", "1", (), (table,), ("other",) * 20)
-    return table_text.render(report, width)
+    return table_text.render_text(report, width)
 
 
 def regress_report(width: int) -> str:
@@ -217,7 +217,7 @@ def regress_report(width: int) -> str:
             RunCheck(WIDE, settings=(SettingCheck("pp", differences, changes, causes, True),)),
         ),
     )
-    return regress_text.render(check, width, color=False)
+    return regress_reports.render_text(check, width, color=False)
 
 
 def suite_report(width: int) -> str:
@@ -232,10 +232,10 @@ def suite_report(width: int) -> str:
     rows = [(each, (good, CellResult(error=f"ended with {LONG}"))) for each in benchmarks]
     return "\n".join(
         (
-            suite_text.render_suites([suite], width),
-            suite_text.render_suite(suite, width),
-            suite_text.render_build(build, width),
-            suite_text.render_runs(rows, ["qpt2", "tpp(12.5,33.25)"], width),
+            suite_reports.render_suites([suite], width),
+            suite_reports.render_suite(suite, width),
+            suite_reports.render_build(build, width),
+            suite_reports.render_runs(rows, ["qpt2", "tpp(12.5,33.25)"], width),
         )
     )
 

@@ -151,8 +151,8 @@ def read_suite(data: bytes, where: Path) -> Hashable:
     path = where / "suite.toml"
     path.write_bytes(data)
     if b"[[benchmark]]" in data or b"[[manifest]]" in data:
+        from simprof.profiler.experiments.reports.suites import render_suite
         from simprof.profiler.experiments.suites.suite_file import read_suite as read
-        from simprof.profiler.reports.suite_text import render_suite
 
         suite = read(path)
         render_suite(suite, 80)

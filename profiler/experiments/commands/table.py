@@ -11,9 +11,9 @@ import click
 from click.core import ParameterSource
 
 from simprof.profiler.commands import options, shared_options, streams
-from simprof.profiler.commands.cell_progress import cell_bar
 from simprof.profiler.commands.list_options import BUILDS, INPUTS
 from simprof.profiler.commands.progress import ready_engine
+from simprof.profiler.experiments.commands.progress import cell_bar
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def table_command(
     from simprof.profiler.experiments.tables.catalogue import tables
 
     if listed:
-        from simprof.profiler.reports import table_text
+        from simprof.profiler.experiments.reports import table_text
 
         titles = {name: spec.title for name, spec in tables().items()}
         listing = table_text.render_names(titles, streams.width(streams.STDOUT))
@@ -254,23 +254,25 @@ def _command(
 
 
 def _rendered(report: TableReport, form: str, output: Path | None) -> str:
-    from simprof.profiler.reports import table_csv, table_json, table_markdown, table_text
+    from simprof.profiler.experiments.reports import table_files, table_text
     from simprof.profiler.reports.display import visible_lines
 
     match form:
         case "json":
-            return table_json.render(report)
+            return table_files.render_json(report)
         case "csv":
-            return visible_lines(table_csv.render(report))
+            return visible_lines(table_files.render_csv(report))
         case "markdown":
-            return visible_lines(table_markdown.render(report))
+            return visible_lines(table_files.render_markdown(report))
         case "html":
-            from simprof.profiler.reports.html import tables
+            from simprof.profiler.experiments.reports.pages import render_tables_page
 
-            return tables.render(report)
+            return render_tables_page(report)
     on_stdout = output is None or output == options.STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None)
-    return table_text.render(report, width, color=on_stdout and streams.colored(streams.STDOUT))
+    return table_text.render_text(
+        report, width, color=on_stdout and streams.colored(streams.STDOUT)
+    )
 
 
 def _write(text: str, output: Path | None) -> None:
@@ -294,18 +296,17 @@ def _check_directory(path: Path) -> None:
 
 def _write_directory(report: TableReport, directory: Path) -> None:
     """Write the page that shows everything, and each table by itself."""
+    from simprof.profiler.experiments.reports import pages, table_files
     from simprof.profiler.profiles.output import write_atomically
-    from simprof.profiler.reports import table_csv, table_json, table_markdown
-    from simprof.profiler.reports.html import bars, tables
 
     files = {
-        "index.html": tables.render(report),
-        "results.md": table_markdown.render(report),
-        "results.json": table_json.render(report),
+        "index.html": pages.render_tables_page(report),
+        "results.md": table_files.render_markdown(report),
+        "results.json": table_files.render_json(report),
     }
     for table in report.tables:
-        files[f"{table.name}.csv"] = table_csv.render_table(table)
-        plot = bars.render(table)
+        files[f"{table.name}.csv"] = table_files.render_csv_table(table)
+        plot = pages.render_plot(table)
         if plot is not None:
             files[f"{table.name}.svg"] = plot
     for name, text in files.items():

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import options, shared_options, streams
-from simprof.profiler.commands.cell_progress import cell_bar
 from simprof.profiler.commands.list_options import INPUTS, mode_option, one_of, parts, several
 from simprof.profiler.commands.progress import ready_engine
+from simprof.profiler.experiments.commands.progress import cell_bar
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _runner(workers: int, scheduler: str | None) -> Runner:
 
 def _tell(outcome: Outcome, output: Path) -> int:
     """Say what was done, what it costs, and what failed; return the exit status."""
-    from simprof.profiler.reports import sweep_text
+    from simprof.profiler.experiments.reports.suites import render_sweep
     from simprof.profiler.reports.display import plural
 
     failures = outcome.failures
@@ -180,7 +180,7 @@ def _tell(outcome: Outcome, output: Path) -> int:
     summary = f"{total - reused} run now, {reused} from before, {len(failures)} failed"
     streams.write(streams.STDOUT, f"{output}: {plural(total, 'cell')}: {summary}\n")
     width, color = streams.width(streams.STDOUT), streams.colored(streams.STDOUT)
-    streams.write(streams.STDOUT, sweep_text.render(outcome.results, output, width, color))
+    streams.write(streams.STDOUT, render_sweep(outcome.results, output, width, color))
     for job, error in failures:
         streams.complain(f"{job.cell.name}: {error}")
     return FAILED if failures else 0

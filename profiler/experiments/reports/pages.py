@@ -1,18 +1,124 @@
-"""Columns of a table as grouped bars, in SVG: one group a program, the paper's bars paler.
+"""Experiments as pages: tables with plots and verdicts, and costs of a suite's programs.
 
-It is a file by itself, or a part of a page, whose style sheet then chooses its colours. Equal
-numbers give equal files.
+A plot is grouped bars in SVG: one group a program, the paper's bars paler. It is a file by itself,
+or a part of a page, whose style sheet then chooses its colours. Equal numbers give equal files.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 
-from simprof.profiler.experiments.tables.table import Bars, ReportTable, Row, as_float
+from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.reports.table_text import cells, shown
+from simprof.profiler.experiments.suites.suite import Benchmark, Suite
+from simprof.profiler.experiments.tables.report import TableReport
+from simprof.profiler.experiments.tables.table import (
+    Bars,
+    Claim,
+    Column,
+    ReportTable,
+    Row,
+    Verdict,
+    as_float,
+)
+from simprof.profiler.reports.display import group_digits, percent
 from simprof.profiler.reports.html import page
-from simprof.profiler.reports.table_values import shown
+
+CLASSES = {Verdict.HOLDS: "holds", Verdict.FAILS: "fails", Verdict.UNTESTABLE: "open"}
+
+
+@dataclass(frozen=True)
+class PageCell:
+    """A text and the classes of its cell."""
+
+    text: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class PageRow:
+    """A row; `error`: why it could not be made, None where it was."""
+
+    cells: tuple[PageCell, ...]
+    kind: str
+    error: str | None
+
+
+@dataclass(frozen=True)
+class PageGrid:
+    """Heads and rows."""
+
+    heads: tuple[PageCell, ...]
+    rows: tuple[PageRow, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the page has of one table; `verdicts`: how many claims have each."""
+
+    name: str
+    title: str
+    caption: str
+    verdicts: tuple[int, ...]
+    plot: Plot | None
+    grid: PageGrid
+    claims: tuple[Claim, ...]
+    notes: tuple[str, ...]
+    published: ReportTable | None
+    published_grid: PageGrid | None
+
+
+def render_tables_page(report: TableReport) -> str:
+    """Return the page."""
+    return page.render(
+        "tables.html",
+        title=f"simprof: results of suite {report.suite}",
+        report=report,
+        verdicts=[verdict.value for verdict in Verdict],
+        classes=CLASSES,
+        sections=[_section(table) for table in report.tables],
+    )
+
+
+def _section(table: ReportTable) -> Section:
+    counts = Counter(claim.verdict for claim in table.claims)
+    published = table.published
+    return Section(
+        name=table.name,
+        title=table.title,
+        caption=table.caption,
+        verdicts=tuple(counts[verdict] for verdict in Verdict),
+        plot=plot(table),
+        grid=_page_grid(table.columns, table.rows),
+        claims=tuple(table.claims),
+        notes=tuple(table.notes),
+        published=published,
+        published_grid=None if published is None else _page_grid(published.columns, published.rows),
+    )
+
+
+def _page_grid(columns: Sequence[Column], rows: Sequence[Row]) -> PageGrid:
+    kinds = [_kind(column) for column in columns]
+    heads = (PageCell(column.title, kind) for column, kind in zip(columns, kinds, strict=True))
+    return PageGrid(tuple(heads), tuple(_page_row(columns, kinds, row) for row in rows))
+
+
+def _page_row(columns: Sequence[Column], kinds: Sequence[str], row: Row) -> PageRow:
+    shown = tuple(
+        PageCell(text, kind) for text, kind in zip(cells(columns, row), kinds, strict=True)
+    )
+    error = (row.error or "") if row.kind == "failed" else None
+    return PageRow(shown, row.kind, error)
+
+
+def _kind(column: Column) -> str:
+    names = ["number"] if column.numeric else []
+    return " ".join([*names, *(["paper"] if column.key.endswith(":paper") else [])])
+
 
 COLOURS = ("#3465a4", "#cc6633", "#4e9a06", "#75507b", "#a08000", "#555753")
 BAR, GAP, LEFT, TOP, HEIGHT, BOTTOM = 9, 10, 62, 34, 240, 110
@@ -103,14 +209,14 @@ class Plot:
     pale: float = PALE
 
 
-def render(table: ReportTable) -> str | None:
+def render_plot(table: ReportTable) -> str | None:
     """Return the plot of a table; None where it has none, or no number to show."""
     made = plot(table)
     return None if made is None else page.environment().get_template("plot.svg").render(plot=made)
 
 
 def plot(table: ReportTable) -> Plot | None:
-    """Return what is drawn, and where; None as in `render`."""
+    """Return what is drawn, and where; None as in `render_plot`."""
     bars = table.bars
     if bars is None:
         return None
@@ -217,3 +323,85 @@ def _legend_places(series: Sequence[Series]) -> list[int]:
 
 def _legend_end(series: Sequence[Series]) -> int:
     return _legend_places(series)[-1] + 28 + 7 * len(series[-1].title)
+
+
+LONGEST_BAR = 100
+"""Units that the longest bar takes."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one setting costs one program; `error`: why that is not known, None where it is."""
+
+    setting: str
+    added: str
+    overhead: str
+    bar: float
+    error: str | None
+
+
+@dataclass(frozen=True)
+class ProgramCosts:
+    """One program under all settings."""
+
+    name: str
+    group: str
+    base: str
+    costs: tuple[Cost, ...]
+
+
+def render_suite_page(
+    suite: Suite,
+    rows: Sequence[tuple[Benchmark, Sequence[CellResult]]],
+    settings: Sequence[str],
+    basis: str,
+) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    suite
+        The suite.
+    rows
+        Its programs, each with a result for each setting.
+    settings
+        Names of the settings.
+    basis
+        Which inputs and builds were run, in words.
+    """
+    overheads = [_overhead(each) for _, results in rows for each in results]
+    most = max(overheads, default=0.0) or 1.0
+    return page.render(
+        "suite.html",
+        title=f"simprof: suite {suite.name}",
+        about=suite.title,
+        basis=basis,
+        rows=[_program_costs(benchmark, results, settings, most) for benchmark, results in rows],
+        version=version("simprof"),
+    )
+
+
+def _program_costs(
+    benchmark: Benchmark, results: Sequence[CellResult], settings: Sequence[str], most: float
+) -> ProgramCosts:
+    good = [result for result in results if not result.failed]
+    return ProgramCosts(
+        benchmark.name,
+        benchmark.group,
+        group_digits(good[0].base) if good else "-",
+        tuple(
+            _setting_cost(name, each, most) for name, each in zip(settings, results, strict=True)
+        ),
+    )
+
+
+def _setting_cost(setting: str, result: CellResult, most: float) -> Cost:
+    if result.failed:
+        return Cost(setting, "-", "-", 0.0, result.error or "it failed")
+    bar = round(LONGEST_BAR * _overhead(result) / most, 2)
+    overhead = percent(result.added, result.base)
+    return Cost(setting, group_digits(result.added), overhead, bar, result.error)
+
+
+def _overhead(result: CellResult) -> float:
+    return 0.0 if result.failed or not result.base else result.added / result.base

@@ -1,19 +1,26 @@
-"""Tables of experiments for people, on a terminal."""
+"""Tables of experiments as text; values as all renderings of tables show them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from simprof.profiler.experiments.tables.report import TableReport
-from simprof.profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Row, Verdict
-from simprof.profiler.reports.display import readable
-from simprof.profiler.reports.table_values import cells
+from simprof.profiler.experiments.tables.table import (
+    Claim,
+    Column,
+    Form,
+    ReportTable,
+    Row,
+    Value,
+    Verdict,
+)
+from simprof.profiler.reports.display import group_digits, readable
 from simprof.profiler.reports.tables import (
     BLANK,
     Part,
     Styled,
     Table,
-    Value,
     columns,
     name,
     number,
@@ -22,7 +29,36 @@ from simprof.profiler.reports.tables import (
     text,
 )
 from simprof.profiler.reports.tables import Column as LayoutColumn
+from simprof.profiler.reports.tables import Value as Entry
 from simprof.profiler.reports.tables import grid as facts
+
+ABSENT = "-"
+_DIGITS = {Form.PERCENT: 1, Form.SHARE: 3, Form.RATIO: 2, Form.DECIMAL: 1, Form.SECONDS: 3}
+
+
+def shown(value: Value, form: Form) -> str:
+    """Return a value as text, "-" where there is none."""
+    if value is None:
+        return ABSENT
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return "inf"
+    if form is Form.COUNT:
+        return group_digits(value if isinstance(value, int) else round(value))
+    if isinstance(value, int) and abs(value) > 10**15:
+        return group_digits(value)
+    return f"{value:,.{_DIGITS.get(form, 2)}f}"
+
+
+def cells(columns: Sequence[Column], row: Row) -> tuple[str, ...]:
+    """Return a row's values as text; a failed row has its error in the second column."""
+    if row.kind == "failed":
+        return (str(row.values[0]), f"failed: {row.error}", *[""] * (len(columns) - 2))
+    return tuple(
+        shown(value, column.form) for value, column in zip(row.values, columns, strict=True)
+    )
+
 
 NAMES = frozenset({"program", "benchmark", "routine"})
 """Titles of columns whose entries may be shortened in the middle."""
@@ -30,7 +66,7 @@ NAMES = frozenset({"program", "benchmark", "routine"})
 STYLES = {Verdict.HOLDS: "green", Verdict.FAILS: "red", Verdict.UNTESTABLE: "dim"}
 
 
-def render(report: TableReport, width: int = 100, color: bool = False) -> str:
+def render_text(report: TableReport, width: int = 100, color: bool = False) -> str:
     """Return all tables of a report in lines of at most `width` columns."""
     parts = [part for table in report.tables for part in table_parts(table)]
     return print_parts([*parts, *_ending(report)], width, color)
@@ -84,7 +120,7 @@ def _head(column: Column) -> LayoutColumn:
     return name(column.title) if column.title in NAMES else text(column.title)
 
 
-def _entry(column: Column, value: object, shown: str) -> Value:
+def _entry(column: Column, value: object, shown: str) -> Entry:
     """Return a count as a number, which has a short form; everything else as the text shown."""
     if column.form is Form.COUNT and isinstance(value, int):
         return value

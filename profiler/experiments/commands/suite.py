@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import options, shared_options, streams
-from simprof.profiler.commands.cell_progress import cell_bar
 from simprof.profiler.commands.list_options import (
     BUILDS,
     mode_option,
@@ -20,6 +19,7 @@ from simprof.profiler.commands.list_options import (
     width_of,
 )
 from simprof.profiler.commands.progress import ready_engine
+from simprof.profiler.experiments.commands.progress import cell_bar
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,14 +51,14 @@ def suite_command() -> None:
 @click.argument("name", metavar="[SUITE]", required=False)
 def list_command(name: str | None) -> int:
     """List all suites, or what is in SUITE and what each program stands in for."""
+    from simprof.profiler.experiments.reports import suites
     from simprof.profiler.experiments.suites.library import load_suite, suite_names
-    from simprof.profiler.reports import suite_text
 
     width = streams.width(streams.STDOUT)
     if name is None:
-        text = suite_text.render_suites([load_suite(each) for each in suite_names()], width)
+        text = suites.render_suites([load_suite(each) for each in suite_names()], width)
     else:
-        text = suite_text.render_suite(load_suite(name), width)
+        text = suites.render_suite(load_suite(name), width)
     streams.write(streams.STDOUT, text)
     return 0
 
@@ -92,8 +92,8 @@ def build_command(
 
     Exit status 1 if a program could not be built; all others are.
     """
+    from simprof.profiler.experiments.reports import suites
     from simprof.profiler.experiments.suites.library import build_suite
-    from simprof.profiler.reports import suite_text
 
     suite = chosen_suite(name, (*programs, *patterns), allow_commands=allow_commands)
     wanted = tuple(map(width_of, builds or BUILDS.values()))
@@ -101,7 +101,7 @@ def build_command(
         report = build_suite(
             suite, widths=wanted, jobs=shared_options.processors(jobs), progress=bar.building
         )
-    streams.write(streams.STDOUT, suite_text.render_build(report, streams.width(streams.STDOUT)))
+    streams.write(streams.STDOUT, suites.render_build(report, streams.width(streams.STDOUT)))
     return finish(report.failures)
 
 
@@ -162,7 +162,7 @@ def run_command(
     from simprof.profiler.experiments.cells.obtain import obtain
     from simprof.profiler.experiments.cells.settings import selecting, setting
     from simprof.profiler.experiments.cells.store import Store, default_store_path
-    from simprof.profiler.reports import suite_text
+    from simprof.profiler.experiments.reports import suites
 
     suite = chosen_suite(name, (*programs, *patterns), allow_commands=allow_commands)
     selection = shared_options.selection(selected)
@@ -185,9 +185,7 @@ def run_command(
     rows = [
         (b, [results[cell] for cell in cells if cell.benchmark == b.name]) for b in suite.benchmarks
     ]
-    streams.write(
-        streams.STDOUT, suite_text.render_runs(rows, names, streams.width(streams.STDOUT))
-    )
+    streams.write(streams.STDOUT, suites.render_runs(rows, names, streams.width(streams.STDOUT)))
     if html is not None:
         _write_page(html, suite, rows, names, f"Input {input_name}, {width_of(build)}-bit builds")
     return finish(
@@ -202,10 +200,10 @@ def _write_page(
     settings: Sequence[str],
     basis: str,
 ) -> None:
+    from simprof.profiler.experiments.reports.pages import render_suite_page
     from simprof.profiler.profiles.output import write_atomically
-    from simprof.profiler.reports.html import suites
 
-    text = suites.render(suite, rows, settings, basis)
+    text = render_suite_page(suite, rows, settings, basis)
     if path == options.STANDARD_STREAM:
         streams.write(streams.STDOUT, text)
     else:

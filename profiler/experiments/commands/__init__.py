@@ -1,0 +1,1 @@
+"""Commands that build, run and compare many programs: suite, sweep, table, regress."""

@@ -1,0 +1,1 @@
+"""Reports on suites, sweeps, tables and baselines: text, files and pages."""

@@ -1,0 +1,500 @@
+"""Reports on a checked baseline (`simprof regress check`): text, Markdown, JSON and JUnit XML.
+
+All of them name what differs, and why, in the same words. In JUnit XML, which CI systems show as
+tests, a run is a test suite; its test cases are the settings, and `ending`: how the program ended
+and what it wrote. There are no times: how long a check took says nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.reports.display import brief, group_digits, plural
+from simprof.profiler.reports.tables import (
+    BLANK,
+    Paragraph,
+    Part,
+    Table,
+    columns,
+    number,
+    paragraph,
+    print_parts,
+    text,
+)
+
+if TYPE_CHECKING:
+    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.compare import (
+        Check,
+        Difference,
+        RunCheck,
+        SettingCheck,
+        State,
+    )
+    from simprof.profiler.experiments.regress.routines import RoutineChange
+
+MOST_ROUTINES = 10
+"""Routines that a report names for one result."""
+
+
+def shown(number: int | Fraction | str | None) -> str:
+    """Return a value of a metric; "-" where there is none."""
+    match number:
+        case None:
+            return "-"
+        case int():
+            return group_digits(number)
+        case Fraction():
+            return f"{float(number):.4f}"
+        case text if len(text) == 64:  # a digest
+            return text[:12]
+        case text:
+            return text
+
+
+def moved_by(difference: Difference) -> str:
+    """Return by how much a metric moved, in percent."""
+    percent = difference.percent
+    if percent is None:
+        return "-"
+    shown = f"{float(percent):+.2f} %"
+    return shown if percent == 0 or shown[1:] != "0.00 %" else f"{float(percent):+.1e} %"
+
+
+def row(difference: Difference) -> tuple[str, str, str, str, str, str]:
+    """Return metric, old, new, change, what is allowed, and a mark where that is exceeded."""
+    return (
+        difference.metric,
+        shown(difference.old),
+        shown(difference.new),
+        moved_by(difference),
+        difference.allowed,
+        "exceeded" if difference.exceeded else "",
+    )
+
+
+COLUMNS = ("metric", "baseline", "now", "change", "allowed", "")
+
+
+def routine(changed: RoutineChange) -> str:
+    """Return what differs in one routine, in one line."""
+    if changed.presence == "new":
+        return "is entered now"
+    if changed.presence == "gone":
+        return "is not entered any more"
+    parts = [f"{name} {shown(old)} -> {shown(new)}" for name, (old, new) in changed.numbers.items()]
+    parts += [
+        f"{name} {old or 'none'} -> {new or 'none'}" for name, (old, new) in changed.facts.items()
+    ]
+    if changed.profile and not changed.numbers:
+        parts.append("counts of edges or paths differ")
+    if changed.graph:
+        parts.append("other graph")
+    if changed.plan is not None:
+        parts.append("other plan")
+    return ", ".join(parts)
+
+
+def routine_lines(setting_check: SettingCheck) -> Iterator[tuple[str, str]]:
+    """Yield the routines whose counts differ, the first ones of many."""
+    moved = [each for each in setting_check.routines if each.counts_differ]
+    for each in moved[:MOST_ROUTINES]:
+        yield f"{each.name} ({each.source})" if each.source else each.name, routine(each)
+    if len(moved) > MOST_ROUTINES:
+        yield f"and {len(moved) - MOST_ROUTINES} more", ""
+
+
+def summary(check: Check) -> str:
+    """Return the outcome of everything in one sentence."""
+    states = Counter(setting.state for run in check.runs for setting in run.settings)
+    ended = sum(bool(run.ending) for run in check.runs)
+    errors = sum(run.error is not None for run in check.runs)
+    wording: dict[State, str] = {
+        "changed": "changed",
+        "within limits": "moved within limits",
+        "same": "the same",
+    }
+    parts = [f"{states[state]} {text}" for state, text in wording.items() if states[state]]
+    if ended:
+        parts.append(f"{plural(ended, 'program')} ended otherwise")
+    if errors:
+        parts.append(f"{plural(errors, 'program')} could not be run")
+    compared = f"{plural(check.compared, 'result')} of {plural(len(check.runs), 'run')} compared"
+    return f"{compared}: {', '.join(parts) or 'nothing'}"
+
+
+def quiet(run: RunCheck) -> bool:
+    """Whether there is nothing to say about a run."""
+    return run.state == "same" and not run.causes and not any(s.causes for s in run.settings)
+
+
+def own_causes(run: RunCheck, setting_check: SettingCheck) -> tuple[Cause, ...]:
+    """Return the causes of one result beyond those of its whole run."""
+    return tuple(cause for cause in setting_check.causes if cause not in run.causes)
+
+
+def role(state: State) -> str:
+    """Return what a cause is: a reason, or a remark where nothing differs."""
+    return "note" if state == "same" else "why"
+
+
+if TYPE_CHECKING:
+    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.compare import (
+        Check,
+        Difference,
+        RunCheck,
+        SettingCheck,
+        State,
+    )
+
+_STYLES = {"same": "green", "within limits": "yellow", "changed": "red", "error": "red"}
+
+
+def render_text(check: Check, width: int, color: bool) -> str:
+    """Return the report.
+
+    Parameters
+    ----------
+    width
+        Columns of the terminal.
+    color
+        Whether it has colours.
+    """
+    parts: list[Part] = [paragraph(f"{check.baseline}: {summary(check)}")]
+    for run in check.runs:
+        parts += _run_text(run)
+    return print_parts(parts, width, color)
+
+
+def _run_text(run: RunCheck) -> Iterator[Part]:
+    if quiet(run):
+        return
+    yield from (BLANK, _title_text(run.name, run.state))
+    if run.error is not None:
+        yield paragraph(run.error, indent=2)
+        return
+    if run.ending:
+        yield _table_text(run.ending)
+    yield from _causes_text(run.causes, run.state)
+    for setting_check in run.settings:
+        yield from _setting_text(run, setting_check)
+
+
+def _setting_text(run: RunCheck, setting_check: SettingCheck) -> Iterator[Part]:
+    causes = own_causes(run, setting_check)
+    if setting_check.state == "same" and not causes:
+        return
+    yield from (BLANK, _title_text(f"{run.name}, {setting_check.name}", setting_check.state))
+    if setting_check.differences:
+        yield _table_text(setting_check.differences)
+    yield from _causes_text(causes, setting_check.state)
+    lines = [
+        f"{brief(routine)}: {what}" if what else routine
+        for routine, what in routine_lines(setting_check)
+    ]
+    if lines:
+        yield paragraph("routines:", indent=2)
+        yield from (paragraph(line, indent=4) for line in lines)
+
+
+def _title_text(subject: str, state: str) -> Paragraph:
+    return paragraph((subject, "bold"), ": ", (state, _STYLES[state]))
+
+
+def _table_text(differences: Iterable[Difference]) -> Table:
+    metric, *amounts, allowed, mark = COLUMNS
+    table = columns(text(metric), *map(number, amounts), text(allowed), text(mark), indent=2)
+    for difference in differences:
+        table.add_row(*row(difference))
+    return table
+
+
+def _causes_text(causes: Iterable[Cause], state: State) -> Iterator[Part]:
+    for cause in causes:
+        yield paragraph(f"{role(state)}: {cause.kind}: {cause.text}", indent=2)
+        yield from (paragraph(detail, indent=7) for detail in cause.details)
+
+
+if TYPE_CHECKING:
+    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.compare import Check, RunCheck, SettingCheck, State
+
+_SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_[]<>|#"})
+
+
+def render_markdown(check: Check) -> str:
+    """Return the report."""
+    lines = [f"## simprof regress: {escape(check.baseline)}", "", f"{summary(check)}."]
+    lines += ["", *_overview(check)]
+    for run in check.runs:
+        lines += _run_markdown(run)
+    return "\n".join(lines) + "\n"
+
+
+def escape(text: str) -> str:
+    """Return a text that Markdown shows as it is, in one line."""
+    return " ".join(text.split()).translate(_SPECIAL)
+
+
+def _overview(check: Check) -> Iterator[str]:
+    settings = list(dict.fromkeys(each.name for run in check.runs for each in run.settings))
+    yield from _table_markdown(
+        ("program", *settings),
+        (
+            (run.name, *(_state_markdown(run, setting) for setting in settings))
+            for run in check.runs
+        ),
+    )
+
+
+def _state_markdown(run: RunCheck, setting: str) -> str:
+    if run.error is not None:
+        return "error"
+    return next((each.state for each in run.settings if each.name == setting), "-")
+
+
+def _run_markdown(run: RunCheck) -> Iterator[str]:
+    if quiet(run):
+        return
+    yield from ("", f"### {escape(run.name)}: {run.state}")
+    if run.error is not None:
+        yield from ("", escape(run.error))
+        return
+    if run.ending:
+        yield from ("", *_table_markdown(COLUMNS, map(row, run.ending)))
+    yield from _causes_markdown(run.causes, run.state)
+    for setting_check in run.settings:
+        yield from _setting_markdown(run, setting_check)
+
+
+def _setting_markdown(run: RunCheck, setting_check: SettingCheck) -> Iterator[str]:
+    causes = own_causes(run, setting_check)
+    if setting_check.state == "same" and not causes:
+        return
+    yield from ("", f"#### {escape(setting_check.name)}: {setting_check.state}")
+    if setting_check.differences:
+        yield from ("", *_table_markdown(COLUMNS, map(row, setting_check.differences)))
+    yield from _causes_markdown(causes, setting_check.state)
+    routines = list(routine_lines(setting_check))
+    if routines:
+        yield from ("", *_table_markdown(("routine", "what differs"), routines))
+
+
+def _causes_markdown(causes: Iterable[Cause], state: State) -> Iterator[str]:
+    for position, cause in enumerate(causes):
+        if not position:
+            yield ""
+        yield f"- {role(state)}: **{cause.kind}**: {escape(cause.text)}"
+        yield from (f"  - {escape(detail)}" for detail in cause.details)
+
+
+def _table_markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(map(escape, titles))} |"
+    yield f"|{'---|' * len(titles)}"
+    yield from (f"| {' | '.join(map(escape, row))} |" for row in rows)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.compare import (
+        Check,
+        Difference,
+        RunCheck,
+        SettingCheck,
+    )
+    from simprof.profiler.experiments.regress.routines import RoutineChange
+
+SCHEMA = "simprof/regress/1"
+
+
+def render_json(check: Check) -> str:
+    """Return the document."""
+    document = {
+        "schema": SCHEMA,
+        "baseline": check.baseline,
+        "status": check.status,
+        "summary": summary(check),
+        "runs": [_run_json(run) for run in check.runs],
+    }
+    with big_integers():
+        return json.dumps(document, indent=2) + "\n"
+
+
+def _run_json(run: RunCheck) -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "state": run.state,
+        "error": run.error,
+        "ending": _differences_json(run.ending),
+        "causes": _causes_json(run.causes),
+        "settings": [_setting_json(setting) for setting in run.settings],
+    }
+
+
+def _setting_json(check: SettingCheck) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "state": check.state,
+        "differences": _differences_json(check.differences),
+        "causes": _causes_json(check.causes),
+        "routines": [_routine_json(routine) for routine in check.routines],
+    }
+
+
+def _differences_json(differences: Iterable[Difference]) -> list[dict[str, Any]]:
+    return [
+        {
+            "metric": each.metric,
+            "baseline": _number_json(each.old),
+            "now": _number_json(each.new),
+            "percent": _number_json(each.percent),
+            "allowed": each.allowed,
+            "exceeded": each.exceeded,
+        }
+        for each in differences
+    ]
+
+
+def _number_json(number: int | Fraction | str | None) -> int | float | str | None:
+    return float(number) if isinstance(number, Fraction) else number
+
+
+def _causes_json(causes: Iterable[Cause]) -> list[dict[str, Any]]:
+    return [
+        {"kind": each.kind, "text": each.text, "details": list(each.details)} for each in causes
+    ]
+
+
+def _routine_json(change: RoutineChange) -> dict[str, Any]:
+    plan = change.plan
+    return {
+        "name": change.name,
+        "address": change.address,
+        "source": change.source or None,
+        "presence": change.presence,
+        "numbers": {name: list(pair) for name, pair in change.numbers.items()},
+        "facts": {name: list(pair) for name, pair in change.facts.items()},
+        "graph_differs": change.graph,
+        "profile_differs": change.profile,
+        "plan": None
+        if plan is None
+        else {
+            "added": list(plan.added),
+            "removed": list(plan.removed),
+            "changed": list(plan.changed),
+            "lines": dict(change.lines),
+        },
+    }
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.compare import (
+        Check,
+        Difference,
+        RunCheck,
+        SettingCheck,
+    )
+
+Element = ElementTree.Element
+
+
+def render_junit(check: Check) -> str:
+    """Return the document."""
+    root = Element("testsuites", name="simprof regress")
+    for run in check.runs:
+        root.append(_suite(run))
+    for name in ("tests", "failures", "errors"):
+        root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
+    ElementTree.indent(root)
+    body = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
+
+
+def _suite(run: RunCheck) -> Element:
+    suite = Element("testsuite", name=_clean(run.name))
+    ending = _case(suite, run, "ending")
+    if run.error is not None:
+        kind = "timeout" if run.budget else "error"
+        ElementTree.SubElement(ending, "error", message=_clean(run.error), type=kind)
+    elif run.ending:
+        _fail(ending, run.ending, (), run.causes)
+    for setting_check in run.settings:
+        _setting_junit(_case(suite, run, setting_check.name), setting_check)
+    suite.set("tests", str(len(suite)))
+    suite.set("failures", str(len(suite.findall("testcase/failure"))))
+    suite.set("errors", str(len(suite.findall("testcase/error"))))
+    return suite
+
+
+def _case(suite: Element, run: RunCheck, name: str) -> Element:
+    return ElementTree.SubElement(suite, "testcase", classname=_clean(run.name), name=_clean(name))
+
+
+def _setting_junit(case: Element, setting_check: SettingCheck) -> None:
+    routines = [f"{name}: {text}" if text else name for name, text in routine_lines(setting_check)]
+    if setting_check.failed:
+        _fail(case, setting_check.differences, routines, setting_check.causes)
+    elif setting_check.differences or setting_check.causes:
+        lines = _lines(
+            setting_check.differences,
+            routines,
+            setting_check.causes,
+            role(setting_check.state),
+        )
+        ElementTree.SubElement(case, "system-out").text = _clean("\n".join(lines))
+
+
+def _fail(
+    case: Element,
+    differences: Iterable[Difference],
+    routines: Iterable[str],
+    causes: Iterable[Cause],
+) -> None:
+    differences, causes = tuple(differences), tuple(causes)
+    beyond = [difference for difference in differences if difference.exceeded]
+    first = beyond[0] if beyond else None
+    kinds = ", ".join(dict.fromkeys(cause.kind for cause in causes))
+    message = "counts differ" if first is None else _moved(first)
+    failure = ElementTree.SubElement(
+        case, "failure", message=_clean(f"{message} (why: {kinds or 'its limit'})"), type="changed"
+    )
+    failure.text = _clean("\n".join(_lines(differences, routines, causes)))
+
+
+def _moved(difference: Difference) -> str:
+    metric, old, new, change, allowed, _ = row(difference)
+    return f"{metric} {old} -> {new} ({change}, allowed: {allowed})"
+
+
+def _lines(
+    differences: Iterable[Difference],
+    routines: Iterable[str],
+    causes: Iterable[Cause],
+    role: str = "why",
+) -> list[str]:
+    lines = [_moved(difference) for difference in differences]
+    for cause in causes:
+        lines.append(f"{role}: {cause.kind}: {cause.text}")
+        lines += [f"  {detail}" for detail in cause.details]
+    return [*lines, *(f"routine {line}" for line in routines)]
+
+
+def _clean(text: str) -> str:
+    """Replace what XML cannot hold (names of routines may have any bytes)."""
+    return "".join(c if c in "\t\n" or _fits(ord(c)) else "\ufffd" for c in text)
+
+
+def _fits(code: int) -> bool:
+    return 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or code >= 0x10000

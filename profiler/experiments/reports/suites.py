@@ -1,0 +1,168 @@
+"""Suites and sweeps as text: programs, builds, costs under schemes, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simprof.profiler.experiments.cells.cells import CellResult, Job, Kind
+from simprof.profiler.experiments.cells.settings import SELECTING, CellSetting
+from simprof.profiler.reports.display import percent, plural
+from simprof.profiler.reports.tables import (
+    BLANK,
+    Part,
+    Value,
+    columns,
+    name,
+    number,
+    paragraph,
+    print_parts,
+    text,
+)
+
+if TYPE_CHECKING:
+    from simprof.profiler.experiments.cells.cells import CellResult
+    from simprof.profiler.experiments.suites.suite import Benchmark, BuildReport, Suite
+
+DIGITS = 12
+"""Hexadecimal digits of a checksum that are shown."""
+
+
+def render_suites(suites: Sequence[Suite], width: int) -> str:
+    """Return the list of all suites."""
+    table = columns(name("suite"), number("INT"), number("FP"), text("what"))
+    for suite in suites:
+        groups = [benchmark.group for benchmark in suite.benchmarks]
+        table.add_row(suite.name, groups.count("INT"), groups.count("FP"), suite.title)
+    return print_parts([table], width, color=False)
+
+
+def render_suite(suite: Suite, width: int) -> str:
+    """Return the list of the benchmarks of one suite."""
+    table = columns(name("benchmark"), *map(text, ("group", "stands for", "from", "why")))
+    for benchmark in suite.benchmarks:
+        table.add_row(
+            benchmark.name, benchmark.group, benchmark.stands_for, origin(benchmark), benchmark.why
+        )
+    return print_parts([table], width, color=False)
+
+
+def origin(benchmark: Benchmark) -> str:
+    """Say in a few words where a program comes from."""
+    recipe = benchmark.recipe
+    if recipe.package is not None:
+        return f"Debian source package {recipe.package.name}"
+    return "committed program" if recipe.committed is not None else "committed source"
+
+
+def render_build(report: BuildReport, width: int) -> str:
+    """Return what was built, and what was not."""
+    table = columns(name("benchmark"), text("build"), text("sha256"), text("file"))
+    keys = sorted({*report.programs, *report.failures}, key=lambda key: key[0])
+    for key in keys:
+        if key in report.programs:
+            program = report.programs[key]
+            table.add_row(*key, program.sha256[:DIGITS], str(program.path))
+        else:
+            table.add_row(*key, "-", f"failed: {report.failures[key]}")
+    return print_parts([table], width, color=False)
+
+
+def render_runs(
+    rows: Sequence[tuple[Benchmark, Sequence[CellResult]]], settings: Sequence[str], width: int
+) -> str:
+    """Return the costs of each setting on each benchmark; `rows` have a result for each setting."""
+    table = columns(
+        name("benchmark"),
+        text("group"),
+        number("base"),
+        *[number(f"{each} {what}") for each in settings for what in ("added", "overhead")],
+        text("failed"),
+    )
+    for benchmark, results in rows:
+        good = [result for result in results if not result.failed]
+        base = good[0].base if good else "-"
+        costs = [cell for each in results for cell in _costs(each)]
+        errors = [each.error for each in results if each.error is not None]
+        table.add_row(benchmark.name, benchmark.group, base, *costs, errors[0] if errors else "")
+    return print_parts([table], width, color=False)
+
+
+def _costs(result: CellResult) -> tuple[Value, Value]:
+    if result.failed:
+        return ("-", "-")
+    return (result.added, percent(result.added, result.base))
+
+
+MOST_SETTINGS, MOST_PROGRAMS = 8, 20
+"""Columns and rows that are shown; `simprof table` shows all."""
+
+ProgramKey = tuple[str, str, str]
+"""Program, input, build."""
+
+
+def render_sweep(results: Mapping[Job, CellResult], output: Path, width: int, color: bool) -> str:
+    """Return the overheads of all runs that went well, and what to do next.
+
+    Parameters
+    ----------
+    output
+        The results file.
+    width, color
+        Of the terminal.
+    """
+    return print_parts([*_overheads(results), *_next(output)], width, color)
+
+
+def _overheads(results: Mapping[Job, CellResult]) -> Iterator[Part]:
+    costs: dict[ProgramKey, dict[str, CellResult]] = {}
+    settings: dict[str, None] = {}
+    for job, result in results.items():
+        cell = job.cell
+        if cell.kind is Kind.RUN and result.error is None:
+            setting = _without_selection(cell.setting).name
+            settings[setting] = None
+            costs.setdefault((cell.benchmark, cell.input, cell.build), {})[setting] = result
+    if not costs:
+        return
+    shown = list(settings)[:MOST_SETTINGS]
+    varying = [k for k in range(3) if k == 0 or len({row[k] for row in costs}) > 1]
+    titles = ("program", "input", "build")
+    table = columns(*(name(titles[k]) for k in varying), *map(number, shown))
+    for row, found in list(costs.items())[:MOST_PROGRAMS]:
+        table.add_row(*(row[k] for k in varying), *(_percent(found.get(each)) for each in shown))
+    yield from (BLANK, paragraph(f"overhead in %{_selected(results)}"), table)
+    for what, count in (
+        ("setting", len(settings) - len(shown)),
+        ("program", len(costs) - MOST_PROGRAMS),
+    ):
+        if count > 0:
+            yield paragraph(f"and {plural(count, f'more {what}')}")
+
+
+def _without_selection(setting: CellSetting) -> CellSetting:
+    kept = tuple(option for option in setting.options if option[0] not in SELECTING)
+    return replace(setting, options=kept)
+
+
+def _selected(results: Mapping[Job, CellResult]) -> str:
+    user_only = any(job.cell.setting.selection.user_only for job in results)
+    return ", of the programs' own routines" if user_only else ""
+
+
+def _percent(result: CellResult | None) -> str:
+    if result is None or not result.base:
+        return "-"
+    return f"{100 * result.added / result.base:.1f}"
+
+
+def _next(output: Path) -> Sequence[Part]:
+    file = shlex.quote(str(output))
+    return (
+        BLANK,
+        paragraph(f"next: simprof table overheads --from {file}    all schemes side by side"),
+        paragraph(f"      simprof table --all --from {file}        the papers' tables"),
+    )
