@@ -19,8 +19,9 @@ raises on purpose is a `SimprofError` whose text is one line.
 
 `simprof.__version__` is the version that is installed.
 
-The packages `profiler` and `simulator`, and the modules of this one, are private: their names may
-change in any version. The fields of the values that the functions return are public.
+`simprof.schemes` is for authors of schemes. The packages `profiler` and `simulator`, and the other
+modules of this one, are private: their names may change in any version. The fields of the values
+that the functions return are public.
 
 Examples
 --------

@@ -24,7 +24,13 @@ from simprof.profiler.graphfiles.reader import GraphDocument
 from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.plan import interpret
-from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutinePlan
+from simprof.profiler.plan.decoders import (
+    PathDecoder,
+    Reading,
+    RoutinePlan,
+    check_shape,
+    defect_of,
+)
 from simprof.profiler.profiles.accuracy import Attribution, SplittingDecoder, attribute
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import DEFAULT_MODE, SchemeOptions, Weights
@@ -111,7 +117,8 @@ def _run(document: GraphDocument, options: GraphOptions) -> GraphRun:
     counters = execute(cfg, plan.plan, document.walks, prices.hash_costs)
     crossed = inputs.crossings(document)
     reading = plan.read(counters)
-    _check(document, options, reading, crossed)
+    check_shape(plan, options.mode, reading)
+    _check(document, options, plan, reading, crossed)
     flow.check(cfg, crossed, activations=sum(walk.count for walk in document.walks))
     judged = _attribution(document, options, plan, reading)
     return GraphRun(definition, depth_first(cfg), plan, prices, counters, reading, crossed, judged)
@@ -130,7 +137,11 @@ def _attribution(
 
 
 def _check(
-    document: GraphDocument, options: GraphOptions, reading: Reading, crossed: Sequence[int]
+    document: GraphDocument,
+    options: GraphOptions,
+    plan: RoutinePlan,
+    reading: Reading,
+    crossed: Sequence[int],
 ) -> None:
     """Compare what the scheme derives with what the runs did."""
     executed = flow.block_counts(document.cfg, crossed)
@@ -142,8 +153,8 @@ def _check(
     if wrong_edges or wrong_blocks:
         what = "edges" if wrong_edges else "blocks"
         raise CountError(
-            f"{document.file}: {options.mode} counts {what} wrongly: this is a defect of simprof, "
-            "please report the graph"
+            f"{document.file}: {options.mode} counts {what} wrongly: this is a defect of "
+            f"{defect_of(plan)} the graph"
         )
 
 

@@ -11,6 +11,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.actions import WriteTrace
 from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.simulator.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,40 @@ class RoutinePlan(Protocol):
     def validate(self) -> None:
         """Raise AssertionError if any structure of the plan is not as it must be."""
         ...
+
+
+def check_shape(plan: RoutinePlan, mode: str, reading: Reading) -> None:
+    """Check that a decoder's counts are one for each edge and block, and that no edge lacks one.
+
+    Raises
+    ------
+    UsageError
+        Naming the scheme and the module of its decoder, which is what has to be corrected.
+    """
+    cfg = plan.cfg
+    # Other distributions' decoders are not type-checked.
+    edges: tuple[int | None, ...] = reading.edges or ()
+    fault = ""
+    if reading.edges is not None and len(edges) != len(cfg.edges):
+        fault = f"counts of {len(edges)} edges, not of {len(cfg.edges)}"
+    elif reading.blocks is not None and len(reading.blocks) != len(cfg.blocks):
+        fault = f"counts of {len(reading.blocks)} blocks, not of {len(cfg.blocks)}"
+    elif None in edges:
+        ends = cfg.edges[edges.index(None)]
+        place = f"{cfg.name_of(ends.source)} -> {cfg.name_of(ends.target)}"
+        fault = f"None for edge {place}: give counts of all edges, or None in place of them all"
+    if fault:
+        kind = type(plan)
+        decoder = f"{kind.__qualname__}.read in module {kind.__module__}"
+        raise UsageError(f"{cfg.name}: mode {mode}: its decoder ({decoder}) returns {fault}")
+
+
+def defect_of(plan: RoutinePlan | None) -> str:
+    """Return what is at fault where a plan's counts are wrong: simprof, or another module."""
+    module = "simprof" if plan is None else type(plan).__module__
+    if module.partition(".")[0] == "simprof":
+        return "simprof, please report"
+    return f"the scheme in module {module}, or of simprof: please report"
 
 
 @runtime_checkable

@@ -22,7 +22,12 @@ from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.layout import CounterSpace
 from simprof.profiler.graphs.flow import FlowError, block_counts
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
+from simprof.profiler.plan.decoders import (
+    Reading,
+    RoutineCounters,
+    RoutinePlan,
+    check_shape,
+)
 from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.recovery.recovery import RecoveredProgram, recover
 from simprof.profiler.request.errors import ProfileMismatchError
@@ -191,6 +196,7 @@ def _read_routine(
         counters, reading = read_with_ends(decoder, memory, early)
     else:
         reading = _plain_reading(plan, counters)
+        check_shape(plan, scheme.mode, reading)
     if reading.edges is None:
         raise _untold(cfg.name, "how often its edges were crossed, only its blocks")
     return counters, reading.edges

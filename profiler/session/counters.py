@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Protocol
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.products import CountedSegment, Products, SegmentReplay, Totals
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.decoders import (
+    Reading,
+    RoutineCounters,
+    RoutinePlan,
+    UnfinishedPath,
+    defect_of,
+)
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import Setting
@@ -215,29 +221,40 @@ def _replayed(
     return paths
 
 
-def check_reading(events: RoutineEvents, mode: str, reading: Reading) -> None:
+def check_reading(
+    events: RoutineEvents, mode: str, reading: Reading, plan: RoutinePlan | None = None
+) -> None:
     """Compare the counts that a scheme derives with those that the run saw.
 
     Raises
     ------
     CountError
-        Naming the first edge or block that differs: a defect of simprof.
+        Naming the first edge or block that differs: a defect of simprof, or of the module that
+        `plan` is from.
     """
     cfg = events.cfg
     for edge, counted in enumerate(reading.edges or ()):
         if counted != events.edges[edge]:
             ends = cfg.edges[edge]
             place = f"edge {cfg.name_of(ends.source)} -> {cfg.name_of(ends.target)}"
-            raise _defect(cfg, mode, place, counted, events.edges[edge])
+            raise _defect(cfg, mode, plan, place, counted, events.edges[edge])
     if reading.blocks is not None:
         pairs = zip(reading.blocks, events.block_counts, strict=True)
         for block, (derived, executed) in enumerate(pairs):
             if derived not in (None, executed):
-                raise _defect(cfg, mode, f"block {cfg.name_of(block)}", derived or 0, executed)
+                place = f"block {cfg.name_of(block)}"
+                raise _defect(cfg, mode, plan, place, derived or 0, executed)
 
 
-def _defect(cfg: ControlFlowGraph, mode: str, place: str, counted: int, seen: int) -> CountError:
+def _defect(
+    cfg: ControlFlowGraph,
+    mode: str,
+    plan: RoutinePlan | None,
+    place: str,
+    counted: int,
+    seen: int,
+) -> CountError:
     return CountError(
         f"{cfg.name}: {mode} counts {counted} for {place}, which was executed {seen} times: "
-        "this is a defect of simprof, please report the program"
+        f"this is a defect of {defect_of(plan)} the program"
     )

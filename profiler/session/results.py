@@ -14,7 +14,12 @@ from simprof.profiler.code.sizes import plan_sizes, trace_sizes
 from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.facts import KnownFacts
-from simprof.profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
+from simprof.profiler.plan.decoders import (
+    Reading,
+    RoutineCounters,
+    RoutinePlan,
+    check_shape,
+)
 from simprof.profiler.profiles.accuracy import SplittingDecoder, attribute
 from simprof.profiler.profiles.call_tree import CallTree
 from simprof.profiler.profiles.profile import (
@@ -207,7 +212,9 @@ class Measuring:
         plan = scheme.routine_plan(number)
         counters = observation.counters.of(scheme, number)
         reading = Reading(events.edges) if plan is None else plan.read(counters)
-        check_reading(events, scheme.name, reading)
+        if plan is not None:
+            check_shape(plan, scheme.name, reading)
+        check_reading(events, scheme.name, reading, plan)
         price = self._price(number, plan, counters)
         self._cost_contexts(number, price, counters)
         facts = self._facts.of(number, events.cfg)

@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 import pytest
 
+from simprof import schemes
 from simprof.profiler import cli
 from simprof.profiler.commands.cfg import cfg_command
 from simprof.profiler.commands.compare import compare_command
@@ -76,6 +77,65 @@ def simprof(installed: Path, tmp_path: Path) -> Simprof:
 def test_the_example_is_small() -> None:
     (module,) = EXAMPLE.glob("*.py")
     assert len(module.read_text().splitlines()) < 150
+
+
+def test_the_example_imports_the_public_module_only() -> None:
+    (module,) = EXAMPLE.glob("*.py")
+    imports = re.findall(r"^(?:from|import) (\S+)", module.read_text(), re.MULTILINE)
+    assert set(imports) == {"__future__", "dataclasses", "simprof.schemes"}
+
+
+def test_public_names_exist_and_are_documented() -> None:
+    assert schemes.__doc__ is not None
+    for name in schemes.__all__:
+        assert getattr(schemes, name) is not None
+        assert re.search(rf"`{name}\b", schemes.__doc__), name
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = schemes.nothing
+
+
+NONE_FOR_EDGES = """
+from dataclasses import dataclass, replace
+from simprof.profiler.schemes.registry import NAIVE
+
+@dataclass(frozen=True)
+class Doubtful:
+    own: object
+
+    def __getattr__(self, name):
+        return getattr(self.own, name)
+
+    def read(self, counters):
+        reading = self.own.read(counters)
+        return replace(reading, edges=EDGES)
+
+SCHEME = replace(NAIVE, mode="doubtful", plan=lambda order: Doubtful(NAIVE.plan(order)))
+"""
+DECODER = "mode doubtful: its decoder (Doubtful.read in module brought_doubtful) returns "
+
+
+@pytest.mark.parametrize(
+    ("edges", "text"),
+    [
+        ("(None, *reading.edges[1:])", f"{DECODER}None for edge "),
+        ("reading.edges[1:]", f"{DECODER}counts of "),
+        (
+            "(reading.edges[0] + 1, *reading.edges[1:])",
+            "a defect of the scheme in module brought_doubtful, or of simprof: please report the ",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["graph", pytest.param("run", marks=pytest.mark.long)])
+def test_a_wrong_decoder_is_named(
+    command: str, edges: str, text: str, broken: Callable[[str, str], Simprof], tmp_path: Path
+) -> None:
+    """The line names the scheme's module, and does not blame simprof alone."""
+    simprof = broken("doubtful", NONE_FOR_EDGES.replace("EDGES", edges))
+    (tmp_path / "loop.json").write_text(json.dumps(GRAPH))
+    done = simprof(command, "--mode=doubtful", LOOPS if command == "run" else "loop.json")
+    assert done.returncode != 0
+    assert text in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.long

@@ -1,0 +1,227 @@
+"""What an author of a profiling scheme imports; `docs/SCHEMES.md` walks through one.
+
+Definition
+    `SchemeDefinition` is the scheme, `SchemeCode` the SPARC code of its own actions, `Loss` what it
+    can lose; `ProfileKind` says what it collects. `UsageError` refuses what a user asks for.
+Options
+    `SchemeOption` declares one. `SchemeOptions` holds what the user chose, `RegisterUse` among it.
+Graph
+    `ControlFlowGraph` with `Block` and `Edge` (`EdgeKind`); `depth_first` finds its back edges
+    (`DepthFirst`), `natural_loops` its loops (`Loop`), `heuristic` guesses edge weights.
+Plan
+    A planner makes a `RoutinePlan` of a `PlanOrder`. Its `InstrumentationPlan` says which actions
+    are where, and which counters there are (`Table`, `Addressing`).
+Actions
+    `SetRegister`, `AddRegister`, `CountPath`, `CountConstantPath`, `CountEdge` and `WriteTrace`
+    have code already. Others extend `Action`: `execute` does to an `Execution` what the code does,
+    and `RegisterEffect` says what that depends on.
+Writer
+    A `Generator` writes the code of one kind of action through a `Writer`: what it needs (`Needs`),
+    and which actions have code of one size (`shapes`, of a `CounterAccess`). `asm` makes an
+    `Instruction` (operands: `Register`), `CounterLayout` has the counters' addresses, `MachineKind`
+    is the architecture. `Samples`, some made by `samples`, are what the cost model's digest covers.
+Decoder and reading
+    `RoutinePlan.read` makes a `Reading` of `RoutineCounters` (`UnfinishedPath` among them). Plans
+    that count paths are `PathDecoder` (paths are `PathRecord`), guided ones `GuidedDecoder`, those
+    that write traces `TraceWriter`.
+
+These names stay what they are between minor versions of simprof; the modules that they come from
+do not.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simprof.profiler.code import shapes
+    from simprof.profiler.code.cost_samples import Samples, samples
+    from simprof.profiler.code.layout import CounterLayout
+    from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Needs
+    from simprof.profiler.code.writer import Writer
+    from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+    from simprof.profiler.graphs.loops import DepthFirst, Loop, depth_first, natural_loops
+    from simprof.profiler.graphs.paths import PathRecord
+    from simprof.profiler.graphs.weights import heuristic
+    from simprof.profiler.plan.actions import (
+        Action,
+        AddRegister,
+        CountConstantPath,
+        CountEdge,
+        CountPath,
+        Execution,
+        RegisterEffect,
+        SetRegister,
+        WriteTrace,
+    )
+    from simprof.profiler.plan.decoders import (
+        GuidedDecoder,
+        PathDecoder,
+        Reading,
+        RoutineCounters,
+        RoutinePlan,
+        TraceWriter,
+        UnfinishedPath,
+    )
+    from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+    from simprof.profiler.request.request import RegisterUse, SchemeOptions
+    from simprof.profiler.schemes.definition import (
+        Loss,
+        PlanOrder,
+        ProfileKind,
+        SchemeCode,
+        SchemeDefinition,
+        SchemeOption,
+    )
+    from simprof.simulator.binary.program import MachineKind
+    from simprof.simulator.errors import UsageError
+    from simprof.simulator.isa import assembler as asm
+    from simprof.simulator.isa.assembler import Instruction, Register
+
+__all__ = [
+    "Action",
+    "AddRegister",
+    "Addressing",
+    "Block",
+    "ControlFlowGraph",
+    "CountConstantPath",
+    "CountEdge",
+    "CountPath",
+    "CounterAccess",
+    "CounterLayout",
+    "DepthFirst",
+    "Edge",
+    "EdgeKind",
+    "Execution",
+    "Generator",
+    "GuidedDecoder",
+    "Instruction",
+    "InstrumentationPlan",
+    "Loop",
+    "Loss",
+    "MachineKind",
+    "Needs",
+    "PathDecoder",
+    "PathRecord",
+    "PlanOrder",
+    "ProfileKind",
+    "Reading",
+    "Register",
+    "RegisterEffect",
+    "RegisterUse",
+    "RoutineCounters",
+    "RoutinePlan",
+    "Samples",
+    "SchemeCode",
+    "SchemeDefinition",
+    "SchemeOption",
+    "SchemeOptions",
+    "SetRegister",
+    "Table",
+    "TraceWriter",
+    "UnfinishedPath",
+    "UsageError",
+    "WriteTrace",
+    "Writer",
+    "asm",
+    "depth_first",
+    "heuristic",
+    "natural_loops",
+    "samples",
+    "shapes",
+]
+
+_HOMES = {
+    "simprof.profiler.code.cost_samples": (
+        "Samples",
+        "samples",
+    ),
+    "simprof.profiler.code.layout": ("CounterLayout",),
+    "simprof.profiler.code.snippet_parts": (
+        "CounterAccess",
+        "Generator",
+        "Needs",
+    ),
+    "simprof.profiler.code.writer": ("Writer",),
+    "simprof.profiler.graphs.cfg": (
+        "Block",
+        "ControlFlowGraph",
+        "Edge",
+        "EdgeKind",
+    ),
+    "simprof.profiler.graphs.loops": (
+        "DepthFirst",
+        "Loop",
+        "depth_first",
+        "natural_loops",
+    ),
+    "simprof.profiler.graphs.paths": ("PathRecord",),
+    "simprof.profiler.graphs.weights": ("heuristic",),
+    "simprof.profiler.plan.actions": (
+        "Action",
+        "AddRegister",
+        "CountConstantPath",
+        "CountEdge",
+        "CountPath",
+        "Execution",
+        "RegisterEffect",
+        "SetRegister",
+        "WriteTrace",
+    ),
+    "simprof.profiler.plan.decoders": (
+        "GuidedDecoder",
+        "PathDecoder",
+        "Reading",
+        "RoutineCounters",
+        "RoutinePlan",
+        "TraceWriter",
+        "UnfinishedPath",
+    ),
+    "simprof.profiler.plan.plan": (
+        "Addressing",
+        "InstrumentationPlan",
+        "Table",
+    ),
+    "simprof.profiler.request.request": (
+        "RegisterUse",
+        "SchemeOptions",
+    ),
+    "simprof.profiler.schemes.definition": (
+        "Loss",
+        "PlanOrder",
+        "ProfileKind",
+        "SchemeCode",
+        "SchemeDefinition",
+        "SchemeOption",
+    ),
+    "simprof.simulator.binary.program": ("MachineKind",),
+    "simprof.simulator.errors": ("UsageError",),
+    "simprof.simulator.isa.assembler": (
+        "Instruction",
+        "Register",
+    ),
+}
+_PLACES = {name: module for module, names in _HOMES.items() for name in names}
+_MODULES = {"asm": "simprof.simulator.isa.assembler", "shapes": "simprof.profiler.code.shapes"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used.
+
+    Command lines read definitions of schemes, and start without what only code generation needs.
+    """
+    value: Any
+    if name in _MODULES:
+        value = import_module(_MODULES[name])
+    elif name in _PLACES:
+        value = getattr(import_module(_PLACES[name]), name)
+    else:
+        raise AttributeError(f"module 'simprof.schemes' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)
