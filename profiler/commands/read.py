@@ -12,7 +12,7 @@ from simprof.profiler.commands.progress import ready_engine
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.rewriting.counter_file import CounterFile
+    from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
 
 ELF = b"\x7fELF"
 TRACE = ".trace"
@@ -55,9 +55,8 @@ def read_command(
     which -o names.
     """
     options.check_outputs(json_file, output, report, inputs=(*files, program))
-    from simprof.profiler.rewriting.counter_file import load
-    from simprof.profiler.rewriting.merging import merged
-    from simprof.profiler.rewriting.reading import read_profile
+    from simprof.profiler.rewriting.elsewhere.counter_file import load, merged
+    from simprof.profiler.rewriting.elsewhere.reading import read_profile
     from simprof.profiler.schemes.registry import definition
 
     instrumented, counted = _instrumented(files)
@@ -101,7 +100,7 @@ def _check_writer(instrumented: Path | None, path: Path) -> None:
 
 
 def _read_trace(file: CounterFile, path: Path, output: Path | None, program: Path | None) -> int:
-    from simprof.profiler.rewriting.traces import read_trace
+    from simprof.profiler.rewriting.elsewhere.trace import read_trace
 
     if output is None:
         raise UsageError(f"{path} is of a program that writes a trace: name that to make with -o")

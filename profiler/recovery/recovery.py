@@ -278,7 +278,7 @@ def landing_points(program: Program, code: CodeImage) -> frozenset[int]:
     # What `longjmp` comes back to, behind a call of `setjmp`, is left to runs. As an entry in each
     # routine that calls `setjmp` it would leave open how an activation had begun that waits when
     # the program ends, and glibc calls `setjmp` in the caller of `main`: what calls `exit` could
-    # not be read any more (`rewriting.unfinished`).
+    # not be read any more (`rewriting.elsewhere.early_ends`).
     tables = program.unwinding
     pads = (pad for each in tables for pad in landing_pads(each, program.segments, program.is64))
     return frozenset(index for pad in pads if (index := code.index(pad)) >= 0)

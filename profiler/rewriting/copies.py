@@ -14,18 +14,23 @@ from __future__ import annotations
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.emission import Emission, Stub
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
-from simprof.profiler.rewriting import flush_checks
-from simprof.profiler.rewriting.branches import BRANCHES, delay_slot, write_branch
-from simprof.profiler.rewriting.call_copies import CALLS, CallCopies
-from simprof.profiler.rewriting.calls import is_trap
-from simprof.profiler.rewriting.charges import Cause
-from simprof.profiler.rewriting.draft import Draft, NotRewritableError, OldProgram, RoutineCopy
-from simprof.profiler.rewriting.flush_checks import is_flush
-from simprof.profiler.rewriting.frames import is_save, larger_save, more_room
-from simprof.profiler.rewriting.jumps import Jumps
-from simprof.profiler.rewriting.landings import Landings
-from simprof.profiler.rewriting.placing import SchemeCode
-from simprof.profiler.rewriting.transfers import ARITHMETIC, constant, jump, raw, reads_pc
+from simprof.profiler.rewriting.calls import CALLS, CallCopies, Landings
+from simprof.profiler.rewriting.checks import is_flush, write_flush_check
+from simprof.profiler.rewriting.draft import (
+    ARITHMETIC,
+    Cause,
+    Draft,
+    NotRewritableError,
+    OldProgram,
+    RoutineCopy,
+    constant,
+    is_trap,
+    jump,
+    raw,
+    reads_pc,
+)
+from simprof.profiler.rewriting.jumps import BRANCHES, Jumps, delay_slot, write_branch
+from simprof.profiler.rewriting.placing import SchemeCode, is_save, larger_save, more_room
 from simprof.profiler.rewriting.traps import write_trap
 from simprof.simulator.isa.assembler import Instruction, Label, Register
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
@@ -126,7 +131,7 @@ class _Copier:
                 address = self._reads_pc(block, address)
                 continue
             if is_flush(self._draft.word(address)):
-                flush_checks.write_check(self._draft, block, address)
+                write_flush_check(self._draft, block, address)
             self._draft.emit(*self._calls.before(block, address), *self._plain(block, address))
             address += 4
 

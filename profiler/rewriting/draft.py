@@ -1,18 +1,324 @@
-"""The copy of one routine while it is made: its routine, its names, and what has been written."""
+"""The copy of one routine while it is made: its transfers, what it is charged, and its names.
+
+Charges: a copy executes the original's instructions and the scheme's code. Whatever it executes
+beyond these is charged where the copy is made, by cause, to the edge or block whose crossing or
+execution executes it, so that a run's counts give the sum exactly.
+
+Return addresses: a call in a copy leaves an address in the copy, which is no matter for callees
+that only return there. Three kinds of callees mind (`CallPlaces`):
+
+- a *thunk* computes addresses from it (`add %o7, %l7, %l7`: position-independent code begins so);
+- unwinding (C++ exceptions, backtraces) looks it up in the frame tables of the old code, and those
+  of all callers further up the stack;
+- code whose call returns at a distance (`add %o7, 12, %o7` in the delay slot), or whose callee does
+  (`jmp %o7 + 12`), except over the one word that marks 32-bit calls of functions with structures.
+
+Such a call stays at its old place: the copy goes there, and the old return point leads back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
 
-from simprof.profiler.code.context import RoutineContext
+import numpy as np
+
+from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.recovery.calls import call_sites
 from simprof.profiler.recovery.code_image import CodeImage
-from simprof.profiler.rewriting.calls import CallPlaces
-from simprof.profiler.rewriting.charges import Cause, Charge
-from simprof.profiler.rewriting.transfers import ThunkCall, jump
-from simprof.simulator.isa.assembler import Item, Label
+from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Fixup, FixupKind, Instruction, Item, Label, Register
 from simprof.simulator.isa.decode import TransferKind
+
+_FIELDS = {
+    FixupKind.DISP30: 0x3FFFFFFF,
+    FixupKind.DISP22: 0x3FFFFF,
+    FixupKind.DISP19: 0x7FFFF,
+    FixupKind.DISP16: 0x303FFF,
+}
+_SHORT = (FixupKind.DISP19, FixupKind.DISP16)
+_ANNUL = 1 << 29
+ARITHMETIC = 2
+"""The highest two bits of arithmetic, `save` and `rd`."""
+_READ_PC = 5  # the state register that `rd %pc` names
+
+
+@dataclass(frozen=True)
+class ThunkCall:
+    """A call of a thunk with the constant before it.
+
+    Attributes
+    ----------
+    address
+        Where the old call is; the constant is made before it and in its delay slot.
+    register
+        What the thunk adds the return address to.
+    distance
+        What it adds, from the old call.
+    """
+
+    address: int
+    register: Register
+    distance: int
+
+    def words(self, new: int) -> tuple[int, int]:
+        """Return the constant's two instructions for a call at `new`."""
+        distance = self.distance + self.address - new
+        low = distance & 0x3FF
+        if distance >= 0:
+            second = asm.arithmetic("add", self.register, low, self.register)
+            return asm.sethi(distance, self.register).word, second.word
+        first = asm.sethi(~distance & 0xFFFFFFFF, self.register)
+        second = asm.arithmetic("xor", self.register, low - 0x400, self.register)
+        return first.word, second.word
+
+
+def raw(word: int) -> Instruction:
+    """Return a word of the program as it stands."""
+    return asm.data_word(word)
+
+
+def displacement_kind(word: int) -> FixupKind:
+    """Return which field of a direct call or branch says where it goes."""
+    if word >> 30 == 1:
+        return FixupKind.DISP30
+    op2 = word >> 22 & 7
+    if op2 == 3:
+        return FixupKind.DISP16
+    return FixupKind.DISP19 if op2 in (1, 5) else FixupKind.DISP22
+
+
+def retargeted(word: int, kind: TransferKind, label: str) -> Instruction:
+    """Return a direct call or branch that goes to `label`.
+
+    One that is always taken becomes `ba`, which reaches 8 MB whatever it was before.
+    """
+    if kind is TransferKind.BRANCH_ALWAYS:
+        return asm.branch("a", label, annul=bool(word & _ANNUL))
+    field = displacement_kind(word)
+    return Instruction(
+        f".word {word:#010x} -> {label}", word & ~_FIELDS[field], Fixup(field, label)
+    )
+
+
+def is_short(word: int, kind: TransferKind) -> bool:
+    """Whether a branch reaches less far than other routines may be."""
+    return kind is TransferKind.BRANCH and displacement_kind(word) in _SHORT
+
+
+def jump(label: str) -> Instruction:
+    """Return the one word that goes to `label` and changes nothing: `ba,a label`."""
+    return asm.branch("a", label, annul=True)
+
+
+def reads_pc(word: int) -> bool:
+    """Whether a word is `rd %pc`."""
+    return word >> 30 == 2 and word >> 19 & 63 == 0x28 and word >> 14 & 31 == _READ_PC
+
+
+def constant(value: int, register: Register) -> tuple[Instruction, Instruction]:
+    """Return the two instructions that make an address below 4 GB, whatever its bits are."""
+    return (
+        asm.sethi(value, register),
+        asm.arithmetic("or", register, value & 0x3FF, register),
+    )
+
+
+class Cause(StrEnum):
+    """Why an instruction is executed that is neither the program's nor the scheme's."""
+
+    ENTRIES = "entries"
+    """`ba,a` in the old code, where a routine is entered by an address: through a pointer, by the
+    kernel, by a landing, or from code that is not copied."""
+    JUMP_TABLES = "jump-tables"
+    """`ba,a` in the old code at the target of a jump table."""
+    JUMP_CHECKS = "jump-checks"
+    """The test of a jump of which only a run has told where it leads."""
+    FLUSHES = "flushes"
+    """The test before `flush` whether the program changes code that is copied."""
+    CALLS = "old-return-addresses"
+    """A call from its old place, so that it leaves its old return address: there, and back."""
+    PROGRAM_COUNTERS = "program-counters"
+    """Code that reads the program counter, and must read the old one."""
+    FRAMES = "frames"
+    """`add` behind a `save` whose frame is too large to grow in the instruction itself."""
+    LANDINGS = "landings"
+    """The test whether a call returns, or `longjmp` lands behind it."""
+    LINES = "lines"
+    """`ba,a` where code ran on into other code that its copy is not next to."""
+    LONG_BRANCHES = "long-branches"
+    """`ba,a` on the way of a branch that does not reach its target."""
+    SYSTEM_CALLS = "system-calls"
+    """The test whether a system call ends the program, and the way to the run-time code."""
+    START = "start"
+    """The code before the program's first instruction."""
+    DUMP = "dump"
+    """The code that writes the counters."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """`instructions` more each time an edge is crossed or a block executed.
+
+    Attributes
+    ----------
+    edge, block
+        Which; one of them is None.
+    """
+
+    cause: Cause
+    instructions: int
+    edge: int | None = None
+    block: int | None = None
+
+    def times(self, edges: Sequence[int], executions: Sequence[int]) -> int:
+        """Return how often a run comes there, given its counts by edge and by block."""
+        return edges[self.edge] if self.edge is not None else executions[self.block or 0]
+
+
+def charged(
+    charges: Sequence[Charge], edges: Sequence[int], executions: Sequence[int]
+) -> Counter[Cause]:
+    """Return what charges amount to in a run.
+
+    Parameters
+    ----------
+    charges
+        Of one routine.
+    edges, executions
+        How often each edge was crossed, each block executed, by id.
+    """
+    total: Counter[Cause] = Counter()
+    for charge in charges:
+        total[charge.cause] += charge.instructions * charge.times(edges, executions)
+    return total
+
+
+UNWINDERS = frozenset(
+    {
+        "_Unwind_RaiseException",
+        "_Unwind_Resume_or_Rethrow",
+        "_Unwind_Backtrace",
+        "_Unwind_ForcedUnwind",  # ends threads: pthread_exit, pthread_cancel
+    }
+)
+"""Routines of the run-time library that read the return addresses of all callers. Not among them:
+`_Unwind_Resume`, which only goes on with what one of these began."""
+_O7 = 15
+_SKIPPING_RETURNS = (0x81C3E00C, 0x81C7E00C, 0x81CFE00C)
+"""`jmp %o7 + 12`, `jmp %i7 + 12`, `return %i7 + 12`."""
+_ADDITIVE = frozenset({0x00, 0x04, 0x08, 0x0C, 0x10, 0x14})  # add, sub and their variants
+
+
+class CallPlaces:
+    """Where the calls of a program must stay."""
+
+    def __init__(self, recovered: RecoveredProgram, contexts: ProgramContexts) -> None:
+        self._recovered, self._contexts = recovered, contexts
+        self._code = recovered.code
+
+    def reason(self, target: int) -> Cause | None:
+        """Return why a call must be made from its old place, None where it need not.
+
+        `target` is the address of its callee, -1 where only the run tells it.
+        """
+        callee = self._routine(target)
+        if callee in self._thunks:
+            return Cause.PROGRAM_COUNTERS
+        unwinds = bool(self._roots) if callee is None else callee in self._unwinding
+        return Cause.CALLS if unwinds else None
+
+    def skips(self, target: int) -> bool:
+        """Whether the callee at an address returns one word later than others do."""
+        return self._routine(target) in self._skipping
+
+    def _routine(self, address: int) -> int | None:
+        block = self._recovered.block_starting_at(address) if address >= 0 else UNKNOWN_BLOCK
+        return None if block == UNKNOWN_BLOCK else self._recovered.routine_of_block(block)
+
+    @cached_property
+    def _thunks(self) -> frozenset[int]:
+        routines = enumerate(self._recovered.routines)
+        return frozenset(n for n, cfg in routines if self._reads_return_address(n, cfg))
+
+    def _reads_return_address(self, number: int, cfg: ControlFlowGraph) -> bool:
+        """Whether a routine adds its return address to another register.
+
+        Behind a `save` %o7 is a register like others, or the return address of a call.
+        """
+        if any(block.start <= a < block.end for a in self._aliases for block in cfg.blocks):
+            return False
+        words = self._code.lists.words
+        for block in cfg.blocks:
+            first = (block.start - self._code.base) >> 2
+            for position, word in enumerate(words[first : first + block.instructions]):
+                if _adds_return_address(word) and not self._is_inside(number, block.id, position):
+                    return True
+        return False
+
+    @cached_property
+    def _skipping(self) -> frozenset[int | None]:
+        places = np.flatnonzero(np.isin(self._code.words, _SKIPPING_RETURNS)).tolist()
+        routines = self._recovered.routine_at
+        return frozenset(routines(self._code.base + 4 * place) for place in places)
+
+    @cached_property
+    def _aliases(self) -> tuple[int, ...]:
+        return tuple(self._recovered.call_aliases)
+
+    def _is_inside(self, number: int, block: int, position: int) -> bool:
+        """Whether the routine's own window is open before an instruction, for certain."""
+        analysis = self._contexts.of(number).analysis
+        return analysis is not None and analysis.frames.before(block, position).depth == 1
+
+    @cached_property
+    def _callers(self) -> dict[int, set[int]]:
+        callers: dict[int, set[int]] = defaultdict(set)
+        for call in call_sites(self._recovered):
+            callers[call.callee].add(call.caller)
+        return callers
+
+    @cached_property
+    def _roots(self) -> frozenset[int]:
+        """The unwinders that something calls; all routines of a program without names."""
+        routines = self._recovered.routines
+        if not any(symbol.is_function for symbol in self._recovered.program.symbols):
+            return frozenset(range(len(routines)))
+        named = {number for number, cfg in enumerate(routines) if cfg.name in UNWINDERS}
+        return frozenset(number for number in named if self._callers.get(number, set()) - named)
+
+    @cached_property
+    def _unwinding(self) -> frozenset[int]:
+        """Routines from which control may reach an unwinder."""
+        if not self._roots:
+            return frozenset()
+        indirect = {n for n, cfg in enumerate(self._recovered.routines) if cfg.indirect}
+        found = set(self._roots) | indirect
+        left = list(found)
+        while left:
+            for caller in self._callers.get(left.pop(), ()):
+                if caller not in found:
+                    found.add(caller)
+                    left.append(caller)
+        return frozenset(found)
+
+
+def _adds_return_address(word: int) -> bool:
+    """Whether an instruction adds %o7 to another register, or subtracts one of them."""
+    if word >> 30 != 2 or word >> 19 & 63 not in _ADDITIVE or word & 1 << 13:
+        return False
+    sources = (word >> 14 & 31, word & 31)
+    return _O7 in sources and 0 not in sources
+
+
+def is_trap(kind: TransferKind) -> bool:
+    """Whether a transfer is a software trap."""
+    return kind in (TransferKind.TRAP_ALWAYS, TransferKind.TRAP_CONDITIONAL)
 
 
 class NotRewritableError(Exception):

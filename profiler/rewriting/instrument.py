@@ -1,5 +1,6 @@
-"""An instrumented program: its file, and all that is known of it beforehand.
+"""An instrumented program: what to instrument, its file, and all that is known of it beforehand.
 
+    Basis (graphs, and what a run has shown) -> Order (for one scheme)
     copies of routines -> code of the segment -> room for it -> file
 
 The counters of routines in `Order.first` come first, in this order, then those of all others: a run
@@ -10,38 +11,167 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
 
 from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.layout import STACK_REGISTERS
 from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.code.registers import members
-from simprof.profiler.recovery.recovery import RecoveredProgram
-from simprof.profiler.request.request import Phase, Progress
-from simprof.profiler.rewriting.calls import CallPlaces
-from simprof.profiler.rewriting.counter_file import Region, RegionKind, header
-from simprof.profiler.rewriting.dump import dump_items
-from simprof.profiler.rewriting.guest_memory import Dumped, Memory
-from simprof.profiler.rewriting.memory import PlacedPlan, placed, program_memory
-from simprof.profiler.rewriting.orders import Order
-from simprof.profiler.rewriting.placed import Rewritten, place_program
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.request.request import ALL_ROUTINES, Phase, Progress, Selection, Setting
+from simprof.profiler.rewriting.draft import CallPlaces
+from simprof.profiler.rewriting.elsewhere.counter_file import Region, RegionKind, header
+from simprof.profiler.rewriting.elsewhere.memory import PlacedPlan, placed, program_memory
+from simprof.profiler.rewriting.elsewhere.parts import Dumped, Memory, refusal_items
+from simprof.profiler.rewriting.elsewhere.recipe import (
+    CopyMap,
+    Counts,
+    Recipe,
+    counts_of,
+    option_fields,
+)
+from simprof.profiler.rewriting.elsewhere.signals import signal_items
+from simprof.profiler.rewriting.elsewhere.startup import START, original_auxiliary, start_items
+from simprof.profiler.rewriting.elsewhere.writing import dump_items
 from simprof.profiler.rewriting.program import (
     Copies,
+    Rewritten,
     copy_routines,
+    place_program,
     program_items,
     size_of,
 )
-from simprof.profiler.rewriting.recipe import CopyMap, Recipe, option_fields
-from simprof.profiler.rewriting.refusals import refusal_items
-from simprof.profiler.rewriting.signals import signal_items
-from simprof.profiler.rewriting.start_name import START
-from simprof.profiler.rewriting.startup import original_auxiliary, start_items
-from simprof.profiler.rewriting.system_calls import acts_on_signals
+from simprof.profiler.rewriting.traps import acts_on_signals
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.registry import definition
 from simprof.profiler.schemes.tracing.flush import flush_name
+from simprof.profiler.session.scheme_runs import EdgeCounts, Graphs, Planner, SavedProfiles
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, heap_start
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import RewritingError
 from simprof.simulator.isa.assembler import Item, Label, Register, assign_labels
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be instrumented.
+
+    Attributes
+    ----------
+    recovered, contexts
+        The program.
+    setting
+        The scheme with its options.
+    plan
+        Routine number -> its plan; None where nothing is to be counted.
+    first
+        Routines whose counters come first.
+    discoveries
+        What the graphs rest on beside the program's file. Where it has the targets of jumps, copies
+        test whether these lead elsewhere.
+    edge_counts, weights
+        Those that guide plans, by routine number (`recipe.Recipe`).
+    calls
+        Those of the program, where they are known already.
+    """
+
+    recovered: RecoveredProgram
+    contexts: ProgramContexts
+    setting: Setting
+    plan: Callable[[int], RoutinePlan | None]
+    first: Sequence[int] = ()
+    discoveries: Discoveries = field(default_factory=Discoveries)
+    edge_counts: Counts = field(default_factory=dict)
+    weights: Counts = field(default_factory=dict)
+    calls: CallPlaces | None = None
+
+
+@dataclass(frozen=True)
+class Basis:
+    """A program as it is known before it is instrumented, whatever the scheme.
+
+    Attributes
+    ----------
+    recovered
+        Its graphs.
+    selection
+        The routines that are instrumented.
+    discoveries
+        What the graphs rest on beside the program's file.
+    entered
+        Routines that a run has entered. Their counters come first, as where a run is measured.
+    edge_counts
+        Those of the run, which guide schemes that need an edge profile; None: there was no run.
+    """
+
+    recovered: RecoveredProgram
+    selection: Selection = ALL_ROUTINES
+    discoveries: Discoveries = field(default_factory=Discoveries)
+    entered: Sequence[int] = ()
+    edge_counts: EdgeCounts | None = None
+
+    @cached_property
+    def _contexts(self) -> ProgramContexts:
+        return ProgramContexts(self.recovered)
+
+    @cached_property
+    def _calls(self) -> CallPlaces:
+        return CallPlaces(self.recovered, self._contexts)
+
+    def order(self, setting: Setting) -> Order:
+        """Return the order for one scheme.
+
+        Raises
+        ------
+        SimulatorError
+            If a saved profile cannot be read, or a selection names what is not there.
+        """
+        profiles = SavedProfiles(self.recovered.program.sha256)
+        graphs = Graphs(self.recovered, self.selection)
+        planner = Planner(setting, profiles, self.edge_counts)
+
+        def plan(number: int) -> RoutinePlan | None:
+            cfg = graphs(number)
+            return None if cfg is None else planner.make(cfg)
+
+        edge_counts, weights = _guides(setting, profiles, self.edge_counts)
+        return Order(
+            self.recovered,
+            self._contexts,
+            setting,
+            plan,
+            [number for number in self.entered if graphs(number) is not None],
+            self.discoveries,
+            counts_of(self.recovered, edge_counts),
+            counts_of(self.recovered, weights),
+            self._calls,
+        )
+
+
+def _guides(
+    setting: Setting, profiles: SavedProfiles, observed: EdgeCounts | None
+) -> tuple[EdgeCounts | None, EdgeCounts | None]:
+    """Return the edge profile of a guided scheme and the weights of edges (None: there are none).
+
+    Parameters
+    ----------
+    profiles
+        Where saved ones come from.
+    observed
+        The edge profile where the options name none.
+    """
+    options = setting.options
+    edge_counts = weights = None
+    if definition(setting.mode).guided:
+        saved = options.edge_profile
+        edge_counts = observed if saved is None else profiles(saved).counts_for
+    if isinstance(options.weights, Path):
+        weights = profiles(options.weights).counts_for
+    return edge_counts, weights
+
 
 _CALL = ".call."
 _TOLD = 64  # routines after which progress is told

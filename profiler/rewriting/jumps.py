@@ -1,10 +1,11 @@
-"""Jumps through tables in a copy, and where each of them leads.
+"""Branches and computed jumps in a copy: inside of it, to stubs, and to copies of other routines.
 
-A jump keeps its table, and so the old addresses in it; the word at such an address leads to the
-copy. That word is one, and control may come to it in ways that differ: two jumps may go there whose
-edges have code of their own, or something enters the routine there, or a call returns. One way can
-have the word. Each of the other jumps gets a *jump table of its own*: one `ba,a` for each word of
-the old code from its first target to its last. In place of `jmp old`, the copy executes
+A jump through a table keeps its table, and so the old addresses in it; the word at such an address
+leads to the copy. That word is one, and control may reach it for different reasons: two jumps may
+go there whose edges have code of their own, or something enters the routine there, or a call
+returns. One of them can have the word. Each of the other jumps gets a *jump table of its own*: one
+`ba,a` for each word of the old code from its first target to its last. In place of `jmp old`, the
+copy executes
 
     sethi %hi(start), %b   ! of the old code that the table covers, a multiple of 1024
     sub   old, %b, old
@@ -12,29 +13,103 @@ the old code from its first target to its last. In place of `jmp old`, the copy 
     jmp   old + %b
 
 It needs a register that is free (%b), and one of the jump's own that nobody reads behind it. The
-jump leads to one of the targets that are known: recovery has proved that, or a test before it
-(`jump_checks`) sees to it, or the run to come has been seen.
+jump leads to one of the known targets: recovery has proved that, or a test before it (`checks`)
+sees to it, or the run to come has been seen.
+
+Shared targets: compilers copy the jump of an interpreter's loop behind each of its operations. One
+run shows most operations, but by far not each behind each. So a computed jump is taken to lead
+wherever another one of its routine has led: the graph has more edges then, and counts stay what
+they are. Where recovery has guessed a jump's table, the run has confirmed that, or shown what is
+missing.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from simprof.profiler.code.registers import LOCAL_ORDER, mask, members
-from simprof.profiler.graphs.cfg import Block, EdgeKind
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.recovery.idioms import is_restore
-from simprof.profiler.rewriting.branches import delay_slot
-from simprof.profiler.rewriting.charges import Cause
-from simprof.profiler.rewriting.draft import Draft, NotRewritableError
-from simprof.profiler.rewriting.jump_checks import write_check
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.profiler.rewriting.checks import write_jump_check
+from simprof.profiler.rewriting.draft import (
+    Cause,
+    Draft,
+    NotRewritableError,
+    is_short,
+    jump,
+    raw,
+    reads_pc,
+    retargeted,
+)
 from simprof.profiler.rewriting.placing import SchemeCode, named_by
-from simprof.profiler.rewriting.transfers import jump, raw
+from simprof.simulator.binary.program import Program
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
-from simprof.simulator.isa.decode import TransferKind, simm13
+from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, simm13
+
+BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)
+_ANNUL = 1 << 29
+
+
+def delay_slot(draft: Draft, address: int, kind: TransferKind) -> list[Instruction]:
+    """Return the delay slot of the transfer at an old address, if it has one."""
+    if not HAS_DELAY_SLOT[kind]:
+        return []
+    word = draft.word(address + 4)
+    if reads_pc(word):
+        raise NotRewritableError(f"the delay slot at {address + 4:#x} reads the program counter")
+    return [raw(word)]
+
+
+def write_branch(
+    draft: Draft, scheme: SchemeCode, block: Block, address: int, kind: TransferKind, target: int
+) -> None:
+    """Write the branch that ends a block, with its delay slot."""
+    word = draft.word(address)
+    annulled = bool(word & _ANNUL)
+    taken = _taken(draft, block, annulled and kind is TransferKind.BRANCH)
+    label = scheme.sent_to(address)
+    if draft.leaves_both_ways(block.id):
+        # each way makes one jump, to the old place: how often which is taken is not known
+        draft.charge(Cause.LINES, 1, edge=taken.id)
+        label = draft.island("island", taken.id, f"old.{target:x}")
+    elif taken.kind is EdgeKind.EXIT:
+        draft.arrive(target, edge=taken.id)
+        label = label or _leave(draft, taken, target, is_short(word, kind))
+    draft.emit(retargeted(word, kind, label or draft.block_label(taken.target)))
+    if not (annulled and kind is TransferKind.BRANCH_ALWAYS):
+        draft.emit(*delay_slot(draft, address, kind))
+
+
+def _taken(draft: Draft, block: Block, is_apart: bool) -> Edge:
+    """Return the edge along which a branch leads, EXIT if it leaves the routine.
+
+    An annulled slot that is executed with the taken branch alone is a block (`is_apart`).
+    """
+    source = block.id
+    if is_apart:
+        slot = draft.out(block.id, EdgeKind.SLOT)
+        if slot is None:
+            raise NotRewritableError(f"the slot of the branch before {block.end:#x} is missing")
+        source = slot.target
+    edge = draft.out(source, EdgeKind.TAKEN) or draft.out(source, EdgeKind.EXIT)
+    if edge is None:
+        raise NotRewritableError(f"the branch before {block.end:#x} leads nowhere")
+    return edge
+
+
+def _leave(draft: Draft, edge: Edge, target: int, short: bool) -> str:
+    """Return the label of another routine's copy, or of an island from which it is reached."""
+    label = draft.program.label_of(target)
+    if not short:
+        return label
+    draft.charge(Cause.LONG_BRANCHES, 1, edge=edge.id)
+    return draft.island("island", edge.id, label)
+
 
 R = Register
 
@@ -143,7 +218,7 @@ class Jumps:
         draft, each = self._draft, self._apart.get(block.id)
         word, slot = draft.word(address), delay_slot(draft, address, TransferKind.JUMP)
         if address in draft.program.unsure:
-            write_check(draft, block, address, draft.program.unsure[address])
+            write_jump_check(draft, block, address, draft.program.unsure[address])
         if each is None:
             draft.emit(raw(word), *slot)
             return
@@ -221,3 +296,57 @@ def _table(label: str, ways: Mapping[int, str], start: int) -> list[Item]:
     """Return a table for the old code from `start` to the last target."""
     found = (ways.get(address) for address in range(start, max(ways) + 4, 4))
     return [Label(label), *(_NEVER if way is None else jump(way) for way in found)]
+
+
+_IMMEDIATE = 1 << 13
+_BEHIND_CALL = 8  # bytes: the call and its delay slot
+
+
+def shared_targets(program: Program, seen: Discoveries) -> Discoveries:
+    """Return what runs have shown, and for each computed jump its targets and those of others."""
+    while True:
+        recovered = recover(program, seen)
+        pairs = set(seen.indirect_targets)
+        for cfg in recovered.routines:
+            jumps = computed_jumps(recovered, cfg)
+            inside = {block.start for block in cfg.blocks}
+            targets = {t for j, t in seen.indirect_targets if j in jumps and t in inside}
+            pairs |= {(jump, target) for jump in jumps for target in targets}
+            pairs |= {(jump, target) for jump in jumps for target in _switch_targets(cfg, jump)}
+        if pairs == seen.indirect_targets:
+            return seen
+        seen = replace(seen, indirect_targets=frozenset(pairs))
+
+
+def _switch_targets(cfg: ControlFlowGraph, jump: int) -> frozenset[int]:
+    """Return where the graph has the jump at an address lead in its routine."""
+    return frozenset(
+        cfg.blocks[edge.target].start
+        for edge in cfg.edges
+        if edge.kind is EdgeKind.SWITCH
+        and cfg.blocks[edge.source].start <= jump < cfg.blocks[edge.source].end
+    )
+
+
+def computed_jumps(recovered: RecoveredProgram, cfg: ControlFlowGraph) -> list[int]:
+    """Return the jumps of a routine of which the code does not tell the targets.
+
+    Two kinds leave the routine: tail calls, which close the window in their delay slots, and jumps
+    to 8 behind what a register holds, which is where some call is (`longjmp`).
+    """
+    unresolved, lists = frozenset(recovered.unresolved_jumps), recovered.code.lists
+    found = []
+    for block in cfg.blocks:
+        for address in (block.end - 8, block.end - 4):  # the slot may be a block of its own
+            if block.is_slot or address < block.start or address not in unresolved:
+                continue
+            index = recovered.code.index(address)
+            leaves = _returns(lists.words[index]) or is_restore(lists.words[index + 1])
+            if lists.kinds[index] == TransferKind.JUMP and not leaves:
+                found.append(address)
+    return found
+
+
+def _returns(word: int) -> bool:
+    """Whether a jump goes behind the call whose address a register holds."""
+    return bool(word & _IMMEDIATE) and simm13(word) == _BEHIND_CALL

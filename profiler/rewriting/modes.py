@@ -9,16 +9,18 @@ from functools import cached_property
 from simprof.profiler.code.pricing import added
 from simprof.profiler.code.sizes import trace_sizes
 from simprof.profiler.request.request import RunRequest
-from simprof.profiler.rewriting.charges import Cause
-from simprof.profiler.rewriting.counted import CountedRun
-from simprof.profiler.rewriting.divergence import divergence
-from simprof.profiler.rewriting.garbage import collected_later
-from simprof.profiler.rewriting.instrument import Instrumented, instrument
-from simprof.profiler.rewriting.memory import differences
-from simprof.profiler.rewriting.orders import Basis, Order
-from simprof.profiler.rewriting.prediction import ends_unwritten, predicted_end, predicted_rewriting
-from simprof.profiler.rewriting.trace_stream import stream_difference, token_stream
-from simprof.profiler.rewriting.trials import Place
+from simprof.profiler.rewriting.draft import Cause
+from simprof.profiler.rewriting.elsewhere.memory import differences
+from simprof.profiler.rewriting.elsewhere.trace import stream_difference, token_stream
+from simprof.profiler.rewriting.instrument import Basis, Instrumented, Order, instrument
+from simprof.profiler.rewriting.instrument_file import collected_later
+from simprof.profiler.rewriting.prediction import (
+    CountedRun,
+    ends_unwritten,
+    predicted_end,
+    predicted_rewriting,
+)
+from simprof.profiler.rewriting.trials import Place, divergence
 from simprof.profiler.rewriting.verification import EMULATOR, Left, ModeResult, Run
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.observation import Observation

@@ -1,14 +1,15 @@
 """A whole program with a scheme's code in its place: copies of its routines beside the old code.
 
 What lies where: the segment begins with room for the new program header table, then come the table
-of conditions (at a multiple of 1024), the other run-time routines, the copies, and the start and
-dump code. Of the old code, one word changes at each place that can be reached by its address.
+of conditions (at a multiple of 1024), the other run-time routines, the copies, and the code that is
+executed at the start and at the exit. Of the old code, one word changes at each place that can be
+reached by its address.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from simprof.profiler.code.codegen import RoutineCode
@@ -18,13 +19,123 @@ from simprof.profiler.code.runtime.conditions import restore_routine
 from simprof.profiler.code.runtime.routines import ROUTINES, Routines
 from simprof.profiler.recovery.calls import CONTEXTS
 from simprof.profiler.recovery.recovery import RecoveredProgram
-from simprof.profiler.rewriting.calls import CallPlaces
 from simprof.profiler.rewriting.copies import copy_routine
-from simprof.profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
-from simprof.profiler.rewriting.jumps import TABLE_ALIGNMENT
-from simprof.profiler.rewriting.shared_targets import computed_jumps
-from simprof.simulator.isa.assembler import Instruction, Item, data_word
+from simprof.profiler.rewriting.draft import (
+    CallPlaces,
+    NotRewritableError,
+    OldProgram,
+    RoutineCopy,
+    jump,
+)
+from simprof.profiler.rewriting.elsewhere.startup import ENTRY
+from simprof.profiler.rewriting.jumps import TABLE_ALIGNMENT, computed_jumps
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Item, data_word, linked_code, linked_word
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The new segment's code, and the words of the old code that change.
+
+    Attributes
+    ----------
+    base
+        Where the code begins.
+    code
+        Its words, big-endian.
+    labels
+        What is where in it.
+    patches
+        Old address -> new word.
+    """
+
+    base: int
+    code: bytes
+    labels: Mapping[str, int] = field(repr=False)
+    patches: Mapping[int, int] = field(repr=False)
+
+
+class Places(dict[str, int]):
+    """Addresses of labels, and of what is named by an old address.
+
+    `entry.ADDRESS` is where a copy is entered that stands for an old address, or that address
+    itself where there is none; `old.ADDRESS` is always the old code.
+
+    Parameters
+    ----------
+    labels
+        Those of the new segment.
+    entries
+        Old address by which a copy is entered -> its label.
+    entry
+        Where the program begins.
+    """
+
+    def __init__(self, labels: Mapping[str, int], entries: Mapping[int, str], entry: int) -> None:
+        super().__init__(labels)
+        self._entries, self._entry = entries, entry
+
+    def __missing__(self, name: str) -> int:
+        """Return the address of what is no label."""
+        kind, _, text = name.partition(".")
+        if name == ENTRY:
+            kind, text = "entry", f"{self._entry:x}"
+        if kind not in ("entry", "old"):
+            raise KeyError(name)
+        address = int(text, 16)
+        label = self._entries.get(address) if kind == "entry" else None
+        self[name] = address if label is None else self[label]
+        return self[name]
+
+
+def place_program(
+    copies: Copies, items: Sequence[Item], base: int, labels: Mapping[str, int], entry: int
+) -> Rewritten:
+    """Put everything at its address, `base` and up.
+
+    Parameters
+    ----------
+    labels
+        Addresses of all labels among `items` (`assign_labels`).
+    entry
+        Where the program begins.
+
+    Raises
+    ------
+    AssemblyError
+        Something is out of reach.
+    """
+    places = Places(labels, copies.entries, entry)
+    code = linked_code(items, base, places)
+    return Rewritten(
+        base, _with_distances(copies, code, base, labels), labels, _patches(copies, places)
+    )
+
+
+def _with_distances(copies: Copies, code: bytes, base: int, labels: Mapping[str, int]) -> bytes:
+    """Return the code with the constants that thunks add the new return addresses to."""
+    changed = bytearray(code)
+    for copy in copies.routines.values():
+        for constant, call, thunk in copy.thunk_calls:
+            new = labels[call]
+            for place, word in zip((labels[constant], new + 4), thunk.words(new), strict=True):
+                changed[place - base : place - base + 4] = word.to_bytes(4, "big")
+    return bytes(changed)
+
+
+def _patches(copies: Copies, places: Places) -> dict[int, int]:
+    """Return the words of the old code that change."""
+    patches: dict[int, int] = {}
+    for copy in copies.routines.values():
+        for address, label in copy.redirects.items():
+            patches[address] = linked_word(jump(label), address, places)
+        for site, target in copy.kept_calls.items():
+            if target is not None and target in copies.entries:
+                call = asm.call(copies.entries[target])
+                patches[site] = linked_word(call, site, places)
+    return patches
+
 
 ALIGNMENT = 1024
 """Of the table of conditions, which comes first."""

@@ -4,6 +4,10 @@ Every run gets the same directory, with the same files in it at its start: copie
 `--root`. What a run leaves there, its output and how it ends is what must be equal. The program's
 file has the same path, too, because a program may look at it. Under qemu-user it sees the host's
 paths; so it does on the emulator here, other than in `simprof run`.
+
+Where the emulator's instructions or output differ from the prediction, the program runs once more,
+and how often each copied block was executed is compared with how often the original's was
+(the functions on divergence at the end).
 """
 
 from __future__ import annotations
@@ -11,21 +15,31 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
-from simprof.profiler.request.request import GuestOptions, RunRequest, path_below
+from simprof.profiler.request.request import (
+    GuestOptions,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+    path_below,
+)
 from simprof.profiler.rewriting import qemu
-from simprof.profiler.rewriting.alone import content_of
-from simprof.profiler.rewriting.counter_file import parse
-from simprof.profiler.rewriting.rewritable import load_rewritable
-from simprof.profiler.rewriting.start_trace import TRACE_SUFFIX
-from simprof.profiler.rewriting.startup import DEFAULT_NAME
+from simprof.profiler.rewriting.elsewhere.counter_file import parse
+from simprof.profiler.rewriting.elsewhere.startup import DEFAULT_NAME, TRACE_SUFFIX
+from simprof.profiler.rewriting.instrument import Instrumented
+from simprof.profiler.rewriting.instrument_file import content_of, load_rewritable
 from simprof.profiler.rewriting.verification import EMULATOR, Run
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.session import observe
 from simprof.profiler.session.world import open_world
 from simprof.simulator.binary import elf
+from simprof.simulator.errors import SimulatorError
 from simprof.simulator.machine.base import stack_depth
 from simprof.simulator.machine.machine import Machine
 
@@ -194,3 +208,60 @@ def copy_opened(request: RunRequest, directory: Path) -> None:
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+_SHOWN = 5
+_EDGES = "edges"
+
+
+def divergence(place: Place, made: Instrumented, observation: Observation) -> list[str]:
+    """Return a line for each routine with blocks that were executed more often, or less.
+
+    Parameters
+    ----------
+    place
+        Where the instrumented program lies.
+    made
+        The instrumented program.
+    observation
+        The run of the original.
+    """
+    try:
+        executed = _executed(place)
+    except SimulatorError as error:
+        return [f"where it went another way is not known: {error}"]
+    lines = list(_lines(made, observation, executed))
+    if not lines:
+        return ["each block was executed as often as predicted: what differs is code around them"]
+    more = len(lines) - _SHOWN
+    return lines[:_SHOWN] + ([f"and {more} more routines"] if more > 0 else [])
+
+
+def _executed(place: Place) -> Counter[int]:
+    """Run the program; return how often each of its instructions was executed, by address."""
+    with place.fresh() as guest:
+        request = RunRequest(place.file, guest, place.arguments)
+        run = observe(request, [Setting(_EDGES, _EDGES, SchemeOptions())])
+    executed: Counter[int] = Counter()
+    for number, events in run.events.items():
+        blocks = run.recovered.routines[number].blocks
+        for block, count in zip(blocks, events.block_counts, strict=True):
+            for address in range(block.start, block.end if count else block.start, 4):
+                executed[address] += count
+    return executed
+
+
+def _lines(made: Instrumented, observation: Observation, executed: Counter[int]) -> Iterator[str]:
+    labels = made.rewritten.labels
+    for number, events in observation.events.items():
+        if number not in made.copies.routines:
+            continue
+        cfg = observation.recovered.routines[number]
+        differing = (
+            f"{cfg.name}: its block at {block.start:#x} was executed {found} times, not {count}"
+            for block, count in zip(cfg.blocks, events.block_counts, strict=True)
+            if not block.is_slot
+            and (label := labels.get(f"r{number}.block.{block.id}")) is not None
+            and (found := executed[label]) != count
+        )
+        yield from islice(differing, 1)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from simprof.profiler.profiles.profile import Ending
 from simprof.profiler.request.request import Setting
-from simprof.profiler.rewriting.charges import Cause
-from simprof.profiler.rewriting.counter_file import CounterFile
+from simprof.profiler.rewriting.draft import Cause
+from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
 
 EMULATOR, QEMU = "emulator", "qemu"
 WAYS = (EMULATOR, QEMU)

@@ -6,27 +6,37 @@
 
 The first run is the one that `instrument` makes, and gives the same file. The second one has the
 surroundings that instrumented programs are compared in, whose names for the program are others.
-The modes are then independent of each other, and shared out among processes. Each process has a
-place of its own, with its own run of the original to compare with: a program may print where it is.
+The modes are then independent of each other, and shared out among processes, which begin as copies
+of this one: they have whatever it has, however large, without being sent it, and die with it. Each
+has a place of its own, with its own run of the original to compare with: a program may print where
+it is.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any, TypeVar
 
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import Phase, Progress, RunRequest, Setting
 from simprof.profiler.rewriting import qemu
-from simprof.profiler.rewriting.after_run import basis_after_run
-from simprof.profiler.rewriting.alone import basis_without_run
-from simprof.profiler.rewriting.counted import count_on
-from simprof.profiler.rewriting.instrument import unwatched
+from simprof.profiler.rewriting.instrument import Basis, unwatched
+from simprof.profiler.rewriting.instrument_file import (
+    basis_after_run,
+    basis_without_run,
+    load_rewritable,
+)
 from simprof.profiler.rewriting.modes import Modes
-from simprof.profiler.rewriting.orders import Basis
-from simprof.profiler.rewriting.rewritable import load_rewritable
+from simprof.profiler.rewriting.prediction import count_on
 from simprof.profiler.rewriting.trials import Place
 from simprof.profiler.rewriting.verification import (
     EMULATOR,
@@ -35,12 +45,116 @@ from simprof.profiler.rewriting.verification import (
     ModeResult,
     Verification,
 )
-from simprof.profiler.rewriting.workers import shared_out
+from simprof.profiler.session.forked import become_worker
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.run_facts import ending
 from simprof.profiler.session.session import observe
 from simprof.simulator.binary.elf_writer import heap_start
-from simprof.simulator.errors import UsageError
+from simprof.simulator.errors import EngineError, SimulatorError, UsageError
+
+T = TypeVar("T")
+Begin = Callable[[int], Callable[[int], T]]
+"""Number of a worker, from 0 -> what it does with an item, by the item's number."""
+
+
+def shared_out(items: int, workers: int, begin: Begin[T]) -> Iterator[tuple[int, T]]:
+    """Have workers do `items` items; yield the number of each and its result as it is finished.
+
+    Parameters
+    ----------
+    workers
+        How many processes; with one, or one item, all is done in this process.
+    begin
+        Called in each worker. Results must be what can be pickled.
+
+    Raises
+    ------
+    SimulatorError
+        What a worker raised; the others are then ended.
+    EngineError
+        A worker died.
+    """
+    if min(items, workers) <= 1:
+        do = begin(0)
+        yield from ((number, do(number)) for number in range(items))
+        return
+    team = _Team(items, min(items, workers), begin)
+    try:
+        yield from team.results()
+    finally:
+        team.end()
+
+
+class _Team:
+    """The processes, and the pipes on which their results come."""
+
+    def __init__(self, items: int, workers: int, begin: Begin[Any]) -> None:
+        context = multiprocessing.get_context("fork")
+        self._next = context.Value("l", 0)
+        self._items, self._begin = items, begin
+        self._working: dict[Connection, BaseProcess] = {}
+        for worker in range(workers):
+            self._start(context, worker)
+
+    def _start(self, context: ForkContext, worker: int) -> None:
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(
+            target=self._serve, args=(worker, theirs, os.getpid()), daemon=True
+        )
+        process.start()
+        theirs.close()
+        self._working[ours] = process
+
+    def results(self) -> Iterator[tuple[int, Any]]:
+        """Yield results until no worker is left."""
+        while self._working:
+            for pipe in wait(list(self._working)):
+                assert isinstance(pipe, Connection)
+                try:
+                    number, result = pipe.recv()
+                except EOFError:
+                    self._gone(pipe)
+                    continue
+                if isinstance(result, SimulatorError):
+                    raise result
+                yield number, result
+
+    def _gone(self, pipe: Connection) -> None:
+        process = self._working.pop(pipe)
+        pipe.close()
+        process.join()
+        code = process.exitcode or 0
+        if code:
+            how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
+            raise EngineError(f"a process of simprof ended {how} before its work was done")
+
+    def end(self) -> None:
+        """End what still works."""
+        for process in self._working.values():
+            process.kill()
+        for pipe, process in self._working.items():
+            process.join()
+            pipe.close()
+
+    # -- in a worker
+
+    def _serve(self, worker: int, pipe: Connection, parent: int) -> None:
+        become_worker(parent)
+        with suppress(BrokenPipeError):
+            try:
+                do = self._begin(worker)
+                while (number := self._take()) < self._items:
+                    pipe.send((number, do(number)))
+            except SimulatorError as error:
+                pipe.send((-1, error))
+
+    def _take(self) -> int:
+        """Return the number of the next item that nobody does."""
+        with self._next.get_lock():
+            number = int(self._next.value)
+            self._next.value = number + 1
+        return number
+
 
 __all__ = ["EMULATOR", "QEMU", "WAYS", "ModeResult", "Verification", "verify"]
 

@@ -12,8 +12,8 @@ import pytest
 
 from simprof.profiler import cli
 from simprof.profiler.commands import compare, verify
-from simprof.profiler.rewriting.charges import Cause
-from simprof.profiler.rewriting.system_calls import Ending
+from simprof.profiler.rewriting.draft import Cause
+from simprof.profiler.rewriting.traps import Ending
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from tests.end_to_end.test_exact_random import BARE

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.verify import EMULATOR, Verification, verify
 from tests.end_to_end.test_exact_random import BARE, WIDTHS
 from tests.support.random_programs import BEGINNING

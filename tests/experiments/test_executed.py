@@ -37,7 +37,7 @@ from simprof.profiler.experiments.tables.results import run_tables, stored_table
 from simprof.profiler.experiments.tables.spec import Program, View, make
 from simprof.profiler.experiments.tables.table import ReportTable, Row
 from simprof.profiler.rewriting import modes, qemu
-from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.prediction import predicted_rewriting
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError

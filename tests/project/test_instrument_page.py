@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.draft import Cause
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "INSTRUMENT.md").read_text()

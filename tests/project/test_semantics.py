@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.cli import main
-from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.schemes import registry
 from tests.conftest import FIXTURES, ROOT
 

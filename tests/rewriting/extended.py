@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simprof.profiler.rewriting.dump import EXIT, dump_items
-from simprof.profiler.rewriting.guest_memory import Memory
-from simprof.profiler.rewriting.parts import Width
-from simprof.profiler.rewriting.start_name import START
-from simprof.profiler.rewriting.startup import ENTRY, original_auxiliary, start_items
+from simprof.profiler.rewriting.elsewhere.parts import Memory, Width
+from simprof.profiler.rewriting.elsewhere.startup import (
+    ENTRY,
+    START,
+    original_auxiliary,
+    start_items,
+)
+from simprof.profiler.rewriting.elsewhere.writing import EXIT, dump_items
 from simprof.profiler.schemes.tracing.flush import flush_routine
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.rewriting.dump_cost import exit_cost
-from simprof.profiler.rewriting.guest_memory import Memory
-from simprof.profiler.rewriting.parts import Width
-from simprof.profiler.rewriting.startup_cost import start_cost
+from simprof.profiler.rewriting.elsewhere.parts import Memory, Width
+from simprof.profiler.rewriting.elsewhere.startup import start_cost
+from simprof.profiler.rewriting.elsewhere.writing import exit_cost
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm

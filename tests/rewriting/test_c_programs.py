@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.rewriting.dump import EXIT, dump_items
-from simprof.profiler.rewriting.dump_cost import exit_cost
-from simprof.profiler.rewriting.guest_memory import Memory
-from simprof.profiler.rewriting.parts import Width
-from simprof.profiler.rewriting.start_name import START
-from simprof.profiler.rewriting.startup import ENTRY, original_auxiliary, start_items
-from simprof.profiler.rewriting.startup_cost import start_cost
+from simprof.profiler.rewriting.elsewhere.parts import Memory, Width
+from simprof.profiler.rewriting.elsewhere.startup import (
+    ENTRY,
+    START,
+    original_auxiliary,
+    start_cost,
+    start_items,
+)
+from simprof.profiler.rewriting.elsewhere.writing import EXIT, dump_items, exit_cost
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
 from simprof.simulator.binary.program import Program

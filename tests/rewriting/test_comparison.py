@@ -20,7 +20,7 @@ from simprof.profiler.request.request import (
     Setting,
     TableChoice,
 )
-from simprof.profiler.rewriting.tables import table_bytes
+from simprof.profiler.rewriting.elsewhere.counter_file import table_bytes
 from simprof.profiler.session import session
 from simprof.profiler.session.observation import Observation
 from tests.support.counter_images import Image

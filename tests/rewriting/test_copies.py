@@ -8,12 +8,17 @@ import pytest
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.emission import Emission
-from simprof.profiler.rewriting.calls import CallPlaces
-from simprof.profiler.rewriting.charges import Cause, Charge
 from simprof.profiler.rewriting.copies import copy_routine
-from simprof.profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
+from simprof.profiler.rewriting.draft import (
+    CallPlaces,
+    Cause,
+    Charge,
+    NotRewritableError,
+    OldProgram,
+    RoutineCopy,
+)
+from simprof.profiler.rewriting.elsewhere.signals import action_cost
 from simprof.profiler.rewriting.program import copy_routines
-from simprof.profiler.rewriting.signal_cost import action_cost
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register

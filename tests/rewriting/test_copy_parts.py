@@ -9,16 +9,10 @@ import pytest
 
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.emission import Emission
-from simprof.profiler.rewriting.charges import Cause, Charge, charged
-from simprof.profiler.rewriting.frames import (
-    growth,
-    is_save,
-    larger_save,
-    moves_stack,
-    uses_stack_words,
-)
-from simprof.profiler.rewriting.system_calls import Ending, ending_of, trap_number
-from simprof.profiler.rewriting.transfers import (
+from simprof.profiler.rewriting.draft import (
+    Cause,
+    Charge,
+    charged,
     constant,
     displacement_kind,
     is_short,
@@ -27,6 +21,14 @@ from simprof.profiler.rewriting.transfers import (
     reads_pc,
     retargeted,
 )
+from simprof.profiler.rewriting.placing import (
+    growth,
+    is_save,
+    larger_save,
+    moves_stack,
+    uses_stack_words,
+)
+from simprof.profiler.rewriting.traps import Ending, ending_of, trap_number
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import FixupKind, Instruction, Item, Label, Register, assemble
 from simprof.simulator.isa.decode import TransferKind, simm13

@@ -12,10 +12,13 @@ import pytest
 
 from simprof.profiler.code.runtime.word_hash_routine import WordTable
 from simprof.profiler.request.errors import ProfileMismatchError
-from simprof.profiler.rewriting import counter_file as cf
-from simprof.profiler.rewriting.counter_file import Region, RegionKind
-from simprof.profiler.rewriting.merging import merged
-from simprof.profiler.rewriting.tables import table_counts
+from simprof.profiler.rewriting.elsewhere import counter_file as cf
+from simprof.profiler.rewriting.elsewhere.counter_file import (
+    Region,
+    RegionKind,
+    merged,
+    table_counts,
+)
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
 

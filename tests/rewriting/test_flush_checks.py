@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.rewriting.charges import Cause
-from simprof.profiler.rewriting.refusals import REWRITES, STATUS, TEXTS
+from simprof.profiler.rewriting.draft import Cause
+from simprof.profiler.rewriting.elsewhere.parts import REWRITES, STATUS, TEXTS
 from tests.conftest import EMULATORS
 from tests.end_to_end.test_cli_run import WIDTHS
 from tests.rewriting.test_jump_checks import FLAGS, instrumented

@@ -12,8 +12,8 @@ import pytest
 
 from simprof.profiler import cli
 from simprof.profiler.profiles import storage
-from simprof.profiler.rewriting.charges import Cause
-from simprof.profiler.rewriting.refusals import STATUS, TEXTS, UNFORESEEN
+from simprof.profiler.rewriting.draft import Cause
+from simprof.profiler.rewriting.elsewhere.parts import STATUS, TEXTS, UNFORESEEN
 from tests.conftest import EMULATORS
 from tests.end_to_end.test_cli_run import WIDTHS, simprof
 from tests.oracles import qemu

@@ -9,13 +9,18 @@ import pytest
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.emission import Emission
 from simprof.profiler.graphs.cfg import EdgeKind
-from simprof.profiler.rewriting.calls import CallPlaces
-from simprof.profiler.rewriting.charges import Cause, Charge
-from simprof.profiler.rewriting.draft import Draft, NotRewritableError, OldProgram, RoutineCopy
+from simprof.profiler.rewriting.draft import (
+    CallPlaces,
+    Cause,
+    Charge,
+    Draft,
+    NotRewritableError,
+    OldProgram,
+    RoutineCopy,
+)
 from simprof.profiler.rewriting.jumps import TABLE_ALIGNMENT, Jumps
-from simprof.profiler.rewriting.placed import place_program
 from simprof.profiler.rewriting.placing import SchemeCode
-from simprof.profiler.rewriting.program import Copies, program_items
+from simprof.profiler.rewriting.program import Copies, place_program, program_items
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register, assign_labels

@@ -25,8 +25,8 @@ from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.plan import InstrumentationPlan, Table
 from simprof.profiler.request.request import SchemeOptions, TableChoice
-from simprof.profiler.rewriting import counter_file as cf
-from simprof.profiler.rewriting.memory import (
+from simprof.profiler.rewriting.elsewhere import counter_file as cf
+from simprof.profiler.rewriting.elsewhere.memory import (
     MemoryCounters,
     PlacedPlan,
     ProgramMemory,

@@ -7,9 +7,18 @@ import pytest
 from simprof.profiler.code.layout import ARRAYS_BASE, PAIR_TABLE, RUNTIME_DATA, TABLES_BASE
 from simprof.profiler.code.runtime.hash_routine import BUCKETS, HEADS
 from simprof.profiler.code.runtime.word_hash_routine import WordTable
-from simprof.profiler.rewriting.guest_memory import Dumped, Memory, Run, filled, mapped
-from simprof.profiler.rewriting.parts import BASE, Reference, resolve, text
-from simprof.profiler.rewriting.walk import steps
+from simprof.profiler.rewriting.elsewhere.parts import (
+    BASE,
+    Dumped,
+    Memory,
+    Reference,
+    Run,
+    filled,
+    mapped,
+    resolve,
+    steps,
+    text,
+)
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register
 

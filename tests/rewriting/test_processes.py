@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.rewriting.counter_file import parse
+from simprof.profiler.rewriting.elsewhere.counter_file import parse
 from simprof.simulator.binary.program import MachineKind
 from tests.conftest import EMULATORS
 from tests.oracles import qemu

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.cli import run as command
-from simprof.profiler.rewriting import qemu, qemu_plugin
+from simprof.profiler.rewriting import qemu
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import EngineError, UnsupportedError
 from tests.conftest import FIXTURES
@@ -301,32 +301,32 @@ def test_no_compiler(
     """The program runs as usual; its instructions are not known, and the reason can be had."""
     assert [qemu.uncounted(machine) for machine in MACHINES.values()] == [None] * 3
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(qemu_plugin, "COMPILERS", ("no-such-compiler",))
-    qemu_plugin.compiled.cache_clear()
+    monkeypatch.setattr(qemu, "COMPILERS", ("no-such-compiler",))
+    qemu.compiled.cache_clear()
     try:
         assert "needs a C compiler" in (qemu.uncounted(MachineKind.SPARCV9) or "")
         assert run(fixture_elf("sieve"), "v9", tmp_path) == qemu.QemuRun(0, None, None)
     finally:
-        qemu_plugin.compiled.cache_clear()
+        qemu.compiled.cache_clear()
 
 
 def test_plugin_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Also where the cache's name has commas, which separate qemu's options."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a,b,,c"))
-    qemu_plugin.compiled.cache_clear()
+    qemu.compiled.cache_clear()
     try:
         assert qemu.uncounted(MachineKind.SPARCV9) is None
         (plugin,) = (tmp_path / "a,b,,c" / "simprof").iterdir()
         made = plugin.stat()
-        qemu_plugin.compiled.cache_clear()
-        assert qemu_plugin.compiled() == plugin
+        qemu.compiled.cache_clear()
+        assert qemu.compiled() == plugin
         assert plugin.stat() == made
     finally:
-        qemu_plugin.compiled.cache_clear()
+        qemu.compiled.cache_clear()
 
 
 def test_other_file_is_no_plugin(
     fixture_elf: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(qemu_plugin, "compiled", lambda: fixture_elf("sieve"))
+    monkeypatch.setattr(qemu, "compiled", lambda: fixture_elf("sieve"))
     assert run(fixture_elf("sieve"), "v9", tmp_path) == qemu.QemuRun(0, None, None)

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.request.request import GuestOptions, RunRequest
-from simprof.profiler.rewriting.counter_file import load
-from simprof.profiler.rewriting.instrument import instrument
-from simprof.profiler.rewriting.orders import Order
-from simprof.profiler.rewriting.reading import read_profile
-from simprof.profiler.rewriting.traces import read_trace
+from simprof.profiler.rewriting.elsewhere.counter_file import load
+from simprof.profiler.rewriting.elsewhere.reading import read_profile
+from simprof.profiler.rewriting.elsewhere.trace import read_trace
+from simprof.profiler.rewriting.instrument import Order, instrument
 from simprof.profiler.session.session import run_program
 from simprof.profiler.trace.regenerate import regenerate
 from tests.rewriting.test_reading import LEAVES, Observed, compare, observe, waiting

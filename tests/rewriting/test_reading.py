@@ -24,10 +24,9 @@ from simprof.profiler.request.request import (
     Setting,
     TableChoice,
 )
-from simprof.profiler.rewriting.counter_file import CounterFile, parse
-from simprof.profiler.rewriting.merging import merged
-from simprof.profiler.rewriting.reading import read_profile
-from simprof.profiler.rewriting.recipe import Recipe, of_header, option_fields
+from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile, merged, parse
+from simprof.profiler.rewriting.elsewhere.reading import read_profile
+from simprof.profiler.rewriting.elsewhere.recipe import Recipe, of_header, option_fields
 from simprof.profiler.session import session
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.results import measure_all

@@ -24,8 +24,7 @@ from simprof.profiler.request.request import (
     Selection,
     Setting,
 )
-from simprof.profiler.rewriting.alone import instrument_file
-from simprof.profiler.rewriting.garbage import collected_later
+from simprof.profiler.rewriting.instrument_file import collected_later, instrument_file
 from simprof.profiler.rewriting.trials import Place
 from simprof.profiler.rewriting.verification import EMULATOR, QEMU
 from simprof.profiler.rewriting.verify import verify

@@ -13,15 +13,20 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.request.request import GuestOptions, RunRequest
-from simprof.profiler.rewriting.after_run import instrument_after_run
-from simprof.profiler.rewriting.counter_file import load
-from simprof.profiler.rewriting.guest_memory import Memory
+from simprof.profiler.rewriting.elsewhere.counter_file import load
+from simprof.profiler.rewriting.elsewhere.parts import Memory, steps
+from simprof.profiler.rewriting.elsewhere.reading import read_profile
+from simprof.profiler.rewriting.elsewhere.signals import (
+    ACTION,
+    CHOICES,
+    FATAL,
+    action_cost,
+    call_site,
+    signal_items,
+)
+from simprof.profiler.rewriting.instrument_file import instrument_after_run
 from simprof.profiler.rewriting.qemu import EMULATORS
-from simprof.profiler.rewriting.reading import read_profile
-from simprof.profiler.rewriting.signal_cost import action_cost
-from simprof.profiler.rewriting.signals import ACTION, CHOICES, FATAL, call_site, signal_items
 from simprof.profiler.rewriting.verify import EMULATOR
-from simprof.profiler.rewriting.walk import steps
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError

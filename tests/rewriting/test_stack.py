@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from simprof.profiler.code.context import ProgramContexts
-from simprof.profiler.rewriting.recipe import CopyMap
-from simprof.profiler.rewriting.stack import StackReader
+from simprof.profiler.rewriting.elsewhere.early_ends import StackReader
+from simprof.profiler.rewriting.elsewhere.recipe import CopyMap
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Register

@@ -13,19 +13,18 @@ import pytest
 from simprof.profiler.code.layout import ARRAYS_BASE, TABLES_BASE, TRACE_BUFFER
 from simprof.profiler.code.runtime.hash_routine import FREE, POOL
 from simprof.profiler.code.runtime.word_hash_routine import WordTable
-from simprof.profiler.rewriting.dump import DUMP, dump_items
-from simprof.profiler.rewriting.dump_cost import dump_outcomes, exit_cost
-from simprof.profiler.rewriting.guest_memory import (
+from simprof.profiler.rewriting.elsewhere.parts import (
     FRAMES,
     FRAMES_END,
     LONGEST_NAME,
     NAME,
     Dumped,
     Memory,
+    Width,
+    steps,
 )
-from simprof.profiler.rewriting.parts import Width
-from simprof.profiler.rewriting.startup_cost import chosen_name, start_cost
-from simprof.profiler.rewriting.walk import steps
+from simprof.profiler.rewriting.elsewhere.startup import chosen_name, start_cost
+from simprof.profiler.rewriting.elsewhere.writing import DUMP, dump_items, dump_outcomes, exit_cost
 from simprof.profiler.schemes.tracing.flush import (
     POSITION,
     TRACE_END,

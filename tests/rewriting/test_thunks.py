@@ -8,12 +8,9 @@ import pytest
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.graphs.cfg import EdgeKind
-from simprof.profiler.rewriting.calls import CallPlaces
-from simprof.profiler.rewriting.draft import Draft, OldProgram
-from simprof.profiler.rewriting.placed import place_program
-from simprof.profiler.rewriting.program import copy_routines, program_items
-from simprof.profiler.rewriting.thunks import thunk_call
-from simprof.profiler.rewriting.transfers import ThunkCall
+from simprof.profiler.rewriting.calls import thunk_call
+from simprof.profiler.rewriting.draft import CallPlaces, Draft, OldProgram, ThunkCall
+from simprof.profiler.rewriting.program import copy_routines, place_program, program_items
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Register, assign_labels
 from tests.support.assembled import BASE, Assembled, code

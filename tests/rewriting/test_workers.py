@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from simprof.profiler.rewriting.workers import shared_out
+from simprof.profiler.rewriting.verify import shared_out
 from simprof.simulator.errors import EngineError, UsageError
 
 

@@ -10,15 +10,15 @@ from simprof.profiler.code.layout import CounterSpace
 from simprof.profiler.code.runtime.word_hash_routine import key_code
 from simprof.profiler.plan.actions import COLD_COUNTER
 from simprof.profiler.plan.plan import Table
-from simprof.profiler.rewriting import counter_file as cf
-from simprof.profiler.rewriting.memory import (
+from simprof.profiler.rewriting.elsewhere import counter_file as cf
+from simprof.profiler.rewriting.elsewhere.counter_file import table_bytes
+from simprof.profiler.rewriting.elsewhere.memory import (
     PlacedPlan,
     ProgramMemory,
     differences,
     placed,
     program_memory,
 )
-from simprof.profiler.rewriting.tables import table_bytes
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.scheme_runs import SchemeRun
 from tests.support.code_bench import SPANS, CodeBench

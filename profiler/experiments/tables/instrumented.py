@@ -24,7 +24,7 @@ from simprof.profiler.experiments.tables.table import (
     percentage,
     ratio,
 )
-from simprof.profiler.rewriting.charges import Cause
+from simprof.profiler.rewriting.draft import Cause
 
 SOURCE = "simprof, docs/INSTRUMENT.md"
 SHORT = {Cause.CALLS: "old returns", Cause.PROGRAM_COUNTERS: "%pc"}

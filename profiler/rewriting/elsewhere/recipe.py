@@ -18,7 +18,7 @@ from simprof.profiler.profiles.codec import decode
 from simprof.profiler.profiles.profile import EdgeCount, EdgeProfile
 from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
 from simprof.profiler.request.request import SchemeOptions, Setting
-from simprof.profiler.rewriting.counter_file import CounterFile
+from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import plain
 from simprof.profiler.session.run_facts import chosen_options

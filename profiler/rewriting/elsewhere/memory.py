@@ -29,8 +29,12 @@ from simprof.profiler.code.runtime.word_hash_routine import code_key
 from simprof.profiler.plan.actions import COLD_COUNTER
 from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
 from simprof.profiler.plan.plan import InstrumentationPlan, Table
-from simprof.profiler.rewriting.counter_file import CounterFile, Region, RegionKind
-from simprof.profiler.rewriting.tables import table_counts
+from simprof.profiler.rewriting.elsewhere.counter_file import (
+    CounterFile,
+    Region,
+    RegionKind,
+    table_counts,
+)
 from simprof.profiler.schemes.definition import SchemeDefinition
 from simprof.profiler.schemes.tracing.flush import POSITION, TRACE_END
 from simprof.simulator.binary.program import PAGE_SIZE, page_up

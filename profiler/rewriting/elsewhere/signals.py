@@ -8,7 +8,7 @@ tells the default wherever the kernel names our handler. Flags, mask and restore
 own in either case; they are of no consequence to our handler.
 
 `simprof.signals`    installs the handlers; called by the start, which ends with it
-`simprof.signal`     the handler: writes the file (`dump`), and then lets the signal end the program
+`simprof.signal`     the handler: writes the file (`writing`), and then the signal ends the program
 `simprof.sigaction`  makes a system call that is in a copy; always in the same number of steps
 
 A call of `simprof.sigaction` is `call_site`: it has a register window of its own, in whose input
@@ -20,28 +20,40 @@ handler), sys_sparc_64.c (`rt_sigaction`).
 
 from __future__ import annotations
 
+from functools import cache
+
 from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import abi
 from simprof.profiler.code.runtime.prologue import save_smallest_frame
-from simprof.profiler.rewriting.counter_file import KILLED
-from simprof.profiler.rewriting.dump import BODY, block_signals, last_tokens
-from simprof.profiler.rewriting.guest_memory import FRAMES, HANDLER, Memory
-from simprof.profiler.rewriting.parts import (
+from simprof.profiler.rewriting.elsewhere.counter_file import KILLED
+from simprof.profiler.rewriting.elsewhere.parts import (
     EXIT_GROUP,
+    FRAMES,
     GETPID,
+    HANDLER,
     KILL,
     RT_SIGACTION,
     RT_SIGPROCMASK,
     SIG_SETMASK,
     SIGNAL_SET_SIZE,
+    Memory,
     Part,
     Reference,
     Width,
     find_base,
     resolve,
+    steps,
     words,
 )
-from simprof.profiler.rewriting.processes import leave_to_the_process, note_end
+from simprof.profiler.rewriting.elsewhere.writing import (
+    BODY,
+    block_signals,
+    dump_items,
+    dump_outcomes,
+    last_tokens,
+    leave_to_the_process,
+    note_end,
+)
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
@@ -88,7 +100,7 @@ def call_site(machine: MachineKind) -> list[Instruction]:
 
 
 def signal_items(machine: MachineKind, memory: Memory) -> tuple[Item, ...]:
-    """Return the code, to be assembled within reach of that of `dump`.
+    """Return the code, to be assembled within reach of that of `writing`.
 
     Where no handler is installed, `simprof.sigaction` changes nothing.
     """
@@ -299,3 +311,32 @@ def _stand_again(width: Width, room: Register, ours: Register) -> list[Part]:
         width.load(room, _RESTORER_WORD * width.word, R.O3),
         *width.call(RT_SIGACTION),
     ]
+
+
+def signal_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int) -> int:
+    """Return the instructions from `simprof.signal` to the system call that ends the program.
+
+    That one is counted.
+
+    Parameters
+    ----------
+    frames
+        Words of the stack in the file, at least 2.
+
+    All system calls succeed, and write all at once.
+    """
+    items = [*signal_items(machine, memory), *dump_items(machine, memory, header)]
+    own = (False, True)  # the process that was started, and its first thread
+    last = (False, False) if memory.trace else ()
+    outcomes = dump_outcomes(machine, memory, frames, False)
+    return steps(items, HANDLE, (*own, *last, *outcomes), OVER)
+
+
+@cache
+def action_cost(machine: MachineKind) -> int:
+    """Return the instructions of `signals.call_site` and what it calls, but for its first trap.
+
+    That one the program makes, too.
+    """
+    items = signal_items(machine, Memory((), signals=True))
+    return len(call_site(machine)) + steps(items, ACTION, (True,) * CHOICES) - 1

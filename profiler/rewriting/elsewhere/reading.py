@@ -3,7 +3,7 @@
 Steps -> functions
 1. recover the program's graphs as they were when it was instrumented     `recovered_again`
 2. plan its routines again, and give their counters their places          `placed_again`
-3. read the stacks: which activations ended early                         `stack.StackReader`
+3. read the stacks: which activations ended early                         `early_ends.StackReader`
 4. read each routine's counters, and derive its edge counts               `_read_routine`
 5. measure, as a simulated run is measured                                `session.results`
 
@@ -32,17 +32,16 @@ from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.recovery.recovery import RecoveredProgram, recover
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import Selection, Setting
-from simprof.profiler.rewriting.counter_file import EXITED, KILLED, CounterFile
-from simprof.profiler.rewriting.memory import (
+from simprof.profiler.rewriting.elsewhere.counter_file import EXITED, KILLED, CounterFile
+from simprof.profiler.rewriting.elsewhere.early_ends import StackReader, read_with_ends
+from simprof.profiler.rewriting.elsewhere.memory import (
     MemoryCounters,
     PlacedPlan,
     placed,
     program_memory,
     read_counters,
 )
-from simprof.profiler.rewriting.recipe import Recipe, of_header
-from simprof.profiler.rewriting.stack import StackReader
-from simprof.profiler.rewriting.unfinished import read_with_ends
+from simprof.profiler.rewriting.elsewhere.recipe import Recipe, of_header
 from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.events import RoutineEvents, UnfinishedSegment

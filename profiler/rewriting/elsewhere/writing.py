@@ -7,11 +7,14 @@ whose programs cannot put it back).
 
 Steps
 -----
-1. `leave_to_the_process`, at the exit: forked children and threads write nothing (`processes`).
+1. `leave_to_the_process`, at the exit: a forked child has its parent's counts in its
+   own copy of the counters, so that its file would count them twice; it ends without one. A thread
+   that ends by exit(2) leaves the file to whoever ends the process.
 2. `block_signals`, at the exit: no handler counts, or ends the program, while the file is written.
    `last_tokens`, at the exit of a program that writes a trace: what the buffer still holds. A
    descriptor that the program closed loses it.
-3. `choose_file`: a device is written itself (`processes`).
+3. `choose_file`: a device or pipe, such as /dev/null, is written itself: another file must not
+   take its place. A directory cannot be opened then, which is reported as ever.
    `_header_and_regions`: the header, then the regions of memory.
 4. `_frames`: the stack, so that unfinished activations can be told. The number of words, then the
    words. The first word is %o7 of the code that came here: in a leaf, the call that it returns
@@ -25,28 +28,35 @@ Where anything fails, the part is removed, and the program says so on descriptor
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from simprof.profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
 from simprof.profiler.code.runtime.prologue import save_smallest_frame
-from simprof.profiler.rewriting.counter_file import EXITED, LAST_LINE
-from simprof.profiler.rewriting.dump_frames import write_frames
-from simprof.profiler.rewriting.guest_memory import (
+from simprof.profiler.rewriting.elsewhere.counter_file import EXITED, LAST_LINE
+from simprof.profiler.rewriting.elsewhere.parts import (
+    CLOSE,
+    END,
+    EXIT_GROUP,
     FRAMES,
+    FRAMES_END,
+    GETPID,
+    GETTID,
     NAME,
     NAME_LENGTH,
-    PART,
-    TARGET,
-    Memory,
-)
-from simprof.profiler.rewriting.parts import (
-    CLOSE,
     OPEN,
+    PART,
     PERMISSIONS,
+    PROCESS,
     RENAME,
     RT_SIGPROCMASK,
     SIG_SETMASK,
     SIGNAL_SET_SIZE,
+    START_STACK,
+    STAT64,
+    TARGET,
     UNLINK,
     WRITE,
+    Memory,
     Part,
     Reference,
     Width,
@@ -54,11 +64,11 @@ from simprof.profiler.rewriting.parts import (
     find_base,
     flush_windows,
     resolve,
+    steps,
     text,
     to_write,
     words,
 )
-from simprof.profiler.rewriting.processes import choose_file, leave_to_the_process, note_end
 from simprof.profiler.schemes.tracing.flush import (
     DESCRIPTOR,
     POSITION,
@@ -285,3 +295,217 @@ def _give_up(width: Width) -> list[Part]:
 
 def _say(width: Width, what: list[Part]) -> list[Part]:
     return [asm.mov(2, R.O0), *what, *width.call(WRITE)]
+
+
+_FRAMES = "simprof.frames"
+_FP_WORD, _RETURN_WORD = 14, 15  # of a frame's window
+
+
+def write_frames(width: Width, write: Sequence[Part]) -> list[Part]:
+    """Write how many words there are, and how the program ends, then the words (step 4).
+
+    Parameters
+    ----------
+    write
+        Writes %o2 bytes from %o1 on.
+    """
+    returns = width.bias + _RETURN_WORD * width.word
+    return [
+        asm.sethi(RUNTIME_DATA, R.O0),
+        width.load(R.O0, START_STACK, _STACK),
+        asm.mov(R.FP, _AT),
+        asm.mov(1, _END),
+        Label(f"{_FRAMES}.count"),
+        *_next_frame(width, f"{_FRAMES}.counted"),
+        asm.mov(R.O0, _AT),
+        asm.branch("a", f"{_FRAMES}.count"),
+        asm.arithmetic("add", _END, 1, _END),
+        Label(f"{_FRAMES}.counted"),
+        asm.sethi(RUNTIME_DATA, R.O2),
+        asm.load("ld", R.O2, END, R.O2),
+        asm.sethi(FRAMES, R.O1),
+        asm.store("st", _END, R.O1, 0),
+        asm.store("st", R.O2, R.O1, 4),
+        asm.mov(8, R.O2),
+        *write,
+        asm.mov(R.FP, _AT),
+        asm.sethi(FRAMES, _END),
+        width.store(R.I7, _END, 0),
+        asm.arithmetic("add", _END, width.word, _END),
+        Label(f"{_FRAMES}.frame"),
+        *_next_frame(width, f"{_FRAMES}.walked"),
+        width.load(_AT, returns, R.O2),
+        asm.mov(R.O0, _AT),
+        width.store(R.O2, _END, 0),
+        asm.arithmetic("add", _END, width.word, _END),
+        asm.sethi(FRAMES_END, R.O3),
+        asm.cmp(_END, R.O3),
+        asm.branch("ne", f"{_FRAMES}.frame"),
+        asm.sethi(FRAMES, R.O1),
+        asm.arithmetic("sub", R.O3, R.O1, R.O2),
+        *write,
+        asm.branch("a", f"{_FRAMES}.frame"),
+        asm.sethi(FRAMES, _END),
+        Label(f"{_FRAMES}.walked"),
+        asm.sethi(FRAMES, R.O1),
+        asm.arithmetic("sub", _END, R.O1, R.O2),
+        *write,
+    ]
+
+
+def _next_frame(width: Width, stop: str) -> list[Part]:
+    """Leave in %o0 the frame behind that at `_AT`; go to `stop` where there is none."""
+    return [
+        width.load(_AT, width.bias + _FP_WORD * width.word, R.O0),
+        asm.cmp(R.O0, _AT),
+        width.branch("leu", stop),
+        asm.cmp(R.O0, _STACK),
+        width.branch("gu", stop),
+        asm.arithmetic("add", R.O0, width.bias, R.O1),
+        asm.arithmetic("andcc", R.O1, 7, R.G0),
+        asm.branch("ne", stop),
+        asm.nop(),
+    ]
+
+
+LETTERS = 6
+"""Letters that tell a process: the low 24 bits of its number; Linux has at most 22."""
+_FILE_TYPE, _REGULAR = 12, 8  # st_mode's shift, and its value for plain files
+
+
+def note_process(width: Width, end: Register) -> list[Part]:
+    """Keep the process's number; store "." and its letters from `end` on, and move `end` there."""
+    letters: list[Part] = []
+    for digit in range(LETTERS):
+        letters += [
+            asm.shift("srl", R.O0, 4 * (LETTERS - 1 - digit), R.O1),
+            asm.arithmetic("and", R.O1, 15, R.O1),
+            asm.arithmetic("add", R.O1, ord("a"), R.O1),
+            asm.store("stb", R.O1, end, 1 + digit),
+        ]
+    return [
+        *width.call(GETPID),
+        asm.sethi(RUNTIME_DATA, R.O2),
+        asm.store("st", R.O0, R.O2, PROCESS),
+        asm.mov(ord("."), R.O1),
+        asm.store("stb", R.O1, end, 0),
+        *letters,
+        asm.arithmetic("add", end, 1 + LETTERS, end),
+    ]
+
+
+def leave_to_the_process(width: Width, number: Register, leave: str, label: str) -> list[Part]:
+    """Go to `leave` in forked children, and in threads that only end themselves.
+
+    Parameters
+    ----------
+    number
+        Holds the number of the system call.
+    label
+        What labels of this code begin with.
+    """
+    return [
+        *width.call(GETPID),
+        asm.sethi(RUNTIME_DATA, R.O2),
+        asm.load("ld", R.O2, PROCESS, R.O2),
+        asm.cmp(R.O0, R.O2),
+        asm.branch("ne", leave),
+        asm.nop(),
+        *width.call(GETTID),
+        asm.cmp(R.O0, R.O2),
+        asm.branch("e", f"{label}.writes"),
+        asm.cmp(number, EXIT_GROUP),
+        asm.branch("ne", leave),
+        asm.nop(),
+        Label(f"{label}.writes"),
+    ]
+
+
+def note_end(kind: int, value: Register) -> list[Part]:
+    """Keep how the process ends: `kind` and the low 8 bits of a register."""
+    return [
+        asm.arithmetic("and", value, 0xFF, R.O0),
+        asm.arithmetic("or", R.O0, kind, R.O0),
+        asm.sethi(RUNTIME_DATA, R.O2),
+        asm.store("st", R.O0, R.O2, END),
+    ]
+
+
+def choose_file(width: Width, label: str) -> list[Part]:
+    """Leave in %o0, and in memory, the name of what to open.
+
+    The room for frames holds what stat64 says of the name.
+    """
+    mode = 24 if width.is64 else 16  # offset of st_mode
+    return [
+        asm.sethi(NAME, R.O0),
+        asm.sethi(FRAMES, R.O1),
+        *width.call(STAT64),
+        width.branch("cs", f"{label}.chosen"),  # there is none yet
+        asm.sethi(PART, R.O0),
+        asm.sethi(FRAMES, R.O1),
+        asm.load("ld", R.O1, mode, R.O1),
+        asm.shift("srl", R.O1, _FILE_TYPE, R.O1),
+        asm.cmp(R.O1, _REGULAR),
+        asm.branch("e", f"{label}.chosen"),
+        asm.nop(),
+        asm.sethi(NAME, R.O0),
+        Label(f"{label}.chosen"),
+        asm.sethi(RUNTIME_DATA, R.O2),
+        asm.store("st", R.O0, R.O2, TARGET),
+    ]
+
+
+def exit_cost(
+    machine: MachineKind,
+    memory: Memory,
+    header: bytes,
+    frames: int = 1,
+    *,
+    replaces: bool = False,
+) -> int:
+    """Return the instructions from `simprof.exit` to the system call, that included.
+
+    Parameters
+    ----------
+    frames
+        Words of the stack in the file, at least 1.
+    replaces
+        Whether there is a file of that name already.
+
+    All system calls succeed, and write all at once.
+    """
+    items = dump_items(machine, memory, header)
+    own = (False, True)  # the process that was started, and its first thread
+    last = (False, False) if memory.trace else ()
+    return steps(
+        items, EXIT, (*own, *last, *dump_outcomes(machine, memory, frames, replaces)), OVER
+    )
+
+
+def dump_outcomes(
+    machine: MachineKind, memory: Memory, frames: int, replaces: bool
+) -> Iterator[bool]:
+    """Yield the outcomes of the branches of what all ways to write the file have in common."""
+    written = (False, False, False)
+    yield from (False, True) if replaces else (True,)
+    yield False
+    yield from written
+    for index, region in enumerate(memory.dumped):
+        yield region.end is None
+        yield from written
+        yield index + 1 < len(memory.dumped)
+    another, none = (False, False, False), True
+    yield from another * (frames - 1)
+    yield none
+    yield from written
+    most = (FRAMES_END - FRAMES) // Width(machine).word
+    for stored in range(2, frames + 1):
+        yield from another
+        yield stored % most != 0
+        if stored % most == 0:
+            yield from written
+    yield none
+    yield from written  # the rest
+    yield from written  # the last line
+    yield from (False, False)

@@ -1,0 +1,424 @@
+"""Parts of the code that an instrumented program executes at its start and exit; memory; cost.
+
+The code finds its data relative to a *base*, the address of one of its own instructions that a
+`call` leaves in %o7, so that it can lie anywhere. `steps` counts what such code executes. Where the
+program cannot go on as the original would, it ends with one line and status 125 (`refusal_items`).
+
+`RUNTIME_DATA` is shared with the run-time routines (`layout`); what the start and the exit of an
+instrumented program keep there:
+
+======  ==========  =============================================================
+offset  name        contents
+======  ==========  =============================================================
+0       stack       %sp at the program's start: where walks of the stack end
+8       length      bytes of `name`
+12      process     the number of the process that the program started as
+16      target      address of the name that is opened: `part`, or that of a device
+24      handler     address of our handler of signals
+32      end         how the process ends (`counter_file`)
+0x1000  name        the counter file's name, ended by a zero
+0x2000  part        the name that it has until it is complete
+0x3400  frames      words of the stack's frames on their way to the file
+======  ==========  =============================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simprof.profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
+from simprof.profiler.code.registers import abi
+from simprof.profiler.schemes.tracing.flush import DESCRIPTOR, TRACE_END
+from simprof.simulator.binary.program import PAGE_SIZE, MachineKind, page_up
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
+from simprof.simulator.isa.sparc import O_CREAT, O_TRUNC, SYSTEM_CALL_TRAP
+
+R = Register
+
+OPEN, WRITE, CLOSE, UNLINK, MMAP, FCNTL, RENAME, EXIT_GROUP = 5, 4, 6, 10, 71, 92, 128, 188
+KILL, RT_SIGACTION, RT_SIGPROCMASK = 37, 102, 103
+GETPID, GETTID, STAT64 = 20, 143, 139
+"""SPARC Linux's numbers of system calls, the same in both widths."""
+BASE = R.L2
+"""The register that holds the base."""
+SIG_SETMASK, SIGNAL_SET_SIZE = 4, 8
+"""Of `rt_sigprocmask`, SPARC's number; bytes of a set of signals."""
+PERMISSIONS = 0o666
+"""Of a file that is made."""
+_O_WRONLY = 1
+_O_LARGEFILE = 0x40000
+_REFERENCE_SIZE = 3
+_FLUSH_WINDOWS = 0x81580000
+_FLUSH_TRAP = 3
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Stands for the instructions that leave the address of `label` in `register`."""
+
+    label: str
+    register: Register
+
+
+Part = Item | Reference
+
+
+@dataclass(frozen=True)
+class Width:
+    """What differs between the machines."""
+
+    machine: MachineKind
+
+    @property
+    def is64(self) -> bool:
+        """Whether pointers have 64 bits."""
+        return self.machine is MachineKind.SPARCV9
+
+    @property
+    def word(self) -> int:
+        """Bytes of a pointer."""
+        return 8 if self.is64 else 4
+
+    @property
+    def bias(self) -> int:
+        """What %sp is off by."""
+        return abi(self.is64).bias
+
+    @property
+    def trap(self) -> Instruction:
+        """The trap of system calls."""
+        return asm.trap_always(SYSTEM_CALL_TRAP[self.is64])
+
+    def load(self, base: Register, offset: int, to: Register) -> Instruction:
+        """Load a pointer."""
+        return asm.load("ldx" if self.is64 else "ld", base, offset, to)
+
+    def store(self, register: Register, base: Register, offset: int) -> Instruction:
+        """Store a pointer."""
+        return asm.store("stx" if self.is64 else "st", register, base, offset)
+
+    def branch(self, condition: str, target: str) -> Instruction:
+        """Branch on a comparison of pointers, or on a system call's carry.
+
+        64-bit programs look at xcc: Linux sets carry in both, qemu-user only there.
+        """
+        if self.is64:
+            return asm.branch_predicted(condition, "%xcc", target)
+        return asm.branch(condition, target)
+
+    def call(self, number: int) -> list[Item]:
+        """Make a system call."""
+        return [asm.mov(number, R.G1), self.trap]
+
+    def keep(self, flags: Register) -> list[Item]:
+        """Keep the condition codes; V8 has no instruction for it."""
+        if self.machine is MachineKind.SPARCV8:
+            return []
+        return [asm.read_state("%ccr", flags)]
+
+    def put_back(self, flags: Register) -> list[Item]:
+        """Undo `keep`."""
+        if self.machine is MachineKind.SPARCV8:
+            return []
+        return [asm.write_state(flags, 0, "%ccr")]
+
+
+def to_write(width: Width) -> int:
+    """Return the flags with which a file is opened that is written anew."""
+    return _O_WRONLY | O_CREAT | O_TRUNC | (0 if width.is64 else _O_LARGEFILE)
+
+
+def flush_windows(machine: MachineKind) -> Instruction:
+    """Return what stores all windows but the current one on the stack."""
+    if machine is MachineKind.SPARCV8:
+        return asm.trap_always(_FLUSH_TRAP)
+    return Instruction("flushw", _FLUSH_WINDOWS)
+
+
+def constant(value: int, register: Register) -> list[Item]:
+    """Leave a constant of 31 bits or a small negative one in a register."""
+    return [*asm.load_constant(value, register, value >= 0)]
+
+
+def find_base(label: str) -> list[Item]:
+    """Leave the base, the address of the call at `label`, in its register."""
+    return [
+        Label(label),
+        asm.call(f"{label}.known"),
+        asm.nop(),
+        Label(f"{label}.known"),
+        asm.mov(R.O7, BASE),
+    ]
+
+
+def words(label: str, values: Iterable[int]) -> list[Item]:
+    """Return data: words, with a label."""
+    return [Label(label), *map(asm.data_word, values)]
+
+
+def text(label: str, data: bytes) -> list[Item]:
+    """Return data: bytes, filled up with zeros to whole words."""
+    whole = data + bytes(-len(data) % 4)
+    return words(label, (int.from_bytes(whole[k : k + 4], "big") for k in range(0, len(whole), 4)))
+
+
+def resolve(parts: Sequence[Part], base: str) -> tuple[Item, ...]:
+    """Return the items in which instructions have taken the places of references."""
+    places: dict[str, int] = {}
+    position = 0
+    for part in parts:
+        if isinstance(part, Label):
+            places[part.name] = position
+        else:
+            position += 4 * (_REFERENCE_SIZE if isinstance(part, Reference) else 1)
+    items: list[Item] = []
+    for part in parts:
+        if isinstance(part, Reference):
+            items += _refer(places[part.label] - places[base], part.register)
+        else:
+            items.append(part)
+    return tuple(items)
+
+
+def _refer(distance: int, register: Register) -> list[Item]:
+    """Add a distance to the base; always in as many instructions."""
+    return [
+        asm.sethi(distance, register),
+        asm.arithmetic("or", register, distance & 0x3FF, register),
+        asm.arithmetic("add", BASE, register, register),
+    ]
+
+
+Auxiliary = tuple[tuple[int, int], ...]
+"""Keys of the auxiliary vector with their values."""
+
+RUNTIME_DATA_SIZE = 0x4000
+START_STACK = 0
+NAME_LENGTH = 8
+PROCESS = 12
+TARGET = 16
+HANDLER = 24
+END = 32
+NAME = RUNTIME_DATA + 0x1000
+PART = RUNTIME_DATA + 0x2000
+FRAMES = RUNTIME_DATA + 0x3400
+FRAMES_END = RUNTIME_DATA + RUNTIME_DATA_SIZE
+LONGEST_NAME = 4000
+"""Bytes of the longest name; Linux takes 4,095."""
+
+
+@dataclass(frozen=True)
+class Dumped:
+    """A region of memory that the counter file holds.
+
+    Attributes
+    ----------
+    address
+        Where it begins.
+    size
+        Its bytes; None where `end` tells.
+    end
+        Where a word lies that holds the address behind the region's last byte (a hash table's
+        `free`).
+    """
+
+    address: int
+    size: int | None
+    end: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check that one of the two tells the size."""
+        if (self.size is None) == (self.end is None):
+            raise ValueError("a region has either a size or a word that holds its end")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the start of an instrumented program maps and fills, and what its end writes.
+
+    Attributes
+    ----------
+    regions
+        (address, size in bytes) of the memory to map; all below 2 GB.
+    fills
+        (address, contents) of what is not zero in it at first, in words.
+    dumped
+        What the counter file holds, in its order.
+    trace
+        Whether a trace is written, in bytes or in bits.
+    auxiliary
+        What the program shall see in its auxiliary vector, whatever the kernel has put there; each
+        key is there once.
+    signals
+        Whether the file is written when a signal ends the program, too.
+    """
+
+    regions: tuple[tuple[int, int], ...]
+    fills: tuple[tuple[int, bytes], ...] = ()
+    dumped: tuple[Dumped, ...] = ()
+    trace: str | None = None
+    auxiliary: Auxiliary = ()
+    signals: bool = False
+
+
+@dataclass(frozen=True)
+class Run:
+    """`count` equal words from `address` on."""
+
+    address: int
+    word: int
+    count: int
+
+
+def mapped(memory: Memory) -> list[tuple[int, int]]:
+    """Return (address, size) of what to map: disjoint runs of whole pages, by address."""
+    regions = [*memory.regions, (RUNTIME_DATA, RUNTIME_DATA_SIZE)]
+    if memory.trace is not None:
+        regions.append((TRACE_BUFFER, TRACE_END + DESCRIPTOR + 4 - TRACE_BUFFER))
+    runs: list[tuple[int, int]] = []
+    for address, size in sorted(regions):
+        start, end = address // PAGE_SIZE * PAGE_SIZE, page_up(address + size)
+        if runs and start <= runs[-1][1]:
+            runs[-1] = (runs[-1][0], max(end, runs[-1][1]))
+        elif size:
+            runs.append((start, end))
+    return [(start, end - start) for start, end in runs]
+
+
+def filled(memory: Memory) -> list[Run]:
+    """Return the fills as runs of equal words; memory that is mapped afresh holds zeros."""
+    return [run for address, data in memory.fills for run in _runs(address, data)]
+
+
+def _runs(address: int, data: bytes) -> Iterator[Run]:
+    if address % 4 or len(data) % 4:
+        raise ValueError(f"the fill at {address:#x} is not made of words")
+    stored = np.frombuffer(data, dtype=">u4")
+    starts = np.flatnonzero(np.diff(stored, prepend=stored[:1] + 1))
+    counts = np.diff(starts, append=len(stored))
+    for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+        if word := int(stored[start]):
+            yield Run(address + 4 * start, word, count)
+
+
+UNFORESEEN = "simprof.unforeseen"
+REWRITES = "simprof.rewrites"
+TEXTS = {
+    UNFORESEEN: b"simprof: a jump leads where no run has shown it to lead: instrument the program "
+    b"with a run like this one, or without one\n",
+    REWRITES: b"simprof: the program changes its own code, whose copy would not change: it cannot "
+    b"run instrumented\n",
+}
+STATUS = 125
+
+
+def refusal_items(machine: MachineKind) -> tuple[Item, ...]:
+    """Return the code of all refusals, to be assembled anywhere."""
+    width = Width(machine)
+    items: list[Item] = []
+    for label, message in TEXTS.items():
+        parts: list[Part] = [
+            Label(label),
+            *find_base(f"{label}.base"),
+            asm.mov(2, R.O0),
+            Reference(f"{label}.text", R.O1),
+            asm.mov(len(message), R.O2),
+            *width.call(WRITE),
+            asm.mov(STATUS, R.O0),
+            *width.call(EXIT_GROUP),
+            *text(f"{label}.text", message),
+        ]
+        items += resolve(parts, f"{label}.base")
+    return tuple(items)
+
+
+_ALWAYS = 8
+_TRAP = 0x3A
+
+
+def steps(items: Sequence[Item], start: str, taken: Iterable[bool], end: str | None = None) -> int:
+    """Count the instructions from label `start` until the code is left, or to label `end`.
+
+    Calls of labels among `items` are followed. The code is left by a return without a call, or by
+    a transfer to another symbol; delay slots count.
+
+    Parameters
+    ----------
+    items
+        Code, without branches in delay slots.
+    taken
+        Outcome of each conditional branch, in the order met.
+
+    Raises
+    ------
+    ValueError
+        There are more outcomes than branches, or fewer.
+    """
+    outcomes = iter(taken)
+    count = _Walk(items, outcomes).count(start, end)
+    if next(outcomes, None) is not None:
+        raise ValueError("the code has fewer branches than outcomes")
+    return count
+
+
+class _Walk:
+    def __init__(self, items: Sequence[Item], outcomes: Iterator[bool]) -> None:
+        self._code = [item for item in items if isinstance(item, Instruction)]
+        self._outcomes = outcomes
+        self._places: dict[str, int] = {}
+        index = 0
+        for item in items:
+            if isinstance(item, Label):
+                self._places[item.name] = index
+            else:
+                index += 1
+
+    def count(self, start: str, end: str | None) -> int:
+        position, count = self._places[start], 0
+        stop = self._places[end] if end is not None else -1
+        returns: list[int] = []
+        while position != stop:
+            instruction = self._code[position]
+            if not _transfers(instruction):
+                position, count = position + 1, count + 1
+                continue
+            target = self._target(position, returns)
+            slot = not (instruction.annuls and (_is_always(instruction) or target is None))
+            count += 1 + slot
+            if target is None:
+                position += 2
+            elif target < 0:
+                return count
+            else:
+                position = target
+        return count
+
+    def _target(self, position: int, returns: list[int]) -> int | None:
+        """Return where a transfer goes; -1 for out of the code, None for on."""
+        instruction = self._code[position]
+        if instruction.fixup is None:
+            return returns.pop() if returns else -1
+        target = self._places.get(instruction.fixup.symbol, -1)
+        if instruction.word >> 30 == 1:
+            if target not in (-1, position + 2):  # to the one behind it: to learn the address
+                returns.append(position + 2)
+            return target
+        if _is_always(instruction):
+            return target
+        outcome = next(self._outcomes, None)
+        if outcome is None:
+            raise ValueError("the code has more branches than outcomes")
+        return target if outcome else None
+
+
+def _transfers(instruction: Instruction) -> bool:
+    is_trap = instruction.word >> 30 == 2 and instruction.word >> 19 & 0x3F == _TRAP
+    return instruction.is_transfer and not is_trap
+
+
+def _is_always(instruction: Instruction) -> bool:
+    return instruction.word >> 30 == 0 and instruction.word >> 25 & 0xF == _ALWAYS
