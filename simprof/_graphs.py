@@ -317,10 +317,10 @@ def to_networkx(
     True
     """
     if isinstance(graph, Mapping):
-        from simprof.profiler.graphfiles import interchange as files
+        from simprof.profiler.graphfiles import formats
         from simprof.profiler.graphfiles.reader import parse as parse_document
 
-        return files.to_networkx(parse_document(graph, "graph"))
+        return formats.to_networkx(parse_document(graph, "graph"))
     from simprof.profiler.graphs import interchange
     from simprof.profiler.graphs.cfg import ControlFlowGraph
 
@@ -350,9 +350,9 @@ def from_networkx(graph: nx.MultiDiGraph) -> ControlFlowGraph:
     """
     check_networkx(graph, "a graph of networkx")
     if "entry" in graph.graph:
-        from simprof.profiler.graphfiles import interchange as files
+        from simprof.profiler.graphfiles import formats
 
-        return files.from_networkx(graph).cfg
+        return formats.from_networkx(graph).cfg
     from simprof.profiler.graphs import interchange
 
     return interchange.from_networkx(graph)
@@ -360,8 +360,8 @@ def from_networkx(graph: nx.MultiDiGraph) -> ControlFlowGraph:
 
 def _document(graph: Any) -> GraphDocument:
     """Return a graph in any of its forms as the content of a graph file."""
+    from simprof.profiler.graphfiles.formats import from_networkx as from_graph
     from simprof.profiler.graphfiles.formats import load
-    from simprof.profiler.graphfiles.interchange import from_networkx as from_graph
     from simprof.profiler.graphfiles.reader import GraphDocument, parse
     from simprof.profiler.graphs.cfg import ControlFlowGraph
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
     from simprof.profiler.graphs.loops import DepthFirst, Loop, depth_first, natural_loops
     from simprof.profiler.graphs.paths import PathRecord
-    from simprof.profiler.graphs.weights import heuristic
+    from simprof.profiler.graphs.spanning import heuristic
     from simprof.profiler.plan.actions import (
         Action,
         AddRegister,
@@ -157,7 +157,7 @@ _HOMES = {
         "natural_loops",
     ),
     "simprof.profiler.graphs.paths": ("PathRecord",),
-    "simprof.profiler.graphs.weights": ("heuristic",),
+    "simprof.profiler.graphs.spanning": ("heuristic",),
     "simprof.profiler.plan.actions": (
         "Action",
         "AddRegister",

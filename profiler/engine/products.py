@@ -33,8 +33,7 @@ from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.segments import Segmentation
 from simprof.profiler.engine.variants import GraphVariant
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.recent import remembers_recent
+from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.plan.actions import (
     Action,
     CountEdge,

@@ -24,8 +24,7 @@ from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PathNumbering, find_cut_edges, number
 from simprof.profiler.graphs.paths import dag_tree
-from simprof.profiler.graphs.spanning import chord_increments
-from simprof.profiler.graphs.weights import heuristic
+from simprof.profiler.graphs.spanning import chord_increments, heuristic
 
 SEGMENT_LIMIT = 1 << 32
 """Segments from one vertex beyond which walks are cut there: keys stay within 63 bits."""

@@ -1,28 +1,41 @@
-"""The answer of `simprof graph`: a run object (docs/SEMANTICS.md) with block names."""
+"""The answer of `simprof graph`: a run object (docs/SEMANTICS.md) with block names.
+
+The part that no run is needed for is `describe`'s: lists by edge follow the answer's `edges`; what
+only some schemes have, their definitions add. Two numbers, weighted by the lengths of paths in
+blocks, say what an edge profile determines of the runs' paths:
+
+- *definite flow* of schemes that count all acyclic paths: what of these the runs' edge profile
+  alone determines (`profiles.definite`);
+- *attribution* of schemes that are judged by another (`tpp` by `pp`): what of that one's profile
+  the scheme reports rightly (`profiles.accuracy`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from simprof.profiler.code import pricing
+from simprof.profiler.code.codegen import Snippet
 from simprof.profiler.code.sizes import plan_sizes, trace_sizes
-from simprof.profiler.graphfiles.flow import definite_object, edge_flow
-from simprof.profiler.graphfiles.pricing import MACHINE, Prices
+from simprof.profiler.graphfiles.execution import MACHINE, Prices
 from simprof.profiler.graphfiles.reader import GraphDocument
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.facts import graph_facts
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import DepthFirst
+from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.paths import PathRecord
+from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.profiles.accuracy import Attribution
+from simprof.profiler.profiles.definite import EdgeFlow, definite_flow
 from simprof.profiler.profiles.profile import RUN_SCHEMA
 from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.schemes.definition import SchemeDefinition
+from simprof.profiler.schemes.static import ends
 
 
 @dataclass(frozen=True)
@@ -218,3 +231,81 @@ def path_object(cfg: ControlFlowGraph, path_id: int, record: PathRecord) -> dict
         "slots": [],
         "edges": list(record.inner_edges(cfg)),
     }
+
+
+def edge_flow(plan: AcyclicPathPlan, crossings: Sequence[int]) -> EdgeFlow:
+    """Return the runs' edge profile on the acyclic graph of a plan."""
+    return EdgeFlow(plan.cfg, frozenset(plan.dag.removed), crossings)
+
+
+def definite_object(
+    plan: AcyclicPathPlan, crossings: Sequence[int], reading: Reading
+) -> dict[str, Any]:
+    """Return `definite_flow` of the answer.
+
+    Parameters
+    ----------
+    plan, reading
+        The scheme on the graph, and what its counters tell.
+    crossings
+        By edge id: how often the runs crossed it.
+    """
+    records = ((plan.decode(path), count) for path, count in reading.paths.items())
+    paths = ((record.blocks[0], record.edges, count) for record, count in records)
+    flow = definite_flow(plan.cfg, frozenset(plan.dag.removed), crossings, paths)
+    return {
+        "executions": flow.executions,
+        "definite_executions": flow.definite_executions,
+        "blocks": flow.blocks,
+        "definite_blocks": flow.definite_blocks,
+        "share": flow.share,
+    }
+
+
+def describe(run: GraphRun) -> dict[str, Any]:
+    """Return `static`: what numbering, spanning tree and placement computed, with the code."""
+    static = _code(run)
+    if run.decoder is not None:
+        static["cut_edges"] = [ends(run.cfg, edge) for edge in run.decoder.cut_edges]
+        static["valid_paths"] = run.decoder.num_paths
+    return static | run.definition.describe(run.plan)
+
+
+def _code(run: GraphRun) -> dict[str, Any]:
+    """Return what is there in every mode."""
+    cfg, plan, code = run.cfg, run.plan.plan, run.prices.code
+    snippets = code.snippets
+    edges = range(len(cfg.edges))
+    static: dict[str, Any] = {
+        "back_edges": [ends(cfg, edge) for edge in sorted(run.dfs.back_edges)],
+        "weights": list(run.plan.weights),
+        "code": [[str(action) for action in plan.actions.get(edge, ())] for edge in edges],
+        "sparc": [list(snippets[edge].text) if edge in snippets else [] for edge in edges],
+        "costs": [snippets[edge].cost if edge in snippets else 0 for edge in edges],
+    }
+    taken = {edge: snippet.taken_cost for edge, snippet in snippets.items()}
+    if any(taken.values()):
+        static["taken_costs"] = [taken.get(edge, 0) for edge in edges]
+    for place, actions, block_snippets in (
+        ("block", plan.blocks, code.block_snippets),
+        ("block_end", plan.block_ends, code.block_end_snippets),
+    ):
+        if actions:
+            static[f"{place}_code"] = _block_actions(cfg, actions)
+            static[f"{place}_sparc"] = _block_texts(cfg, block_snippets)
+    return static
+
+
+def _block_actions(
+    cfg: ControlFlowGraph, actions: Mapping[int, tuple[Action, ...]]
+) -> dict[str, list[str]]:
+    """Block name -> what is done whenever the block is executed."""
+    return {
+        str(cfg.name_of(block)): [str(action) for action in actions[block]]
+        for block in sorted(actions)
+    }
+
+
+def _block_texts(cfg: ControlFlowGraph, snippets: Mapping[int, Snippet]) -> dict[str, list[str]]:
+    """Block name -> the code for that."""
+    return {str(cfg.name_of(block)): list(snippets[block].text) for block in sorted(snippets)}

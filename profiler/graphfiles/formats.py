@@ -10,33 +10,60 @@ Steps
 3. networkx reads the file; `interchange.from_networkx` says which attributes count.
 
 networkx is imported for its own formats only.
+
+networkx makes a node of every name that an edge mentions, takes any value for true, and fails on
+damaged files with messages about its own code. So a file's content is checked before networkx
+reads it: `check_graphml`, `check_gml` and `check_node_link`. Each raises `FormError`, whose text
+says what is wrong and where; `load` puts the file's name before it.
+
+Graphs go to and come from networkx's `MultiDiGraph` (`to_networkx`, `from_networkx`):
+
+Attributes
+----------
+graph
+    `name`; `entry` and `exit`, the names of the first and the last block; `runs`, the graph
+    file's runs as JSON text (a list is read too).
+node
+    The block's name. `instructions`, 1 where not given; `vertex`, its number among the blocks,
+    which the graph's order tells where it is not given. In place of the graph's `entry` and
+    `exit`, the attribute `role` of a node may be "entry" or "exit", as in graphs that
+    `graphs.interchange` makes of recovered routines.
+edge
+    `weight`, where given. `id`, the edge's place in the file's `edges`; without, edges come as
+    `graphs.interchange.ordered_edges` says.
+
+Other attributes are left alone. A graph is checked as a graph file is, by `reader.parse`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from xml.parsers import expat
 
-from simprof.profiler.graphfiles.form_checks import (
-    FormError,
-    check_gml,
-    check_graphml,
-    check_node_link,
-)
 from simprof.profiler.graphfiles.reader import (
     GraphDocument,
     GraphFileError,
     parse,
-    parse_json,
     read_file,
+    read_json,
+)
+from simprof.profiler.graphs.interchange import (
+    InterchangeError,
+    number,
+    only_node,
+    ordered_edges,
+    ordered_nodes,
 )
 from simprof.profiler.profiles import codec
+from simprof.profiler.profiles.codec import parse_json
+from simprof.simulator.errors import SimulatorError
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -67,12 +94,10 @@ def parse_content(data: bytes, path: Path) -> GraphDocument:
     elif suffix == ".gml":
         graph = _library(lambda: _read_gml(data), path, "GML")
     else:
-        document = parse_json(data, path)
+        document = read_json(data, path)
         if not is_node_link(document):
             return parse(document, str(path), sha256)
         graph = _library(lambda: _read_node_link(document), path, "node-link data")
-    from simprof.profiler.graphfiles.interchange import from_networkx
-
     return from_networkx(graph, str(path), sha256)
 
 
@@ -170,3 +195,240 @@ def _read_node_link(document: Mapping[str, Any]) -> nx.MultiDiGraph:
     if len(named) < sum("id" in node for node in document["nodes"]):
         raise ValueError("two nodes have the same id")
     return graph
+
+
+DEEPEST_ELEMENT = 100
+"""XML elements within each other; GraphML needs five."""
+
+GML_VALUE = re.compile(
+    r'(?<!\w)(?P<key>graph|node|edge|directed)\s+(?P<value>"\n*"|[^\s\[\]"]+)|(?P<bracket>[\[\]])'
+)
+"""A key of GML that we check, with a value that is no list; or a bracket."""
+
+
+class FormError(SimulatorError):
+    """A graph file that networkx would misread."""
+
+
+def check_graphml(data: bytes) -> int:
+    """Check GraphML and return how many edges it has.
+
+    Raises
+    ------
+    FormError
+        If it is hostile, or has parts that networkx would merge, invent or leave out.
+    expat.ExpatError
+        If it is no XML.
+    """
+    reader = _GraphML()
+    reader.parser.Parse(data, True)
+    return reader.check()
+
+
+class _GraphML:
+    """Follows the elements of a GraphML file."""
+
+    def __init__(self) -> None:
+        self.parser = expat.ParserCreate()
+        self.parser.StartDoctypeDeclHandler = self._refuse_document_type
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.depth = 0
+        self.graphs = 0
+        self.nodes: set[str] = set()
+        self.edges: list[tuple[str, str, int]] = []  # source, target, line
+
+    def check(self) -> int:
+        """Check what only the end of the file shows; return how many edges there are."""
+        if self.graphs > 1:
+            raise FormError(f"holds {self.graphs} graphs: give each its own file")
+        for source, target, line in self.edges:
+            for name in (source, target):
+                if name not in self.nodes:
+                    raise FormError(
+                        f"line {line}: the edge from {source!r:.60} to {target!r:.60}: "
+                        f"there is no node {name!r:.60}"
+                    )
+        return len(self.edges)
+
+    def _refuse_document_type(self, *_: object) -> NoReturn:
+        raise FormError("has a document type (<!DOCTYPE), which is not read: drop it")
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self.depth += 1
+        if self.depth > DEEPEST_ELEMENT:
+            raise FormError("nested too deeply for GraphML")
+        kind = tag.rpartition(":")[2]
+        if kind == "graph":
+            self.graphs += 1
+        elif kind == "node":
+            name = self._attribute(kind, attributes, "id")
+            if name in self.nodes:
+                raise FormError(f"the node {name!r:.60} is given twice")
+            self.nodes.add(name)
+        elif kind == "edge":
+            source, target = (self._attribute(kind, attributes, k) for k in ("source", "target"))
+            self.edges.append((source, target, self.parser.CurrentLineNumber))
+
+    def _end(self, _: str) -> None:
+        self.depth -= 1
+
+    def _attribute(self, kind: str, attributes: Mapping[str, str], key: str) -> str:
+        if key not in attributes:
+            line = self.parser.CurrentLineNumber
+            raise FormError(f"line {line}: this {kind} has no attribute {key!r}")
+        return attributes[key]
+
+
+def check_gml(data: bytes) -> None:
+    """Check that GML has lists where it needs them, and says clearly whether it is directed.
+
+    Raises
+    ------
+    FormError
+        Naming the line.
+    """
+    text = re.sub(r'#.*|"[^"]*"', _blank, data.decode("latin-1"))
+    depth = 0
+    for match in GML_VALUE.finditer(text):
+        if match["bracket"]:
+            depth += 1 if match["bracket"] == "[" else -1
+            continue
+        key = match["key"]
+        if depth != (0 if key == "graph" else 1):
+            continue  # an attribute that happens to have this name
+        line = 1 + text.count("\n", 0, match.start())
+        if key != "directed":
+            raise FormError(f"line {line}: {key!r} must hold a list in [ ]")
+        if match["value"] not in ("0", "1"):
+            raise FormError(f"line {line}: 'directed' must be 1 (or 0: such graphs are not read)")
+
+
+def _blank(match: re.Match[str]) -> str:
+    """Return an empty string of GML, or no comment, with as many lines as the one matched."""
+    lines = "\n" * match[0].count("\n")
+    return f'"{lines}"' if match[0].startswith('"') else lines
+
+
+def check_node_link(document: Mapping[str, Any], edges: Sequence[Mapping[str, Any]]) -> None:
+    """Check node-link data whose edges are `edges`.
+
+    Raises
+    ------
+    FormError
+        Naming the node or the edge by its position in the file.
+    """
+    for key in ("directed", "multigraph"):
+        if not isinstance(document.get(key, True), bool):
+            raise FormError(f"{key!r} must be true or false, not {document[key]!r:.60}")
+    names = set()
+    for place, node in enumerate(document["nodes"]):
+        if not isinstance(node, Mapping):
+            raise FormError(f"node {place}: must be an object with an 'id', not {node!r:.60}")
+        names.add(_name(node.get("id", place), f"node {place}: 'id'"))
+    for place, edge in enumerate(edges):
+        for end in ("source", "target"):
+            if end not in edge:
+                raise FormError(f"edge {place}: has no {end!r}; name the node there")
+            if _name(edge[end], f"edge {place}: {end!r}") not in names:
+                raise FormError(f"edge {place}: {end!r}: there is no node {edge[end]!r:.60}")
+        if edge.get("key") is not None:
+            _name(edge["key"], f"edge {place}: 'key'")
+
+
+def _name(value: object, where: str) -> str | int | float:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise FormError(f"{where} must be text or a number, not {value!r:.60}")
+    return value
+
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+def to_networkx(document: GraphDocument) -> nx.MultiDiGraph:
+    """Return a graph with the attributes that the module describes."""
+    import networkx as nx
+
+    cfg = document.cfg
+    inner = cfg.edges[: len(document.weights)]
+    first, last = cfg.edges[len(inner) :]
+    graph = nx.MultiDiGraph(
+        name=cfg.name, entry=cfg.name_of(first.target).start, exit=cfg.name_of(last.source).start
+    )
+    if document.walks:
+        runs = [[{"edges": list(walk.edges[1:-1])}, walk.count] for walk in document.walks]
+        graph.graph["runs"] = json.dumps(runs)
+    for block in cfg.blocks:
+        graph.add_node(block.label, vertex=block.id, instructions=block.instructions)
+    for edge, weight in zip(inner, document.weights, strict=True):
+        source, target = cfg.name_of(edge.source).start, cfg.name_of(edge.target).start
+        attributes = {"id": edge.id} if weight is None else {"id": edge.id, "weight": weight}
+        graph.add_edge(source, target, key=edge.id, **attributes)
+    return graph
+
+
+def from_networkx(graph: nx.MultiDiGraph, file: str = "graph", sha256: str = "") -> GraphDocument:
+    """Return the graph file that `graph` stands for.
+
+    Parameters
+    ----------
+    graph
+        Any directed graph of networkx with an entry and an exit.
+    file, sha256
+        Where it comes from, for messages and answers.
+
+    Raises
+    ------
+    GraphFileError
+        Naming `file` and the place in it.
+    """
+    if not graph.is_directed():
+        raise GraphFileError(f"{file}: the graph is not directed; control flow is")
+    try:
+        document = _document(graph, file)
+    except InterchangeError as error:
+        raise GraphFileError(f"{file}: {error}") from error
+    return parse(document, file, sha256)
+
+
+def _document(graph: nx.MultiDiGraph, file: str) -> dict[str, Any]:
+    """Return the graph as the JSON object of a graph file."""
+    nodes = ordered_nodes(graph)
+    blocks = {str(node): number(data.get("instructions", 1)) for node, data in nodes.items()}
+    if len(blocks) < len(nodes):
+        raise GraphFileError(f"{file}: two nodes have the same name when written as text")
+    edges = []
+    for source, target, data in ordered_edges(graph):
+        weight = number(data.get("weight"))
+        ends = [str(source), str(target)]
+        edges.append(ends if weight is None else [*ends, weight])
+    document = {"blocks": blocks, "edges": edges, "runs": _runs(graph.graph.get("runs"), file)}
+    for role in ("entry", "exit"):
+        document[role] = _end(graph.graph, nodes, role)
+    if graph.graph.get("name"):
+        document["name"] = graph.graph["name"]
+    return document
+
+
+def _end(attributes: Mapping[str, Any], nodes: Mapping[Any, Mapping[str, Any]], role: str) -> str:
+    given = attributes.get(role)
+    if given is not None:
+        return str(given)
+    try:
+        return str(only_node(nodes, role))
+    except InterchangeError as error:
+        raise InterchangeError(
+            f"the graph has no attribute {role!r}, and {error}, or name the node in the graph's"
+        ) from None
+
+
+def _runs(runs: object, file: str) -> object:
+    if runs is None:
+        return []
+    if not isinstance(runs, str):
+        return runs
+    try:
+        return parse_json(runs)
+    except (ValueError, RecursionError) as error:
+        raise GraphFileError(f"{file}: runs: not JSON: {error}") from error

@@ -4,7 +4,7 @@ A file is one JSON object: `name`, `entry`, `exit`, `blocks` (instructions by bl
 given), `edges` ([source, target] or [source, target, weight]; parallel edges allowed) and `runs`
 ([block names in order, count] or [{"edges": [indices]}, count]). Other keys are left alone.
 
-Steps: `read_file`, `parse_json`, then `parse` checks the object -> `GraphDocument`; `_Walks` checks
+Steps: `read_file`, `read_json`, then `parse` checks the object -> `GraphDocument`; `_Walks` checks
 that every run is a walk from the entry to the exit. `formats.load` does all of them.
 """
 
@@ -61,7 +61,7 @@ class GraphDocument:
     walks: tuple[ExecutedWalk, ...]
 
 
-def parse_json(data: bytes, path: Path) -> Any:
+def read_json(data: bytes, path: Path) -> Any:
     """Return the JSON value in `data`, the content of `path`.
 
     Raises

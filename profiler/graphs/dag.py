@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex
+from simprof.profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex, remembers_recent
 from simprof.profiler.graphs.loops import DepthFirst
-from simprof.profiler.graphs.recent import remembers_recent
 
 NO_EDGES: frozenset[int] = frozenset()
 """The one empty set that stands for no edges: what was made with it is remembered by identity."""

@@ -23,8 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.recent import remembers_recent
+from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 
 
 @dataclass(frozen=True)

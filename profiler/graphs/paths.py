@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, remembers_recent
 from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.numbering import find_cut_edges
-from simprof.profiler.graphs.recent import remembers_recent
 from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 
 

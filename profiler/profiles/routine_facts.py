@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.facts import GraphFacts
+from simprof.profiler.graphs.numbering import GraphFacts
 from simprof.profiler.plan.decoders import PathDecoder
 from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
 

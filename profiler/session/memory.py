@@ -34,7 +34,7 @@ from typing import Any
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.states import KnownWays
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.facts import GraphFacts, KnownFacts
+from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.profiles import kept_values
 from simprof.profiler.profiles.cache_files import CacheFiles

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.facts import KnownFacts
+from simprof.profiler.graphs.numbering import KnownFacts
 from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
 from simprof.profiler.recovery.selection import RoutineNames

@@ -13,7 +13,7 @@ from simprof.profiler.code.pricing import KnownCosts, Pricer, RoutinePrice, adde
 from simprof.profiler.code.sizes import plan_sizes, trace_sizes
 from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.facts import KnownFacts
+from simprof.profiler.graphs.numbering import KnownFacts
 from simprof.profiler.plan.decoders import (
     Reading,
     RoutineCounters,

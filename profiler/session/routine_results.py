@@ -8,7 +8,7 @@ from typing import cast
 
 from simprof.profiler.code.pricing import RoutinePrice, edge_costs
 from simprof.profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
-from simprof.profiler.graphs.facts import GraphFacts
+from simprof.profiler.graphs.numbering import GraphFacts
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.profiles.accuracy import SplittingDecoder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.weights import measured, postorder, uniform
+from simprof.profiler.graphs.spanning import measured, postorder, uniform
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import EdgeProfile

@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 from simprof.profiler.code.layout import NOTHING_USED, Room
 from simprof.profiler.code.pricing import KnownCosts
-from simprof.profiler.graphs.facts import GraphFacts, KnownFacts
+from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
 from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.request.request import Setting
 from simprof.profiler.session.forked import Forked

@@ -36,7 +36,7 @@ from simprof.profiler.experiments.regress.routines import PlanChange
 from simprof.profiler.experiments.regress.targets import Target, file_targets
 from simprof.profiler.experiments.regress.values import Baseline, RoutineFacts, Run, SettingResult
 from simprof.profiler.experiments.reports import regress as reports
-from simprof.profiler.graphs.weights import uniform
+from simprof.profiler.graphs.spanning import uniform
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.request.request import SchemeOptions, Setting, Weights
 from simprof.profiler.schemes import cost_model, registry

@@ -13,8 +13,7 @@ import networkx as nx
 import pytest
 
 from simprof.profiler.cli import run as simprof
-from simprof.profiler.graphfiles.formats import load
-from simprof.profiler.graphfiles.interchange import from_networkx, to_networkx
+from simprof.profiler.graphfiles.formats import from_networkx, load, to_networkx
 from simprof.profiler.graphfiles.reader import GraphDocument, GraphFileError, parse
 from simprof.profiler.graphs.dag import make_dag
 from simprof.profiler.graphs.loops import depth_first

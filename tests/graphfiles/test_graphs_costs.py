@@ -5,7 +5,7 @@ import pytest
 
 from simprof.profiler.code.runtime.hash_routine import hash_costs
 from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
-from simprof.profiler.graphfiles.pricing import price
+from simprof.profiler.graphfiles.execution import price
 from simprof.profiler.plan.plan import Table
 from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.schemes.pp.planner import plan_pp

@@ -10,7 +10,7 @@ import pytest
 
 from simprof.profiler.cli import run as simprof
 from simprof.profiler.graphfiles.analyse import GraphOptions, analyse
-from simprof.profiler.graphfiles.pricing import MACHINE
+from simprof.profiler.graphfiles.execution import MACHINE
 from simprof.profiler.graphfiles.reader import parse
 from simprof.profiler.reports.graph_run import render
 from simprof.profiler.request.request import SchemeOptions, TableChoice

@@ -9,7 +9,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.contraction import contract
 from simprof.profiler.graphs.flow import check
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.weights import heuristic
+from simprof.profiler.graphs.spanning import heuristic
 from tests.oracles.brute import (
     graph,
     random_graph,

@@ -1,3 +1,5 @@
+"""None"""
+
 import itertools
 import random
 
@@ -5,8 +7,16 @@ import pytest
 
 from simprof.profiler.graphs.dag import make_dag
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import PathNumbering, find_cut_edges, number, truncate
-from tests.oracles.brute import Path, all_paths, graph, random_graph
+from simprof.profiler.graphs.numbering import (
+    GraphFacts,
+    PathNumbering,
+    find_cut_edges,
+    graph_facts,
+    number,
+    truncate,
+)
+from simprof.profiler.schemes.pp.planner import plan_pp
+from tests.oracles.brute import Path, all_paths, back_edges, graph, random_graph
 from tests.support.figures import EPP_2_ENCODING, by_edge, edge, epp_1, epp_10, letters, named
 
 
@@ -230,3 +240,24 @@ def test_a_routine_may_have_as_many_paths_as_its_limit() -> None:
     dag = make_dag(cfg, depth_first(cfg))
     assert find_cut_edges(dag, 100, 6) == ()
     assert find_cut_edges(dag, 100, 5) != ()
+
+
+def test_figure_1_of_epp_has_six_paths() -> None:
+    assert graph_facts(epp_1()) == GraphFacts(
+        blocks=6, edges=10, back_edges=0, irreducible=False, potential_paths=6
+    )
+
+
+def test_a_loop_with_two_entries_is_irreducible() -> None:
+    facts = graph_facts(named("A>B A>C B>C C>B C>D", "A", "D"))
+    assert facts.irreducible
+    assert facts.back_edges == 1
+
+
+@pytest.mark.seeds(range(60))
+def test_paths_are_counted_before_any_edge_is_cut(seed: int) -> None:
+    cfg = random_graph(random.Random(seed))
+    facts = graph_facts(cfg)
+    assert facts.potential_paths == len(all_paths(cfg))
+    assert facts.potential_paths == plan_pp(cfg, path_limit=None).num_paths
+    assert facts.back_edges == len(back_edges(cfg))

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from simprof.profiler.code.pricing import added
-from simprof.profiler.graphfiles.execution import check_counters
-from simprof.profiler.graphfiles.pricing import price
+from simprof.profiler.graphfiles.execution import check_counters, price
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan import interpret
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan

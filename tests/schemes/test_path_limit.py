@@ -12,8 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.facts import graph_facts
-from simprof.profiler.graphs.numbering import truncate
+from simprof.profiler.graphs.numbering import graph_facts, truncate
 from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 from simprof.profiler.schemes.kiter.planner import plan_kiter
 from simprof.profiler.schemes.pp.planner import plan_pp

@@ -17,9 +17,9 @@ import pytest
 
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.pricing import KnownCosts, Pricer, RoutineCost
-from simprof.profiler.graphs import facts
+from simprof.profiler.graphs import numbering
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.facts import GraphFacts, graph_facts
+from simprof.profiler.graphs.numbering import GraphFacts, graph_facts
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.recovery.recovery import Discoveries, recover
@@ -165,7 +165,7 @@ def test_plans_facts_and_costs_that_are_known_are_not_worked_out_again(
         described.append(cfg.name)
         return graph_facts(cfg)
 
-    monkeypatch.setattr(facts, "graph_facts", describing)
+    monkeypatch.setattr(numbering, "graph_facts", describing)
     monkeypatch.setattr(ProgramContexts, "of", noting)
     monkeypatch.setattr(scheme_runs, "make_plan", planning)
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -102,8 +102,7 @@ def _graphs(where: Path) -> dict[str, bytes]:
     document = json.loads((commands.ROOT / "docs" / "schemes" / "figure.json").read_text())
     path = where / "figure"
     path.write_text(json.dumps(document))
-    from simprof.profiler.graphfiles.formats import load
-    from simprof.profiler.graphfiles.interchange import to_networkx
+    from simprof.profiler.graphfiles.formats import load, to_networkx
 
     graph = to_networkx(load(path))
     nx.write_graphml(graph, where / "graphml")

@@ -15,9 +15,9 @@ from simprof.profiler.code.pricing import Pricer, RoutineCost
 from simprof.profiler.code.sites import Where
 from simprof.profiler.experiments.cells.cells import TREES, RoutineRow, TreeCost
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.facts import graph_facts
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.weights import measured, postorder
+from simprof.profiler.graphs.numbering import graph_facts
+from simprof.profiler.graphs.spanning import measured, postorder
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import (
     GuidedDecoder,

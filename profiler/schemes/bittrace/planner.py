@@ -30,8 +30,7 @@ from simprof.profiler.graphs.paths import (
     removed_forest,
     truncated_dag,
 )
-from simprof.profiler.graphs.spanning import chord_increments
-from simprof.profiler.graphs.weights import heuristic
+from simprof.profiler.graphs.spanning import chord_increments, heuristic
 from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
 from simprof.profiler.plan.decoders import PathNames, UnfinishedPath
 from simprof.profiler.plan.path_plan import AcyclicPathPlan

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first, live_edges
-from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
-from simprof.profiler.graphs.weights import heuristic
+from simprof.profiler.graphs.spanning import SpanningTree, heuristic, maximum_spanning_tree
 from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
 from simprof.profiler.plan.plan import InstrumentationPlan, Table

@@ -36,8 +36,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
 from simprof.profiler.graphs.paths import PathRecord, record_path, removed_forest
-from simprof.profiler.graphs.spanning import SpanningTree
-from simprof.profiler.graphs.weights import heuristic
+from simprof.profiler.graphs.spanning import SpanningTree, heuristic
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.path_plan import PathCountingPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation

@@ -31,8 +31,8 @@ from simprof.profiler.graphs.spanning import (
     ChordIncrements,
     SpanningTree,
     chord_increments,
+    heuristic,
 )
-from simprof.profiler.graphs.weights import heuristic
 from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation, place

@@ -38,8 +38,7 @@ from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
 from simprof.profiler.graphs.paths import PathRecord, path_record
-from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree
-from simprof.profiler.graphs.weights import heuristic, measured
+from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree, heuristic, measured
 from simprof.profiler.plan.actions import COLD_COUNTER, CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.plan import InstrumentationPlan, Table

@@ -18,8 +18,7 @@ from functools import cached_property
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.flow import propagate
 from simprof.profiler.graphs.loops import depth_first, live_edges
-from simprof.profiler.graphs.spanning import SpanningTree
-from simprof.profiler.graphs.weights import heuristic
+from simprof.profiler.graphs.spanning import SpanningTree, heuristic
 from simprof.profiler.plan.actions import Action, WriteTrace
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
 from simprof.profiler.plan.plan import InstrumentationPlan, Table

@@ -5,8 +5,8 @@ import pytest
 
 from simprof.profiler.code.runtime.word_hash_routine import MAX_WORDS, code_key, key_code
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.facts import graph_facts
 from simprof.profiler.graphs.flow import check
+from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from simprof.profiler.plan.actions import CountPath
 from simprof.profiler.plan.decoders import Reading

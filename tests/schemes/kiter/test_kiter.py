@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.facts import graph_facts
 from simprof.profiler.graphs.flow import check
+from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.paths import PathEnd, PathStart
 from simprof.profiler.plan.actions import Execution
 from simprof.profiler.plan.interpret import ExecutedWalk, execute, follow

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.facts import graph_facts
 from simprof.profiler.graphs.flow import check
+from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp

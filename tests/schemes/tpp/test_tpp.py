@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.facts import graph_facts
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import number
+from simprof.profiler.graphs.numbering import graph_facts, number
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.graphs.spanning import chord_increments, maximum_spanning_tree
 from simprof.profiler.plan.actions import COLD_COUNTER, Action, CountEdge, Execution
