@@ -233,9 +233,9 @@ def test_goldbergs_weights_by_a_recursive_search(seed: int) -> None:
 
     def visit(vertex: int) -> None:
         seen.add(vertex)
-        for edge in cfg.edges:
-            if edge.source == vertex and edge.target not in seen:
-                visit(edge.target)
+        for each in cfg.edges:
+            if each.source == vertex and each.target not in seen:
+                visit(each.target)
         left.append(vertex)
 
     visit(cfg.entry)
@@ -244,10 +244,10 @@ def test_goldbergs_weights_by_a_recursive_search(seed: int) -> None:
     for each in cfg.edges:
         if each.id in back:
             assert weights[each.id] > cfg.vertex_count
-        elif edge.source in seen:
-            assert weights[edge.id] == left.index(edge.source) + 1
+        elif each.source in seen:
+            assert weights[each.id] == left.index(each.source) + 1
         else:
-            assert weights[edge.id] == 0
+            assert weights[each.id] == 0
 
 
 def test_distance_from_the_root_is_not_nesting() -> None:
