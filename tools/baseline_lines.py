@@ -16,9 +16,9 @@ from typing import Any
 
 from simprof.profiler import cli
 from simprof.profiler.experiments.cells.settings import CellSetting, parse
+from simprof.profiler.experiments.regress.file import Baseline, SettingResult
 from simprof.profiler.experiments.regress.regress import record
 from simprof.profiler.experiments.regress.targets import Target
-from simprof.profiler.experiments.regress.values import Baseline, SettingResult
 from tools.baseline_fields import (
     DIGITS,
     LISTS,

@@ -31,10 +31,10 @@ from simprof.profiler.experiments.regress.compare import (
     SettingCheck,
     compare_runs,
 )
+from simprof.profiler.experiments.regress.file import Baseline, RoutineFacts, Run, SettingResult
 from simprof.profiler.experiments.regress.regress import CheckOptions, check, record
 from simprof.profiler.experiments.regress.routines import PlanChange
 from simprof.profiler.experiments.regress.targets import Target, file_targets
-from simprof.profiler.experiments.regress.values import Baseline, RoutineFacts, Run, SettingResult
 from simprof.profiler.experiments.reports import regress as reports
 from simprof.profiler.graphs.spanning import uniform
 from simprof.profiler.plan.actions import CountEdge

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from simprof.profiler.experiments.regress.file import Baseline, Fact, Facts, Run, SettingResult
 from simprof.profiler.experiments.regress.routines import PlanChange, RoutineChange
-from simprof.profiler.experiments.regress.values import Baseline, Fact, Facts, Run, SettingResult
 from simprof.profiler.schemes.cost_model import routine_callers
 
 CauseKind = Literal[

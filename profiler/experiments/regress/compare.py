@@ -14,8 +14,8 @@ from simprof.profiler.experiments.regress.causes import (
     setting_causes,
     unexplained,
 )
+from simprof.profiler.experiments.regress.file import OVERHEAD, Baseline, Run, SettingResult
 from simprof.profiler.experiments.regress.routines import RoutineChange, located, routine_changes
-from simprof.profiler.experiments.regress.values import OVERHEAD, Baseline, Run, SettingResult
 from simprof.simulator.errors import UsageError
 
 Number = int | Fraction

@@ -1,8 +1,12 @@
-"""Baseline files: text with one fact a line, sorted, so that differences are easy to read in git.
+"""Baselines of `simprof regress`: what they hold, and their files.
 
-The first line is ``simprof-baseline VERSION``, the last one ``end``. Every line between is a JSON
-list whose last element is a value and whose other elements say of what, so that a line needs no
-context to be understood:
+A baseline holds what programs counted under settings, and everything that these counts rest on:
+so a later difference can be explained. Everything in it is repeatable; times are not in it.
+
+A file is text with one fact a line, sorted, so that differences are easy to read in git. The first
+line is ``simprof-baseline VERSION``, the last one ``end``. Every line between is a JSON list whose
+last element is a value and whose other elements say of what, so that a line needs no context to be
+understood:
 
 =============================================================  ==============================
 ["tool", NAME, VERSION]                                        `Baseline.tool`
@@ -19,21 +23,151 @@ The reader takes the lines in any order (git may have merged them) and nothing e
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from simprof.profiler.experiments.regress.values import (
-    Baseline,
-    Fact,
-    RoutineFacts,
-    Run,
-    SettingResult,
-)
 from simprof.profiler.profiles.codec import big_integers, parse_json
 from simprof.profiler.profiles.output import write_atomically
+from simprof.profiler.profiles.profile import Ending
+from simprof.simulator.binary.program import LineTable
 from simprof.simulator.errors import UsageError
+
+Fact = str | int | float | bool | None | tuple[str, ...]
+Facts = Mapping[str, Fact]
+
+OVERHEAD = "overhead"
+"""Metric that is not stored: added instructions per instruction of the uninstrumented run."""
+
+
+@dataclass(frozen=True)
+class RoutineFacts:
+    """One entered routine under one setting.
+
+    Places are written as hexadecimal offsets from the routine's address, so that they stay what
+    they are when the routine moves: "1c>40" is an edge, ">0" one from ENTRY, "1c>" one to EXIT,
+    "1c^" and "1c$" are the top and the end of a block; "s" marks slot blocks, and a word like
+    "taken" behind ":" tells parallel edges apart.
+
+    Attributes
+    ----------
+    name, address
+        Of the routine.
+    graph
+        Digest of its control-flow graph.
+    plan
+        Digest of its instrumentation plan; "" where the setting instruments nothing.
+    places
+        Instrumented place -> short digest of the actions there.
+    table, register
+        Kind of path table ("array", "hash", "none") and where the path number lives ("" where
+        there is none).
+    profile
+        Digest of its edge and path counts.
+    numbers
+        activations, added, instructions, paths, cut_edges.
+    """
+
+    name: str
+    address: int
+    graph: str
+    plan: str
+    places: Mapping[str, str]
+    table: str
+    register: str
+    profile: str
+    numbers: Mapping[str, int]
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Identity within one program."""
+        return self.address, self.name
+
+
+@dataclass(frozen=True)
+class SettingResult:
+    """What one program counted under one setting.
+
+    Attributes
+    ----------
+    metrics
+        Totals: `base`, `added`, and with a prefix those of `profile.Measurement`
+        ("counts.path_increments", "sizes.code_bytes", "lost.cold_paths").
+    kinds
+        Names of the kinds of actions in its plans, sorted: the snippets that it pays for.
+    routines
+        By address.
+    """
+
+    metrics: Mapping[str, int]
+    kinds: tuple[str, ...] = ()
+    routines: tuple[RoutineFacts, ...] = ()
+
+    def metric(self, name: str) -> int | Fraction | None:
+        """Return a metric, None where there is none of that name."""
+        if name == OVERHEAD:
+            base = self.metrics.get("base", 0)
+            return Fraction(self.metrics.get("added", 0), base) if base else Fraction(0)
+        return self.metrics.get(name)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One program on one input, under all settings of the baseline.
+
+    Attributes
+    ----------
+    program
+        `file` (as found from the baseline's directory) or `suite`, `benchmark`, `build` and
+        `input`; `sha256`, `compiler` (`compiler_note`), `machine`.
+    input
+        What the program is given: see `measure.input_facts`.
+    ending
+        `reason`, `status` and `output`, the digest of what it wrote.
+    results
+        By the name of the setting.
+    ended, lines
+        Of a run that was made just now, its ending and its program's source lines; not kept.
+    """
+
+    program: Facts
+    input: Facts
+    ending: Facts
+    results: Mapping[str, SettingResult] = field(default_factory=dict)
+    ended: Ending | None = field(default=None, compare=False)
+    lines: LineTable | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Everything that one `simprof regress record` found.
+
+    Attributes
+    ----------
+    tool
+        Versions of `simprof` and of `unicorn`.
+    costs
+        Parts of the cost model with their digests, and `generation`.
+    settings
+        Name -> `mode` and every option of it.
+    runs
+        By name.
+    """
+
+    tool: Mapping[str, str]
+    costs: Mapping[str, str]
+    settings: Mapping[str, Facts]
+    runs: Mapping[str, Run]
+
+
+def short_digest(text: str, digits: int = 12) -> str:
+    """Return the first hexadecimal digits of the SHA-256 of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:digits]
+
 
 MAGIC = "simprof-baseline"
 VERSION = 1

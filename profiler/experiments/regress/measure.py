@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from simprof.profiler.experiments.regress.targets import FILE, Target, relative
-from simprof.profiler.experiments.regress.values import (
+from simprof.profiler.experiments.regress.file import (
     Fact,
     Facts,
     RoutineFacts,
@@ -22,6 +21,7 @@ from simprof.profiler.experiments.regress.values import (
     SettingResult,
     short_digest,
 )
+from simprof.profiler.experiments.regress.targets import FILE, Target, relative
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import InstrumentationPlan, Table

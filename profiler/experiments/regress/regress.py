@@ -21,6 +21,7 @@ from simprof.profiler.experiments.regress.compare import (
     check_patterns,
     compare_runs,
 )
+from simprof.profiler.experiments.regress.file import Baseline, Fact, Facts, Run
 from simprof.profiler.experiments.regress.measure import (
     MeasuringContext,
     Show,
@@ -34,7 +35,6 @@ from simprof.profiler.experiments.regress.targets import (
     recorded_targets,
     relative,
 )
-from simprof.profiler.experiments.regress.values import Baseline, Fact, Facts, Run
 from simprof.profiler.request.request import (
     SchemeOptions,
     Setting,

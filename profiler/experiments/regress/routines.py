@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
-from simprof.profiler.experiments.regress.values import RoutineFacts, SettingResult
+from simprof.profiler.experiments.regress.file import RoutineFacts, SettingResult
 from simprof.simulator.binary.program import LineTable
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simprof.profiler.experiments.regress.values import Fact, Facts, Run
+from simprof.profiler.experiments.regress.file import Fact, Facts, Run
 from simprof.profiler.experiments.suites.library import build_suite, load_suite
 from simprof.profiler.experiments.suites.suite import (
     BUILDS,

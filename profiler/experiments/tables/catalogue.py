@@ -7,14 +7,12 @@ from types import MappingProxyType
 
 from simprof.profiler.experiments.tables import bl94 as tables_bl94
 from simprof.profiler.experiments.tables import bl94_graphs as tables_bl94_graphs
-from simprof.profiler.experiments.tables import bl94_registers as tables_bl94_registers
 from simprof.profiler.experiments.tables import cs6120 as tables_cs6120
 from simprof.profiler.experiments.tables import epp as tables_epp
 from simprof.profiler.experiments.tables import epp_sections as tables_epp_sections
 from simprof.profiler.experiments.tables import instrumented as tables_instrumented
 from simprof.profiler.experiments.tables import kiter as tables_kiter
 from simprof.profiler.experiments.tables import tpp as tables_tpp
-from simprof.profiler.experiments.tables import tpp_parts as tables_tpp_parts
 from simprof.profiler.experiments.tables import tpp_paths as tables_tpp_paths
 from simprof.profiler.experiments.tables.gcov_arcs import GCOV_ARCS
 from simprof.profiler.experiments.tables.overheads import overheads
@@ -26,10 +24,10 @@ _ALL = (
     *tables_epp_sections.TABLES,
     *tables_tpp.TABLES,
     *tables_tpp_paths.TABLES,
-    *tables_tpp_parts.TABLES,
+    *tables_tpp.PART_TABLES,
     *tables_bl94.TABLES,
     *tables_bl94_graphs.TABLES,
-    *tables_bl94_registers.TABLES,
+    *tables_bl94.REGISTER_TABLES,
     *tables_kiter.TABLES,
     *tables_cs6120.TABLES,
 )
