@@ -46,16 +46,50 @@ def parse(
     for name in OUTPUTS:
         known.pop(name, None)
     words: list[str] = []
-    for name, value in options.items():
+    takes_several = "mode" not in known or known["mode"].multiple
+    given = dict(options) if takes_several else _with_mode(known, options)
+    for name, value in given.items():
         if name not in known:
-            raise UsageError(f"there is no option {name!r}: use one of {', '.join(sorted(known))}")
+            usable = sorted({*known, *(() if takes_several else _mode_keywords())})
+            raise UsageError(f"there is no option {name!r}: use one of {', '.join(usable)}")
         if value is not None:
             words += _words(known[name], value)
     try:
         with command.make_context(command.name, [*words, "--", *map(text, arguments)]) as context:
+            _refuse_unused(context.params)
             return dict(context.params)
     except click.UsageError as error:
         raise UsageError(" ".join(error.format_message().split())) from None
+
+
+def _with_mode(known: Mapping[str, click.Option], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with those of modes put behind the mode: `tpp:cold=20` for `cold=20`."""
+    given = dict(options)
+    if not isinstance(given.get("mode"), str):
+        return given
+    for name in _mode_keywords():
+        if name in known or name not in given:
+            continue
+        value, word = given.pop(name), name.replace("_", "-")
+        if value is True:
+            given["mode"] += f":{word}"
+        elif value is not None and value is not False:
+            given["mode"] += f":{word}={text(value)}"
+    return given
+
+
+def _refuse_unused(chosen: Mapping[str, Any]) -> None:
+    from simprof.profiler.commands.modes import refuse_unused
+
+    modes = chosen["modes"] if "modes" in chosen else (chosen["mode"],)
+    if modes is not None:
+        refuse_unused(mode.mode for mode in modes)
+
+
+def _mode_keywords() -> list[str]:
+    from simprof.profiler.schemes import registry
+
+    return [option.spelling.replace("-", "_") for option in registry.options() if not option.shared]
 
 
 def keyword(option: click.Option) -> str:

@@ -40,7 +40,7 @@ class GraphOptions(TypedDict, total=False):
     count_obvious: bool
     no_cold_counter: bool
     edge_profile: StrPath
-    iterations: int
+    k: int
     unoptimised: bool
     hash_above: int
     placement: str
@@ -222,7 +222,7 @@ def plan(
     3
     """
     from simprof.profiler.commands.graph import graph_command
-    from simprof.profiler.commands.scheme_options import collect
+    from simprof.profiler.commands.modes import collect
     from simprof.profiler.graphfiles import analyse
     from simprof.profiler.request.request import Weights
 
@@ -230,10 +230,10 @@ def plan(
     document = _document(graph)
     weights = chosen["weights"]
     asked = analyse.GraphOptions(
-        mode=chosen["mode"],
+        mode=chosen["mode"].mode,
         enumerate=chosen["enumerate_paths"],
         weights=None if weights is None else Weights(weights),
-        scheme=collect(chosen),
+        scheme=chosen["mode"].setting(collect(chosen)).options,
     )
     return PlannedGraph(document.cfg, analyse.analyse(document, asked))
 

@@ -30,17 +30,7 @@ class ProgramOptions(TypedDict, total=False):
     path_limit: int
     weights: StrPath
     table: str
-    cold: float
-    loop: float
-    cold_always: bool
-    count_obvious: bool
-    no_cold_counter: bool
     edge_profile: StrPath
-    iterations: int
-    unoptimised: bool
-    hash_above: int
-    placement: str
-    blocks: str
     registers: str
     replay: StrPath
     partial: bool
@@ -70,6 +60,21 @@ class ProgramOptions(TypedDict, total=False):
     self_check: bool
 
 
+class RunOptions(ProgramOptions, total=False):
+    """Options of `run`: those of `compare`, and of the modes (`mode="tpp", cold=20`)."""
+
+    cold: float
+    loop: float
+    cold_always: bool
+    count_obvious: bool
+    no_cold_counter: bool
+    k: int
+    unoptimised: bool
+    hash_above: int
+    placement: str
+    blocks: str
+
+
 def run(
     elf: StrPath,
     mode: str = "pp",
@@ -78,7 +83,7 @@ def run(
     stdout: Stream = None,
     stderr: Stream = None,
     isolated: bool = False,
-    **options: Unpack[ProgramOptions],
+    **options: Unpack[RunOptions],
 ) -> Measurement:
     r"""Run a SPARC program under one scheme and measure what profiling it costs.
 
@@ -124,17 +129,17 @@ def run(
     ...     simprof.run("fixtures/bin/v9/sieve.elf", mode="tpp", cold=200)
     ... except simprof.SimprofError as error:
     ...     print(error)
-    Invalid value for '--cold': '200' is not a percentage: write a number from 0 to 100
+    Invalid value for '--mode': tpp: cold=200 cannot be: give a percentage from 0 to 100
     """
     from simprof._results import shown
+    from simprof.profiler.commands.modes import collect
     from simprof.profiler.commands.run import run_command
-    from simprof.profiler.commands.scheme_options import collect
     from simprof.profiler.session.session import compare_program
 
     chosen = parse(run_command, program(elf, arguments), {"mode": mode, **options})
-    scheme = collect(chosen, chosen["weights"])
-    with _request(chosen, scheme, stdout, stderr) as request:
-        wanted = replace(request, mode=chosen["mode"], scheme=scheme)
+    setting = chosen["mode"].setting(collect(chosen, chosen["weights"]))
+    with _request(chosen, setting.options, stdout, stderr) as request:
+        wanted = replace(request, mode=setting.mode, scheme=setting.options)
         if isolated:
             from simprof._isolated import compare_isolated
 
@@ -149,7 +154,6 @@ def compare(
     modes: Sequence[str] | None = None,
     arguments: Sequence[str | bytes] = (),
     *,
-    tpp: Sequence[tuple[float, float]] = (),
     jobs: int = 1,
     stdout: Stream = None,
     stderr: Stream = None,
@@ -163,9 +167,8 @@ def compare(
     elf, arguments, stdout, stderr, isolated, **options
         As for `run`.
     modes
-        The schemes, in a list or as in `--mode`; None: all but `edges`.
-    tpp
-        Thresholds (I, J) in percent: adds `tpp` with these, as "tpp(I,J)".
+        The schemes with their options ("tpp:cold=20"), in a list or as in `--mode`; None: all but
+        `edges`.
     jobs
         How many processes may measure a large program. With more than one, this process forks,
         or that of an `isolated` comparison: let it have no threads then.
@@ -183,29 +186,31 @@ def compare(
     {'pp': 4008708, 'qpt2': 3758166}
     """
     from simprof._results import Comparison, shown
-    from simprof.profiler.commands.compare import compare_command, make_settings
-    from simprof.profiler.commands.scheme_options import collect
+    from simprof.profiler.commands.compare import compare_command
+    from simprof.profiler.commands.modes import collect, settings
+    from simprof.profiler.schemes.mode_options import read
     from simprof.profiler.schemes.registry import tried_modes
     from simprof.profiler.session.session import compare_program
 
     given = program(elf, arguments)
     wanted = modes if modes is None or isinstance(modes, str) else words(modes, "modes")
-    chosen = parse(compare_command, given, {"mode": wanted, "tpp": tpp, "jobs": jobs, **options})
+    chosen = parse(compare_command, given, {"mode": wanted, "jobs": jobs, **options})
     scheme = collect(chosen, chosen["weights"])
     compared = chosen["modes"]
     if compared is None:
-        compared, failing = tried_modes()
+        working, failing = tried_modes()
+        compared = tuple(map(read, working))
         for broken in failing:
             warnings.warn(f"left out: {broken.reason}", stacklevel=2)
-    settings = tuple(make_settings(compared, chosen["settings"], scheme))
+    wanted_settings = settings(compared, scheme)
     with _request(chosen, scheme, stdout, stderr) as request:
         if isolated:
             from simprof._isolated import compare_isolated
 
-            comparison = compare_isolated(request, settings, jobs=chosen["jobs"])
+            comparison = compare_isolated(request, wanted_settings, jobs=chosen["jobs"])
         else:
-            comparison = compare_program(request, settings, jobs=chosen["jobs"])
-    names = [setting.name for setting in settings]
+            comparison = compare_program(request, wanted_settings, jobs=chosen["jobs"])
+    names = [setting.name for setting in wanted_settings]
     measurements = dict(zip(names, map(shown, comparison.measurements), strict=True))
     return Comparison(measurements, comparison.emulations, comparison.whole_emulations)
 

@@ -172,7 +172,7 @@ class Comparison:
     Attributes
     ----------
     measurements
-        By the name of the scheme, in the order asked for: "pp", "tpp(1,1)".
+        By the name of the scheme, in the order asked for: "pp", "tpp:cold=1:loop=1".
     emulations
         How often the program was emulated for that.
     whole_emulations

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import options, shared_options, streams
+from simprof.profiler.commands.modes import METAVAR, OneMode, collect, refuse_unused, scheme_options
 from simprof.profiler.commands.options import STANDARD_STREAM
 from simprof.profiler.commands.progress import ready_engine
-from simprof.profiler.commands.scheme_options import collect, mode_choice, scheme_options
-from simprof.profiler.request.request import Phase, SchemeOptions, Selection, Weights
+from simprof.profiler.request.request import Phase, Selection, Setting, Weights
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.mode_options import ModeSetting
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ FORMATS = ("text", "dot", "graphml", "json")
 )
 @click.option(
     "--code",
-    type=mode_choice(planned=True),
-    metavar="MODE",
+    type=OneMode(planned=True),
+    metavar=METAVAR,
     help="Show routines as SPARC assembly with the instrumentation code of a mode in place, and "
     "what each piece costs, and the run-time routines that it calls. Counters lie as in a run that "
     "executes these routines only. Options below choose the code; they are those of `simprof run`.",
@@ -60,7 +61,7 @@ def cfg_command(
     user_only: bool,
     form: str,
     output: Path | None,
-    code: str | None,
+    code: ModeSetting | None,
     progress: bool | None,
     **scheme: Any,
 ) -> int:
@@ -68,10 +69,12 @@ def cfg_command(
     options.check_outputs(output, inputs=(elf, scheme["edge_profile"]))
     if code is not None and form != "text":
         raise UsageError(f"--code is shown as text only: leave out --format {form}")
-    guided = code is not None and registry.definition(code).guided
-    if guided and scheme["edge_profile"] is None:
+    if code is not None:
+        refuse_unused([code.mode])
+    guided = code is not None and registry.definition(code.mode).guided
+    if code is not None and guided and scheme["edge_profile"] is None:
         raise UsageError(
-            f"{code} is guided by an edge profile, and nothing is run here: give one with "
+            f"{code.mode} is guided by an edge profile, and nothing is run here: give one with "
             "--edge-profile (`simprof run --mode=edges -o FILE` makes it)"
         )
     from simprof.profiler.commands.progress import phase_bar
@@ -89,8 +92,8 @@ def cfg_command(
     if code is None:
         text = render(recovered, selected, form, width)
     else:
-        options_ = collect(scheme, scheme["weights"])
-        text = render_code(recovered, selected, code, options_, width)
+        setting = code.setting(collect(scheme, scheme["weights"]))
+        text = render_code(recovered, selected, setting, width)
     if output is None or output == STANDARD_STREAM:
         streams.write(streams.STDOUT, text)
     else:
@@ -101,8 +104,7 @@ def cfg_command(
 def render_code(
     recovered: RecoveredProgram,
     selected: Mapping[int, str | None],
-    mode: str,
-    scheme: SchemeOptions,
+    setting: Setting,
     width: int,
 ) -> str:
     """Return the routines at positions `selected` with their instrumentation code in place.
@@ -113,12 +115,12 @@ def render_code(
     from simprof.profiler.code.emission import emit
     from simprof.profiler.code.pricing import Pricer
     from simprof.profiler.reports import code_text
-    from simprof.profiler.request.request import Setting
     from simprof.profiler.session.scheme_runs import Planner, SavedProfiles
 
     profiles = SavedProfiles(recovered.program.sha256)
-    planner = Planner(Setting(mode, mode, scheme), profiles)
-    use = registry.definition(mode).registers(scheme)
+    planner = Planner(setting, profiles)
+    mode = setting.mode
+    use = registry.definition(mode).registers(setting.options)
     contexts, pricer = ProgramContexts(recovered), Pricer(registry.generators(mode), use)
     shown = []
     for number, alias in selected.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,41 +14,22 @@ from simprof.profiler.commands import (
     options,
     program_options,
     shared_options,
-    streams,
 )
-from simprof.profiler.commands.list_options import mode_option
-from simprof.profiler.commands.program_words import with_program
-from simprof.profiler.commands.scheme_options import (
+from simprof.profiler.commands.modes import (
+    all_modes,
     collect,
-    percentage,
+    mode_option,
+    refuse_unused,
     scheme_options,
-    warn_of_unused,
+    settings,
 )
-from simprof.profiler.request.request import SchemeOptions, Setting, Weights
-from simprof.profiler.schemes import registry
-from simprof.simulator.errors import UsageError
-
-
-def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
-    """Return i and j of TPP(i, j), written as "I,J"."""
-    if not isinstance(value, str):
-        return value
-    parts = value.split(",")
-    if len(parts) != 2:
-        raise click.BadParameter(f"{value!r} is not of the form I,J: two percentages, as in 5,15")
-    return percentage(parts[0]), percentage(parts[1])
+from simprof.profiler.commands.program_words import with_program
+from simprof.profiler.request.request import Weights
+from simprof.profiler.schemes.mode_options import ModeSetting
 
 
 @click.command("compare", cls=with_program())
 @mode_option("Schemes to compare (default: all but edges)")
-@click.option(
-    "--tpp",
-    "settings",
-    type=thresholds,
-    multiple=True,
-    metavar="I,J",
-    help="Add targeted path profiling with --cold I and --loop J, as tpp(I,J); repeatable.",
-)
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
 @program_options.program_options
@@ -59,8 +39,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
 def compare_command(
     elf: str | None,
     arguments: tuple[str, ...],
-    modes: tuple[str, ...] | None,
-    settings: tuple[tuple[float, float], ...],
+    modes: tuple[ModeSetting, ...] | None,
     weights: Weights | Path,
     **chosen: Any,
 ) -> int:
@@ -73,8 +52,8 @@ def compare_command(
     `simprof run`.
     """
     scheme = collect(chosen, weights)
-    wanted = tuple(make_settings(modes or all_modes(), settings, scheme))
-    warn_of_unused([setting.mode for setting in wanted])
+    wanted = settings(modes or all_modes(), scheme)
+    refuse_unused([setting.mode for setting in wanted])
     elf = program_options.program_file(elf, arguments, chosen)
     program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
     request = program_options.make_request(elf, arguments, chosen)
@@ -99,37 +78,3 @@ def compare_command(
         chosen["quiet"],
     )
     return comparison.measurements[0].ending.code
-
-
-def all_modes() -> tuple[str, ...]:
-    """Return all modes that instrument and work; say on stderr which others are left out."""
-    working, failing = registry.tried_modes()
-    for scheme in failing:
-        streams.write(streams.STDERR, f"simprof: left out: {scheme.reason}\n")
-    return working
-
-
-def make_settings(
-    modes: Sequence[str], thresholds: Sequence[tuple[float, float]], scheme: SchemeOptions
-) -> Iterator[Setting]:
-    """Yield the settings in the table's order: those of `--tpp` follow `tpp`, or come last.
-
-    Raises
-    ------
-    UsageError
-        If two would have the same name.
-    """
-    targeted = [
-        Setting(f"tpp({cold:.15g},{loop:.15g})", "tpp", scheme.having(cold=cold, loop=loop))
-        for cold, loop in thresholds
-    ]
-    names = [setting.name for setting in targeted]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"{name} is named twice: leave out one --tpp")
-    for mode in modes:
-        yield Setting(mode, mode, scheme)
-        if mode == "tpp":
-            yield from targeted
-    if "tpp" not in modes:
-        yield from targeted

@@ -9,9 +9,9 @@ import click
 
 from simprof.profiler.commands import options, streams
 from simprof.profiler.commands.graph import write_lessons
-from simprof.profiler.commands.list_options import mode_option
-from simprof.profiler.commands.scheme_options import collect, scheme_options
+from simprof.profiler.commands.modes import collect, mode_option, refuse_unused, scheme_options
 from simprof.profiler.request.request import DEFAULT_MODE, Weights
+from simprof.profiler.schemes.mode_options import ModeSetting, read
 
 
 @click.command("explain")
@@ -32,7 +32,7 @@ from simprof.profiler.request.request import DEFAULT_MODE, Weights
 )
 def explain_command(
     file: Path,
-    modes: tuple[str, ...] | None,
+    modes: tuple[ModeSetting, ...] | None,
     weights: str | None,
     enumerate_paths: bool,
     html: Path | None,
@@ -48,14 +48,16 @@ def explain_command(
     from simprof.profiler.graphfiles.lesson import lesson
     from simprof.profiler.schemes import registry
 
-    chosen = modes or (registry.planned_modes() if html is not None else (DEFAULT_MODE,))
+    usual = registry.planned_modes() if html is not None else (DEFAULT_MODE,)
+    chosen = modes or tuple(map(read, usual))
+    refuse_unused([mode.mode for mode in chosen])
     lessons = []
-    for mode in dict.fromkeys(chosen):
+    for mode in chosen:
         wanted = GraphOptions(
-            mode=mode,
-            enumerate=enumerate_paths and registry.definition(mode).counts_paths,
+            mode=mode.mode,
+            enumerate=enumerate_paths and registry.definition(mode.mode).counts_paths,
             weights=None if weights is None else Weights(weights),
-            scheme=collect(scheme),
+            scheme=mode.setting(collect(scheme)).options,
         )
         lessons.append(lesson(analyse_file(file, wanted)))
     if html is None:

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import options, shared_options, streams
+from simprof.profiler.commands.modes import (
+    METAVAR,
+    OneMode,
+    collect,
+    named,
+    refuse_unused,
+    scheme_options,
+)
 from simprof.profiler.commands.options import STANDARD_STREAM
-from simprof.profiler.commands.scheme_options import collect, mode_choice, named, scheme_options
 from simprof.profiler.request.request import DEFAULT_MODE, Weights
+from simprof.profiler.schemes.mode_options import ModeSetting
 
 if TYPE_CHECKING:
     from simprof.profiler.graphfiles.lesson import Lesson
@@ -22,7 +30,8 @@ if TYPE_CHECKING:
 @click.argument("files", type=options.PATH, nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--mode",
-    type=mode_choice(planned=True, several="simprof explain"),
+    type=OneMode(planned=True, several="simprof explain"),
+    metavar=METAVAR,
     default=DEFAULT_MODE,
     show_default=True,
     help="Scheme.",
@@ -54,7 +63,7 @@ if TYPE_CHECKING:
 )
 def graph_command(
     files: tuple[Path, ...],
-    mode: str,
+    mode: ModeSetting,
     enumerate_paths: bool,
     weights: str | None,
     json_file: Path | None,
@@ -66,14 +75,15 @@ def graph_command(
 
     A file is JSON (simprof's own, or node-link data), GraphML (.graphml) or GML (.gml).
     """
+    refuse_unused([mode.mode])
     options.check_outputs(json_file, report, html, inputs=(*files, scheme["edge_profile"]))
     from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
 
     chosen = GraphOptions(
-        mode=mode,
+        mode=mode.mode,
         enumerate=enumerate_paths,
         weights=None if weights is None else Weights(weights),
-        scheme=collect(scheme),
+        scheme=mode.setting(collect(scheme)).options,
     )
     answers = [analyse_file(path, chosen) for path in files]
     if html is not None:

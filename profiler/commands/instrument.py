@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import options, program_options, shared_options
+from simprof.profiler.commands.modes import (
+    METAVAR,
+    OneMode,
+    collect,
+    refuse_unused,
+    scheme_options,
+)
 from simprof.profiler.commands.program_words import WithArguments, arguments_of
 from simprof.profiler.commands.progress import Callback, progress_bar, ready_engine, wanted
-from simprof.profiler.commands.scheme_options import (
-    collect,
-    mode_choice,
-    scheme_options,
-    warn_of_unused,
-)
 from simprof.profiler.request.request import GuestOptions, RunRequest, Selection, Setting, Weights
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.mode_options import ModeSetting
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 @click.command("instrument", cls=WithArguments)
 @click.argument("elf", type=options.PATH, metavar="ELF [-- ARG...]")
 @click.option(
-    "--mode", type=mode_choice(planned=True), metavar="MODE", required=True, help="The scheme."
+    "--mode", type=OneMode(planned=True), metavar=METAVAR, required=True, help="The scheme."
 )
 @click.option(
     "-o", "--output", type=options.PATH, metavar="OUT", required=True, help="The new program."
@@ -70,7 +72,7 @@ def instrument_command(
     ctx: click.Context,
     /,
     elf: Path,
-    mode: str,
+    mode: ModeSetting,
     output: Path,
     weights: Weights | Path,
     json_file: Path | None,
@@ -86,22 +88,22 @@ def instrument_command(
     that jump where only a run tells, as interpreters do; where OUT jumps elsewhere, it stops and
     says so.
     """
-    scheme, given = collect(chosen, weights), chosen["stdin_file"]
+    setting, given = mode.setting(collect(chosen, weights)), chosen["stdin_file"]
+    scheme, definition = setting.options, registry.definition(mode.mode)
     arguments = arguments_of(ctx)
-    warn_of_unused([mode])
+    refuse_unused([mode.mode])
     options.check_outputs(json_file, output, report, inputs=(elf, given, *options.profiles(scheme)))
     if output == options.STANDARD_STREAM:
         raise UsageError("only --json and --report can write to stdout (-): name a file")
     selection = shared_options.selection(chosen)
-    if registry.definition(mode).writes_trace and not selection.is_all:
-        raise UsageError(f"{mode}: {NEEDS_ALL}")
+    if definition.writes_trace and not selection.is_all:
+        raise UsageError(f"{mode.mode}: {NEEDS_ALL}")
     is_run = bool(chosen["runs"] or arguments or any(chosen[name] for name in _OF_THE_RUN))
-    if registry.definition(mode).guided and scheme.edge_profile is None and not is_run:
-        raise UsageError(f"{mode} {NEEDS_GUIDE}, or let it run (--run)")
+    if definition.guided and scheme.edge_profile is None and not is_run:
+        raise UsageError(f"{mode.mode} {NEEDS_GUIDE}, or let it run (--run)")
     from simprof.profiler.profiles.output import write_atomically
     from simprof.profiler.reports import instrument_report
 
-    setting = Setting(mode, mode, scheme)
     with progress_bar(wanted(chosen["progress"])) as watch:
         made = (
             _after_run(elf, arguments, setting, selection, chosen, watch)
@@ -111,7 +113,7 @@ def instrument_command(
     write_atomically(output, made.file)
     if output.is_file():  # what else there may be, such as a device, keeps its permissions
         output.chmod(output.stat().st_mode | elf.stat().st_mode & 0o111)
-    facts = (elf, output, mode, made)
+    facts = (elf, output, mode.mode, made)
     program_options.write_json(partial(instrument_report.render_json, *facts), json_file)
     program_options.write_report(partial(instrument_report.render_text, *facts), report)
     return 0

@@ -1,4 +1,4 @@
-"""Options that take one thing or several, repeated or with commas: modes, inputs, builds."""
+"""Options that take one thing or several, repeated or with commas: inputs, builds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any, Literal
 
 import click
 
-from simprof.profiler.commands.scheme_options import no_mode
 from simprof.profiler.commands.shared_options import Decorator
-from simprof.profiler.schemes import registry
 
 INPUTS = ("train", "ref")
 BUILDS = {"64": "v9-O2", "32": "v8plus-O2"}
@@ -31,18 +29,6 @@ def parts(value: str | Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def modes(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the modes of a list such as "pp,qpt2"."""
-    if not isinstance(value, str):
-        return tuple(value)
-    named = tuple(name.strip() for name in value.split(","))
-    for mode in named:
-        if mode not in registry.modes():
-            raise click.BadParameter(no_mode(mode, registry.modes()))
-        registry.definition(mode)
-    return named
-
-
 def one_of(names: Collection[str]) -> Callable[[str | Sequence[str]], tuple[str, ...]]:
     """Return what reads a list of which every part is one of `names`."""
 
@@ -59,7 +45,7 @@ def one_of(names: Collection[str]) -> Callable[[str | Sequence[str]], tuple[str,
 def several(
     flag: str,
     name: str,
-    read: Callable[[str | Sequence[str]], tuple[str, ...]],
+    read: Callable[[Any], tuple[Any, ...]],
     metavar: str,
     text: str,
 ) -> Decorator[Any]:
@@ -76,12 +62,14 @@ def several(
     """
 
     def joined(
-        ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...], ...]
-    ) -> tuple[str, ...] | None:
+        ctx: click.Context, param: click.Parameter, value: tuple[tuple[Any, ...], ...]
+    ) -> tuple[Any, ...] | None:
         flat = tuple(each for group in value for each in group)
         for each in flat:
             if flat.count(each) > 1:
-                raise click.BadParameter(f"{each} is named twice", ctx, param)
+                raise click.BadParameter(
+                    f"{getattr(each, 'name', each)} is named twice", ctx, param
+                )
         return flat or None
 
     return click.option(
@@ -93,8 +81,3 @@ def several(
         metavar=f"{metavar},...",
         help=text,
     )
-
-
-def mode_option(text: str) -> Decorator[Any]:
-    """Return `--mode` of commands that take several; `text`: what they are for, and the default."""
-    return several("--mode", "modes", modes, "MODE", f"{text}; repeatable, or with commas.")

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import context_options, options, program_options, shared_options
-from simprof.profiler.commands.program_words import with_program
-from simprof.profiler.commands.report_text import Extent
-from simprof.profiler.commands.scheme_options import (
+from simprof.profiler.commands.modes import (
+    METAVAR,
+    OneMode,
     collect,
-    mode_choice,
     modes_by_kind,
     named,
+    refuse_unused,
     scheme_options,
-    warn_of_unused,
 )
+from simprof.profiler.commands.program_words import with_program
+from simprof.profiler.commands.report_text import Extent
 from simprof.profiler.request.request import DEFAULT_MODE, Weights
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.mode_options import ModeSetting
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 @click.command("run", cls=with_program())
 @click.option(
     "--mode",
-    type=mode_choice(several="simprof compare"),
+    type=OneMode(several="simprof compare"),
+    metavar=METAVAR,
     default=DEFAULT_MODE,
     show_default=True,
     help=f"Scheme. {modes_by_kind()}; edges counted by the emulator at no cost: edges. "
@@ -56,7 +59,7 @@ if TYPE_CHECKING:
 def run_command(
     elf: str | None,
     arguments: tuple[str, ...],
-    mode: str,
+    mode: ModeSetting,
     weights: Weights | Path,
     output: Path | None,
     trace: Path | None,
@@ -67,7 +70,7 @@ def run_command(
 
     The program owns stdin, stdout and stderr, and its exit status is simprof's. The report goes
     to stderr. simprof's own failures exit 125, a spent budget 124, a fault or signal 128 plus
-    its number. Options of the scheme that name a mode do nothing in the others, and a line says so.
+    its number.
 
     Options behind ELF are simprof's up to the first word that is none of them; from there, or
     behind --, everything is the program's.
@@ -76,13 +79,13 @@ def run_command(
     variables of --env alone, and a clock that begins on 1 January 2026 and moves with the
     instructions that it executes.
     """
-    warn_of_unused([mode])
-    scheme = collect(chosen, weights)
+    refuse_unused([mode.mode])
+    scheme = mode.setting(collect(chosen, weights)).options
     elf = program_options.program_file(elf, arguments, chosen)
     program_options.check_files(elf, chosen, output, trace, inputs=options.profiles(scheme))
-    if not registry.definition(mode).writes_trace and trace is not None:
+    if not registry.definition(mode.mode).writes_trace and trace is not None:
         tracing = " or ".join(registry.trace_modes())
-        raise UsageError(f"--trace {trace}: {mode} writes no trace: use --mode {tracing}")
+        raise UsageError(f"--trace {trace}: {mode.mode} writes no trace: use --mode {tracing}")
     if trace is not None and chosen["replay"] is not None:
         raise UsageError("--trace beside --replay: a recording has no trace; run the program")
     request = program_options.make_request(elf, arguments, chosen)
@@ -92,7 +95,7 @@ def run_command(
     with program_options.watched(request, program_options.progress(chosen)) as watched:
         from simprof.profiler.session.session import run_program
 
-        wanted = replace(watched, mode=mode, scheme=scheme, trace=trace, contexts=contexts)
+        wanted = replace(watched, mode=mode.mode, scheme=scheme, trace=trace, contexts=contexts)
         measurement = run_program(wanted)
     extent = Extent(chosen["top"], chosen["details"], follow)
     files = output, chosen["json_file"], chosen["report"]

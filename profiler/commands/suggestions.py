@@ -8,13 +8,12 @@ begins, and what is called otherwise here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from types import MappingProxyType
 
 import click
 
-LIKENESS = 0.75
-"""How alike names must be, as `difflib` measures it; click is content with 0.6."""
+from simprof.profiler.schemes.mode_options import alike
+
 SHORTEST_BEGINNING = 3
 
 CALLED_HERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -78,16 +77,6 @@ def meant(word: str, known: Iterable[str]) -> list[str]:
         if begun:
             return [names[name] for name in begun]
     return [names[name] for name in alike(bare, names)]
-
-
-def alike(word: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are nearly the same as a word, the likeliest first.
-
-    Those of the same letters come before all: in `rnu` for `run` two have changed places.
-    """
-    letters, known = sorted(word), list(names)
-    swapped = [name for name in known if sorted(name) == letters]
-    return swapped or get_close_matches(word, known, cutoff=LIKENESS)
 
 
 def _options(command: click.Command) -> Iterator[str]:

@@ -10,12 +10,18 @@ from typing import Any
 
 import click
 
-from simprof.profiler.commands import compare, options, program_options, shared_options, streams
+from simprof.profiler.commands import options, program_options, shared_options, streams
 from simprof.profiler.commands.instrument import NEEDS_ALL, NEEDS_GUIDE
-from simprof.profiler.commands.list_options import mode_option
+from simprof.profiler.commands.modes import (
+    all_modes,
+    collect,
+    mode_option,
+    refuse_unused,
+    scheme_options,
+    settings,
+)
 from simprof.profiler.commands.program_words import with_program
 from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
-from simprof.profiler.commands.scheme_options import collect, scheme_options, warn_of_unused
 from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
@@ -24,6 +30,7 @@ from simprof.profiler.request.request import (
     Weights,
 )
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.mode_options import ModeSetting
 from simprof.simulator.errors import UsageError
 
 WAYS = ("emulator", "qemu")
@@ -86,7 +93,7 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
 def verify_command(
     elf: Path,
     arguments: tuple[str, ...],
-    modes: tuple[str, ...] | None,
+    modes: tuple[ModeSetting, ...] | None,
     run_on: tuple[str, ...],
     weights: Weights | Path,
     **chosen: Any,
@@ -107,8 +114,8 @@ def verify_command(
         raise UsageError(f"--stdin {given} cannot be read: name a readable file")
     selection = shared_options.selection(chosen)
     taken, omitted = _modes(modes, selection, scheme, without_run=chosen["without_run"])
-    settings = tuple(compare.make_settings(taken, (), scheme))
-    warn_of_unused(taken)
+    verified = settings(taken, scheme)
+    refuse_unused(mode.mode for mode in taken)
 
     ready_engine(chosen["progress"])
     from simprof.profiler.profiles.cache_files import is_wanted
@@ -144,7 +151,7 @@ def verify_command(
             watched = replace(request, progress=progress)
             jobs = shared_options.processors(chosen["jobs"])
             without_run = chosen["without_run"]
-            result = verify(watched, settings, run_on, jobs=jobs, without_run=without_run)
+            result = verify(watched, verified, run_on, jobs=jobs, without_run=without_run)
     result = replace(result, skipped={**result.skipped, **omitted})
     program_options.write_json(partial(verify_report.render_json, result), json_file)
     program_options.write_report(partial(verify_report.render_text, result), report)
@@ -160,23 +167,23 @@ def verify_command(
 
 
 def _modes(
-    named: tuple[str, ...] | None,
+    named: tuple[ModeSetting, ...] | None,
     selection: Selection,
     options: SchemeOptions,
     *,
     without_run: bool,
-) -> tuple[tuple[str, ...], dict[str, str]]:
+) -> tuple[tuple[ModeSetting, ...], dict[str, str]]:
     """Return the modes to verify, and those that are left out with the reason."""
-    modes = named or compare.all_modes()
+    modes = named or all_modes()
     guided = without_run and options.edge_profile is None
     omitted: dict[str, str] = {}
     for mode in modes:
-        scheme = registry.definition(mode)
+        scheme = registry.definition(mode.mode)
         if scheme.writes_trace and not selection.is_all:
-            omitted[mode] = NEEDS_ALL
+            omitted[mode.name] = NEEDS_ALL
         elif scheme.guided and guided:
-            omitted[mode] = NEEDS_GUIDE
+            omitted[mode.name] = NEEDS_GUIDE
     if named and omitted:
-        mode, why = next(iter(omitted.items()))
-        raise UsageError(f"{mode}: {why}")
-    return tuple(mode for mode in modes if mode not in omitted), omitted
+        name, why = next(iter(omitted.items()))
+        raise UsageError(f"{name}: {why}")
+    return tuple(mode for mode in modes if mode.name not in omitted), omitted

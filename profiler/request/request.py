@@ -148,7 +148,7 @@ class SchemeOptions:
 
 @dataclass(frozen=True)
 class Setting:
-    """A mode with its options, under the name that reports give it ("tpp(1,1)")."""
+    """A mode with its options, under the name that reports give it ("tpp:cold=1:loop=1")."""
 
     name: str
     mode: str

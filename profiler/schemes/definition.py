@@ -50,8 +50,7 @@ class SchemeOption:
     Attributes
     ----------
     name
-        Its name in `SchemeOptions`, in settings and in JSON; with dashes for underscores also
-        that on the command line.
+        Its name in `SchemeOptions`, in settings and in JSON.
     kind
         `int`, `float`, `bool` or a `StrEnum`.
     default
@@ -62,15 +61,18 @@ class SchemeOption:
         What to write, for the message that refuses a value ("give a percentage from 0 to 100").
     metavar
         What stands for the value in help texts.
-    flags
-        Names on the command line in place of `--NAME`.
+    word
+        What is written behind the mode in place of the name (`kiter:k=3`); empty: the name, with
+        dashes for underscores.
+    shared
+        Whether it is an option of commands (`--registers`), for all modes that declare it.
     least, greatest
         Bounds of a number, inclusive; None: none.
     default_text
         What help texts say of the default; empty: the default itself.
     fallback
-        The value where none is given on the command line, as a function of the values of the
-        scheme's other options; None: the default.
+        The value where none is given behind the mode, as a function of the values of the scheme's
+        other options; None: the default.
     """
 
     name: str
@@ -79,11 +81,17 @@ class SchemeOption:
     help: str
     hint: str
     metavar: str | None = None
-    flags: tuple[str, ...] = ()
+    word: str = ""
+    shared: bool = False
     least: float | None = None
     greatest: float | None = None
     default_text: str = ""
     fallback: Callable[[Mapping[str, OptionValue]], OptionValue] | None = None
+
+    @property
+    def spelling(self) -> str:
+        """How it is written behind a mode, and behind the dashes of a command's option."""
+        return self.word or self.name.replace("_", "-")
 
     def of(self, options: SchemeOptions) -> Any:
         """Return its value in `options`: an instance of `kind`."""

@@ -35,16 +35,12 @@ NAME = re.compile(r"[a-z][a-z0-9-]*")
 OPTION_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 RESERVED = frozenset(
-    """
-    -h --help --html -o --output --mode --weights --path-limit --table --edge-profile --routine
-    --top --details --json --report --stdin --root --writable --env --argv0 --max-instructions
-    --timeout --memory-limit --stack-size --progress --no-progress --no-cache --self-check --trace
-    --tpp --replay --format --code --enumerate --suite --build --input --strict --exclude
-    --user-only --follow --partial --call-tree --calls --entry --sysroot --thread-seed --machine
-    --jobs --allow-commands --exe --cwd --quiet -q
-    """.split()
+    {
+        *("path_limit", "weights", "table", "edge_profile", "routines", "exclude", "user_only"),
+        *("max_instructions", "timeout", "entry", "calls"),
+    }
 )
-"""Options of the commands that take a scheme's options."""
+"""Options of runs that stand beside those of schemes where results name them."""
 
 
 @dataclass(frozen=True)
@@ -144,9 +140,8 @@ def _option_faults(option: SchemeOption, taken: Mapping[str, SchemeOption]) -> I
         return
     if taken.get(option.name, option) != option:
         yield f"declares option {option.name}, which another scheme has"
-    flags = option.flags or (f"--{option.name.replace('_', '-')}",)
-    if clash := RESERVED.intersection(flags):
-        yield f"declares option {', '.join(sorted(clash))}, which simprof has"
+    if option.name in RESERVED:
+        yield f"declares option {option.name}, which simprof has"
     kinds = (int, float, bool, StrEnum)
     if not (isinstance(option.kind, type) and issubclass(option.kind, kinds)):
         yield f"declares option {option.name} of a kind that options cannot have"

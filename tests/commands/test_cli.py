@@ -21,6 +21,7 @@ from simprof.profiler.profiles.storage import load
 from simprof.profiler.request.request import (
     Phase,
     Progress,
+    RegisterUse,
     RunRequest,
     SchemeOptions,
     Setting,
@@ -117,7 +118,7 @@ def test_every_option_reaches_the_request(session: FakeSession, tmp_path: Path) 
     given = tmp_path / "input"
     given.write_text("x")
     options_given = [
-        "--mode=qpt2", "--path-limit=1000", "--weights=uniform", "--table=hash",
+        "--mode=bittrace", "--path-limit=1000", "--weights=uniform", "--table=hash",
         "--routine=ma*", "--routine", "f", "--stdin", str(given), "--root", str(tmp_path),
         "--writable", str(tmp_path), "--env", "A=1", "--env=B=x=y", "--argv0=me",
         "--max-instructions=12345", "--timeout=1.5", "--memory-limit=64M", "--stack-size=8M",
@@ -126,7 +127,7 @@ def test_every_option_reaches_the_request(session: FakeSession, tmp_path: Path) 
     simprof("run", *options_given, "a.elf", "--", "-x", "--mode=pp", "b c")
     (request,) = session.requests
     assert request.arguments == (b"-x", b"--mode=pp", b"b c")
-    assert request.mode == "qpt2"
+    assert request.mode == "bittrace"
     assert request.scheme.path_limit == 1000
     assert request.scheme.weights is Weights.UNIFORM
     assert request.scheme.table is TableChoice.HASH
@@ -145,26 +146,28 @@ def test_every_option_reaches_the_request(session: FakeSession, tmp_path: Path) 
 def test_options_of_schemes_reach_the_request(session: FakeSession, tmp_path: Path) -> None:
     profile = tmp_path / "p"
     options_given = [
-        "--cold=2.5", "--loop", "100", "--cold-always", "--edge-profile", str(profile), "-k", "7",
-        "--placement=edge-heuristic", "--trace", str(tmp_path / "t"),
+        "--mode=tpp:cold=2.5:loop=100:cold-always", "--edge-profile", str(profile),
     ]  # fmt: skip
-    simprof("run", "--mode=witness", *options_given, "a.elf")
+    simprof("run", *options_given, "a.elf")
     (request,) = session.requests
     assert request.scheme == SchemeOptions(
         cold=2.5,
         loop=100.0,
         cold_always=True,
         edge_profile=profile,
-        iterations=7,
-        placement=VertexPlacement.EDGE_HEURISTIC,
     )
-    assert request.trace == tmp_path / "t"
+    simprof("run", "--mode=bits", "--trace", str(tmp_path / "t"), "a.elf")
+    assert session.requests[-1].trace == tmp_path / "t"
+    simprof("run", "--mode", "qpt:placement=edge-heuristic", "--registers=saved", "a.elf")
+    placement, registers = VertexPlacement.EDGE_HEURISTIC, RegisterUse.SAVED
+    given = SchemeOptions(placement=placement, registers=registers)
+    assert session.requests[-1].scheme == given
 
 
 @pytest.mark.parametrize("mode", [str(mode) for mode in registry.modes()])
 def test_every_mode_can_be_run(session: FakeSession, mode: str) -> None:
     simprof("run", "--mode", mode, "a.elf")
-    assert session.requests[0].mode is mode
+    assert session.requests[0].mode == mode
 
 
 # --- comparing
@@ -181,17 +184,15 @@ def test_compare_takes_all_modes_that_instrument(session: FakeSession) -> None:
     assert session.requests[0].arguments == (b"7",)
 
 
-def test_compare_settings_stand_beside_tpp(session: FakeSession) -> None:
-    tpp = ["--tpp", "1,1", "--tpp=5,15.5"]
-    simprof("compare", "a.elf", "--mode", "tpp, kiter", *tpp, "--cold=3", "-k", "3")
+def test_compare_takes_a_mode_with_several_sets_of_options(session: FakeSession) -> None:
+    given = "tpp, tpp:cold=1.0:loop=1, tpp:loop=15.5:cold=5"
+    simprof("compare", "a.elf", "--mode", given, "--mode", "kiter:k=3")
     names = [setting.name for setting in session.settings]
-    assert names == ["tpp", "tpp(1,1)", "tpp(5,15.5)", "kiter"]
+    assert names == ["tpp", "tpp:cold=1:loop=1", "tpp:loop=15.5", "kiter:k=3"]
     chosen = [
         tuple(option.of(s.options) for option in (COLD, LOOP, ITERATIONS)) for s in session.settings
     ]
-    assert chosen == [(3, 15, 3), (1, 1, 3), (5, 15.5, 3), (3, 15, 3)]
-    simprof("compare", "a.elf", "--mode", "edges", "--tpp", "0,100")
-    assert [setting.name for setting in session.settings] == ["edges", "tpp(0,100)"]
+    assert chosen == [(5, 15, 2), (1, 1, 2), (5, 15.5, 2), (5, 15, 3)]
 
 
 def test_compare_outputs(
@@ -381,13 +382,20 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["run", "x", "--root", "x" * 5000], "too long"),
         (["run", "x", "--weights", "x" * 5000], "too long"),
         (["run", "x", "--json", "x" * 5000], "too long"),
-        (["run", "x", "--cold", "101"], "'101' is not a percentage"),
-        (["run", "x", "--cold", "-0.1"], "not a percentage"),
-        (["run", "x", "--loop", "nan"], "not a percentage"),
-        (["run", "x", "--loop", "half"], "'half' is not a percentage"),
-        (["run", "-k", "0", "x"], "--iterations"),
-        (["run", "x", "--iterations", "many"], "'many'"),
-        (["run", "x", "--placement", "best"], "'best' is not one of"),
+        (["run", "x", "--mode=tpp:cold=101"], "tpp: cold=101 cannot be: give a percentage"),
+        (["run", "x", "--mode=tpp:cold=-0.1"], "give a percentage"),
+        (["run", "x", "--mode=tpp:loop=nan"], "give a percentage"),
+        (["run", "x", "--mode=tpp:loop=half"], "loop=half cannot be: give a percentage"),
+        (["run", "--mode=kiter:k=0", "x"], "k=0 cannot be: give a whole number from 1 to 1000"),
+        (["run", "x", "--mode=kiter:k=many"], "k=many"),
+        (["run", "x", "--mode=kiter:k"], "kiter: k needs a value: give a whole number"),
+        (["run", "x", "--mode=tpp:cold-always=1"], "cold-always takes no value"),
+        (["run", "x", "--mode=tpp:cold=1:cold=2"], "cold is given twice"),
+        (["run", "x", "--mode=tpp:cld=1"], "tpp has no option 'cld': did you mean 'cold'? Its"),
+        (["run", "x", "--mode=tpp:"], "empty option"),
+        (["run", "x", "--mode=pp:cold=3"], "pp has no option 'cold', which is one of tpp: it has"),
+        (["run", "x", "--mode=tp:cold=3"], "'tp' is no mode: did you mean 'tpp'"),
+        (["run", "x", "--mode=qpt:placement=best"], "placement=best cannot be: give one of"),
         (["run", "x", "--trace", "t"], "pp writes no trace: use --mode witness or bits"),
         (["run", "x", "--mode=bits", "--trace", "-"], "only --json"),
         (["run", "x", "--mode=bits", "--trace", "/"], "is a directory"),
@@ -395,13 +403,11 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["compare", "x", "--mode", "pp,fast"], "'fast' is no mode"),
         (["compare", "x", "--mode", ""], "'' is no mode"),
         (["compare", "x", "--mode", "pp,qpt2,pp"], "pp is named twice"),
-        (["compare", "x", "--tpp", "5"], "not of the form I,J"),
-        (["compare", "x", "--tpp", "5,15,25"], "not of the form I,J"),
-        (["compare", "x", "--tpp", "5,101"], "'101' is not a percentage"),
-        (["compare", "x", "--tpp", "1,1", "--tpp", "1.0,1"], "tpp(1,1) is named twice"),
+        (["compare", "x", "--mode", "tpp:cold=5,tpp"], "tpp is named twice"),
+        (["compare", "x", "--mode", "tpp:cold=1,tpp:cold=1.0"], "tpp:cold=1 is named twice"),
         (["compare", "x", "--json", "-", "--report", "-"], "two outputs"),
         (["run", "-o", "-", "x"], "only --json and --report"),
-        (["compare", "-k", "0", "x"], "--iterations"),
+        (["compare", "--mode=kiter:k=0", "x"], "k=0 cannot be"),
         (["compare", "x", "--stdin", "/no/such/place"], "cannot be read"),
         (["cfg", "x", "--format", "png"], "'png'"),
         (["graph"], "FILE"),
@@ -654,23 +660,17 @@ def test_quiet_leaves_what_was_asked_for(
 @pytest.mark.parametrize(
     ("words", "note"),
     [
-        (
-            ["run", "--mode=pp", "--cold", "3"],
-            "--cold does nothing under pp: it is an option of",
-        ),
-        (["run", "--edge-profile", "a"], "--edge-profile does nothing under pp: "),
-        (
-            ["compare", "--mode", "pp,qpt2", "--unoptimised"],
-            "--unoptimised does nothing under pp",
-        ),
-        (["run", "--mode=tpp", "--cold", "3"], ""),
-        (["compare", "--mode", "pp,kiter", "-k", "3"], ""),
-        (["compare", "--tpp", "1,5", "--mode", "pp", "--count-obvious"], ""),
+        (["run", "--registers", "saved"], "--registers has no effect on pp: "),
+        (["run", "--edge-profile", "a"], "--edge-profile has no effect on pp: "),
+        (["run", "--mode=edges", "--weights", "uniform"], "--weights has no effect on edges: "),
+        (["compare", "--mode", "qpt,qpt2", "--table", "hash"], "--table has no effect on qpt and"),
+        (["run", "--mode=tpp", "--edge-profile", "a"], ""),
+        (["compare", "--mode", "pp,qpt", "--registers", "saved"], ""),
     ],
 )
-def test_options_of_other_modes_are_warned_of(
+def test_options_without_an_effect_are_refused(
     session: FakeSession, words: list[str], note: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     simprof(words[0], "-q", *words[1:], "a.elf")
     told = capsys.readouterr().err
-    assert told.startswith(f"simprof: warning: {note}") if note else told == ""
+    assert told.startswith(f"simprof: {note}") if note else told == ""

@@ -13,6 +13,7 @@ from simprof.profiler.code.emission import PieceKind, emit
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.plan import InstrumentationPlan, Table
 from simprof.profiler.reports import code_text
+from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.pp.planner import plan_pp
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
@@ -35,6 +36,11 @@ def status(*arguments: str) -> int | str | None:
     with pytest.raises(SystemExit) as stopped:
         cli.main(["cfg", *arguments])
     return stopped.value.code
+
+
+def table(mode: str, kind: str) -> list[str]:
+    """Return the option of a kind of counters where a mode reads it."""
+    return ["--table", kind] if "table" in registry.definition(mode).reads else []
 
 
 def listing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -199,9 +205,7 @@ def test_options_reach_the_scheme(capsys: pytest.CaptureFixture[str]) -> None:
     program = str(PROGRAMS / "v9" / "loops.elf")
     hashed = listing(capsys, program, "--code", "pp", "--routine", "main", "--table", "hash")
     assert "hash table at 0x60000000" in hashed
-    fewer = listing(
-        capsys, program, "--code", "qpt", "--routine", "main", "--placement", "vertex-optimal"
-    )
+    fewer = listing(capsys, program, "--code", "qpt:placement=vertex-optimal", "--routine", "main")
     assert generated(fewer) < generated(
         listing(capsys, program, "--code", "qpt", "--routine", "main")
     )
@@ -215,8 +219,7 @@ def test_targeted_profiling_takes_an_edge_profile(
         cli.main(["run", "--mode", "edges", "-o", profile, program])
     capsys.readouterr()
     text = listing(
-        capsys, program, "--code", "tpp", "--edge-profile", profile, "--cold", "20",
-        "--cold-always",
+        capsys, program, "--code", "tpp:cold=20:cold-always", "--edge-profile", profile,
     )  # fmt: skip
     assert "poison r" in text
     assert "if r<0 cold++ else count[" in text
@@ -229,7 +232,7 @@ def test_snippet_costs_are_the_lines_that_they_show(
     capsys: pytest.CaptureFixture[str], machine: str, mode: str
 ) -> None:
     program = str(PROGRAMS / machine / "loops.elf")
-    text = listing(capsys, program, "--code", mode, "--table", "array", "--routine", "main")
+    text = listing(capsys, program, "--code", mode, *table(mode, "array"), "--routine", "main")
     (routine,) = routines_of(text)
     pieces = re.split(r"^  \+ (?=edge|block)", routine, flags=re.MULTILINE)[1:]
     assert len(pieces) > 3
@@ -246,7 +249,7 @@ def test_the_run_time_routines_that_are_called_are_listed(
     capsys: pytest.CaptureFixture[str], machine: str, mode: str
 ) -> None:
     program = str(PROGRAMS / machine / "loops.elf")
-    text = listing(capsys, program, "--code", mode, "--table", "hash")
+    text = listing(capsys, program, "--code", mode, *table(mode, "hash"))
     _, _, runtime = text.partition(f"\n{code_text.RUNTIME_HEADING}\n")
     listed = re.findall(r"^  (\S+) at 0x[0-9a-f]+:$", runtime, re.MULTILINE)
     called = set(re.findall(r"^  \+ +call (\S+)$", text, re.MULTILINE))
@@ -264,8 +267,8 @@ def test_the_run_time_routines_that_are_called_are_listed(
         (["--code", "tpp"], "--edge-profile"),
         (["--code", "pp", "--format", "json"], "shown as text only"),
         (["--code", "edges"], "'edges' is no mode"),
-        (["--code", "tpp", "--cold", "101"], "101"),
-        (["--code", "kiter", "-k", "0"], "0 is not in the range"),
+        (["--code", "tpp:cold=101"], "101"),
+        (["--code", "kiter:k=0"], "k=0 cannot be"),
     ],
 )
 def test_bad_requests(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.commands.compare import make_settings
+from simprof.profiler.commands.modes import settings as made
 from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.profiles.storage import save
 from simprof.profiler.reports import comparison_report
@@ -23,6 +23,7 @@ from simprof.profiler.request.request import (
     Setting,
     TableChoice,
 )
+from simprof.profiler.schemes.mode_options import read
 from simprof.profiler.schemes.registry import planned_modes
 from simprof.profiler.session.observation import Comparison
 from simprof.profiler.session.session import compare_program, run_program
@@ -31,7 +32,7 @@ from tests.support.turns import first
 
 ROOT = Path(__file__).resolve().parents[2]
 Find = Callable[..., Path]
-TPP = ((1.0, 1.0), (50.0, 50.0))
+TPP = ("tpp:cold=1:loop=1", "tpp:cold=50:loop=50")
 SCHEME = SchemeOptions()
 
 
@@ -50,10 +51,12 @@ def request_for(elf: Path, quiet: int, *arguments: str, **guest: object) -> RunR
 
 def settings(
     modes: Sequence[str] = planned_modes(),
-    tpp: Sequence[tuple[float, float]] = TPP,
+    tpp: Sequence[str] = TPP,
     scheme: SchemeOptions = SCHEME,
 ) -> list[Setting]:
-    return list(make_settings(modes, tpp, scheme))
+    """Return modes with those of `tpp` behind `tpp`."""
+    place = modes.index("tpp") + 1 if "tpp" in modes else len(modes)
+    return list(made(map(read, (*modes[:place], *tpp, *modes[place:])), scheme))
 
 
 def comparable(found: Measurement) -> Measurement:
@@ -94,15 +97,15 @@ def test_each_mode_measures_what_it_measures_alone(
         (["pp", "kiter"], [], TableChoice.AUTO, 1),
         (["edges"], [], TableChoice.AUTO, 1),
         (["tpp"], [], TableChoice.AUTO, 1),
-        (["edges"], [(5.0, 15.0), (9.0, 20.0)], TableChoice.AUTO, 1),
-        (["pp", "tpp"], [(0.0, 0.0), (5.0, 15.0)], TableChoice.HASH, 2),
+        (["edges"], ["tpp", "tpp:cold=9:loop=20"], TableChoice.AUTO, 1),
+        (["pp", "tpp:loop=20"], ["tpp:cold=0", "tpp"], TableChoice.HASH, 2),
     ],
 )
 def test_at_most_two_emulations(
     fixture_elf: Find,
     quiet: int,
     modes: list[str],
-    tpp: list[tuple[float, float]],
+    tpp: list[str],
     table: TableChoice,
     emulations: int,
 ) -> None:
@@ -190,7 +193,7 @@ def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
     assert data["emulations"] == 1
     assert data["instructions"] == {"base": loops.measurements[0].base}
     assert list(data["modes"]) == [
-        "pp", "qpt2", "qpt", "witness", "bits", "bittrace", "tpp", "tpp(1,1)", "tpp(50,50)",
+        "pp", "qpt2", "qpt", "witness", "bits", "bittrace", "tpp", *TPP,
         "kiter", "naive", "calls", "calls-optimal",
     ]  # fmt: skip
     for name, mode in data["modes"].items():
@@ -199,7 +202,7 @@ def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
         assert mode["schema"] == "simprof/run/2"
         assert mode["sizes"]["snippets"] > 0
         assert mode["sizes"]["snippet_instructions"] == mode["sizes"]["code_bytes"] // 4
-    assert data["modes"]["tpp(50,50)"]["options"]["cold"] == 50
+    assert data["modes"][TPP[1]]["options"]["cold"] == 50
     assert data["modes"]["tpp"]["attribution"] == {
         "definite": 1.0, "overcount": 0.0, "undercount": 0.0, "attributed": 1.0, "overlap": 1.0
     }  # fmt: skip

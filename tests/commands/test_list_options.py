@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 import pytest
 
-from simprof.profiler.commands.list_options import BUILDS, mode_option, parts, several
+from simprof.profiler.commands.list_options import BUILDS, parts, several
+from simprof.profiler.commands.modes import mode_option
 from simprof.profiler.experiments.suites import suite
+from simprof.profiler.schemes.mode_options import read
 from tests.commands.test_cli import FakeSession, session, simprof
 
 __all__ = ["session"]
@@ -36,7 +38,7 @@ def chosen(*arguments: str) -> object:
     ],
 )
 def test_several_modes_are_repeated_or_have_commas(arguments: list[str]) -> None:
-    assert chosen(*arguments) == {"files": (), "modes": ("pp", "tpp"), "builds": None}
+    assert chosen(*arguments) == {"files": (), "modes": (read("pp"), read("tpp")), "builds": None}
 
 
 def test_nothing_is_chosen_twice() -> None:

@@ -19,6 +19,7 @@ from simprof.profiler.commands.record import record_command
 from simprof.profiler.commands.run import run_command
 from simprof.profiler.commands.verify import verify_command
 from simprof.profiler.experiments.commands.regress import record_command as regress_command
+from simprof.profiler.schemes.mode_options import read
 
 RUNNING = (run_command, compare_command, record_command, verify_command)
 NEEDED = {"record": ["-o", "x.run"]}
@@ -68,20 +69,20 @@ def test_options_directly_behind_the_program_are_simprofs(command: click.Command
 
 
 def test_modes_behind_the_program() -> None:
-    assert parsed(run_command, "bench.elf", "--mode=tpp")["mode"] == "tpp"
+    assert parsed(run_command, "bench.elf", "--mode=tpp")["mode"] == read("tpp")
     found = parsed(compare_command, "bench.elf", "--mode", "pp,tpp", "f", "--mode", "x")
-    assert (found["modes"], found["arguments"]) == (("pp", "tpp"), ("f", "--mode", "x"))
+    assert (found["modes"], found["arguments"]) == ((read("pp"), read("tpp")), ("f", "--mode", "x"))
 
 
 @pytest.mark.parametrize(
     ("words", "note"),
     [
-        (["wf", "-k", "3", "f"], "took -k 3 for itself"),
-        (["wf", "-k3", "-o", "x", "f"], "took -k3 -o x for itself"),
-        (["-k", "3", "wf", "f"], ""),
-        (["wf", "f", "-k", "3"], ""),
-        (["wf", "--", "-k", "3"], ""),
-        (["wf", "--iterations=3", "f"], ""),
+        (["wf", "-q", "f"], "took -q for itself"),
+        (["wf", "-qox", "-q", "f"], "took -qox -q for itself"),
+        (["-o", "3", "wf", "f"], ""),
+        (["wf", "f", "-o", "3"], ""),
+        (["wf", "--", "-o", "3"], ""),
+        (["wf", "--output=3", "f"], ""),
     ],
 )
 def test_a_short_option_that_is_taken_from_behind_the_program_is_named(
@@ -138,14 +139,14 @@ def test_where_several_or_no_programs_are_run_arguments_stand_behind_dashes() ->
     assert arguments_of(context) == ("-k", "3")
     words = ["a.elf", "--mode", "pp", "-o", "x"]
     context = instrument_command.make_context("instrument", [*words, "--", "--mode", "pp"])
-    assert (context.params["mode"], arguments_of(context)) == ("pp", ("--mode", "pp"))
+    assert (context.params["mode"], arguments_of(context)) == (read("pp"), ("--mode", "pp"))
     with pytest.raises(click.UsageError, match="unexpected extra argument"):
         instrument_command.make_context("instrument", [*words, "input"])
 
 
 def test_completion_behind_a_program(capsys: pytest.CaptureFixture[str]) -> None:
     complete = ShellComplete(simprof, {}, "simprof", "_SIMPROF_COMPLETE")
-    for words in (["run", "wf"], ["run", "wf", "--timout=3"], ["run", "wf", "-k", "3"]):
+    for words in (["run", "wf"], ["run", "wf", "--timout=3"], ["run", "wf", "-o", "3"]):
         found = [item.value for item in complete.get_completions(words, "--mod")]
         assert found == ["--mode"]
     assert "qpt2" in [item.value for item in complete.get_completions(["run", "wf", "--mode"], "q")]
@@ -167,7 +168,7 @@ def test_the_report_shows_the_arguments(
     ("words", "said"),
     [
         (["-o"], "requires an argument; put -- before -o if it is the program's own"),
-        (["-k", "f"], "'f' is not a valid integer range; put -- before -k if it is the program's"),
+        (["-o", ""], "is empty; put -- before -o if it is the program's own"),
     ],
 )
 def test_a_short_option_that_cannot_be_taken_may_be_the_programs(

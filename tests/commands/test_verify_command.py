@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.commands import compare, verify
+from simprof.profiler.commands import verify
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.traps import Ending
+from simprof.profiler.schemes.registry import planned_modes
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from tests.end_to_end.test_exact_random import BARE
@@ -110,7 +111,7 @@ def test_routines_are_chosen(fixture_elf: Find, capfd: CAPTURE) -> None:
 
 def test_without_modes_all_are_verified(fixture_elf: Find, capfd: CAPTURE) -> None:
     answer, _ = verified(capfd, fixture_elf("loops", "v8"), "--on", "emulator")
-    assert tuple(answer["modes"]) == compare.all_modes()
+    assert tuple(answer["modes"]) == planned_modes()
     assert "edges" not in answer["modes"]
 
 

@@ -40,7 +40,10 @@ def blocks(document: str) -> list[str]:
             "simprof compare --mode qpt2,pp,tpp,kiter,witness fixtures/bin/v9/bench.elf",
         ),
         ("docs/GUIDE.md", "simprof run --mode=pp fixtures/bin/v9/bench.elf"),
-        ("docs/GUIDE.md", "simprof compare --tpp 1,1 fixtures/bin/v9/bench.elf"),
+        (
+            "docs/GUIDE.md",
+            "simprof compare --mode pp,tpp,tpp:cold=1:loop=1 fixtures/bin/v9/bench.elf",
+        ),
         (
             "docs/GUIDE.md",
             "simprof verify --on emulator --mode pp,qpt2,tpp fixtures/bin/v9/bench.elf",

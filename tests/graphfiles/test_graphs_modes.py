@@ -194,7 +194,7 @@ def test_tpp_is_guided_by_a_saved_answer(tmp_path: Path) -> None:
     runs.write_text(json.dumps(STACKED | {"runs": [["A C D F G", 100], ["A B D E G", 1]]}))
     assert simprof(["graph", str(runs), "--mode=qpt2", f"--json={profile}"]) == 0
     other = tmp_path / "a.json"
-    options = ["--mode=tpp", "--cold-always", f"--edge-profile={profile}", f"--json={other}"]
+    options = ["--mode=tpp:cold-always", f"--edge-profile={profile}", f"--json={other}"]
     assert simprof(["graph", str(document), *options]) == 0
     result = json.loads(other.read_text())
     assert result["static"]["locally_cold"] == [["A", "B"], ["D", "E"]]
@@ -233,12 +233,12 @@ def test_enormous_counts_are_exact() -> None:
     [
         (["--mode", "edges"], "'edges'"),
         (["--mode", "tpp2"], "'tpp2'"),
-        (["--cold", "nan"], "'nan' is not a percentage"),
-        (["--cold", "100.5"], "'100.5' is not a percentage"),
-        (["--loop", "-1"], "'-1' is not a percentage"),
-        (["-k", "0"], "1<="),
-        (["-k", "1.5"], "1.5"),
-        (["--placement", "nowhere"], "'nowhere'"),
+        (["--mode", "tpp:cold=nan"], "cold=nan cannot be: give a percentage"),
+        (["--mode", "tpp:cold=100.5"], "give a percentage"),
+        (["--mode", "tpp:loop=-1"], "give a percentage"),
+        (["--mode", "kiter:k=0"], "from 1 to 1000"),
+        (["--mode", "kiter:k=1.5"], "1.5"),
+        (["--mode", "qpt:placement=nowhere"], "placement=nowhere"),
         (["--mode", "naive", "--enumerate"], "--enumerate lists paths"),
         (["--mode", "tpp", "--edge-profile", "missing.json"], "missing.json"),
         (["--mode", "tpp", "--edge-profile", "{graph}"], "is no edge profile of the graph"),

@@ -121,7 +121,7 @@ def compare(simulated: Simulated, setting: Setting, logged: Logged, width: str) 
     observation = simulated.observation
     measured: Measurement = simulated.measurements[setting.name]
     everything = dict.fromkeys(observation.events)
-    text = render_code(observation.recovered, everything, setting.mode, setting.options, UNFOLDED)
+    text = render_code(observation.recovered, everything, setting, UNFOLDED)
     replay = Replay(observation.recovered.routines, read(text), width)
     total = replay.run(logged.steps)
     assert measured.base == logged.instructions, setting.name

@@ -17,7 +17,7 @@ import pytest
 import simprof
 from simprof._arguments import OUTPUTS, keyword
 from simprof._graphs import GraphOptions
-from simprof._programs import ProgramOptions
+from simprof._programs import RunOptions
 from simprof.profiler.cli import run as command
 from simprof.profiler.commands.compare import compare_command
 from simprof.profiler.commands.graph import graph_command
@@ -56,7 +56,7 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("commands", "options", "own"),
     [
-        ([run_command, compare_command], ProgramOptions, {"mode", "tpp", "jobs"}),
+        ([run_command, compare_command], RunOptions, {"mode", "jobs"}),
         ([graph_command], GraphOptions, {"mode"}),
     ],
 )
@@ -69,7 +69,8 @@ def test_every_option_of_the_commands_is_typed(
         for parameter in each.params
         if parameter.param_type_name == "option"
     }
-    assert set(get_type_hints(options)) == offered - OUTPUTS - own
+    modes = {each.spelling.replace("-", "_") for each in registry.options() if not each.shared}
+    assert set(get_type_hints(options)) == (offered - OUTPUTS - own) | modes
 
 
 def from_the_command_line(tmp_path: Path, *arguments: str | Path) -> dict[str, Any]:
@@ -88,9 +89,9 @@ def from_the_command_line(tmp_path: Path, *arguments: str | Path) -> dict[str, A
         ({}, []),
         ({"mode": "qpt2", "weights": "uniform"}, ["--mode=qpt2", "--weights=uniform"]),
         ({"mode": "tpp", "cold": 1, "loop": 2.5, "cold_always": True, "table": "hash"},
-         ["--mode=tpp", "--cold=1", "--loop=2.5", "--cold-always", "--table=hash"]),
-        ({"mode": "kiter", "iterations": 3, "routine": "ma*"},
-         ["--mode=kiter", "-k3", "--routine=ma*"]),
+         ["--mode=tpp:cold=1:loop=2.5:cold-always", "--table=hash"]),
+        ({"mode": "kiter", "k": 3, "routine": "ma*"},
+         ["--mode=kiter:k=3", "--routine=ma*"]),
         ({"routine": ["main", "fibonacci"], "memory_limit": "64M", "stack_size": 1 << 20},
          ["--routine=main", "--routine=fibonacci", "--memory-limit=64M", "--stack-size=1M"]),
         ({"env": {"A": "1", "B": "x y"}, "argv0": "me", "self_check": True, "cold_always": False},
@@ -113,13 +114,15 @@ def test_runs_are_those_of_the_command(
 
 def test_comparisons_are_those_of_the_command(fixture_elf: Find, tmp_path: Path) -> None:
     elf = fixture_elf("sieve")
-    comparison = simprof.compare(str(elf), ["pp", "tpp"], tpp=[(1, 1), (0.5, 20)])
+    comparison = simprof.compare(
+        str(elf), ["pp", "tpp", "tpp:cold=1:loop=1", "tpp:cold=.5:loop=20"]
+    )
     expected = from_the_command_line(
-        tmp_path, "compare", "--mode=pp,tpp", "--tpp=1,1", "--tpp=0.5,20", elf
+        tmp_path, "compare", "--mode=pp,tpp,tpp:cold=1:loop=1,tpp:cold=0.5:loop=20", elf
     )
     rows = {name: row["instructions"]["added"] for name, row in expected["modes"].items()}
     assert rows == {name: one.added for name, one in comparison.measurements.items()}
-    assert list(rows) == ["pp", "tpp", "tpp(1,1)", "tpp(0.5,20)"]
+    assert list(rows) == ["pp", "tpp", "tpp:cold=1:loop=1", "tpp:cold=0.5:loop=20"]
     assert comparison.emulations == expected["emulations"]
     assert list(simprof.compare(elf, "qpt2,pp").measurements) == ["qpt2", "pp"]
     assert list(simprof.compare(elf).measurements) == list(registry.planned_modes())
@@ -166,7 +169,7 @@ def test_saved_profiles(fixture_elf: Find, tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"mode": "nosuch"}, "Invalid value for '--mode': 'nosuch' is no mode"),
-        ({"cold": "much"}, "Invalid value for '--cold': 'much' is not a percentage"),
+        ({"mode": "tpp", "cold": "much"}, "Invalid value for '--mode': tpp: cold=much cannot be"),
         ({"path_limit": 0}, "Invalid value for '--path-limit': 0 is not in the range"),
         ({"max_instructions": 1.5}, "'1.5' is not a valid integer"),
         ({"timeout": -1}, "'-1' is not a positive number of seconds"),

@@ -32,10 +32,10 @@ def children() -> set[int]:
 def test_answers_are_those_of_a_run_here(fixture_elf: Find) -> None:
     elf, output = fixture_elf("sieve"), io.BytesIO()
     before = children()
-    modes = ["pp", "qpt2"]
-    comparison = simprof.compare(elf, modes, tpp=[(1, 1)], stdout=output, isolated=True)
+    modes = ["pp", "qpt2", "tpp:cold=1:loop=1"]
+    comparison = simprof.compare(elf, modes, stdout=output, isolated=True)
     assert output.getvalue() == b"2 rounds: 9592 primes below 100000\n"
-    assert comparison == simprof.compare(elf, modes, tpp=[(1, 1)])
+    assert comparison == simprof.compare(elf, modes)
     assert all(type(each) is simprof.Measurement for each in comparison.measurements.values())
     assert children() == before
 

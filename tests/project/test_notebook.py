@@ -82,13 +82,13 @@ def test_a_comparison_is_a_frame_too(comparison: simprof.Comparison) -> None:
 
 def test_how_much_is_attributed_is_a_property_and_a_column() -> None:
     control = SIEVE.replace("sieve", "control")
-    compared = simprof.compare(control, ["pp"], tpp=[(20, 2)])
-    judged = compared.measurements["tpp(20,2)"]
+    compared = simprof.compare(control, ["pp", "tpp:cold=20:loop=2"])
+    judged = compared.measurements["tpp:cold=20:loop=2"]
     lost = {"flow_blocks": 16505, "overcounted_blocks": 0, "undercounted_blocks": 195}
     assert {name: judged.lost[name] for name in lost} == lost
     assert judged.attributed == 1 - 195 / 16505
     column = compared.to_frame().set_index("mode")["attributed"]
-    assert column["tpp(20,2)"] == judged.attributed
+    assert column["tpp:cold=20:loop=2"] == judged.attributed
     assert pd.isna(column["pp"])
     assert "98.8%" in compared._repr_html_()
     assert compared.measurements["pp"].attributed is None

@@ -13,18 +13,11 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import click
 import pytest
 
 from simprof import schemes
 from simprof.profiler import cli
-from simprof.profiler.commands.cfg import cfg_command
-from simprof.profiler.commands.compare import compare_command
-from simprof.profiler.commands.graph import graph_command
-from simprof.profiler.commands.run import run_command
-from simprof.profiler.experiments.commands.regress import record_command
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.others import RESERVED
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES, ROOT
 from tests.support.turns import first
@@ -142,7 +135,6 @@ def test_a_wrong_decoder_is_named(
 def test_help_texts_name_it(simprof: Simprof) -> None:
     text = " ".join(simprof("run", "--help").stdout.split())
     assert "blocks: qpt, heads;" in text
-    assert "--loops-only heads: count loop heads only, not routine entries." in text
     assert "heads" in simprof("graph", "--help").stdout
 
 
@@ -159,7 +151,7 @@ def test_a_run_under_it(simprof: Simprof, tmp_path: Path) -> None:
     increments = answer["counts"]["edge_increments"]
     assert increments > entered
     assert answer["instructions"]["added"] >= 4 * increments
-    simprof("run", "--mode=heads", "--loops-only", "--json", "heads.json", LOOPS)
+    simprof("run", "--mode=heads:loops-only", "--json", "heads.json", LOOPS)
     fewer = json.loads((tmp_path / "heads.json").read_text())
     assert fewer["counts"]["edge_increments"] == increments - entered
 
@@ -240,21 +232,6 @@ def test_the_page_shows_what_is_printed(simprof: Simprof, tmp_path: Path) -> Non
         assert any(checked), (command, texts)
 
 
-def test_reserved_options_are_those_of_the_commands() -> None:
-    """A scheme cannot declare an option that a command has for something else."""
-    own = {flag for option in registry.options() for flag in option.flags}
-    own |= {f"--{option.name.replace('_', '-')}" for option in registry.options()}
-    commands = (run_command, compare_command, graph_command, cfg_command, record_command)
-    flags = {
-        flag
-        for command in commands
-        for option in command.params
-        if isinstance(option, click.Option)
-        for flag in (*option.opts, *option.secondary_opts)
-    }
-    assert flags - own - {"-k", "--iterations"} == RESERVED - {"-h", "--help"}
-
-
 # Broken distributions
 
 METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
@@ -284,8 +261,8 @@ BROKEN = {
     ),
     "taking": (
         DEFINED + "SCHEME = SchemeDefinition(mode='taking', description='', plan=None, "
-        "options=(SchemeOption('json', int, 3, 'mine', 'x'),))",
-        "declares option --json, which simprof has",
+        "options=(SchemeOption('timeout', int, 3, 'mine', 'x'),))",
+        "declares option timeout, which simprof has",
     ),
     "raising": ("raise RuntimeError('no\\nluck')", "cannot be imported (RuntimeError: no luck)"),
     "nothing": ("VALUE = 1", "cannot be imported (AttributeError: "),

@@ -257,9 +257,9 @@ def test_a_comparison_prices_edge_profiles_by_the_counts_at_hand(
 ) -> None:
     """Whether or not the mode that collects them is among those asked for."""
     elf = fixture_elf("loops", "v9")
-    without = simprof.compare(elf, ["pp", "tpp"], tpp=[(1, 1)])
+    without = simprof.compare(elf, ["pp", "tpp", "tpp:cold=1:loop=1"])
     among = simprof.compare(elf, ["qpt2", "tpp"])
-    assert list(without.measurements) == ["pp", "tpp", "tpp(1,1)"]
+    assert list(without.measurements) == ["pp", "tpp", "tpp:cold=1:loop=1"]
     assert (without.emulations, among.emulations) == (1, 1)
     price = among.measurements["qpt2"].added
     assert price > 0

@@ -56,7 +56,11 @@ from tools.benchmarks.programs import edge_plugin, emulator
 from tools.benchmarks.rows import ROOT, Row, dump
 
 FIXTURES = ROOT / "fixtures" / "bin" / "v9"
-TPP_SETTINGS = ((1.0, 1.0), (5.0, 5.0), (10.0, 10.0), (5.0, 15.0))
+TPP_SETTINGS = (
+    "tpp:cold=1:loop=1",
+    "tpp:loop=5",
+    "tpp:cold=10:loop=10",
+)
 
 
 @dataclass(frozen=True)
@@ -186,13 +190,15 @@ def request_for(program: Path, arguments: Sequence[str], output: int) -> RunRequ
 
 def compared(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
     """Compare all modes, and count all that this takes."""
-    from simprof.profiler.commands.compare import make_settings
     from simprof.profiler.reports import comparison_report
+    from simprof.profiler.schemes.mode_options import read
     from simprof.profiler.schemes.registry import planned_modes
     from simprof.profiler.session.session import compare_program
 
     started = time.process_time()
-    settings = tuple(make_settings(planned_modes(), TPP_SETTINGS, SchemeOptions()))
+    settings = tuple(
+        read(mode).setting(SchemeOptions()) for mode in (*planned_modes(), *TPP_SETTINGS)
+    )
     with null_output() as output:
         request = request_for(program, arguments, output)
         comparison = compare_program(request, settings, brief=True)  # as the command does

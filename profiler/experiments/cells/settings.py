@@ -24,6 +24,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeOption
+from simprof.profiler.schemes.mode_options import checked, read, shown
 from simprof.simulator.errors import UsageError
 
 
@@ -112,7 +113,7 @@ class CellSetting:
         """Canonical text; `parse` reads it."""
         if not self.options:
             return self.mode
-        inner = ",".join(f"{name}={_shown(value)}" for name, value in self.options)
+        inner = ",".join(f"{name}={shown(value)}" for name, value in self.options)
         return f"{self.mode}[{inner}]"
 
     def __str__(self) -> str:
@@ -177,7 +178,9 @@ def setting(mode: str, **options: object) -> CellSetting:
     for name in options:
         if name not in known:
             raise UsageError(f"{name!r} is no option of a setting: use {', '.join(known)}")
-    values = {name: _value(known[name], value) for name, value in options.items()}
+    values = {
+        name: checked(known[name], value, f"{name}={value!r}") for name, value in options.items()
+    }
     kept = (
         (name, values[name])
         for name, option in known.items()
@@ -216,41 +219,6 @@ def selection_options(selection: Selection) -> dict[str, object]:
     if selection.exclude:
         made["exclude"] = BETWEEN_PATTERNS.join(selection.exclude)
     return made
-
-
-def _value(option: SchemeOption, value: object) -> OptionValue:
-    """Return an option's value, checked; text is understood as the command line would."""
-    try:
-        converted = _converted(option.kind, value)
-    except (ValueError, TypeError):
-        raise UsageError(f"{option.name}={value!r} cannot be: {option.hint}") from None
-    if not option.fits(converted):
-        raise UsageError(f"{option.name}={value!r} cannot be: {option.hint}")
-    return converted
-
-
-def _converted(kind: type, value: object) -> OptionValue:
-    if kind is bool:
-        words = {"true": True, "false": False, True: True, False: False}
-        if value not in words:
-            raise ValueError
-        return words[value]
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise TypeError
-    if kind is int:
-        if isinstance(value, float):
-            raise TypeError
-        return int(value)
-    if kind is float:
-        return float(value)
-    member: OptionValue = kind(value)
-    return member
-
-
-def _shown(value: OptionValue) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def parse(text: str) -> CellSetting:
@@ -293,14 +261,16 @@ def combinations(
 ) -> Iterator[CellSetting]:
     """Yield each of modes x options x weights once: those that differ for the mode.
 
-    Options may themselves set `weights`; then these count.
+    A mode may have options of its own ("tpp:cold=20"), which then count. Options may themselves
+    set `weights`; then these count.
     """
     seen: set[CellSetting] = set()
     sets, choices = tuple(options) or ({},), tuple(weights)
-    for mode in modes:
+    for mode in map(read, modes):
         for chosen in sets:
             for weight in choices:
-                combination = setting(mode, **{"weights": weight, **chosen})
+                values = {"weights": weight, **chosen, **dict(mode.own)}
+                combination = setting(mode.mode, **values)
                 if combination not in seen:
                     seen.add(combination)
                     yield combination

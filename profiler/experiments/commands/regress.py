@@ -12,19 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simprof.profiler.commands import compare, options, program_options, shared_options, streams
+from simprof.profiler.commands import options, program_options, shared_options, streams
 from simprof.profiler.commands.list_options import (
     BUILDS,
     INPUTS,
-    mode_option,
     one_of,
     several,
+)
+from simprof.profiler.commands.modes import (
+    collect,
+    mode_option,
+    refuse_unused,
+    scheme_options,
+    settings,
 )
 from simprof.profiler.commands.options import STANDARD_STREAM
 from simprof.profiler.commands.program_words import WithArguments, arguments_of
 from simprof.profiler.commands.progress import ready_engine
-from simprof.profiler.commands.scheme_options import collect, scheme_options, warn_of_unused
 from simprof.profiler.request.request import Setting, Weights
+from simprof.profiler.schemes.mode_options import ModeSetting, read
 from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
@@ -61,14 +67,6 @@ FAILED = 1
     "--input", "inputs", one_of(INPUTS), "NAME", "Inputs of the suite: train, ref.  [default: ref]"
 )
 @mode_option(f"Schemes to record (default: {','.join(DEFAULT_MODES)})")
-@click.option(
-    "--tpp",
-    "thresholds",
-    type=compare.thresholds,
-    multiple=True,
-    metavar="I,J",
-    help="Add targeted path profiling with --cold I and --loop J; repeatable.",
-)
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
 @shared_options.selection_options("Profile")
@@ -101,8 +99,7 @@ def record_command(
     /,
     programs: tuple[Path, ...],
     output: Path,
-    modes: tuple[str, ...] | None,
-    thresholds: tuple[tuple[float, float], ...],
+    modes: tuple[ModeSetting, ...] | None,
     weights: Weights | Path,
     **chosen: Any,
 ) -> int:
@@ -115,14 +112,14 @@ def record_command(
     """
     _check_record(programs, output, chosen, weights)
     scheme = collect(chosen, weights)
-    settings = tuple(compare.make_settings(modes or DEFAULT_MODES, thresholds, scheme))
-    warn_of_unused([setting.mode for setting in settings])
+    wanted = settings(modes or tuple(map(read, DEFAULT_MODES)), scheme)
+    refuse_unused(setting.mode for setting in wanted)
     options.check_outputs(
         output, inputs=(*programs, chosen["stdin_file"], *options.profiles(scheme))
     )
     arguments = arguments_of(ctx)
     targets, failures = _targets(programs, arguments, output.resolve().parent, chosen)
-    recording = _record(targets, settings, output, chosen)
+    recording = _record(targets, wanted, output, chosen)
     failures = {**failures, **recording.failures}
     return _written(recording, failures, output)
 

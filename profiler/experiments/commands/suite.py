@@ -13,13 +13,14 @@ import click
 from simprof.profiler.commands import options, shared_options, streams
 from simprof.profiler.commands.list_options import (
     BUILDS,
-    mode_option,
     one_of,
     several,
     width_of,
 )
+from simprof.profiler.commands.modes import mode_option
 from simprof.profiler.commands.progress import ready_engine
 from simprof.profiler.experiments.commands.progress import cell_bar
+from simprof.profiler.schemes.mode_options import ModeSetting, read
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def build_command(
 def run_command(
     name: str,
     programs: tuple[str, ...],
-    modes: tuple[str, ...] | None,
+    modes: tuple[ModeSetting, ...] | None,
     input_name: str,
     build: str,
     patterns: tuple[str, ...],
@@ -166,7 +167,8 @@ def run_command(
 
     suite = chosen_suite(name, (*programs, *patterns), allow_commands=allow_commands)
     selection = shared_options.selection(selected)
-    wanted = [selecting(setting(mode), selection) for mode in dict.fromkeys(modes or DEFAULT_MODES)]
+    chosen = modes or tuple(map(read, DEFAULT_MODES))
+    wanted = [selecting(setting(mode.mode, **dict(mode.own)), selection) for mode in chosen]
     cells = [
         Cell(benchmark.name, scheme, input_name, build=build)
         for benchmark in suite.benchmarks

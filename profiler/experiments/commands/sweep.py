@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import options, shared_options, streams
-from simprof.profiler.commands.list_options import INPUTS, mode_option, one_of, parts, several
+from simprof.profiler.commands.list_options import INPUTS, one_of, parts, several
+from simprof.profiler.commands.modes import mode_option
 from simprof.profiler.commands.progress import ready_engine
 from simprof.profiler.experiments.commands.progress import cell_bar
 from simprof.simulator.errors import UsageError
@@ -49,8 +50,8 @@ GRID = ".toml"
     "--settings",
     multiple=True,
     metavar="OPTION=VALUE,...",
-    help="One set of options: path_limit, table, cold, loop, cold_always, iterations, "
-    "placement; repeatable.",
+    help="One set of options for all modes that have them: path_limit, table, registers; "
+    "repeatable. A mode's own options stand behind it (--mode tpp:cold=20).",
 )
 @shared_options.selection_options("Profile", routine=False)
 @click.option(
@@ -144,7 +145,7 @@ def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
         builds=chosen["builds"] or plain.builds,
         inputs=chosen["inputs"] or plain.inputs,
         kinds=tuple(map(kind, chosen["kinds"] or ())) or plain.kinds,
-        modes=chosen["modes"] or plain.modes,
+        modes=tuple(mode.name for mode in chosen["modes"] or ()) or plain.modes,
         options=tuple({**each, **selecting} for each in settings),
         weights=chosen["weights"] or plain.weights,
     )

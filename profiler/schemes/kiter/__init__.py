@@ -22,7 +22,7 @@ ITERATIONS = SchemeOption(
     help="iterations of innermost loops that a path spans.",
     hint="give a whole number from 1 to 1000",
     metavar="K",
-    flags=("-k", "--iterations"),
+    word="k",
     least=1,
     greatest=1000,
 )

@@ -40,6 +40,7 @@ REGISTERS = SchemeOption(
     help="registers that code may take unsaved: dead ones, caller-saved ones that the routine "
     "never names, or none.",
     hint=f"give one of {', '.join(RegisterUse)}",
+    shared=True,
 )
 BLOCKS = SchemeOption(
     name="blocks",

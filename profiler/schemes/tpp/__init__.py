@@ -33,7 +33,7 @@ COLD = SchemeOption(
 
 
 def _loop_fallback(options: Mapping[str, OptionValue]) -> OptionValue:
-    """`--cold 0` alone removes nothing, loops' entries included: the paths are those of `pp`."""
+    """`tpp:cold=0` alone removes nothing, loops' entries included: the paths are those of `pp`."""
     return LOOP.default if options["cold"] else 0.0
 
 
@@ -46,7 +46,7 @@ LOOP = SchemeOption(
     metavar="J",
     least=0,
     greatest=100,
-    default_text="15, with --cold 0 also 0",
+    default_text="15; 0 if cold=0",
     fallback=_loop_fallback,
 )
 COLD_ALWAYS = SchemeOption(

@@ -1,0 +1,248 @@
+"""`--mode`, and the options that several schemes share.
+
+A mode carries its own options (`schemes.mode_options`). `--weights`, whose values differ by
+command, is not among the shared ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from simprof.profiler.commands import options, streams
+from simprof.profiler.commands.list_options import several
+from simprof.profiler.commands.shared_options import Decorator
+from simprof.profiler.request.request import (
+    DEFAULT_PATH_LIMIT,
+    SchemeOptions,
+    Setting,
+    TableChoice,
+    Weights,
+)
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition, SchemeOption
+from simprof.profiler.schemes.mode_options import (
+    BEFORE_OPTION,
+    ModeSetting,
+    no_mode,
+    read,
+    shared_options,
+)
+from simprof.simulator.errors import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+METAVAR = "MODE[:OPTION...]"
+
+_HEADINGS = {
+    ProfileKind.PATHS: "acyclic paths",
+    ProfileKind.ITERATION_PATHS: "k-iteration paths",
+    ProfileKind.EDGES: "edges",
+    ProfileKind.BLOCKS: "blocks",
+    ProfileKind.TRACE: "a trace of everything",
+}
+
+
+class OneMode(click.ParamType[ModeSetting]):
+    """A mode with its options; a list of them is refused with the command that takes lists.
+
+    Parameters
+    ----------
+    planned
+        Whether it must instrument.
+    several
+        The command that does the like for many.
+    """
+
+    name = "mode"
+
+    def __init__(self, *, planned: bool = False, several: str | None = None) -> None:
+        self._planned = planned
+        self._several = several
+
+    def _choices(self) -> tuple[str, ...]:
+        # Modes that cannot be used are among them: choosing one says what is wrong with it.
+        return tuple(name for name in registry.modes() if not (self._planned and _is_bare(name)))
+
+    def convert(
+        self, value: str | ModeSetting, param: click.Parameter | None, ctx: click.Context | None
+    ) -> ModeSetting:
+        """Return the mode that was meant."""
+        if isinstance(value, ModeSetting):
+            return value
+        names = [each.partition(BEFORE_OPTION)[0].strip() for each in value.split(",")]
+        known = self._choices()
+        if len(names) > 1 and set(names) <= set(known):
+            other = f"; `{self._several} --mode {value}` takes several" if self._several else ""
+            self.fail(f"takes one mode{other}", param, ctx)
+        if names[0] not in known:
+            self.fail(no_mode(names[0], known), param, ctx)
+        try:
+            return read(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the modes that a word begins."""
+        return [CompletionItem(name) for name in self._choices() if name.startswith(incomplete)]
+
+
+def modes(value: str | Sequence[ModeSetting]) -> tuple[ModeSetting, ...]:
+    """Return the modes of a list such as "pp,tpp:cold=20"."""
+    if not isinstance(value, str):
+        return tuple(value)
+    try:
+        return tuple(map(read, value.split(",")))
+    except UsageError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def mode_option(text: str) -> Decorator[Any]:
+    """Return `--mode` of commands that take several; `text`: what they are for, and the default."""
+    return several("--mode", "modes", modes, METAVAR, f"{text}; repeatable, or with commas.")
+
+
+def all_modes() -> tuple[ModeSetting, ...]:
+    """Return all modes that instrument and work; say on stderr which others are left out."""
+    working, failing = registry.tried_modes()
+    for scheme in failing:
+        streams.write(streams.STDERR, f"simprof: left out: {scheme.reason}\n")
+    return tuple(map(read, working))
+
+
+def settings(chosen: Iterable[ModeSetting], shared: SchemeOptions) -> tuple[Setting, ...]:
+    """Return modes with the values of shared options."""
+    return tuple(mode.setting(shared) for mode in chosen)
+
+
+def refuse_unused(chosen: Iterable[str]) -> None:
+    """Refuse options that were given and that none of some modes reads.
+
+    Raises
+    ------
+    UsageError
+        Naming the first of them.
+    """
+    taken = tuple(dict.fromkeys(chosen))
+    context = click.get_current_context()
+    for name, using in _readers().items():
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and not set(using) & set(taken):
+            (option,) = (each for each in context.command.params if each.name == name)
+            flag, modes = max(option.opts, key=len), " and ".join(taken)
+            own = ", ".join(using)
+            raise UsageError(f"{flag} has no effect on {modes}: leave it out, it is for {own}")
+
+
+def _readers() -> dict[str, tuple[str, ...]]:
+    """Return the parameters of shared options, and the modes that each has an effect on."""
+
+    def reading(name: str) -> tuple[str, ...]:
+        return tuple(each.mode for each in registry.definitions() if name in each.reads)
+
+    return {
+        **{name: reading(name) for name in ("path_limit", "table", "weights")},
+        **{option.name: registry.users(option) for option in shared_options()},
+        "edge_profile": tuple(each.mode for each in registry.definitions() if each.guided),
+    }
+
+
+def _is_bare(mode: str) -> bool:
+    scheme = registry.find(mode)
+    return scheme is not None and not scheme.instruments
+
+
+def modes_by_kind() -> str:
+    """Return the modes that instrument by what they collect: "acyclic paths: pp, ...; edges: ...".
+
+    A sentence of help texts, its first letter a capital one.
+    """
+    kinds: dict[ProfileKind, list[str]] = {kind: [] for kind in ProfileKind}
+    for scheme in registry.definitions():
+        if scheme.instruments:
+            kinds[scheme.collected()].append(scheme.mode)
+    text = "; ".join(f"{_HEADINGS[kind]}: {', '.join(names)}" for kind, names in kinds.items())
+    return text[0].upper() + text[1:]
+
+
+def named(test: Callable[[SchemeDefinition], bool]) -> str:
+    """Return the names of the schemes that pass a test, separated by commas."""
+    return ", ".join(scheme.mode for scheme in registry.definitions() if test(scheme))
+
+
+def scheme_options(edge_profile: str) -> Callable[[F], F]:
+    """Return a decorator that adds the shared options to a command; `collect` reads them.
+
+    Parameters
+    ----------
+    edge_profile
+        What `--edge-profile` takes, for the help text.
+    """
+    guided = named(lambda scheme: scheme.guided)
+    table = [
+        click.option(
+            "--path-limit",
+            type=options.COUNT,
+            default=DEFAULT_PATH_LIMIT,
+            show_default=True,
+            metavar="N",
+            help="Maximum paths per routine: where there are more, edges are cut.",
+        ),
+        click.option(
+            "--table",
+            type=options.choice(*TableChoice),
+            default=TableChoice.AUTO.value,
+            show_default=True,
+            help="How path counters are kept.",
+        ),
+        *(_option(option) for option in shared_options()),
+        click.option(
+            "--edge-profile", type=options.PATH, metavar="FILE", help=f"{guided}: {edge_profile}"
+        ),
+    ]
+
+    def decorate(command: F) -> F:
+        for option in reversed(table):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _option(option: SchemeOption) -> Callable[[F], F]:
+    """Return the command line's option for one that schemes share."""
+    text = f"{', '.join(registry.users(option))}: {option.help}"
+    if option.kind is bool:
+        return click.option(f"--{option.spelling}", option.name, is_flag=True, help=text)
+    default = option.default.value if isinstance(option.default, StrEnum) else option.default
+    return click.option(
+        f"--{option.spelling}",
+        option.name,
+        type=options.choice(*option.kind) if issubclass(option.kind, StrEnum) else option.kind,
+        default=default,
+        show_default=option.default_text or True,
+        metavar=option.metavar,
+        help=text,
+    )
+
+
+def collect(
+    chosen: Mapping[str, Any], weights: Weights | Path = Weights.HEURISTIC
+) -> SchemeOptions:
+    """Return the values of the shared options, as the command was called with them."""
+    shared = {option: option.kind(chosen[option.name]) for option in shared_options()}
+    return SchemeOptions(
+        path_limit=chosen["path_limit"],
+        weights=weights,
+        table=TableChoice(chosen["table"]),
+        edge_profile=chosen["edge_profile"],
+        **{each.name: value for each, value in shared.items() if value != each.default},
+    )

@@ -1,0 +1,209 @@
+"""A mode with its options, as one text: `pp`, `tpp:cold=20:loop=50`, `tpp:cold-always`.
+
+One reader for command lines, grids of sweeps and the API: `read`. Options that several schemes
+share (`SchemeOption.shared`) are not among them: commands have these themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+
+from simprof.profiler.request.request import OptionValue, SchemeOptions, Setting
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption
+from simprof.simulator.errors import UsageError
+
+BEFORE_OPTION = ":"
+LIKENESS = 0.75
+"""How alike two words must be, as `difflib` measures it, for one to be suggested for the other."""
+
+
+@dataclass(frozen=True)
+class ModeSetting:
+    """A mode with values of its own options.
+
+    Attributes
+    ----------
+    own
+        (name, value) of the options that differ from their defaults.
+    name
+        What `read` reads as an equal value: the mode, and the options that make a difference.
+    """
+
+    mode: str
+    own: tuple[tuple[str, OptionValue], ...]
+    name: str
+
+    def setting(self, shared: SchemeOptions) -> Setting:
+        """Return it with the values of shared options."""
+        return Setting(self.name, self.mode, shared.having(**dict(self.own)))
+
+
+def read(text: str) -> ModeSetting:
+    """Read a mode with its options.
+
+    Raises
+    ------
+    UsageError
+        If the mode, or an option of it, is unknown, or has a value that it cannot have.
+
+    Examples
+    --------
+    >>> read("tpp:loop=50:cold=20.0").name
+    'tpp:cold=20:loop=50'
+    >>> read("tpp:cold-always:cold=5").own
+    (('cold_always', True),)
+    >>> read("tpp:cld=20")
+    Traceback (most recent call last):
+    simprof.simulator.errors.UsageError: tpp has no option 'cld': did you mean 'cold'? Its options \
+are cold, loop, cold-always, count-obvious, no-cold-counter
+    """
+    mode, *parts = (part.strip() for part in text.split(BEFORE_OPTION))
+    if mode not in registry.modes():
+        raise UsageError(no_mode(mode, registry.modes()))
+    scheme = registry.definition(mode)
+    known = {option.spelling: option for option in own_options(scheme)}
+    given: dict[str, OptionValue] = {}
+    for part in parts:
+        word, equals, value = (each.strip() for each in part.partition("="))
+        if word not in known:
+            raise UsageError(_no_option(scheme, word, known))
+        option = known[word]
+        if option.name in given:
+            raise UsageError(f"{mode}: {word} is given twice in {text!r}: leave out one")
+        given[option.name] = _read_value(mode, option, value if equals else None)
+    return _resolved(scheme, given)
+
+
+def _read_value(mode: str, option: SchemeOption, text: str | None) -> OptionValue:
+    if option.kind is bool:
+        if text is not None:
+            raise UsageError(f"{mode}: {option.spelling} takes no value: leave out ={text}")
+        return True
+    if text is None:
+        raise UsageError(f"{mode}: {option.spelling} needs a value: {option.hint}")
+    return checked(option, text, f"{mode}: {option.spelling}={text}")
+
+
+def _resolved(scheme: SchemeDefinition, given: Mapping[str, OptionValue]) -> ModeSetting:
+    """Return a mode with the options given and those that follow from them."""
+    declared = own_options(scheme)
+    values = {option.name: given.get(option.name, option.default) for option in declared}
+    words, own = [scheme.mode], []
+    for option in declared:
+        usual = option.default if option.fallback is None else option.fallback(values)
+        value = given.get(option.name, usual)
+        if value != usual:
+            is_flag = option.kind is bool
+            words.append(option.spelling if is_flag else f"{option.spelling}={shown(value)}")
+        if value != option.default:
+            own.append((option.name, value))
+    return ModeSetting(scheme.mode, tuple(own), BEFORE_OPTION.join(words))
+
+
+def own_options(scheme: SchemeDefinition) -> tuple[SchemeOption, ...]:
+    """Return the options that stand behind a mode."""
+    return tuple(option for option in scheme.options if not option.shared)
+
+
+def shared_options() -> tuple[SchemeOption, ...]:
+    """Return the options of schemes that commands have themselves."""
+    return tuple(option for option in registry.options() if option.shared)
+
+
+def checked(option: SchemeOption, value: object, what: str) -> OptionValue:
+    """Return an option's value; text is understood as on the command line.
+
+    Raises
+    ------
+    UsageError
+        That `what` cannot be, if the option cannot have the value.
+    """
+    try:
+        converted = _converted(option.kind, value)
+    except (ValueError, TypeError):
+        raise UsageError(f"{what} cannot be: {option.hint}") from None
+    if not option.fits(converted):
+        raise UsageError(f"{what} cannot be: {option.hint}")
+    return converted
+
+
+def _converted(kind: type, value: object) -> OptionValue:
+    if kind is bool:
+        words = {"true": True, "false": False, True: True, False: False}
+        if value not in words:
+            raise ValueError
+        return words[value]
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError
+    if kind is int:
+        if isinstance(value, float):
+            raise TypeError
+        return int(value)
+    if kind is float:
+        return float(value)
+    member: OptionValue = kind(value)
+    return member
+
+
+def shown(value: OptionValue) -> str:
+    """Return a value as text that `checked` reads."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def no_mode(word: str, known: Iterable[str]) -> str:
+    """Return what is said of a word that is no mode: which one was meant, else all of them."""
+    names = tuple(known)
+    near = alike(word, names)
+    if near:
+        return f"{word!r} is no mode: did you mean {' or '.join(map(repr, near))}?"
+    return f"{word!r} is no mode: name some of {', '.join(names)}"
+
+
+def _no_option(scheme: SchemeDefinition, word: str, known: Mapping[str, SchemeOption]) -> str:
+    mode = scheme.mode
+    if not word:
+        return f"{mode} has an empty option: write {mode}{BEFORE_OPTION}OPTION=VALUE"
+    what = f"{mode} has no option {word!r}"
+    owners = [
+        each.mode
+        for each in registry.definitions()
+        if word in (option.spelling for option in own_options(each))
+    ]
+    if owners:
+        what += f", which is one of {' and '.join(owners)}"
+    if not known:
+        return f"{what}: it has none of its own"
+    near = [] if owners else alike(word, known)
+    asked = f"did you mean {' or '.join(map(repr, near))}? Its" if near else "its"
+    return f"{what}: {asked} options are {', '.join(known)}"
+
+
+def alike(word: str, names: Iterable[str]) -> list[str]:
+    """Return the names that are nearly the same as a word, the likeliest first.
+
+    Those of the same letters come before all: in `rnu` for `run` two have changed places.
+    """
+    letters, known = sorted(word), list(names)
+    swapped = [name for name in known if sorted(name) == letters]
+    return swapped or get_close_matches(word, known, cutoff=LIKENESS)
+
+
+def default_text(option: SchemeOption) -> str:
+    """Return what is said of an option's default; empty for a flag."""
+    if option.kind is bool:
+        return ""
+    return option.default_text or shown(option.default)
+
+
+def described(option: SchemeOption) -> str:
+    """Return how an option is written, with a word for its value."""
+    if option.kind is bool:
+        return option.spelling
+    value = option.metavar or ("|".join(option.kind) if issubclass(option.kind, StrEnum) else "N")
+    return f"{option.spelling}={value}"
