@@ -60,23 +60,12 @@ class EarlyEnd:
 
 @dataclass(frozen=True)
 class SignalRecord:
-    """What a signal interrupted.
+    """What a signal interrupted."""
 
-    Attributes
-    ----------
-    state
-        Number of the automaton's state.
-    pc
-        Address of the first instruction in it that had not executed; its end where all had.
-    frame
-        The interrupted activation.
-    resumes_at
-        Where the program goes on: elsewhere than at `pc` if the block ended with a transfer.
-    """
-
-    state: int
-    pc: int
-    frame: int
+    state: int  # number of the automaton's state
+    pc: int  # address of the first instruction in it that had not executed; its end where all had
+    frame: int  # the interrupted activation
+    # Where the program goes on: elsewhere than at `pc` if the block ended with a transfer.
     resumes_at: int
 
 

@@ -257,17 +257,7 @@ class Automaton:
         key: int,
         passed: int = 0,
     ) -> None:
-        """Add a transition and take it.
-
-        Parameters
-        ----------
-        source, target, key
-            See `Transition`.
-        steps, boundary
-            All that happens from the source's first instruction on; from its last.
-        passed
-            Instructions of silent blocks on the way.
-        """
+        """Add a transition and take it."""
         block = self._states[target]
         move = self._window_moves.ahead(block.address, block.end)
         operation = self._operations.number(steps, move, self.trace)

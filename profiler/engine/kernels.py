@@ -34,7 +34,7 @@ Steps
 -----
 `advance` handles one event: budget, successor lookup, then `execute`. `block_hook` is the same as
 a C function for `uc_hook_add`; what `advance` cannot do alone goes through the `SLOW_CALLBACK`
-pointer to Python. `replay` feeds a recorded event stream and stops where Python is needed.
+pointer to Python.
 With numba switched off (NUMBA_DISABLE_JIT=1) the same functions run as plain Python, for tests.
 """
 
@@ -138,7 +138,8 @@ SPILL = 5
 PLACES = 0  # byte offset of its table in `segments`
 PLACE_MASK = 1  # byte offset of the table's last successor
 
-# Operations.
+# Operations: what each does. `execute` does all of them; `single`, `short` and `quick` do the same
+# for those that need no call, and `replay_kernel` for those of edges (BEGIN, ADD, SEGMENT, HASH).
 NOTHING = 0
 BEGIN = 1  # r = a; the segment state is b
 ADD = 2  # r += a
@@ -540,8 +541,8 @@ def segment_place(k: int, state: int, key: int) -> int:
 
 
 @jit
-def end_segment(k: int, frame: int, at: int) -> int:
-    """Execute the SEGMENT operation at address `at`; return a status."""
+def end_segment(k: int, frame: int, at: int, times: int) -> int:
+    """Execute the SEGMENT operation at address `at`, counted `times` times; return a status."""
     key = get(frame, FRAME_PATH) + get(at, 1)
     successor = segment_place(k, get(frame, FRAME_SEGMENTS), key)
     if get(successor, KEY) != key:
@@ -551,7 +552,7 @@ def end_segment(k: int, frame: int, at: int) -> int:
     operation = get(successor, ACTION)
     if operation != 0 and not count_hashed(k, operation):
         return NO_NODES
-    bump(successor, COUNT_OF, 1)
+    bump(successor, COUNT_OF, times)
     put(frame, FRAME_SEGMENTS, get(successor, NEXT))
     put(frame, FRAME_PATH, get(at, 2))
     return OK
@@ -619,7 +620,7 @@ def execute(k: int, operation: int, address: int) -> int:
         if code == ADD:
             bump(frame, FRAME_PATH, get(at, 1))
         elif code == SEGMENT:
-            status = end_segment(k, frame, at)
+            status = end_segment(k, frame, at, 1)
         elif code == BEGIN:
             put(frame, FRAME_PATH, get(at, 1))
             put(frame, FRAME_SEGMENTS, get(at, 2))
@@ -689,18 +690,6 @@ def take(k: int, successor: int) -> int:
     put(k, STATE, follows & ((1 << PASSED_SHIFT) - 1))
     put(k, INSTRUCTIONS, get(k, INSTRUCTIONS) + (follows >> PASSED_SHIFT))
     return get(successor, ACTION)
-
-
-@inline
-def charge(k: int, address: int, size: int) -> bool:
-    """Charge the event to the budget; False if that would be overdrawn."""
-    total = get(k, INSTRUCTIONS) + (size >> 2)
-    if total > get(k, LIMIT):
-        return False
-    put(k, INSTRUCTIONS, total)
-    put(k, BLOCK_ADDRESS, address)
-    put(k, BLOCK_SIZE, size)
-    return True
 
 
 @inline
@@ -858,16 +847,6 @@ def advance(k: int, address: int, size: int) -> int:
         return search(k, address, size)
     operation = take(k, successor)
     return OK if operation == 0 else execute(k, operation, address)
-
-
-@jit
-def replay(k: int, addresses: Array, sizes: Array, first: int) -> tuple[int, int]:
-    """Feed recorded events from index `first`; return (index, status) of the first not OK."""
-    for i in range(first, len(addresses)):
-        status = advance(k, addresses[i], sizes[i])
-        if status != OK:
-            return i, status
-    return len(addresses), OK
 
 
 if not PLAIN:

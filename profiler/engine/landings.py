@@ -24,18 +24,11 @@ _ENDS = 1 << 10
 
 @dataclass(frozen=True)
 class _Landing:
-    """What is counted at a landing.
+    """What is counted at a landing."""
 
-    Attributes
-    ----------
-    entered
-        The ENTRY edge that is crossed, or what the graphs lack in its place.
-    uncrossed
-        Edges that are not crossed, though a transition says so.
-    """
-
+    # The ENTRY edge that is crossed, or what the graphs lack in its place.
     entered: Cross | MissingEntry
-    uncrossed: tuple[int, ...]
+    uncrossed: tuple[int, ...]  # edges that are not crossed, though a transition says so
 
 
 class Landings:

@@ -91,20 +91,13 @@ def hash_model(machine: MachineKind) -> HashModel:
 
 
 class KnownProduct(NamedTuple):
-    """A routine with its schemes in an earlier run of the same program.
+    """A routine with its schemes in an earlier run of the same program."""
 
-    Attributes
-    ----------
-    cfg, plans, weights
-        The graph, the plans by number of the player, and the edge weights that it was made of.
-    product
-        The segments, and what the schemes do along those that were executed.
-    """
-
+    # The graph, the plans by number of the player, and the edge weights that it was made of.
     cfg: ControlFlowGraph
     plans: dict[int, InstrumentationPlan]
     weights: Sequence[float] | None
-    product: RoutineProduct
+    product: RoutineProduct  # the segments, and what the schemes do along those that were executed
 
     def fits(
         self,

@@ -36,18 +36,10 @@ _SPARSEST_TABLE = 16
 
 
 class HashWork(NamedTuple):
-    """How often the hashing routine was called for one table, and what it executed there.
+    """How often the hashing routine was called for one table, and what it executed there."""
 
-    Attributes
-    ----------
-    calls
-        Increments of path counters in the table.
-    instructions
-        Executed inside the routine: the calls themselves are the snippets'.
-    """
-
-    calls: int
-    instructions: int
+    calls: int  # increments of path counters in the table
+    instructions: int  # executed inside the routine: the calls themselves are the snippets'
 
 
 class EngineMemory:

@@ -35,26 +35,13 @@ if TYPE_CHECKING:
 
 
 class StepOperations:
-    """The lists of operations of one run.
-
-    Parameters
-    ----------
-    lowering
-        What the kernel does on each edge.
-
-    Attributes
-    ----------
-    landings
-        By number of a SLOW operation: where control lands.
-    marks
-        By number of a MARK operation: the steps from there on.
-    after_pop
-        By number of a RETURN operation: the edges that are crossed behind it.
-    """
+    """The lists of operations of one run."""
 
     def __init__(self, lowering: Lowering | RecordingLowering) -> None:
-        self.landings: dict[int, Land] = {}
+        self.landings: dict[int, Land] = {}  # by number of a SLOW operation: where control lands
+        # By number of a MARK operation: the steps from there on.
         self.marks: dict[int, tuple[Step, ...]] = {}
+        # By number of a RETURN operation: the edges that are crossed behind it.
         self.after_pop: dict[int, tuple[int, ...]] = {}
         self._lowering = lowering
         self._memory = lowering.memory
@@ -72,13 +59,6 @@ class StepOperations:
         """Return the number of the first operation that the kernel executes for `steps`.
 
         After them it executes `then`. 0 where there is nothing to do.
-
-        Parameters
-        ----------
-        steps, then
-            See above.
-        trace
-            What writes a trace of the run.
         """
         if trace is None and only_crosses(steps):
             return self._alike(then if self._is_idle else (*self._lower(steps, None), *then))
@@ -147,13 +127,7 @@ _FILL: tuple[Operation, ...] = ((kernels.WINDOW, kernels.CAN_RESTORE, 0),)
 
 
 class WindowMoves:
-    """Which blocks of a program begin with a move of a window.
-
-    Parameters
-    ----------
-    code
-        The program's.
-    """
+    """Which blocks of a program begin with a move of a window."""
 
     def __init__(self, code: CodeImage) -> None:
         self._code = code

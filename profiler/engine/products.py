@@ -111,27 +111,18 @@ def acting_turns(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[
 
 
 class Player:
-    """One scheme on one routine: executes its plan along segments.
-
-    Parameters
-    ----------
-    cfg, plan
-        The routine and the scheme's plan, which counts paths.
-    table
-        Number of its hash table, -1 if it has none.
-    variant
-        What `cfg` is of the graph of the run; None: all of it. Edges that the player is told of
-        are the run's, and those that it tells of are those of `cfg`.
-    """
+    """One scheme on one routine: executes its plan along segments."""
 
     def __init__(
         self,
         cfg: ControlFlowGraph,
         plan: InstrumentationPlan,
-        table: int,
+        table: int,  # -1 if it has none
         variant: GraphVariant | None = None,
     ) -> None:
         self.plan = plan
+        # Edges in arguments are the run's, edges in results those of `cfg`, which may lack some of
+        # them; None: the graphs are the same.
         self._variant = variant
         self.table = table
         self.stretches: list[Stretch] = []
@@ -225,21 +216,11 @@ class Player:
 
 
 class _Act(NamedTuple):
-    """What a plan does on one edge.
+    """What a plan does on one edge."""
 
-    Attributes
-    ----------
-    actions
-        In order.
-    in_order
-        Whether its hashed counts are among those at the end of a segment.
-    forgets
-        Whether a path begins there that nothing counts (`plan.uncounted_entries`).
-    """
-
-    actions: tuple[Action, ...]
-    in_order: bool
-    forgets: bool
+    actions: tuple[Action, ...]  # in order
+    in_order: bool  # whether its hashed counts are among those at the end of a segment
+    forgets: bool  # whether a path begins there that nothing counts (`plan.uncounted_entries`)
 
 
 def _dead_registers(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
@@ -283,27 +264,14 @@ def _effect(actions: Iterable[Action]) -> bool | None:
 
 
 class RoutineProduct:
-    """All schemes that count paths on one routine.
-
-    Parameters
-    ----------
-    segmentation
-        The segments.
-    players
-        The schemes by slot; where the routine's graph depends on the run, by any other number.
-
-    Attributes
-    ----------
-    slots
-        Number among `players` -> slot, of those that count; None: they are the same.
-    variant
-        The graph that the routine turned out to have; None: that of the run.
-    """
+    """All schemes that count paths on one routine."""
 
     def __init__(self, segmentation: Segmentation, players: Mapping[int, Player]) -> None:
         self.segmentation = segmentation
         self.players = dict(players)
+        # Number among `players` -> slot, of those that count; None: they are the same.
         self.slots: Mapping[int, int] | None = None
+        # The graph that the routine turned out to have; None: that of the run.
         self.variant: GraphVariant | None = None
         self._edges: dict[int, tuple[int, ...]] = {}
 

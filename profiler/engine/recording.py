@@ -295,15 +295,7 @@ class RecordingLowering:
 
 
 class _Stretches:
-    """The numbers of stretches, and those in the order of the run.
-
-    Parameters
-    ----------
-    buffer
-        Where the tokens are.
-    routines
-        How many routines there are.
-    """
+    """The numbers of stretches, and those in the order of the run."""
 
     def __init__(self, buffer: Array, routines: int) -> None:
         self._used = 0

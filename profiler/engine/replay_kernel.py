@@ -66,22 +66,10 @@ def run(k: int, w: int) -> int:
         word = get(at, 0)
         code = word & 0xFF
         if code == kernels.SEGMENT:
-            state = get(frame, kernels.FRAME_SEGMENTS)
-            key = get(frame, kernels.FRAME_PATH) + get(at, 1)
-            successor = kernels.segment_place(k, state, key)
-            if get(successor, kernels.KEY) != key:
-                successor = kernels.spilled(k, state, key)
-                if successor == 0:
-                    put(w, NEXT, operation)
-                    return NEW_SEGMENT
-            action = get(successor, kernels.ACTION)
-            if action != 0 and not kernels.count_hashed(k, action):
+            status = kernels.end_segment(k, frame, at, weight)
+            if status != kernels.OK:
                 put(w, NEXT, operation)
-                return NO_NODES
-            count = get(successor, kernels.COUNT_OF)
-            put(successor, kernels.COUNT_OF, count + weight)
-            put(frame, kernels.FRAME_SEGMENTS, get(successor, kernels.NEXT))
-            put(frame, kernels.FRAME_PATH, get(at, 2))
+                return NEW_SEGMENT if status == kernels.NEW_SEGMENT else NO_NODES
         elif code == kernels.ADD:
             put(frame, kernels.FRAME_PATH, get(frame, kernels.FRAME_PATH) + get(at, 1))
         elif code == kernels.BEGIN:

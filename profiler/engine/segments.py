@@ -54,26 +54,15 @@ SegmentStep = BeginSegments | AddToSegment | EndSegment
 
 @dataclass(frozen=True)
 class Segmentation:
-    """The segments of one routine.
-
-    Attributes
-    ----------
-    cfg, dag, numbering
-        The routine, cut; the numbers of the pieces.
-    steps
-        Edge id -> what the kernel does on it.
-    potential
-        By vertex, what register values lack to the sum of the segment's values (unscaled).
-    shift
-        Number of bits below the segment's number in a key.
-    """
+    """The segments of one routine."""
 
     cfg: ControlFlowGraph
     dag: Dag
     numbering: PathNumbering
-    steps: dict[int, tuple[SegmentStep, ...]]
+    steps: dict[int, tuple[SegmentStep, ...]]  # edge id -> what the kernel does on it
+    # By vertex, what register values lack to the sum of the segment's values (unscaled).
     potential: tuple[int, ...]
-    shift: int
+    shift: int  # number of bits below the segment's number in a key
 
     def decode(self, key: int) -> tuple[int, ...]:
         """Return the edges of a segment in order, from ENTRY or behind a cut to its end.

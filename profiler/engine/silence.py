@@ -122,15 +122,7 @@ class Ways:
 
 
 class Silence:
-    """The silent blocks of a run.
-
-    Parameters
-    ----------
-    ways
-        What may follow what.
-    sizes
-        The silent blocks, with their sizes in bytes.
-    """
+    """The silent blocks of a run."""
 
     def __init__(self, ways: Ways, sizes: Mapping[BlockPlace, int]) -> None:
         self._ways = ways
@@ -142,11 +134,6 @@ class Silence:
 
     def way(self, context: WalkContext, address: int) -> tuple[BlockPlace, ...]:
         """Return the silent blocks between a block and the event at `address` that follows.
-
-        Parameters
-        ----------
-        context
-            After the block's last instruction.
 
         Raises
         ------
@@ -167,11 +154,6 @@ class Silence:
 
     def place(self, context: WalkContext, pc: int, block: range) -> tuple[BlockPlace, ...]:
         """Return the silent blocks up to the instruction at `pc`, the one that holds it included.
-
-        Parameters
-        ----------
-        context, block
-            After the last instruction of the block that raised the last event; its addresses.
 
         Raises
         ------
@@ -264,17 +246,10 @@ _ARRIVALS = (EdgeKind.ENTRY, EdgeKind.CALL_RETURN, EdgeKind.SWITCH)
 
 @dataclass(frozen=True)
 class _Block:
-    """A translation block, whatever led to it.
+    """A translation block, whatever led to it."""
 
-    Attributes
-    ----------
-    size
-        In bytes.
-    following
-        The blocks that may follow, None where its code does not tell.
-    """
-
-    size: int
+    size: int  # in bytes
+    # The blocks that may follow, None where its code does not tell.
     following: tuple[BlockPlace, ...] | None
 
 

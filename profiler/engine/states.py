@@ -52,19 +52,11 @@ _NOWHERE = -2
 
 
 class BlockState(NamedTuple):
-    """A translation block in one context.
-
-    Attributes
-    ----------
-    address, size
-        Of the block, in bytes.
-    first
-        The context after its first instruction.
-    """
+    """A translation block in one context."""
 
     address: int
-    size: int
-    first: WalkContext
+    size: int  # in bytes
+    first: WalkContext  # the context after its first instruction
 
     @property
     def end(self) -> int:

@@ -25,41 +25,23 @@ DEPTH = 1 << 20
 
 
 class Arrival(NamedTuple):
-    """What is to be done where control arrives next.
+    """What is to be done where control arrives next."""
 
-    Attributes
-    ----------
-    begin
-        Called with the address of the next block, wherever that is.
-    abandon
-        Called if no block comes; returns that in which the current activation ends, or UNKNOWN.
-    """
-
-    begin: Callable[[int], None]
+    begin: Callable[[int], None]  # called with the address of the next block, wherever that is
+    # Called if no block comes; returns that in which the current activation ends, or UNKNOWN.
     abandon: Callable[[], int]
 
 
 @dataclass
 class _Stack:
-    """What a thread has for itself while another one runs.
+    """What a thread has for itself while another one runs."""
 
-    Attributes
-    ----------
-    frames, contexts
-        Its activations, and the contexts of each where these are told apart.
-    frame
-        Its current activation.
-    words
-        The state it is in, and what that continues.
-    arrival
-        What is to be done where it arrives next.
-    """
-
+    # Its activations, and the contexts of each where these are told apart.
     frames: Array
     contexts: Array | None
-    frame: int
-    words: Array
-    arrival: Arrival | None
+    frame: int  # its current activation
+    words: Array  # the state it is in, and what that continues
+    arrival: Arrival | None  # what is to be done where it arrives next
 
 
 _WORDS = [kernels.STATE, kernels.RESUMED_STATE, kernels.RESUME_PC, kernels.RESUME_END]

@@ -114,39 +114,19 @@ def only_crosses(steps: Iterable[Step]) -> bool:
 
 
 class WalkContext(NamedTuple):
-    """What is known after an instruction.
+    """What is known after an instruction."""
 
-    Attributes
-    ----------
-    pending
-        Address of a control transfer whose outcome is open, or -1.
-    slot_seen
-        Whether its delay slot has executed.
-    block
-        Block that the instruction belongs to, by number in the whole program, or UNKNOWN.
-    last
-        Address of the instruction, or -1 before the first.
-    """
-
-    pending: int
-    slot_seen: bool
-    block: int
-    last: int
+    pending: int  # address of a control transfer whose outcome is open, or -1
+    slot_seen: bool  # whether its delay slot has executed
+    block: int  # block that the instruction belongs to, by number in the whole program, or UNKNOWN
+    last: int  # address of the instruction, or -1 before the first
 
 
 BEGINNING = WalkContext(-1, False, UNKNOWN, -1)
 
 
 class ByBlock:
-    """An edge of blocks, by the block's number.
-
-    Parameters
-    ----------
-    blocks
-        How many there are.
-    keys, edges
-        Blocks, and the edge of each.
-    """
+    """An edge of blocks, by the block's number."""
 
     def __init__(
         self, blocks: int, keys: npt.NDArray[np.int64], edges: npt.NDArray[np.int64]
@@ -424,12 +404,6 @@ class Walker:
     def step(self, context: WalkContext, address: int) -> tuple[list[Step], WalkContext]:
         """Execute the instruction at `address` after `context`.
 
-        Returns
-        -------
-        list of Step, WalkContext
-            What the program did between the two instructions, in order, and what is known after
-            the second one.
-
         Raises
         ------
         UnsupportedError
@@ -465,14 +439,7 @@ class Walker:
         return WalkContext(pending, False, self._block_at(address), address)
 
     def _slot(self, context: WalkContext, address: int, steps: list[Step]) -> WalkContext | None:
-        """Execute the instruction at `address` as the delay slot of the pending transfer.
-
-        Returns
-        -------
-        WalkContext or None
-            The context behind it; None if the instruction is not that delay slot, because the
-            transfer annulled it.
-        """
+        """Execute the instruction at `address` as the delay slot of the pending transfer."""
         transfer = context.pending
         kind = self._kind(transfer)
         annulled = self._annulled[self._word(transfer)]

@@ -19,6 +19,7 @@ from simprof.profiler.engine import kernels
 from simprof.profiler.engine.lowering import HashModel, fuse
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.cpu.traps import RESUME_STATE, ClockWord, Interruption
+from tests.support.event_player import replay
 
 ROOT = Path(__file__).parents[2]
 MOVER = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -274,7 +275,7 @@ def test_every_successor_is_counted_wherever_it_is_kept() -> None:
     picks = [source.randrange(9) for _ in range(500)]
     addresses = np.array([0x1000 + 16 * pick for pick in picks], np.int64)
     sizes = np.full(len(picks), 8, np.int64)
-    assert kernels.replay(state.address, addresses, sizes, 0) == (500, kernels.OK)
+    assert replay(state.address, addresses, sizes, 0) == (500, kernels.OK)
     row = state.rows[first // 8 :][: kernels.ROW].reshape(2, kernels.SUCCESSOR).tolist()
     spilled = state.spill.reshape(-1, kernels.SPILL).tolist()
     assert len([True for *_, owner in spilled if owner]) == 7
@@ -286,12 +287,12 @@ def test_every_successor_is_counted_wherever_it_is_kept() -> None:
 def test_unknown_successors_are_misses_and_resumed_blocks_are_not() -> None:
     state = make_state()
     one = np.array([0x2004], np.int64)
-    assert kernels.replay(state.address, one, one * 0 + 8, 0) == (0, kernels.MISS)
+    assert replay(state.address, one, one * 0 + 8, 0) == (0, kernels.MISS)
     state.clock[kernels.STATE] = kernels.RESUME
     state.clock[kernels.RESUMED_STATE] = 9
     state.clock[kernels.RESUME_PC] = 0x2004
     state.clock[kernels.RESUME_END] = 0x200C
-    assert kernels.replay(state.address, one, one * 0 + 8, 0) == (1, kernels.OK)
+    assert replay(state.address, one, one * 0 + 8, 0) == (1, kernels.OK)
     assert state.clock[kernels.STATE] == 9
 
 
@@ -337,7 +338,7 @@ def scenario() -> list[object]:
     )
     events = [0x1010, 0x1000, 0x1020, 0x1030, 0x1040, 0x1000] * 5 + [0x9000]
     addresses = np.array(events, np.int64)
-    outcome = kernels.replay(state.address, addresses, addresses * 0 + 8, 0)
+    outcome = replay(state.address, addresses, addresses * 0 + 8, 0)
     arrays = [state.clock[: kernels.ROWS_POINTER], *state[1:]]
     return [list(outcome), *[array.tolist() for array in arrays]]
 
@@ -351,16 +352,31 @@ def test_plain_python_does_what_compiled_code_does() -> None:
     assert scenario()[0] == [30, kernels.MISS]
 
 
+@pytest.mark.skipif(kernels.PLAIN, reason="the hook is machine code")
 @pytest.mark.parametrize(("limit", "done"), [(15, 1), (16, 2), (17, 2), (23, 2), (24, 3)])
 def test_events_are_charged_up_to_the_limit_and_not_beyond(limit: int, done: int) -> None:
-    """Three blocks of eight instructions."""
+    """Three blocks of eight instructions; the hook stops the engine at the first that is beyond."""
     state = make_state()
     first = kernels.FIRST_STATE
     link_up(state, {(first, 0x1000, 32): (first, 0)})
     state.clock[kernels.LIMIT] = limit
-    charged = [kernels.charge(state.address, 0x1000, 32) for _ in range(3)]
-    assert charged == [True] * done + [False] * (3 - done)
+    stops: list[int] = []
+
+    def stop(engine: int) -> int:
+        stops.append(engine)
+        return 0
+
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64)(stop)
+    following = np.array([0x1004], np.int64)
+    state.clock[kernels.NPC_POINTER] = following.ctypes.data
+    state.clock[kernels.STOP_FUNCTION] = ctypes.cast(function, ctypes.c_void_p).value or 0
+    state.clock[kernels.ENGINE] = 7
+    words = ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32, ctypes.c_int64
+    hook = ctypes.CFUNCTYPE(None, *words)(kernels.block_hook_address())
+    for _ in range(3):
+        hook(7, 0x1000, 32, state.address)
     assert state.clock[kernels.INSTRUCTIONS] == 8 * done
+    assert stops == [7] * (3 - done)
 
 
 @pytest.mark.parametrize(

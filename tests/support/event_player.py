@@ -99,6 +99,15 @@ class IndexedGraphs(NamedPlaces):
         return self.name(block.start) + ("s" if block.is_slot else "")
 
 
+def replay(k: int, addresses: kernels.Array, sizes: kernels.Array, first: int) -> tuple[int, int]:
+    """Feed recorded events from index `first`; return (index, status) of the first not OK."""
+    for at in range(first, len(addresses)):
+        status = kernels.call_advance(k, int(addresses[at]), int(sizes[at]))
+        if status != kernels.OK:
+            return at, int(status)
+    return len(addresses), kernels.OK
+
+
 class EventPlayer(IndexedGraphs):
     """An automaton on the graphs of assembled routines, and what feeds it; no scheme counts."""
 
@@ -130,7 +139,7 @@ class EventPlayer(IndexedGraphs):
         memory = self.automaton.memory
         first = 0
         while True:
-            at, status = kernels.replay(memory.address, addresses, sizes, first)
+            at, status = replay(memory.address, addresses, sizes, first)
             if status == kernels.OK:
                 return
             self.asked += 1
