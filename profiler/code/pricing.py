@@ -14,7 +14,7 @@ from simprof.profiler.code.layout import CounterLayout, CounterSpace, Room
 from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.profiler.profiles import kept_values
+from simprof.profiler.profiles import cache_files
 from simprof.profiler.request.request import RegisterUse
 
 Made = TypeVar("Made")
@@ -93,7 +93,7 @@ class KnownCosts:
     Parameters
     ----------
     known
-        By number of the routine, as `kept_values` writes it: most are read by one process of
+        By number of the routine, as `cache_files` writes it: most are read by one process of
         several, and only when their routine's turn comes. All else that decides a cost is the same
         whenever this is used: graphs, plans, generators.
     keeps
@@ -113,13 +113,13 @@ class KnownCosts:
     def find(self, routine: int, layout: CounterLayout) -> KnownCost | None:
         """Return what the code of a routine costs with its counters in a place."""
         data = self.known.get(routine)
-        found = None if data is None else kept_values.loads(data)
+        found = None if data is None else cache_files.loads(data)
         return found if isinstance(found, KnownCost) and found.layout == layout else None
 
     def add(self, routine: int, cost: KnownCost) -> None:
         """Note a cost."""
         if self._keeps:
-            self.added[routine] = kept_values.dumps(cost)
+            self.added[routine] = cache_files.dumps(cost)
 
 
 class Pricer:

@@ -3,7 +3,7 @@
 The format: "Callgrind Format Specification" in Valgrind's manual. Positions are instructions and
 source lines, events the program's instructions (`Base`) and the scheme's (`Added`). Conditional
 branches that were taken are jumps with counts. Where the profile has a call tree, its calls are
-there with what they include (`profiles.call_graph.CallArc`).
+there with what they include (`profiles.calls.CallArc`).
 
 What belongs to no instruction that the profile knows is charged to the first one of its routine
 (hash tables), or to a line of its own: routines that were not selected have their totals there,
@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from simprof.profiler.exports.source import ExportSource
-from simprof.profiler.profiles.call_graph import CallArc, CallGraph, call_graph
+from simprof.profiler.profiles.calls import CallArc, CallGraph, call_graph
 from simprof.profiler.profiles.code_counts import CodeCounts, code_counts
 from simprof.profiler.profiles.profile import RoutineProfile
 from simprof.profiler.reports.display import readable

@@ -5,7 +5,7 @@ only some schemes have, their definitions add. Two numbers, weighted by the leng
 blocks, say what an edge profile determines of the runs' paths:
 
 - *definite flow* of schemes that count all acyclic paths: what of these the runs' edge profile
-  alone determines (`profiles.definite`);
+  alone determines (`profiles.accuracy`);
 - *attribution* of schemes that are judged by another (`tpp` by `pp`): what of that one's profile
   the scheme reports rightly (`profiles.accuracy`).
 """
@@ -30,8 +30,7 @@ from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
-from simprof.profiler.profiles.accuracy import Attribution
-from simprof.profiler.profiles.definite import EdgeFlow, definite_flow
+from simprof.profiler.profiles.accuracy import Attribution, EdgeFlow, definite_flow
 from simprof.profiler.profiles.profile import RUN_SCHEMA
 from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.schemes.definition import SchemeDefinition

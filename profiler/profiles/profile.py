@@ -14,7 +14,7 @@ from typing import Literal
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
 from simprof.profiler.plan.plan import Addressing, Table
-from simprof.profiler.profiles.call_tree import CallTree
+from simprof.profiler.profiles.calls import CallTree
 from simprof.profiler.profiles.codec import RARE
 from simprof.simulator.binary.program import MachineKind, Module, SourceLine
 from simprof.simulator.errors import SimulatorError

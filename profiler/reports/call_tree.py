@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
-from simprof.profiler.profiles.call_graph import call_graph
-from simprof.profiler.profiles.call_tree import (
+from simprof.profiler.profiles.calls import (
     BEYOND,
     LANDED,
     SIGNALLED,
@@ -15,6 +14,7 @@ from simprof.profiler.profiles.call_tree import (
     CalledRoutine,
     CallTree,
     TreeBuilder,
+    call_graph,
 )
 from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.reports.display import brief, percent, plural, readable

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.profiles import kept_values
+from simprof.profiler.profiles import cache_files
 
 Name = tuple[int, str]
 """Address and name of a routine."""
@@ -22,7 +22,7 @@ class KnownPlans:
     Parameters
     ----------
     known
-        As `kept_values` writes them, without their graphs, by address and name of the routine.
+        As `cache_files` writes them, without their graphs, by address and name of the routine.
     """
 
     def __init__(self, known: dict[Name, bytes] | None = None) -> None:
@@ -31,7 +31,7 @@ class KnownPlans:
     def find(self, cfg: ControlFlowGraph) -> RoutinePlan | None:
         """Return the plan of a graph, None if it is not known."""
         data = self.known.get((cfg.address, cfg.name))
-        return None if data is None else kept_values.loads(data, cfg)
+        return None if data is None else cache_files.loads(data, cfg)
 
     def without(self, names: Container[Name]) -> KnownPlans:
         """Return these plans without those of some routines."""
@@ -40,7 +40,7 @@ class KnownPlans:
     def extended(self, plans: Iterable[tuple[ControlFlowGraph, RoutinePlan]]) -> KnownPlans:
         """Return these plans and others; the very same if there are no others."""
         more = {
-            (cfg.address, cfg.name): kept_values.dumps(plan, cfg)
+            (cfg.address, cfg.name): cache_files.dumps(plan, cfg)
             for cfg, plan in plans
             if (cfg.address, cfg.name) not in self.known
         }

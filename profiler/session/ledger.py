@@ -23,7 +23,7 @@ from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.products import Stretch
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.profiles.call_tree import BEYOND, TOP, CalledRoutine, CallTree, TreeBuilder
+from simprof.profiler.profiles.calls import BEYOND, TOP, CalledRoutine, CallTree, TreeBuilder
 from simprof.profiler.request.errors import CountError
 
 Array = npt.NDArray[np.int64]

@@ -36,7 +36,7 @@ from simprof.profiler.engine.states import KnownWays
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
 from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.profiles import kept_values
+from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.fingerprint import fingerprint
 from simprof.profiler.recovery.code_image import build_code_image
@@ -211,14 +211,14 @@ class BinaryMemory:
         data = None if self._files is None else self._files.read(self._name(what))
         if data is None:
             return None
-        kept = kept_values.loads(data)
+        kept = cache_files.loads(data)
         if not isinstance(kept, tuple) or len(kept) != 2:
             return None
         return kept[1] if kept[0] == self._program.sha256 else None
 
     def _keep(self, what: str, value: object) -> None:
         if self._files is not None:
-            data = kept_values.dumps((self._program.sha256, value))
+            data = cache_files.dumps((self._program.sha256, value))
             self._files.write(self._name(what), data)
 
 

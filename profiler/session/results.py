@@ -21,7 +21,7 @@ from simprof.profiler.plan.decoders import (
     check_shape,
 )
 from simprof.profiler.profiles.accuracy import SplittingDecoder, attribute
-from simprof.profiler.profiles.call_tree import CallTree
+from simprof.profiler.profiles.calls import CallTree
 from simprof.profiler.profiles.profile import (
     INFERRED,
     Guide,

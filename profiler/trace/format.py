@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any
 
 from simprof.profiler.profiles.codec import decode, parse_json
-from simprof.profiler.profiles.first_line import LONGEST_HEADER, FileFormat
 from simprof.profiler.profiles.output import discard
+from simprof.profiler.profiles.storage import LONGEST_HEADER, FileFormat
 from simprof.simulator.errors import UsageError
 
 FORMAT = FileFormat("trace", version=1, option="run --trace", longest=LONGEST_HEADER)

@@ -34,8 +34,8 @@ import zstandard
 
 from simprof.profiler.engine.recording import RecordedPiece, RecordedStretch
 from simprof.profiler.profiles.codec import decode, parse_json
-from simprof.profiler.profiles.first_line import LONGEST_HEADER, FileFormat
 from simprof.profiler.profiles.output import discard
+from simprof.profiler.profiles.storage import LONGEST_HEADER, FileFormat
 from simprof.profiler.trace.format import FrameReader, frame
 from simprof.simulator.errors import UsageError
 

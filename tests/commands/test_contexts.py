@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.profiles.call_tree import STARTED, TOP, CalledRoutine, TreeBuilder
+from simprof.profiler.profiles.calls import STARTED, TOP, CalledRoutine, TreeBuilder
 from simprof.profiler.reports.call_tree import followed
 from tests.support.turns import first
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.profiles import storage
-from simprof.profiler.profiles.call_graph import call_graph
-from simprof.profiler.profiles.call_tree import BEYOND, TOP, CallTree
+from simprof.profiler.profiles.calls import BEYOND, TOP, CallTree, call_graph
 from simprof.profiler.profiles.combine import merge
 from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.reports import run_text

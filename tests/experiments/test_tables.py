@@ -58,7 +58,7 @@ from simprof.profiler.experiments.tables.table import (
     with_averages,
 )
 from simprof.profiler.plan.plan import Table
-from simprof.profiler.profiles.definite import DefiniteFlow
+from simprof.profiler.profiles.accuracy import DefiniteFlow
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 

@@ -15,12 +15,11 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from simprof.profiler import cli
-from simprof.profiler.exports import pprof
+from simprof.profiler.exports import stacks
 from simprof.profiler.exports.formats import export, find
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles import storage
-from simprof.profiler.profiles.call_graph import RoutineCalls, call_graph
-from simprof.profiler.profiles.call_tree import CalledRoutine, CallTree
+from simprof.profiler.profiles.calls import CalledRoutine, CallTree, RoutineCalls, call_graph
 from simprof.profiler.profiles.code_counts import code_counts
 from simprof.profiler.profiles.lines import SourceCounts
 from simprof.profiler.profiles.profile import Measurement
@@ -284,12 +283,12 @@ def test_pprof_reads_back_through_protobuf(profile: Path) -> None:
 
 def test_shares_of_lines_are_exact_sums() -> None:
     left = {4: 5, 8: 3, 12: 1}
-    first = pprof._take(left, 4)
+    first = stacks._take(left, 4)
     assert sum(first.values()) == 4
     assert first == {4: 2, 8: 1, 12: 1}
     assert left == {4: 3, 8: 2, 12: 0}
-    assert pprof._take(left, 5) == {4: 3, 8: 2}
-    assert pprof._take(left, 0) == {}
+    assert stacks._take(left, 5) == {4: 3, 8: 2}
+    assert stacks._take(left, 0) == {}
 
 
 @pytest.mark.parametrize("form", ["collapsed", "collapsed_added", "speedscope"])

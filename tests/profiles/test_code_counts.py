@@ -13,10 +13,9 @@ import pytest
 
 from simprof.profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
 from simprof.profiler.profiles.code_counts import Branch, code_counts
-from simprof.profiler.profiles.combine import merge_routine
+from simprof.profiler.profiles.combine import merge_routine, split
 from simprof.profiler.profiles.lines import NO_LINES, NO_PROGRAM, SourceCounts
 from simprof.profiler.profiles.profile import BlockCount, CutBlock, EdgeCount, RoutineProfile
-from simprof.profiler.profiles.splitting import split
 from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.program import Program, SourceLine
 from simprof.simulator.isa.decode import TransferKind, decode_transfers

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from simprof.profiler.code.pricing import KnownCosts
-from simprof.profiler.profiles import kept_values
-from simprof.profiler.profiles.kept_values import dumps, loads
+from simprof.profiler.profiles import cache_files
+from simprof.profiler.profiles.cache_files import dumps, loads
 from simprof.profiler.recovery.recovery import Discoveries
 from simprof.profiler.session.memory import PastRun, _digest
 
@@ -91,9 +91,9 @@ def test_nothing_but_values_comes_back(attack: Callable[[str], object], tmp_path
         ("simprof.profiler.recovery.recovery", "Discoveries.__init__.__globals__"),
         ("simprof.profiler.session.memory", "Discoveries"),  # which only imports it
         ("simprof.profiler.session.memory", "Path"),
-        ("simprof.profiler.session.memory", "kept_values"),
-        ("simprof.profiler.profiles.kept_values", "importlib"),
-        ("simprof.profiler.profiles.kept_values", "loads"),
+        ("simprof.profiler.session.memory", "cache_files"),
+        ("simprof.profiler.profiles.cache_files", "importlib"),
+        ("simprof.profiler.profiles.cache_files", "loads"),
         ("simprof.profiler.schemes.registry", "importlib"),
         ("simprof.profiler.plan.actions", "Execution"),  # which can change
         ("simprof.profiler.schemes.nowhere", "Class"),
@@ -117,6 +117,6 @@ def test_damaged_bytes_are_no_value(data: bytes) -> None:
 
 def test_arrays_have_numbers_only() -> None:
     with pytest.raises(ValueError, match="no kind of numbers"):
-        kept_values.array_of("|O", (1,), bytes(8))
+        cache_files.array_of("|O", (1,), bytes(8))
     with pytest.raises(ValueError, match="reshape"):
-        kept_values.array_of("<i8", (1 << 40,), bytes(8))
+        cache_files.array_of("<i8", (1 << 40,), bytes(8))

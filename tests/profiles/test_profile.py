@@ -12,7 +12,8 @@ import pytest
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind, VertexName
 from simprof.profiler.profiles.codec import decode, encode
-from simprof.profiler.profiles.combine import diff, merge
+from simprof.profiler.profiles.combine import merge
+from simprof.profiler.profiles.differences import difference
 from simprof.profiler.profiles.output import check_writable, write_atomically
 from simprof.profiler.profiles.profile import (
     BUDGET_STATUS,
@@ -253,24 +254,22 @@ def test_merge_refuses_strangers(change: dict[str, object], message: str) -> Non
 
 
 def test_diff_of_equal_profiles_is_empty() -> None:
-    assert diff(measurement(), measurement()).same
+    assert difference(measurement(), measurement()).is_empty
 
 
 def test_diff_names_what_changed() -> None:
     old = routine()
     edges = (*old.edge_counts[:3], replace(old.edge_counts[3], count=9), *old.edge_counts[4:])
     paths = (*old.path_counts[1:], PathCount(3, 1, 4, (0x1000,), (), True, (4,)))
-    found = diff(
+    found = difference(
         measurement(), measurement(routines=(replace(old, edge_counts=edges, path_counts=paths),))
     )
-    assert [(each.source, each.target, each.before, each.after) for each in found.edges] == [
-        (BODY, HEAD, 5, 9)
+    assert [(each.steps, each.count) for each in found.edges] == [((str(BODY), str(HEAD)), (5, 9))]
+    assert [(each.steps, each.kind, each.count) for each in found.paths] == [
+        (("0x1000", "slot 0x100c", "0x1010"), "path", (2, 0)),
+        (("0x1000",), "partial", (0, 1)),
     ]
-    assert [(each.blocks, each.partial, each.before, each.after) for each in found.paths] == [
-        ((0x1000, 0x100C, 0x1010), False, 2, 0),
-        ((0x1000,), True, 0, 1),
-    ]
-    assert not found.same
+    assert not found.is_empty
 
 
 # --- profiles as weights

@@ -12,7 +12,7 @@ import pytest
 
 import simprof
 from simprof._results import Comparison, shown
-from simprof.profiler.exports import csv_file
+from simprof.profiler.exports import tables
 from simprof.profiler.profiles import storage
 from simprof.profiler.profiles.combine import merge
 from simprof.profiler.profiles.differences import difference
@@ -100,11 +100,11 @@ def test_machine_readable_forms_mark_inferred_counts_and_name_their_source() -> 
         "file": "A.edges", "same_run": False, "mode": None, "added": None, "overhead": None,
     }  # fmt: skip
     assert "guide" not in json.loads(run_json.render(measurement()))
-    exported = csv_file.render(table(run, "paths")).decode().splitlines()
+    exported = tables.render_csv(table(run, "paths")).decode().splitlines()
     assert exported[0].split(",")[-3:] == ["inferred", "inferred_from", "shortened"]
     found = [row.split(",")[-3:-1] for row in exported[1:]]
     assert found == [["true", "A.edges"], ["false", ""], ["false", ""]]
-    own = csv_file.render(table(guided(OWN, 2), "paths")).decode().splitlines()
+    own = tables.render_csv(table(guided(OWN, 2), "paths")).decode().splitlines()
     assert own[1].endswith(",true,this same run,false")
     column = [each.name for each in table(run, "routines").columns].index("executed_paths")
     assert table(run, "routines").rows[0][column] == 2  # by what this run tells

@@ -60,7 +60,7 @@ from pathlib import Path
 
 from simprof.profiler.experiments.cells.settings import CellSetting
 from simprof.profiler.plan.plan import Addressing, Table
-from simprof.profiler.profiles.definite import DefiniteFlow
+from simprof.profiler.profiles.accuracy import DefiniteFlow
 
 DEFAULT_BUILD = "v9-O2"
 COMPILER_INCREMENTS = "compiler_increments"

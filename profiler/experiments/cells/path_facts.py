@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from simprof.profiler.experiments.cells.cells import PathFacts, PathRow, PredictedPaths
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from simprof.profiler.profiles.definite import DefiniteFlow, definite_flow
+from simprof.profiler.profiles.accuracy import DefiniteFlow, definite_flow
 from simprof.profiler.profiles.profile import PathCount
 
 KEY_BYTES = 8

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from simprof.profiler.profiles.call_tree import CallTree, without_sites
+from simprof.profiler.profiles.calls import CallTree, without_sites
 from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.reports import mode_facts

@@ -36,7 +36,7 @@ from typing import Any
 from simprof.profiler.code.layout import PAIR_SIZE
 from simprof.profiler.code.runtime.word_hash_routine import MAX_WORDS, WordTable
 from simprof.profiler.profiles.codec import parse_json
-from simprof.profiler.profiles.first_line import LONGEST_HEADER
+from simprof.profiler.profiles.storage import LONGEST_HEADER
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError

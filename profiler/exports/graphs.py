@@ -1,8 +1,15 @@
-"""The routines that ran as graphs in Graphviz's language, with counts on edges and blocks.
+"""Formats of graphs: DOT and GraphML.
+
+The routines that ran as graphs in Graphviz's language, with counts on edges and blocks.
 
 As `simprof cfg --format dot` draws them: one cluster a routine, a style for each kind of edge.
 Edges are the thicker and blocks the redder the more of the routine's executions they have. What
 was never executed is grey; an edge with a counter of the scheme on it is blue.
+
+The routines that ran as GraphML, with how often blocks and edges were executed.
+
+As `simprof cfg --format graphml` writes them (`reports.cfg_formats`): `simprof graph` reads a
+file of one routine, with the counts as its weights. Activations that ended early left by no edge.
 """
 
 from __future__ import annotations
@@ -10,10 +17,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simprof.profiler.exports.source import ExportSource
-from simprof.profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
+from simprof.profiler.graphs.cfg import (
+    ENTRY,
+    EXIT,
+    Block,
+    ControlFlowGraph,
+    Edge,
+    EdgeKind,
+    VertexName,
+)
 from simprof.profiler.profiles.profile import EdgeCount, Measurement, RoutineProfile
 from simprof.profiler.profiles.tables import block_counts
-from simprof.profiler.reports.cfg_formats import STYLES, escaped
+from simprof.profiler.reports.cfg_formats import STYLES, CountedGraph, escaped, render_graphs
 from simprof.profiler.reports.display import readable
 
 if TYPE_CHECKING:
@@ -29,7 +44,7 @@ UNUSED = "gray60"
 COUNTED = "blue"
 
 
-def write(source: ExportSource) -> bytes:
+def write_dot(source: ExportSource) -> bytes:
     """Return one digraph of all routines that ran."""
     import graphviz
 
@@ -100,3 +115,28 @@ def _label(block: VertexName, count: int, measurement: Measurement) -> str:
 def _color(heat: float) -> str:
     """Return a colour by how hot a block is, from 0 (white) to 1 (red)."""
     return f"{RED:.3f} {0.6 * heat:.3f} 1.000"
+
+
+def write_graphml(source: ExportSource) -> bytes:
+    """Return one document with all routines that ran, numbered as they are in the profile."""
+    graphs = map(counted_graph, source.measurement.routines)
+    return render_graphs(enumerate(graphs)).encode()
+
+
+def counted_graph(routine: RoutineProfile) -> CountedGraph:
+    """Return the graph of a routine, made again from its profile, with its counts."""
+    blocks = tuple(
+        Block(number, block.start, block.instructions, block.is_slot)
+        for number, block in enumerate(routine.block_counts)
+    )
+    numbers = {block.name: number for number, block in enumerate(routine.block_counts)}
+    numbers |= {ENTRY: len(blocks), EXIT: len(blocks) + 1}
+    counted = [edge for edge in routine.edge_counts if edge.kind is not EdgeKind.EARLY]
+    edges = tuple(
+        Edge(number, numbers[edge.source], numbers[edge.target], edge.kind)
+        for number, edge in enumerate(counted)
+    )
+    executions = [block.count for block in routine.block_counts]
+    ends = [routine.activations, routine.activations]  # each activation begins, and ends, once
+    cfg = ControlFlowGraph(routine.name, routine.address, 0, blocks, edges)
+    return CountedGraph(cfg, [*executions, *ends], [edge.count for edge in counted])

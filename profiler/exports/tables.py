@@ -1,4 +1,12 @@
-"""A table of a measurement as Apache Parquet, written by pyarrow (the extra `parquet`).
+"""Formats of tables: CSV and Parquet.
+
+A table of a measurement as CSV (RFC 4180, but for line ends, which are line feeds).
+
+The first row names the columns. Numbers are exact, flags are `true` and `false`, unknown values
+are empty. Names stand as the program has them, but that a quote stands before those that a
+spreadsheet would execute; quotes, commas and line ends in them are quoted as the format says.
+
+A table of a measurement as Apache Parquet, written by pyarrow (the extra `parquet`).
 
 Columns have types: 64-bit integers, 64-bit floats, text, truth values. Numbers that may have any
 length (path numbers) are text in decimal digits. Unknown values are null.
@@ -6,19 +14,44 @@ length (path numbers) are text in decimal digits. Unknown values are null.
 
 from __future__ import annotations
 
+import csv
 import io
+from io import StringIO
 from types import ModuleType
 from typing import Any
 
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles.codec import big_integers
-from simprof.profiler.profiles.tables import DEFAULT, Column, ColumnKind, ProfileTable, table
+from simprof.profiler.profiles.csv_cells import quoted
+from simprof.profiler.profiles.tables import DEFAULT, Cell, Column, ColumnKind, ProfileTable, table
 from simprof.simulator.errors import UsageError
+
+
+def write_csv(source: ExportSource) -> bytes:
+    """Return the table that was asked for."""
+    return render_csv(table(source.measurement, source.table or DEFAULT))
+
+
+def render_csv(content: ProfileTable) -> bytes:
+    """Return a table in UTF-8; what is no character is written with backslashes."""
+    target = StringIO()
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow(column.name for column in content.columns)
+    with big_integers():
+        writer.writerows(map(_cell, row) for row in content.rows)
+    return target.getvalue().encode(errors="backslashreplace")
+
+
+def _cell(value: Cell) -> Cell:
+    if isinstance(value, str):
+        return quoted(value)
+    return str(value).lower() if isinstance(value, bool) else value
+
 
 INSTALL = "pip install 'simprof[parquet]'"
 
 
-def write(source: ExportSource) -> bytes:
+def write_parquet(source: ExportSource) -> bytes:
     """Return the table that was asked for.
 
     Raises
@@ -26,10 +59,10 @@ def write(source: ExportSource) -> bytes:
     UsageError
         If pyarrow is not installed, or a count does not fit 64 bits.
     """
-    return render(table(source.measurement, source.table or DEFAULT))
+    return render_parquet(table(source.measurement, source.table or DEFAULT))
 
 
-def render(content: ProfileTable) -> bytes:
+def render_parquet(content: ProfileTable) -> bytes:
     """Return a table as a Parquet file."""
     try:
         import pyarrow as arrow

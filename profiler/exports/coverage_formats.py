@@ -1,0 +1,257 @@
+"""Formats of coverage: Cobertura's XML, lcov's tracefiles, gcov's JSON.
+
+Coverage as Cobertura's XML, which CI servers show: the definition `coverage-04.dtd`.
+
+A directory is a package, a file a class, a function a method. Characters that XML cannot hold are
+written with backslashes. There is no time in the file (`timestamp` is 0), so that the same profile
+always gives the same bytes.
+
+Coverage as lcov's tracefiles, which `genhtml` shows: geninfo(1), *Tracefile format*.
+
+Names are those of the linker: `genhtml --demangle-cpp` shows those of C++ as their authors wrote
+them. Characters that would end a name (commas, line ends) are written with backslashes.
+
+Coverage in the JSON of `gcov --json-format` (GCC's manual, *Invoking gcov*), version 2.
+
+Compressed by gzip, as gcov's own files are, which end in `.gcov.json.gz`. A line has one entry,
+also where it is part of several functions (inlined ones). Columns are not known and are 0; nothing
+is told of exceptions and of calls. `simprof_code` is none of gcov's words: how a line's code lies.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import xml.etree.ElementTree as Xml
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
+
+from simprof.profiler.exports.coverage import (
+    Arm,
+    FileCoverage,
+    FunctionCoverage,
+    LineCoverage,
+    coverage,
+)
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.reports.display import readable, visible
+from simprof.simulator.binary.demangling import demangle
+
+HEADER = (
+    "<?xml version='1.0' encoding='UTF-8'?>\n"
+    "<!DOCTYPE coverage SYSTEM 'http://cobertura.sourceforge.net/xml/coverage-04.dtd'>\n"
+)
+
+
+def write_cobertura(source: ExportSource) -> bytes:
+    """Return one document on all source files."""
+    files = coverage(source)
+    lines = [line for file in files for line in file.lines.values()]
+    arms = [arm for file in files for arm in file.arms]
+    root = Xml.Element(
+        "coverage",
+        {
+            **_rates(lines),
+            "lines-covered": str(sum(line.count > 0 for line in lines)),
+            "lines-valid": str(len(lines)),
+            "branches-covered": str(_taken(arms)),
+            "branches-valid": str(len(arms)),
+            "version": f"simprof {version('simprof')}",
+            "timestamp": "0",
+        },
+    )
+    Xml.SubElement(Xml.SubElement(root, "sources"), "source").text = "."
+    packages = Xml.SubElement(root, "packages")
+    by_directory: dict[str, list[FileCoverage]] = defaultdict(list)
+    for file in files:
+        by_directory[source.place(file.file).rpartition("/")[0]].append(file)
+    for directory, inside in by_directory.items():
+        _add_package(packages, directory, inside, source)
+    Xml.indent(root)
+    return (HEADER + Xml.tostring(root, encoding="unicode") + "\n").encode()
+
+
+def _add_package(
+    packages: Xml.Element, directory: str, files: Sequence[FileCoverage], source: ExportSource
+) -> None:
+    lines = [line for file in files for line in file.lines.values()]
+    package = Xml.SubElement(packages, "package", {"name": visible(directory), **_rates(lines)})
+    classes = Xml.SubElement(package, "classes")
+    for file in files:
+        name = visible(source.place(file.file))
+        entry = Xml.SubElement(
+            classes,
+            "class",
+            {
+                "name": name.rpartition("/")[2],
+                "filename": name,
+                **_rates(file.lines.values()),
+            },
+        )
+        methods = Xml.SubElement(entry, "methods")
+        for function in file.functions:
+            _add_method(methods, function, file)
+        _add_lines(entry, file, sorted(file.lines))
+
+
+def _add_method(methods: Xml.Element, function: FunctionCoverage, file: FileCoverage) -> None:
+    lines = [file.lines[number] for number in function.lines]
+    method = Xml.SubElement(
+        methods, "method", {"name": readable(function.name), "signature": "", **_rates(lines)}
+    )
+    _add_lines(method, file, function.lines)
+
+
+def _add_lines(parent: Xml.Element, file: FileCoverage, numbers: Iterable[int]) -> None:
+    lines = Xml.SubElement(parent, "lines")
+    for number in numbers:
+        line = file.lines[number]
+        entry = Xml.SubElement(lines, "line", {"number": str(number), "hits": str(line.count)})
+        if line.branches:
+            _add_conditions(entry, line)
+
+
+def _add_conditions(entry: Xml.Element, line: LineCoverage) -> None:
+    arms = [arm for branch in line.branches for arm in branch.arms]
+    entry.set("branch", "true")
+    entry.set("condition-coverage", f"{_percent(arms)} ({_taken(arms)}/{len(arms)})")
+    conditions = Xml.SubElement(entry, "conditions")
+    for number, branch in enumerate(line.branches):
+        Xml.SubElement(
+            conditions,
+            "condition",
+            {"number": str(number), "type": "jump", "coverage": _percent(branch.arms)},
+        )
+
+
+def _rates(lines: Iterable[LineCoverage]) -> dict[str, str]:
+    """Return the attributes that every level has. No complexity is computed: it is 0."""
+    lines = tuple(lines)
+    arms = [arm for line in lines for branch in line.branches for arm in branch.arms]
+    return {
+        "line-rate": _rate(sum(line.count > 0 for line in lines), len(lines)),
+        "branch-rate": _rate(_taken(arms), len(arms)),
+        "complexity": "0",
+    }
+
+
+def _rate(part: int, whole: int) -> str:
+    """Return a share from 0 to 1; of nothing, all."""
+    return f"{part / whole if whole else 1.0:.4f}"
+
+
+def _percent(arms: Sequence[Arm]) -> str:
+    return f"{100 * _taken(arms) // max(len(arms), 1)}%"
+
+
+def _taken(arms: Iterable[Arm]) -> int:
+    return sum(arm.count > 0 for arm in arms)
+
+
+def write_lcov(source: ExportSource) -> bytes:
+    """Return a tracefile with one record a source file."""
+    records = (line for file in coverage(source) for line in _record(file, source))
+    return "".join(f"{line}\n" for line in ("TN:", *records)).encode(errors="backslashreplace")
+
+
+def _record(file: FileCoverage, source: ExportSource) -> Iterator[str]:
+    yield f"SF:{visible(source.place(file.file))}"
+    yield from _functions(file)
+    yield from _branches(file)
+    for number in sorted(file.lines):
+        yield f"DA:{number},{file.lines[number].count}"
+    yield f"LF:{len(file.lines)}"
+    yield f"LH:{sum(line.count > 0 for line in file.lines.values())}"
+    yield "end_of_record"
+
+
+def _functions(file: FileCoverage) -> Iterator[str]:
+    """Yield functions; those of one name (static ones of a header) are one."""
+    counts: dict[str, int] = defaultdict(int)
+    lines: dict[str, int] = {}
+    for function in file.functions:
+        name = visible(function.name).replace(",", "\\x2c")
+        counts[name] += function.count
+        lines.setdefault(name, function.line)
+    for name, line in lines.items():
+        yield f"FN:{line},{name}"
+    for name, count in counts.items():
+        yield f"FNDA:{count},{name}"
+    yield f"FNF:{len(counts)}"
+    yield f"FNH:{sum(count > 0 for count in counts.values())}"
+
+
+def _branches(file: FileCoverage) -> Iterator[str]:
+    """Yield the arms of all branches; `-` where the branch was never reached."""
+    arms = file.arms
+    for number in sorted(file.lines):
+        for block, branch in enumerate(file.lines[number].branches):
+            for place, arm in enumerate(branch.arms):
+                taken = arm.count if branch.reached else "-"
+                yield f"BRDA:{number},{block},{place},{taken}"
+    yield f"BRF:{len(arms)}"
+    yield f"BRH:{sum(arm.count > 0 for arm in arms)}"
+
+
+FORMAT_VERSION = "2"
+
+
+def write_gcov(source: ExportSource) -> bytes:
+    """Return one report on all source files."""
+    report = {
+        "format_version": FORMAT_VERSION,
+        "gcc_version": f"simprof {version('simprof')}",
+        "current_working_directory": "",
+        "data_file": source.measurement.program.file,
+        "files": [_file(file, source) for file in coverage(source)],
+    }
+    return gzip.compress(json.dumps(report).encode(), mtime=0)
+
+
+def _file(file: FileCoverage, source: ExportSource) -> dict[str, object]:
+    return {
+        "file": source.place(file.file),
+        "functions": [_function(function) for function in file.functions],
+        "lines": [_line(number, file.lines[number]) for number in sorted(file.lines)],
+    }
+
+
+def _function(function: FunctionCoverage) -> dict[str, object]:
+    return {
+        "name": function.name,
+        "demangled_name": demangle(function.name),
+        "start_line": function.line,
+        "start_column": 0,
+        "end_line": function.last_line,
+        "end_column": 0,
+        "blocks": function.blocks,
+        "blocks_executed": function.executed_blocks,
+        "execution_count": function.count,
+    }
+
+
+def _line(number: int, line: LineCoverage) -> dict[str, object]:
+    result: dict[str, object] = {
+        "line_number": number,
+        "count": line.count,
+        "simprof_code": line.placing,
+        "unexecuted_block": line.has_unexecuted,
+        "block_ids": line.blocks,
+        "branches": [
+            {
+                "count": arm.count,
+                "throw": False,
+                "fallthrough": arm.falls_through,
+                "source_block_id": branch.block,
+                "destination_block_id": arm.target,
+            }
+            for branch in line.branches
+            for arm in branch.arms
+        ],
+        "calls": [],
+        "conditions": [],
+    }
+    if line.function is not None:
+        result["function_name"] = line.function
+    return result
