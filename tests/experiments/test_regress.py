@@ -21,7 +21,12 @@ from simprof.profiler.code.writer import Writer
 from simprof.profiler.engine import kernel_cache
 from simprof.profiler.experiments.regress import file as regress_file
 from simprof.profiler.experiments.regress import regress
-from simprof.profiler.experiments.regress.causes import cost_changes, place_text, plan_text
+from simprof.profiler.experiments.regress.causes import (
+    PlanChange,
+    cost_changes,
+    place_text,
+    plan_text,
+)
 from simprof.profiler.experiments.regress.compare import (
     Ceiling,
     Check,
@@ -33,7 +38,6 @@ from simprof.profiler.experiments.regress.compare import (
 )
 from simprof.profiler.experiments.regress.file import Baseline, RoutineFacts, Run, SettingResult
 from simprof.profiler.experiments.regress.regress import CheckOptions, check, record
-from simprof.profiler.experiments.regress.routines import PlanChange
 from simprof.profiler.experiments.regress.targets import Target, file_targets
 from simprof.profiler.experiments.reports import regress as reports
 from simprof.profiler.graphs.spanning import uniform

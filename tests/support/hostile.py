@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from simprof.profiler.experiments.cells.cells import CellResult
-from simprof.profiler.experiments.regress.causes import Cause
+from simprof.profiler.experiments.regress.causes import Cause, RoutineChange
 from simprof.profiler.experiments.regress.compare import Check, Difference, RunCheck, SettingCheck
-from simprof.profiler.experiments.regress.routines import RoutineChange
 from simprof.profiler.experiments.reports import regress as regress_reports
 from simprof.profiler.experiments.reports import suites as suite_reports
 from simprof.profiler.experiments.reports import table_text

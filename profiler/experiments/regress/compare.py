@@ -10,12 +10,14 @@ from typing import Literal
 
 from simprof.profiler.experiments.regress.causes import (
     Cause,
+    RoutineChange,
+    located,
+    routine_changes,
     run_causes,
     setting_causes,
     unexplained,
 )
 from simprof.profiler.experiments.regress.file import OVERHEAD, Baseline, Run, SettingResult
-from simprof.profiler.experiments.regress.routines import RoutineChange, located, routine_changes
 from simprof.simulator.errors import UsageError
 
 Number = int | Fraction

@@ -29,7 +29,7 @@ from simprof.profiler.reports.tables import (
 )
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.causes import Cause, RoutineChange
     from simprof.profiler.experiments.regress.compare import (
         Check,
         Difference,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         SettingCheck,
         State,
     )
-    from simprof.profiler.experiments.regress.routines import RoutineChange
 
 MOST_ROUTINES = 10
 """Routines that a report names for one result."""
@@ -304,14 +303,13 @@ def _table_markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Ite
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.causes import Cause, RoutineChange
     from simprof.profiler.experiments.regress.compare import (
         Check,
         Difference,
         RunCheck,
         SettingCheck,
     )
-    from simprof.profiler.experiments.regress.routines import RoutineChange
 
 SCHEMA = "simprof/regress/1"
 
