@@ -39,29 +39,18 @@ from simprof.profiler.schemes.static import ends
 
 @dataclass(frozen=True)
 class GraphRun:
-    """One scheme on the runs of one graph.
+    """One scheme on the runs of one graph."""
 
-    Attributes
-    ----------
-    definition, plan, prices
-        The scheme, what it does and what that costs.
-    dfs
-        The graph's depth-first search.
-    counters, reading
-        What the runs left in the counters, and the profile that these give.
-    crossings
-        By edge id: how often the runs crossed it.
-    attribution
-        How much of the paths it tells rightly, where another scheme judges it.
-    """
-
+    # definition, plan, prices: the scheme, what it does and what that costs.
     definition: SchemeDefinition
-    dfs: DepthFirst
+    dfs: DepthFirst  # the graph's depth-first search
     plan: RoutinePlan
     prices: Prices
+    # counters, reading: what the runs left in the counters, and the profile that these give.
     counters: RoutineCounters
     reading: Reading
-    crossings: tuple[int, ...]
+    crossings: tuple[int, ...]  # by edge id: how often the runs crossed it
+    # How much of the paths it tells rightly, where another scheme judges it.
     attribution: Attribution | None = None
 
     @property

@@ -104,18 +104,10 @@ MACHINE = MachineKind.SPARCV9
 
 @dataclass(frozen=True)
 class Prices:
-    """Generated code of a plan.
+    """Generated code of a plan."""
 
-    Attributes
-    ----------
-    code
-        The code; what it adds to a run is `pricing.added`.
-    hash_costs
-        What a call of the hashing routine costs.
-    """
-
-    code: RoutineCode
-    hash_costs: HashCosts
+    code: RoutineCode  # what it adds to a run is `pricing.added`
+    hash_costs: HashCosts  # what a call of the hashing routine costs
 
     @property
     def path_register(self) -> str | None:

@@ -235,21 +235,11 @@ def find_cut_edges(
 
 
 class Truncation(NamedTuple):
-    """What a threshold does to a routine.
+    """What a threshold does to a routine."""
 
-    Attributes
-    ----------
-    threshold
-        Paths from one vertex beyond which its outgoing edges are cut.
-    cut_edges
-        Control-flow edge ids, ascending.
-    paths
-        How many paths the routine has then.
-    """
-
-    threshold: int
-    cut_edges: tuple[int, ...]
-    paths: int
+    threshold: int  # paths from one vertex beyond which its outgoing edges are cut
+    cut_edges: tuple[int, ...]  # control-flow edge ids, ascending
+    paths: int  # how many paths the routine has then
 
 
 def truncate(dag: Dag, threshold: int) -> Truncation:

@@ -16,21 +16,12 @@ from simprof.simulator.isa.decode import simm13
 _EVERYWHERE = -(1 << 20)  # below any frame offset
 
 
-class Extent(NamedTuple):
-    """Where a block ends.
+class BlockExtent(NamedTuple):
+    """Where a block ends."""
 
-    Attributes
-    ----------
-    end
-        Word index behind what it executes, its control transfer and delay slot aside.
-    falls_to
-        The leader that cuts it short, or -1.
-    at, flow
-        Its control transfer, and where that goes; or -1 and None.
-    """
-
-    end: int
-    falls_to: int
+    end: int  # word index behind what it executes, its control transfer and delay slot aside
+    falls_to: int  # the leader that cuts it short, or -1
+    # at, flow: its control transfer, and where that goes; or -1 and None.
     at: int
     flow: Flow | None
 
@@ -54,7 +45,7 @@ class BlockGraph(NamedTuple):
         Leaders of the blocks that end in an indirect jump.
     """
 
-    extents: dict[int, Extent]
+    extents: dict[int, BlockExtent]
     predecessors: dict[int, list[int]]
     entries: list[int]
     jumps: list[int]
@@ -96,7 +87,7 @@ def block_graph(exploration: Exploration, number: int) -> BlockGraph:
     )
 
 
-def _extents(exploration: Exploration, number: int) -> dict[int, Extent]:
+def _extents(exploration: Exploration, number: int) -> dict[int, BlockExtent]:
     next_end = exploration.next_end
     leaders = sorted(exploration.leaders[number])
     extents = {}
@@ -108,15 +99,15 @@ def _extents(exploration: Exploration, number: int) -> dict[int, Extent]:
         last = next_end[leader]
         stop = min(last, end)
         if after <= stop:
-            extents[leader] = Extent(after, after, -1, None)
+            extents[leader] = BlockExtent(after, after, -1, None)
             continue
-        extents[leader] = Extent(stop, -1, -1, None)
+        extents[leader] = BlockExtent(stop, -1, -1, None)
         if last < end:
             transfers.append((leader, last))
     flows = exploration.flows.read([at for _, at in transfers])
     for (leader, at), flow in zip(transfers, flows, strict=True):
         if flow is not None:
-            extents[leader] = Extent(at, -1, at, flow)
+            extents[leader] = BlockExtent(at, -1, at, flow)
     return extents
 
 

@@ -39,7 +39,7 @@ _UNKNOWN_VALUES = (0x28, 0x2A, 0x2C, 0x2D, 0x2E, 0x2F)
 _ATOMIC = (0x3C, 0x3E, 0x0D, 0x0F, 0x1D, 0x1F)
 
 
-class Kind(IntEnum):
+class EffectKind(IntEnum):
     """How an instruction changes locations other than those that it names."""
 
     PLAIN = 0
@@ -57,7 +57,7 @@ class Effect(NamedTuple):
     bytes.
     """
 
-    kind: Kind
+    kind: EffectKind
     writes: int = 0
     reads: int = 0
     touches: int = 0
@@ -110,7 +110,7 @@ def _writing(word: int, reads: int, touches: int, also: int = 0) -> Effect | Non
     writes = bit(register) | also
     if not writes | touches:
         return None
-    kind = Kind.FRAME if register in (SP, FP) else Kind.PLAIN
+    kind = EffectKind.FRAME if register in (SP, FP) else EffectKind.PLAIN
     return Effect(kind, writes, reads, touches)
 
 
@@ -125,9 +125,9 @@ def _arithmetic(word: int) -> Effect | None:
         source = bit(word >> 14 & 31) if word & 0x2000 else 0
         return _writing(word, source, source)
     if op3 == 0x3C:
-        return Effect(Kind.SAVE, bit(word >> 25 & 31))
+        return Effect(EffectKind.SAVE, bit(word >> 25 & 31))
     if op3 == 0x3D:
-        return Effect(Kind.RESTORE, bit(word >> 25 & 31), operands(word))
+        return Effect(EffectKind.RESTORE, bit(word >> 25 & 31), operands(word))
     if op3 <= 0x24:
         return _writing(word, 0, 0, CONDITION)
     if op3 in _UNKNOWN_VALUES or (op3 == 0x36 and is_integer_vis(word)):
@@ -142,15 +142,15 @@ def _memory_access(word: int) -> Effect | None:
         slot = base, simm13(word)
     if op3 in STORES:
         if slot is None:
-            return Effect(Kind.CLOBBER)
+            return Effect(EffectKind.CLOBBER)
         source = bit(register) if op3 in (0x04, 0x0E) else 0
-        return Effect(Kind.STORE, 0, source, source, slot, STORES[op3])
+        return Effect(EffectKind.STORE, 0, source, source, slot, STORES[op3])
     pair = bit(register | 1) if op3 in (0x03, 0x13) else 0
     if op3 in LOADS:
         loading = _writing(word, 0 if slot else operands(word), 0, pair)
         if slot is not None:
-            return (loading or Effect(Kind.PLAIN))._replace(slot=slot)
+            return (loading or Effect(EffectKind.PLAIN))._replace(slot=slot)
         return loading
     if op3 in _ATOMIC or op3 & 0x34 == 0x14:
-        return Effect(Kind.CLOBBER, bit(register) if op3 in _ATOMIC else 0)
+        return Effect(EffectKind.CLOBBER, bit(register) if op3 in _ATOMIC else 0)
     return _writing(word, 0, 0, pair) if op3 & 0x30 == 0x10 else None

@@ -74,47 +74,27 @@ RETURN_FROM_TRAP = 15
 
 
 class State(NamedTuple):
-    """What exploration knows.
+    """What exploration knows."""
 
-    Attributes
-    ----------
-    words, kinds, annulled, targets, next_end
-        The code image: see `code_image.CodeLists`.
-    at
-        By OWNER and what follows, then by word.
-    routine
-        By routine: START and what follows. COVERED and RETURNING are 0 or 1, LEADERS is a number;
-        FIRST_CALL and LAST_CALL are calls that wait, FIRST_CALLER and LAST_CALLER rows of
-        `callers`.
-    work
-        (word, routine): blocks that are still to be followed.
-    callers
-        (routine that passes control for good, the next row): lists, by the routine entered.
-    unsettled
-        (word, routine, source): control passes to a word, but it is unclear whose that is.
-    jumps
-        (indirect jump, routine), as they were met.
-    traps
-        (trap that ends the program, routine, word that shows it).
-    left
-        (word, routine, call): where a call returned outside of its routine.
-    counts
-        The lengths of these lists, then the number of routines, and whether all is `STALE`.
-    """
-
+    # words, kinds, annulled, targets, next_end: the code image: see `code_image.CodeLists`.
     words: npt.NDArray[np.uint32]
     kinds: npt.NDArray[np.uint8]
     annulled: npt.NDArray[np.bool_]
     targets: Table
     next_end: Table
-    at: Table
+    at: Table  # by OWNER and what follows, then by word
+    # By routine: START and what follows. COVERED and RETURNING are 0 or 1, LEADERS is a number;
+    # FIRST_CALL and LAST_CALL are calls that wait, FIRST_CALLER and LAST_CALLER rows of `callers`.
     routine: Table
-    work: Table
+    work: Table  # (word, routine): blocks that are still to be followed
+    # (routine that passes control for good, the next row): lists, by the routine entered.
     callers: Table
+    # (word, routine, source): control passes to a word, but it is unclear whose that is.
     unsettled: Table
-    jumps: Table
-    traps: Table
-    left: Table
+    jumps: Table  # (indirect jump, routine), as they were met
+    traps: Table  # (trap that ends the program, routine, word that shows it)
+    left: Table  # (word, routine, call): where a call returned outside of its routine
+    # The lengths of these lists, then the number of routines, and whether all is `STALE`.
     counts: Numbers
 
 

@@ -24,7 +24,7 @@ import heapq
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from simprof.profiler.recovery.block_graph import BlockGraph, Extent
+from simprof.profiler.recovery.block_graph import BlockExtent, BlockGraph
 from simprof.profiler.recovery.effects import (
     CONDITION,
     FIRST_SLOT,
@@ -32,7 +32,7 @@ from simprof.profiler.recovery.effects import (
     INS,
     OUTS,
     Effect,
-    Kind,
+    EffectKind,
     bit,
     effect_of,
     operands,
@@ -51,7 +51,7 @@ _TRAP_RESULTS = bit(1) | bit(8) | bit(9)
 _CALL_RESULTS = GLOBALS | OUTS | CONDITION
 
 
-class Step(NamedTuple):
+class BlockStep(NamedTuple):
     """An instruction that does something, as masks of locations.
 
     `reads` counts if any of `writes` is needed; `touches` is what it may name an atom for, or
@@ -64,37 +64,28 @@ class Step(NamedTuple):
     moves: int
 
 
-class Block(NamedTuple):
-    """A block; what it does as masks, where it goes as leaders (-1 for none).
+class BlockCode(NamedTuple):
+    """A block; what it does as masks, where it goes as leaders (-1 for none)."""
 
-    Attributes
-    ----------
-    steps
-        (Word index, step), without its control transfer.
-    writes, reads, touched
-        Of all steps; everything, where the window moves. `touched` includes what is written.
-    successors, call_return, falls_past
-        What follows; `falls_past` is the successor whose edge leaves out the delay slot.
-    delay
-        What the delay slot does, if it is executed at least on one edge.
-    kept, left_by_call, links
-        What control transfer leaves as it is on the way to `successors`, and to `call_return`;
-        what it writes before its delay slot.
-    uses, compared
-        What an indirect jump needs, and what a conditional branch compares.
-    """
-
-    steps: list[tuple[int, Step]]
+    steps: list[tuple[int, BlockStep]]  # (Word index, step), without its control transfer
+    # writes, reads, touched: of all steps; everything, where the window moves. `touched` includes
+    # what is written.
     writes: int
     reads: int
     touched: int
+    # successors, call_return, falls_past: what follows; `falls_past` is the successor whose edge
+    # leaves out the delay slot.
     successors: tuple[int, ...]
-    delay: tuple[Step, ...] = ()
+    # What the delay slot does, if it is executed at least on one edge.
+    delay: tuple[BlockStep, ...] = ()
     call_return: int = -1
     falls_past: int = -1
+    # kept, left_by_call, links: what control transfer leaves as it is on the way to `successors`,
+    # and to `call_return`; what it writes before its delay slot.
     kept: int = _EVERYTHING
     left_by_call: int = _EVERYTHING
     links: int = 0
+    # uses, compared: what an indirect jump needs, and what a conditional branch compares.
     uses: int = 0
     compared: int = 0
 
@@ -115,7 +106,7 @@ class BlockEffects:
         self._slots: dict[tuple[int, int], int] = {}
         self._frames = {SP: 0, FP: 0}
         self._unsafe = self._exposed = 0  # slots that pointers surely, and perhaps, reach
-        self._steps: dict[int, Step | None] = {}
+        self._steps: dict[int, BlockStep | None] = {}
         self._number_slots(graph, escapes)
         self.blocks = {
             leader: self._block(graph, leader, extent) for leader, extent in graph.extents.items()
@@ -147,7 +138,7 @@ class BlockEffects:
         effects = {word: effect_of(word) for word in sorted(words)}
         known = [effect for effect in effects.values() if effect is not None]
         slots = dict.fromkeys(effect.slot for effect in known if effect.slot is not None)
-        if any(effect.kind in (Kind.SAVE, Kind.RESTORE) for effect in known):
+        if any(effect.kind in (EffectKind.SAVE, EffectKind.RESTORE) for effect in known):
             slots |= dict.fromkeys((SP + FP - register, offset) for register, offset in slots)
         for number, slot in enumerate(slots):
             register, offset = slot
@@ -162,28 +153,28 @@ class BlockEffects:
             word: None if effect is None else self._step(effect) for word, effect in effects.items()
         }
 
-    def _step(self, effect: Effect) -> Step:
+    def _step(self, effect: Effect) -> BlockStep:
         kind, writes, reads, touches, slot, size = effect
         moves = 0
         if slot is not None:
             place = self._slots[slot]
             touches |= place
-            if kind is Kind.STORE:
+            if kind is EffectKind.STORE:
                 writes |= place
                 touches |= self._overlapping(slot, size)
             else:
                 reads |= place
-        elif kind is Kind.CLOBBER:
+        elif kind is EffectKind.CLOBBER:
             writes |= self._unsafe
             touches |= self._exposed
-        elif kind is Kind.SAVE:
+        elif kind is EffectKind.SAVE:
             moves = 1
-        elif kind is Kind.RESTORE:
+        elif kind is EffectKind.RESTORE:
             moves = -1
-        if kind is Kind.FRAME:
+        if kind is EffectKind.FRAME:
             for register, places in self._frames.items():
                 writes |= places if writes & bit(register) else 0
-        return Step(writes, reads, touches, moves)
+        return BlockStep(writes, reads, touches, moves)
 
     def _overlapping(self, slot: tuple[int, int], size: int) -> int:
         """All slots that a store may change."""
@@ -193,7 +184,7 @@ class BlockEffects:
             places |= self._slots.get((register, other), 0)
         return places
 
-    def _block(self, graph: BlockGraph, leader: int, extent: Extent) -> Block:
+    def _block(self, graph: BlockGraph, leader: int, extent: BlockExtent) -> BlockCode:
         words, known = self._x.words, self._steps
         body = [
             (index, step)
@@ -211,11 +202,11 @@ class BlockEffects:
         flow, at = extent.flow, extent.at
         if flow is None:
             follows = (extent.falls_to,) if extent.falls_to in inside else ()
-            return Block(body, writes, reads, touched, follows)
+            return BlockCode(body, writes, reads, touched, follows)
         past = flow.fall if flow.slot_block else -1
         after = (flow.taken, *flow.switch, -1 if flow.slot_block else flow.fall)
         in_slot = known[words[at + 1]] if flow.has_slot or flow.slot_block else None
-        return Block(
+        return BlockCode(
             body,
             writes,
             reads,
@@ -371,7 +362,7 @@ class Slice:
                     heapq.heappush(work, -source)
         return changed
 
-    def _through(self, leader: int, block: Block) -> int:
+    def _through(self, leader: int, block: BlockCode) -> int:
         """What is needed where a block starts; notes what of its results is."""
         mask = self._before_transfer(leader, block, self._at_end(block))
         if mask & block.writes:
@@ -385,7 +376,7 @@ class Slice:
             self._results[leader] = results
         return mask | self.needed[leader]
 
-    def _at_end(self, block: Block) -> int:
+    def _at_end(self, block: BlockCode) -> int:
         """What any of the blocks that follow needs, unless a call or trap makes it anew."""
         needed, mask = self.needed, 0
         for successor in block.successors:
@@ -395,17 +386,17 @@ class Slice:
             mask |= needed[block.call_return] & block.left_by_call
         return mask
 
-    def _before_transfer(self, leader: int, block: Block, mask: int) -> int:
+    def _before_transfer(self, leader: int, block: BlockCode, mask: int) -> int:
         """What is needed before a block's control transfer, if `mask` is behind it."""
         for step in block.delay:
             mask = self._before(step, mask)
         return (mask | self._past(block)) & ~block.links | self._uses[leader]
 
-    def _past(self, block: Block) -> int:
+    def _past(self, block: BlockCode) -> int:
         """What is needed where control goes without the delay slot."""
         return self.needed[block.falls_past] if block.falls_past >= 0 else 0
 
-    def _before(self, step: Step, mask: int) -> int:
+    def _before(self, step: BlockStep, mask: int) -> int:
         """What is needed before an instruction."""
         reads = step.reads if mask & step.writes else 0
         mask &= ~step.writes
@@ -451,7 +442,7 @@ class Slice:
                         heapq.heappush(work, successor)
         return found
 
-    def _ends(self, block: Block, mask: int) -> list[tuple[int, int]]:
+    def _ends(self, block: BlockCode, mask: int) -> list[tuple[int, int]]:
         """(What follows a block, what is related there), `mask` before its control transfer."""
         mask &= ~block.links
         before = mask
@@ -464,7 +455,7 @@ class Slice:
             ends.append((block.call_return, mask & block.left_by_call))
         return ends
 
-    def _after(self, step: Step, mask: int, result: int) -> int:
+    def _after(self, step: BlockStep, mask: int, result: int) -> int:
         """What is related after an instruction, of whose results `result` is needed."""
         writes = step.writes
         if mask & step.reads:

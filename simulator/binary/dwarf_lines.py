@@ -39,7 +39,7 @@ from simprof.simulator.binary.program import Range, SourceLine
 MOST_PATH_CHARACTERS = 64 << 20
 """Characters of the paths of all source files."""
 
-_LineRow = tuple[int, int, str, int]  # start, end (addresses), file, line
+_SourceRow = tuple[int, int, str, int]  # start, end (addresses), file, line
 
 
 class DwarfLineTable:
@@ -76,8 +76,8 @@ class DwarfLineTable:
             yield Range(start, end), SourceLine(file, line)
 
     @cached_property
-    def _rows(self) -> tuple[list[int], list[_LineRow]]:
-        rows: list[_LineRow] = []
+    def _rows(self) -> tuple[list[int], list[_SourceRow]]:
+        rows: list[_SourceRow] = []
         # Damaged DWARF raises a dozen kinds in pyelftools; what precedes the damage is kept.
         with suppress(Exception):
             rows.extend(_line_rows(self._data))
@@ -98,7 +98,7 @@ class DwarfLineTable:
         return index >= 0 and address in self._code[index]
 
 
-def _line_rows(data: bytes) -> Iterator[_LineRow]:
+def _line_rows(data: bytes) -> Iterator[_SourceRow]:
     dwarf = read_debug_info(ELFFile(io.BytesIO(data)))
     if dwarf is None:
         return
@@ -130,7 +130,7 @@ def _units(dwarf: Any) -> Iterator[tuple[int, str]]:
             )
 
 
-def _program_rows(lines: bytes, header: LineHeader, names: dict[int, str]) -> Iterator[_LineRow]:
+def _program_rows(lines: bytes, header: LineHeader, names: dict[int, str]) -> Iterator[_SourceRow]:
     previous = None
     for row in line_rows(lines[header.start : header.end], header.encoding):
         if previous is not None and row.address > previous.address and previous.line:
@@ -232,24 +232,14 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class LineHeader:
-    """What the header of a line program says.
+    """What the header of a line program says."""
 
-    Attributes
-    ----------
-    version
-        Of DWARF.
-    encoding
-        How its opcodes are read.
-    directories, files
-        As the header has them: version 5 counts them from 0, earlier ones from 1.
-    start, end
-        Where the program is in `.debug_line`, in bytes.
-    """
-
-    version: int
-    encoding: Encoding
+    version: int  # of DWARF
+    encoding: Encoding  # how its opcodes are read
+    # directories, files: as the header has them: version 5 counts them from 0, earlier ones from 1.
     directories: tuple[bytes, ...]
     files: tuple[FileEntry, ...]
+    # start, end: where the program is in `.debug_line`, in bytes.
     start: int
     end: int
 
@@ -367,20 +357,12 @@ _LONGEST_ADDRESS = 8  # bytes
 
 @dataclass(frozen=True)
 class Encoding:
-    """What a line program's header says about its opcodes.
-
-    Attributes
-    ----------
-    operands
-        Number of operands of standard opcode 1, 2, ...
-    instruction
-        Bytes that an address advances by for one unit of operation advance.
-    """
+    """What a line program's header says about its opcodes."""
 
     line_base: int
     line_range: int
-    instruction: int
-    operands: Sequence[int]
+    instruction: int  # bytes that an address advances by for one unit of operation advance
+    operands: Sequence[int]  # number of operands of standard opcode 1, 2,
 
     @property
     def opcode_base(self) -> int:
@@ -389,7 +371,7 @@ class Encoding:
 
 
 @dataclass(frozen=True)
-class Row:
+class LineRow:
     """One row: from `address` on, code comes from `line` of `file`; or a sequence ends there."""
 
     address: int
@@ -438,7 +420,7 @@ class Cursor:
         return int.from_bytes(data, "big")
 
 
-class _State:
+class _LineState:
     """The registers of the line-number machine that matter here."""
 
     def __init__(self) -> None:
@@ -446,12 +428,12 @@ class _State:
         self.file = 1
         self.line = 1
 
-    def row(self, ends: bool = False) -> Row:
+    def row(self, ends: bool = False) -> LineRow:
         """Return the row that the registers describe."""
-        return Row(self.address, self.file, self.line, ends)
+        return LineRow(self.address, self.file, self.line, ends)
 
 
-def line_rows(code: bytes, encoding: Encoding) -> Iterator[Row]:
+def line_rows(code: bytes, encoding: Encoding) -> Iterator[LineRow]:
     """Yield the rows of a big-endian line program.
 
     Raises
@@ -459,7 +441,7 @@ def line_rows(code: bytes, encoding: Encoding) -> Iterator[Row]:
     IndexError, ValueError, ZeroDivisionError
         The program is damaged; the rows before the damage have been yielded.
     """
-    cursor, state = Cursor(code), _State()
+    cursor, state = Cursor(code), _LineState()
     base, line_base, line_range = encoding.opcode_base, encoding.line_base, encoding.line_range
     while cursor.at < len(code):
         opcode = cursor.byte()
@@ -474,10 +456,10 @@ def line_rows(code: bytes, encoding: Encoding) -> Iterator[Row]:
             _standard(opcode, cursor, state, encoding)
         elif _extended(cursor, state):
             yield state.row(ends=True)
-            state = _State()
+            state = _LineState()
 
 
-def _standard(opcode: int, cursor: Cursor, state: _State, encoding: Encoding) -> None:
+def _standard(opcode: int, cursor: Cursor, state: _LineState, encoding: Encoding) -> None:
     if opcode == _ADVANCE_PC:
         state.address += cursor.unsigned() * encoding.instruction
     elif opcode == _ADVANCE_LINE:
@@ -494,7 +476,7 @@ def _standard(opcode: int, cursor: Cursor, state: _State, encoding: Encoding) ->
             cursor.unsigned()
 
 
-def _extended(cursor: Cursor, state: _State) -> bool:
+def _extended(cursor: Cursor, state: _LineState) -> bool:
     """Execute an extended opcode; return whether it ended a sequence."""
     size = cursor.unsigned()
     end = cursor.at + size

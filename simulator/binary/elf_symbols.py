@@ -54,7 +54,7 @@ _NEAR_STUBS = 32768  # of 64-bit programs; those behind them are laid out in ano
 _FIRST_ENTRIES = ((0, 32), (32, 32)), ((0, 48),)  # 64-bit, 32-bit: place, bytes of what is code
 
 
-class _Section(Protocol):
+class _SectionRecord(Protocol):
     @property
     def kind(self) -> int: ...
     @property
@@ -67,7 +67,7 @@ class _Section(Protocol):
 
 def stub_symbols(
     formats: RecordFormats,
-    sections: Sequence[_Section],
+    sections: Sequence[_SectionRecord],
     data: bytes,
     bias: int,
     table: Range | None,
@@ -101,9 +101,9 @@ def stub_symbols(
 
 def _slots(
     formats: RecordFormats,
-    section: _Section,
-    symbols: _Section,
-    sections: Sequence[_Section],
+    section: _SectionRecord,
+    symbols: _SectionRecord,
+    sections: Sequence[_SectionRecord],
     data: bytes,
 ) -> Iterator[tuple[int, str]]:
     """Address and name of each routine that is called through a stub."""

@@ -70,7 +70,7 @@ MARK = SECTION + b"\0\0\0"
 
 
 @dataclass(frozen=True)
-class Layout:
+class FileLayout:
     """Where in the new file things lie.
 
     `headers` is the new table, with the new segments; `moves` gives (old offset, size, new offset)
@@ -94,7 +94,7 @@ class Layout:
 
 def place(
     image: ElfImage, address: int, size: int, name: object, heap: int | None = None
-) -> Layout:
+) -> FileLayout:
     """Choose every segment's offset (step 2); `heap`: where the heap shall begin.
 
     Raises
@@ -142,7 +142,7 @@ def place(
     if heap is not None:
         start = heap - PAGE_SIZE
         page = ProgramHeader(PT_LOAD, PF_R | PF_W, 0, start, start, 0, PAGE_SIZE, PAGE_SIZE)
-    layout = Layout(placed[new], page, (), moves, end)
+    layout = FileLayout(placed[new], page, (), moves, end)
     return replace(layout, headers=_table(image, layout, placed, count))
 
 
@@ -179,7 +179,7 @@ def _behind(segment: ProgramHeader, end: int, base: int) -> ProgramHeader:
 
 
 def _table(
-    image: ElfImage, layout: Layout, placed: Mapping[ProgramHeader, ProgramHeader], count: int
+    image: ElfImage, layout: FileLayout, placed: Mapping[ProgramHeader, ProgramHeader], count: int
 ) -> tuple[ProgramHeader, ...]:
     """Return the new table: PT_LOADs by address where the old ones stood, the others as before."""
     loads = iter(sorted(placed.values(), key=lambda p: p.address))
@@ -226,7 +226,7 @@ def append(output: bytearray, data: bytes) -> int:
 
 
 def section_headers(
-    image: ElfImage, layout: Layout, output: bytearray, tail: int, symbols: Mapping[str, int]
+    image: ElfImage, layout: FileLayout, output: bytearray, tail: int, symbols: Mapping[str, int]
 ) -> list[SectionHeader]:
     """Return the new section headers, and append what their sections need.
 
@@ -259,7 +259,7 @@ def section_headers(
     return [*sections, *_new_sections(layout, label, behind)]
 
 
-def _new_sections(layout: Layout, label: int, behind: int) -> Iterator[SectionHeader]:
+def _new_sections(layout: FileLayout, label: int, behind: int) -> Iterator[SectionHeader]:
     """Yield those of the new segments, given where their names stand."""
     new, heap = layout.new, layout.heap
     yield SectionHeader(
@@ -272,7 +272,7 @@ def _new_sections(layout: Layout, label: int, behind: int) -> Iterator[SectionHe
         yield SectionHeader(behind, SHT_NOBITS, flags, heap.address, 0, size, 0, 0, 8, 0)
 
 
-def _longer(image: ElfImage, layout: Layout, symbols: Mapping[str, int]) -> dict[int, bytes]:
+def _longer(image: ElfImage, layout: FileLayout, symbols: Mapping[str, int]) -> dict[int, bytes]:
     """Return what is appended to sections: symbols, their names, and the new sections' names."""
     longer: dict[int, bytes] = {}
     for index, section in enumerate(image.sections):
@@ -287,7 +287,7 @@ def _longer(image: ElfImage, layout: Layout, symbols: Mapping[str, int]) -> dict
 
 
 def _symbols(
-    image: ElfImage, layout: Layout, symbols: Mapping[str, int], start: int
+    image: ElfImage, layout: FileLayout, symbols: Mapping[str, int], start: int
 ) -> tuple[bytes, bytes]:
     """Return symbol table entries and their names, which will stand at `start` of their table.
 
@@ -430,7 +430,7 @@ def _patched(image: ElfImage, patches: Mapping[int, int], name: object) -> bytes
 
 def _write(
     image: ElfImage,
-    layout: Layout,
+    layout: FileLayout,
     data: bytes,
     entry: int,
     bias: int,

@@ -57,32 +57,18 @@ class Realm(Enum):
 
 @dataclass(frozen=True)
 class ResolvedPath:
-    """The end of a walk. Use as a context manager: it owns `directory`.
+    """The end of a walk. Use as a context manager: it owns `directory`."""
 
-    Attributes
-    ----------
-    parts
-        Canonical path; the last component may be missing.
-    realm
-        Which tree it is in.
-    directory, name
-        In the real tree: descriptor of the directory that holds it, and its name there
-        (b"." for the directory itself).
-    status
-        Its lstat result in the real tree; None where it does not exist (or is not real).
-    special
-        Name of a special file ("null", "fd/0", "exe", ...), else None.
-    exists
-        Whether there is such a file.
-    """
-
-    parts: Parts
-    realm: Realm
+    parts: Parts  # canonical path; the last component may be missing
+    realm: Realm  # which tree it is in
+    # directory, name: in the real tree: descriptor of the directory that holds it, and its name
+    # there (b"." for the directory itself).
     directory: int = -1
     name: bytes = b""
+    # Its lstat result in the real tree; None where it does not exist (or is not real).
     status: os.stat_result | None = None
-    special: str | None = None
-    exists: bool = True
+    special: str | None = None  # name of a special file ("null", "fd/0", "exe", ...), else None
+    exists: bool = True  # whether there is such a file
 
     def close(self) -> None:
         """Close the directory that it owns."""

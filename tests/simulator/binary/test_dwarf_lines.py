@@ -12,8 +12,8 @@ from simprof.simulator.binary.dwarf_lines import (
     LONGEST_NAME,
     Encoding,
     FileEntry,
+    LineRow,
     Names,
-    Row,
     line_rows,
     read_header,
 )
@@ -141,13 +141,13 @@ def test_sequences_begin_afresh() -> None:
 
 @pytest.mark.parametrize("tail", [b"\x02", b"\x03" + b"\x80" * 1000, b"\0", b"\x09"])
 def test_rows_before_damage_are_kept(tail: bytes) -> None:
-    found: list[Row] = []
+    found: list[LineRow] = []
     try:
         for row in line_rows(SET_ADDRESS + special(0, 1) + tail, ENCODING):
             found.append(row)
     except (IndexError, ValueError):
         pass
-    assert found == [Row(0x10000, 1, 2, False)]
+    assert found == [LineRow(0x10000, 1, 2, False)]
 
 
 @pytest.mark.toolchain
