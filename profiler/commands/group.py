@@ -64,18 +64,18 @@ SUBCOMMANDS = MappingProxyType(
             "simprof.profiler.commands.merge:merge_command", "Add up saved profiles."
         ),
         "read": Subcommand(
-            "simprof.profiler.commands.read:read_command",
+            "simprof.profiler.rewriting.commands.read:read_command",
             "Read what an instrumented program has counted.",
         ),
         "cfg": Subcommand(
             "simprof.profiler.commands.cfg:cfg_command", "Show a program's control-flow graphs."
         ),
         "instrument": Subcommand(
-            "simprof.profiler.commands.instrument:instrument_command",
+            "simprof.profiler.rewriting.commands.instrument:instrument_command",
             "Write a program with a scheme's code in its place.",
         ),
         "verify": Subcommand(
-            "simprof.profiler.commands.verify:verify_command",
+            "simprof.profiler.rewriting.commands.verify:verify_command",
             "Run instrumented programs, and compare with what is predicted.",
         ),
         "cache": Subcommand(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.commands import verify
+from simprof.profiler.rewriting.commands import verify
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.traps import Ending
 from simprof.profiler.schemes.registry import planned_modes

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from simprof.profiler.commands import options, program_options, shared_options, streams
-from simprof.profiler.commands.instrument import NEEDS_ALL, NEEDS_GUIDE
 from simprof.profiler.commands.modes import (
     all_modes,
     collect,
@@ -29,6 +28,7 @@ from simprof.profiler.request.request import (
     Selection,
     Weights,
 )
+from simprof.profiler.rewriting.commands.instrument import NEEDS_ALL, NEEDS_GUIDE
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import ModeSetting
 from simprof.simulator.errors import UsageError
@@ -120,8 +120,8 @@ def verify_command(
     ready_engine(chosen["progress"])
     from simprof.profiler.profiles.cache_files import is_wanted
     from simprof.profiler.profiles.scratch import scratch_directory
-    from simprof.profiler.reports import verify_report
     from simprof.profiler.reports.run_text import failure_text
+    from simprof.profiler.rewriting.reports import verify_report
     from simprof.profiler.rewriting.trials import copy_opened
     from simprof.profiler.rewriting.verify import verify
 

@@ -102,7 +102,7 @@ def instrument_command(
     if definition.guided and scheme.edge_profile is None and not is_run:
         raise UsageError(f"{mode.mode} {NEEDS_GUIDE}, or let it run (--run)")
     from simprof.profiler.profiles.output import write_atomically
-    from simprof.profiler.reports import instrument_report
+    from simprof.profiler.rewriting.reports import instrument_report
 
     with progress_bar(wanted(chosen["progress"])) as watch:
         made = (

@@ -1,0 +1,1 @@
+"""Commands on instrumented programs: make them, verify them, read what they have counted."""

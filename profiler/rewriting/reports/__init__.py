@@ -1,0 +1,1 @@
+"""What `instrument` did, and what `verify` found, as text and JSON."""
