@@ -3,6 +3,7 @@
 # make check  format, lint, types, import contracts
 # make long   all tests, the long ones too
 # make ci     check, then all tests, where nothing that tests need may be missing (.ci/run)
+# make versions  some tests with the oldest libraries that are allowed, and with the newest Python
 # make mutants  break the code on purpose, hundreds of times, and see whether the tests notice
 # make fuzz   damaged and hostile files for all that reads one: FUZZ_SECONDS (60) of them
 # make bench  speed, as tables: the engine, whole commands on real programs, beside limits
@@ -39,7 +40,7 @@ SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
 .PHONY: run test check long ci mutants fuzz bench performance results executed structure baselines golden format fixtures clean
-.PHONY: toolchain site determinism scale reliability
+.PHONY: toolchain site versions determinism scale reliability
 
 run: $(VENV)/.installed
 	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
@@ -53,6 +54,7 @@ long: $(VENV)/.installed-dev toolchain
 # pytest comes last: its closing line, with the counts, is the last one.
 ci: check
 	tools/install_toolchain.sh
+	$(BIN)/python tools/versions.py
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --long --strict-skips --durations=30
 
 check: $(VENV)/.installed-dev
@@ -60,6 +62,9 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+versions: $(VENV)/.installed-dev
+	$(BIN)/python tools/versions.py
 
 mutants: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/mutants.py --workers $(WORKERS)

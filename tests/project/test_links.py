@@ -19,8 +19,8 @@ CODE_SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PATH = re.compile(r"[\w.*-]+(?:/[\w.*-]+)+/?")
 SCHEMA = re.compile(r"simprof/\w+/\d+")
-IN_WHEELS = {"profiler/data/"}
-TOP = {path.name for path in ROOT.iterdir()}
+IN_WHEELS = {"simprof/profiler/data/"}
+TOP = {path.name for path in ROOT.iterdir()} - {"build", "dist"}
 
 
 def prose(document: str) -> str:

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Try simprof with the oldest libraries that pyproject.toml allows, and with the newest Python.
+
+    tools/versions.py            both, each in an environment of its own below build/versions
+    tools/versions.py lowest     every direct dependency at its lower bound, oldest Python
+    tools/versions.py newest     the newest Python of this machine, newest libraries
+
+Each installs simprof and runs `TESTS`. A machine without a newer Python than this one's says so
+and leaves `newest` out. The exit status is 1 if anything failed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "build" / "versions"
+TESTS = (
+    "tests/end_to_end/test_cli_run.py",
+    "tests/commands/test_cli.py",
+    "tests/simulator/binary/test_dwarf_lines.py",
+)
+"""Whole runs of the command, and debugging information: where libraries have differed."""
+RUNNERS = ("pytest", "pytest-xdist", "hypothesis")
+_BOUND = re.compile(r"(?P<name>[\w-]+)>=(?P<version>[\d.]+)")
+
+
+def lower_bounds(requirements: Sequence[str]) -> list[str]:
+    """Return requirements with `>=` as constraints that allow the lower bound only."""
+    found = (_BOUND.match(requirement) for requirement in requirements)
+    return [f"{bound['name']}=={bound['version']}" for bound in found if bound]
+
+
+def newest_python() -> Path | None:
+    """Return the newest Python of this machine; None where it is none newer than this one."""
+    places = [Path(directory) for directory in os.get_exec_path()]
+    places += sorted((Path.home() / ".pyenv" / "versions").glob("*/bin"))
+    found = {}
+    for path in (path for place in places for path in place.glob("python3.*")):
+        minor = path.name.removeprefix("python3.")
+        if minor.isdigit() and int(minor) > sys.version_info.minor and _works(path):
+            found.setdefault(int(minor), path)
+    return found[max(found)] if found else None
+
+
+def _works(python: Path) -> bool:
+    # The shims of pyenv stand on the PATH for versions that are not chosen, too: they fail.
+    command = [python, "-c", "import ctypes, ssl, sqlite3, venv"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def start(name: str, python: Path, constraints: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start to install simprof below `constraints`, and to run the tests; return the process."""
+    folder = FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    limits = folder / "constraints.txt"
+    limits.write_text("".join(f"{line}\n" for line in constraints))
+    pip = f"bin/python -m pip install -q -c {limits} -e {ROOT} {' '.join(RUNNERS)}"
+    tests = " ".join(str(ROOT / test) for test in TESTS)
+    script = (
+        f"{python} -m venv {folder} && cd {folder} && {pip} && cd {ROOT} && "
+        f"{folder}/bin/python -m pytest -q -p no:cacheprovider {tests}"
+    )
+    variables = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
+    variables["XDG_CACHE_HOME"] = str(folder / "cache")
+    log = (folder / "log").open("wb")
+    return subprocess.Popen(["sh", "-c", script], env=variables, stdout=log, stderr=log)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the command line says; return the exit status."""
+    wanted = arguments or ("lowest", "newest")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    running = {}
+    if "lowest" in wanted:
+        bounds = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+        running["lowest"] = start("lowest", Path(sys.executable), lower_bounds(bounds))
+    if "newest" in wanted:
+        python = newest_python()
+        if python is None:
+            print(f"newest: left out, there is no Python newer than 3.{sys.version_info.minor}")
+        else:
+            running[f"newest ({python.name})"] = start("newest", python, ())
+    failed = False
+    for name, process in running.items():
+        bad = process.wait() != 0
+        lines = (FOLDER / name.split()[0] / "log").read_text().splitlines()
+        print(f"{name}: {'FAILED' if bad else lines[-1]}")
+        if bad:
+            print("\n".join(lines[-40:]))
+        failed |= bad
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
