@@ -42,7 +42,7 @@ def newest_python() -> Path | None:
     """Return the newest Python of this machine; None where it is none newer than this one."""
     places = [Path(directory) for directory in os.get_exec_path()]
     places += sorted((Path.home() / ".pyenv" / "versions").glob("*/bin"))
-    found = {}
+    found: dict[int, Path] = {}
     for path in (path for place in places for path in place.glob("python3.*")):
         minor = path.name.removeprefix("python3.")
         if minor.isdigit() and int(minor) > sys.version_info.minor and _works(path):
@@ -52,7 +52,7 @@ def newest_python() -> Path | None:
 
 def _works(python: Path) -> bool:
     # The shims of pyenv stand on the PATH for versions that are not chosen, too: they fail.
-    command = [python, "-c", "import ctypes, ssl, sqlite3, venv"]
+    command = [str(python), "-c", "import ctypes, ssl, sqlite3, venv"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
