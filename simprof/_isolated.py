@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from simprof.profiler.profiles import storage
 from simprof.profiler.request.request import RunRequest, Setting
 from simprof.profiler.session.observation import Comparison
-from simprof.profiler.session.spawned import Spawned
+from simprof.profiler.session.pool import Spawned
 from simprof.simulator import errors
 
 

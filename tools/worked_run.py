@@ -16,10 +16,13 @@ from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.recovery.recovery import Known, RecoveredProgram, recover
 from simprof.profiler.request.request import RunRequest
 from simprof.profiler.schemes.pp.planner import PathPlan
-from simprof.profiler.session.collect import collect
-from simprof.profiler.session.discover import late_words
-from simprof.profiler.session.execute import ExecutionOptions, ProgramExecution, execute
-from simprof.profiler.session.observation import Invocation, Observation
+from simprof.profiler.session.execution import (
+    ExecutionOptions,
+    ProgramExecution,
+    execute,
+    late_words,
+)
+from simprof.profiler.session.observation import Invocation, Observation, collect
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import Graphs, Planner, SavedProfiles, make_schemes
 from simprof.profiler.session.world import open_world

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simprof.profiler.recovery.recovery import RecoveredProgram
-    from simprof.profiler.trace.regenerate import BlockSink
-    from simprof.profiler.trace.regeneration import Array
+    from simprof.profiler.trace.regeneration import Array, BlockSink
 
 
 class RegenerationError(UsageError):
@@ -67,8 +66,8 @@ def regenerate_command(
     ready_engine()
     from simprof.profiler.profiles.output import write_atomically
     from simprof.profiler.reports import regeneration
-    from simprof.profiler.trace.call_paths import CallPaths
-    from simprof.profiler.trace.regenerate import regenerate
+    from simprof.profiler.trace.calls import CallPaths
+    from simprof.profiler.trace.regeneration import regenerate
 
     counted = None if shown_paths is None else CallPaths()
     with _lines(output) as lines:
@@ -105,7 +104,7 @@ def _both(first: BlockSink | None, second: BlockSink | None) -> BlockSink | None
 @contextmanager
 def _lines(output: Path | None) -> Iterator[BlockSink | None]:
     """Yield what writes the regenerated blocks as lines; None where nobody wants them."""
-    from simprof.profiler.trace.regenerate import BlockLines
+    from simprof.profiler.trace.regeneration import BlockLines
 
     if output is None:
         yield None

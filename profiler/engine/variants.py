@@ -1,7 +1,7 @@
 """A routine's graph as it may turn out: without some edges of the graph that a run is made on.
 
 A run may expect control to come into a routine where perhaps it never will
-(`recovery.second_returns`). The plans of its schemes depend on whether it does, and that is known
+(`recovery.calls`). The plans of its schemes depend on whether it does, and that is known
 only at the end. So the run follows the graph with all of these ENTRY edges, and each scheme counts
 once for every graph that may turn out to be the routine's. Of each scheme one is kept at the end;
 it has done all that it would have done alone, in the same order, hash tables included.

@@ -171,7 +171,7 @@ class GraphIndex:
         The graphs.
     expected
         Blocks with an ENTRY edge that the graphs have only if control lands there
-        (`recovery.second_returns`): nothing else is to take these edges.
+        (`recovery.calls`): nothing else is to take these edges.
 
     Attributes
     ----------

@@ -290,7 +290,6 @@ MODULES = frozenset(
         "simprof.profiler.plan.placement",
         "simprof.profiler.plan.plan",
         "simprof.profiler.recovery.recovery",
-        "simprof.profiler.session.kept_lines",
         "simprof.profiler.session.memory",
         "simprof.simulator.binary.program",
     }

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from simprof.profiler.reports.display import visible
-from simprof.profiler.trace.call_paths import CallProfile
-from simprof.profiler.trace.regenerate import Regenerated
+from simprof.profiler.trace.calls import CallProfile
+from simprof.profiler.trace.regeneration import Regenerated
 
 SCHEMA = "simprof/regenerate/1"
 

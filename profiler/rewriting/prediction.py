@@ -19,8 +19,7 @@ from simprof.profiler.rewriting.elsewhere.startup import start_cost
 from simprof.profiler.rewriting.elsewhere.writing import exit_cost
 from simprof.profiler.rewriting.instrument import Instrumented
 from simprof.profiler.schemes.tracing.flush import CALL, TRACE_SIZE, flush_instructions
-from simprof.profiler.session.counters import CounterSource
-from simprof.profiler.session.events import RoutineEvents
+from simprof.profiler.session.counters import CounterSource, RoutineEvents
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.simulator.binary.program import MachineKind

@@ -45,9 +45,8 @@ from simprof.profiler.rewriting.verification import (
     ModeResult,
     Verification,
 )
-from simprof.profiler.session.forked import become_worker
-from simprof.profiler.session.observation import Observation
-from simprof.profiler.session.run_facts import ending
+from simprof.profiler.session.observation import Observation, ending
+from simprof.profiler.session.pool import become_worker
 from simprof.profiler.session.session import observe
 from simprof.simulator.binary.elf_writer import heap_start
 from simprof.simulator.errors import EngineError, SimulatorError, UsageError

@@ -1,12 +1,40 @@
-"""Calling contexts of a run: what is to be told apart, from the user's words to the engine's."""
+"""Calling contexts of a run: the user's options, the window, and costs by context.
+
+Terms
+window
+    Some calls of one routine; outside of them nothing is counted (`Window`).
+place
+    A context and a routine whose activations were counted there: the context's own, under the
+    context's number, and behind these others where calls have no context of their own
+    (`CallTree.beyond`).
+row
+    How often something happened in a place: a transition of the segment automaton was taken, or an
+    activation ended early behind some edges of a segment (`Ledger`).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from simprof.profiler.code.pricing import RoutineCost
+from simprof.profiler.engine.activations import EarlyEnd
+from simprof.profiler.engine.contexts import Array, ContextCounts
+from simprof.profiler.engine.lowering import Lowering
+from simprof.profiler.engine.products import Stretch
+from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.profiles.calls import BEYOND, TOP, CalledRoutine, CallTree, TreeBuilder
 from simprof.profiler.recovery.recovery import RecoveredProgram
 from simprof.profiler.recovery.selection import UNKNOWN_CODE, RoutineNames, did_you_mean
+from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import Contexts
+from simprof.profiler.session.counters import RoutineEvents, collect_events
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,3 +123,285 @@ def _no_such_routine(recovered: RecoveredProgram, option: str, name: str) -> Usa
     return UsageError(
         f"{option} {name}: {has} no such routine:{meant} `simprof cfg` lists them all"
     )
+
+
+@dataclass(frozen=True)
+class Window:
+    """The counts of a window, as those of a whole run.
+
+    Attributes
+    ----------
+    calls
+        How many calls of its routine it was.
+    events
+        By number of each routine that was active.
+    times
+        How often each transition of the segment automaton was taken.
+    """
+
+    calls: int
+    events: Mapping[int, RoutineEvents]
+    times: list[int]
+
+    @property
+    def base(self) -> int:
+        """Instructions executed."""
+        total = 0
+        for events in self.events.values():
+            blocks = events.cfg.blocks
+            counts = zip(events.block_counts, blocks, strict=True)
+            total += sum(count * block.instructions for count, block in counts)
+            total -= sum(
+                cut.count * (blocks[cut.block].instructions - cut.executed) for cut in events.cut
+            )
+        return total
+
+
+def window_of(counts: ContextCounts, lowering: Lowering, index: GraphIndex) -> Window:
+    """Return what was counted in a window.
+
+    Parameters
+    ----------
+    counts
+        Of a run with a window: there is nothing in them of what is outside.
+    lowering, index
+        Of the run.
+    """
+    products = lowering.products
+    times = np.zeros(products.transitions, np.int64)
+    np.add.at(times, counts.transitions[:, 1], counts.transitions[:, 2])
+    edges = np.zeros(index.edge_count, np.int64)
+    for number in np.flatnonzero(times).tolist():
+        routine, crossed, _ = products.transition(number)
+        _cross(edges, index, routine, crossed, int(times[number]))
+    early: Counter[EarlyEnd] = Counter()
+    for (_, end), count in counts.ends.items():
+        early[end] += count
+    for end, count in early.items():
+        routine = index.routine(end.block)
+        block = end.block - int(index.first_block[routine])
+        crossed, _ = products.begun(routine, block, end.register, end.segments)
+        _cross(edges, index, routine, crossed, count)
+    cut: Counter[tuple[int, int]] = Counter()
+    for (_, block, pc), count in counts.cuts.items():
+        cut[block, pc] += count
+    events = collect_events(index, edges, early, dict(sorted(cut.items())))
+    return Window(counts.window_calls, events, times.tolist())
+
+
+def _cross(
+    counts: Array, index: GraphIndex, routine: int, edges: tuple[int, ...], times: int
+) -> None:
+    first = int(index.first_edge[routine])
+    for edge in edges:
+        counts[first + edge] += times
+
+
+@dataclass(frozen=True)
+class _Happening:
+    """Something that happened in places of a routine: edges crossed, and what schemes did there.
+
+    Attributes
+    ----------
+    edges
+        By id in the routine.
+    stretches
+        What each scheme that counts paths did along them, by its slot.
+    contexts, times
+        Where, and how often.
+    """
+
+    edges: tuple[int, ...]
+    stretches: Mapping[int, Stretch]
+    contexts: Array
+    times: Array
+
+
+class Ledger:
+    """The counts by context of one run.
+
+    Parameters
+    ----------
+    counts
+        What was counted.
+    lowering, index
+        Of the run.
+    limit
+        How many contexts there could be.
+    """
+
+    def __init__(
+        self, counts: ContextCounts, lowering: Lowering, index: GraphIndex, limit: int
+    ) -> None:
+        self._counts = counts
+        self._limit = limit
+        self._routines = index.recovered.routines
+        self._happened = _happenings(counts, lowering, index)
+        self._tables = lowering.tables()
+        cut = {block for _, block, _ in counts.cuts}
+        self._block_end = {block: index.block_end(block) for block in cut}
+        self._routine_of = {block: index.routine(block) for block in cut}
+        self._stray = _stray(counts, self._happened)
+        contexts = len(counts.routines)
+        self._places = {place: contexts + n for n, place in enumerate(sorted(self._stray))}
+        self._count = contexts + len(self._places)
+
+    def _place_numbers(self, routine: int, contexts: Array) -> Array:
+        """Return the numbers of the places of a routine in contexts."""
+        numbers = contexts.copy()
+        for at in np.flatnonzero(self._counts.routines[contexts] != routine).tolist():
+            numbers[at] = self._places[int(contexts[at]), routine]
+        return numbers
+
+    @cached_property
+    def base(self) -> Array:
+        """Instructions executed by place."""
+        found = np.zeros(self._count, np.int64)
+        for routine, happened in self._happened.items():
+            cfg = self._routines[routine]
+            for each in happened:
+                size = sum(
+                    cfg.blocks[cfg.edges[edge].target].instructions
+                    for edge in each.edges
+                    if cfg.edges[edge].target != cfg.exit
+                )
+                np.add.at(found, self._place_numbers(routine, each.contexts), size * each.times)
+        for (context, block, pc), times in self._counts.cuts.items():
+            left = (self._block_end[block] - pc) // 4
+            found[self._number(context, self._routine_of[block])] -= left * times
+        return found
+
+    def costs(self) -> Array:
+        """Return zeroes: instructions that a scheme has added, by place."""
+        return np.zeros(self._count, np.int64)
+
+    def add_costs(
+        self, costs: Array, routine: int, code: RoutineCost | None, slot: int | None, expected: int
+    ) -> None:
+        """Add to `costs` what a scheme's code executed in one routine.
+
+        Parameters
+        ----------
+        costs
+            As `costs` returned them.
+        routine
+            Its number.
+        code
+            What its code costs; None: it has none.
+        slot
+            The scheme's number among those that count paths; None if it does not.
+        expected
+            What the code executed there in all contexts together.
+
+        Raises
+        ------
+        CountError
+            If it is something else: a defect of simprof.
+        """
+        total = 0
+        for each in () if code is None else self._happened.get(routine, ()):
+            assert code is not None
+            price = _price(self._routines[routine], code, each, slot)
+            if price:
+                np.add.at(costs, self._place_numbers(routine, each.contexts), price * each.times)
+                total += price * int(each.times.sum())
+        for context, table, instructions in self._counts.hashing.tolist():
+            if slot is not None and self._tables.get(table) == (routine, slot):
+                costs[self._number(context, routine)] += instructions
+                total += instructions
+        if total != expected:
+            raise CountError(
+                f"{self._routines[routine].name}: {total} instructions were added in all its "
+                f"contexts together, and {expected} in the whole run: this is a defect of simprof, "
+                "please report the program"
+            )
+
+    def _number(self, context: int, routine: int) -> int:
+        own = int(self._counts.routines[context]) == routine
+        return context if own else self._places[context, routine]
+
+    def tree(self, costs: Array) -> CallTree:
+        """Return the call tree of the run, under the scheme that added `costs`."""
+        counts = self._counts
+        names: dict[int, int] = {}
+        for routine in counts.routines[1:].tolist() + [routine for _, routine in self._stray]:
+            names.setdefault(routine, len(names))
+        called = [CalledRoutine(self._routines[n].name, self._routines[n].address) for n in names]
+        builder = TreeBuilder(called, self._limit)
+        columns = (
+            counts.parents,
+            counts.sites,
+            counts.routines,
+            counts.callers,
+            counts.calls,
+            counts.landings,
+        )
+        rows = list(zip(*(column.tolist() for column in columns), strict=True))[1:]
+        for number, (parent, site, routine, caller, calls, landings) in enumerate(rows, 1):
+            above = parent - 1 if parent else TOP
+            place = builder.place(above, site, names[routine], names.get(caller, TOP))
+            builder.add(place, calls, landings, int(self.base[number]), int(costs[number]))
+        beyond = 0
+        for context, routine in sorted(self._stray):
+            calls, number = self._stray[context, routine], self._places[context, routine]
+            above = context - 1 if context else TOP
+            caller = names.get(int(counts.routines[context]), TOP) if context else TOP
+            place = builder.place(above, BEYOND, names[routine], caller)
+            builder.add(place, calls, 0, int(self.base[number]), int(costs[number]))
+            beyond += calls
+        return builder.tree(beyond)
+
+
+def _happenings(
+    counts: ContextCounts, lowering: Lowering, index: GraphIndex
+) -> dict[int, list[_Happening]]:
+    """Routine -> what happened in it."""
+    products = lowering.products
+    found: dict[int, list[_Happening]] = {}
+    order = counts.transitions[np.argsort(counts.transitions[:, 1], kind="stable")]
+    numbers, starts = np.unique(order[:, 1], return_index=True)
+    for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=False):
+        routine, edges, stretches = products.transition(number)
+        happening = _Happening(edges, stretches, rows[:, 0], rows[:, 2])
+        found.setdefault(routine, []).append(happening)
+    by_end: dict[EarlyEnd, list[tuple[int, int]]] = {}
+    for (context, end), times in counts.ends.items():
+        by_end.setdefault(end, []).append((context, times))
+    for end, where in by_end.items():
+        routine = index.routine(end.block)
+        block = end.block - int(index.first_block[routine])
+        edges, stretches = products.begun(routine, block, end.register, end.segments)
+        contexts, times_ = np.array(where, np.int64).T
+        found.setdefault(routine, []).append(_Happening(edges, stretches, contexts, times_))
+    return found
+
+
+def _stray(
+    counts: ContextCounts, happened: Mapping[int, Sequence[_Happening]]
+) -> dict[tuple[int, int], int]:
+    """Return calls by context and routine, where the routine is not the context's own."""
+    found = {(context, routine): 0 for context, routine, _ in counts.beyond.tolist()}
+    for routine, each in ((routine, each) for routine, all_ in happened.items() for each in all_):
+        for context in np.unique(each.contexts[counts.routines[each.contexts] != routine]).tolist():
+            found.setdefault((context, routine), 0)
+    for context, routine, calls in counts.beyond.tolist():
+        found[context, routine] += calls
+    return found
+
+
+def _price(cfg: ControlFlowGraph, code: RoutineCost, each: _Happening, slot: int | None) -> int:
+    """Return what a scheme's code executes along a happening's edges."""
+    total = 0
+    for edge in each.edges:
+        target = cfg.edges[edge].target
+        for snippets, place in (
+            (code.snippets, edge),
+            (code.block_snippets, target),
+            (code.block_end_snippets, target),
+        ):
+            snippet = snippets.get(place)
+            total += 0 if snippet is None else snippet.cost
+    stretch = None if slot is None else each.stretches.get(slot)
+    for edge in () if stretch is None else stretch.taken:
+        total += code.snippets[edge].taken_cost
+    return total

@@ -1,7 +1,7 @@
-"""From what a run counted to what each scheme's counters hold.
+"""What a run counted, by routine, and what each scheme's counters hold of it.
 
 The counts that a mode reports come from that mode's counters alone and are compared with those
-that the automaton saw; a difference is a defect of simprof and never passed over.
+that the automaton saw (`check_reading`); a difference is a defect of simprof, never passed over.
 """
 
 from __future__ import annotations
@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.products import CountedSegment, Products, SegmentReplay, Totals
+from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import (
     Reading,
@@ -22,10 +30,119 @@ from simprof.profiler.plan.decoders import (
     defect_of,
 )
 from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.profiles.profile import CutBlock
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import Setting
-from simprof.profiler.session.events import RoutineEvents, UnfinishedSegment
 from simprof.profiler.session.scheme_runs import SchemeRun
+
+
+@dataclass(frozen=True)
+class UnfinishedSegment:
+    """Activations of a routine that ended early in the same way.
+
+    Attributes
+    ----------
+    block
+        The block in which they ended, by its id in the routine.
+    register
+        What their segment register held.
+    segments
+        The state of the segment automaton in which their last segment began.
+    count
+        How many activations these are.
+    """
+
+    block: int
+    register: int
+    segments: int
+    count: int
+
+
+@dataclass(frozen=True)
+class RoutineEvents:
+    """What the run itself counted in one routine.
+
+    Attributes
+    ----------
+    edges
+        Crossings by edge id.
+    ends
+        The activations that ended early.
+    cut
+        The executions of blocks that did not come to their end.
+    """
+
+    cfg: ControlFlowGraph
+    edges: tuple[int, ...]
+    ends: tuple[UnfinishedSegment, ...]
+    cut: tuple[CutBlock, ...] = ()
+
+    @cached_property
+    def early(self) -> Mapping[int, int]:
+        """Block id -> activations that ended early in it."""
+        early: Counter[int] = Counter()
+        for end in self.ends:
+            early[end.block] += end.count
+        return dict(early)
+
+    @cached_property
+    def activations(self) -> int:
+        """How often the routine was entered."""
+        entry = self.cfg.entry
+        by_edge = zip(self.cfg.edges, self.edges, strict=True)
+        return sum(count for edge, count in by_edge if edge.source == entry)
+
+    @cached_property
+    def block_counts(self) -> tuple[int, ...]:
+        """Executions by block."""
+        return flow.block_counts(self.cfg, self.edges)
+
+
+def collect_events(
+    index: GraphIndex,
+    edge_counts: NDArray[np.int64],
+    early: Mapping[EarlyEnd, int],
+    cut: Mapping[tuple[int, int], int] = MappingProxyType({}),
+) -> dict[int, RoutineEvents]:
+    """Return what the run counted, by number of every routine that was entered.
+
+    Parameters
+    ----------
+    index
+        Which numbers belong to which routine.
+    edge_counts
+        Crossings by program-wide edge number.
+    early
+        How many activations ended early, by how they did.
+    cut
+        How many executions of a block (its program-wide number) ended before an address in it.
+    """
+    cuts: dict[int, list[CutBlock]] = {}
+    for (number, address), count in cut.items():
+        routine = index.routine(number)
+        executed = (address - index.block_start(number)) // 4
+        cut_block = CutBlock(number - int(index.first_block[routine]), executed, count)
+        cuts.setdefault(routine, []).append(cut_block)
+    ends: dict[int, list[UnfinishedSegment]] = {}
+    for end, count in early.items():
+        routine = index.routine(end.block)
+        block = end.block - int(index.first_block[routine])
+        unfinished = UnfinishedSegment(block, end.register, end.segments, count)
+        ends.setdefault(routine, []).append(unfinished)
+    crossed = np.flatnonzero(edge_counts)
+    touched = np.searchsorted(index.first_edge, crossed, "right") - 1  # ascending
+    entered = touched[np.diff(touched, prepend=-1) > 0].tolist()
+    events = {}
+    for routine in sorted({*entered, *ends}):
+        first, last = index.first_edge[routine], index.first_edge[routine + 1]
+        events[routine] = RoutineEvents(
+            index.recovered.routines[routine],
+            tuple(edge_counts[first:last].tolist()),
+            tuple(ends.get(routine, ())),
+            tuple(cuts.get(routine, ())),
+        )
+    return events
+
 
 if TYPE_CHECKING:
     from simprof.profiler.engine.recording import RecordingLowering

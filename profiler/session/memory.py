@@ -6,12 +6,14 @@ All of it depends on the program's file and on simprof's code alone, or is check
   nothing.
 - *Ways* through the graphs that a run has taken are a function of these, and of where the emulator
   ends a block; where a run takes others it learns them.
-- *Lines* are what the file's debugging information says (`kept_lines`).
+- *Lines* are what the file's debugging information says; they are read once (`KeptLines`).
 - *Facts* about the graphs, for reports, are a function of these.
 - *Costs* of the code of routines are a function of graphs, a setting, and of where the counters
   are, which is kept with each.
 - *Plans* are a function of graphs and a setting. They are kept of runs under one setting only: to
-  write those of many takes as long as to make them.
+  write those of many takes as long as to make them. They are read one by one, when a routine is
+  first entered: that takes a fifth of the time to make one. A plan's graph is not among what is
+  kept: plans refer to the one that the session has.
 - *Discoveries* are those of an earlier run that was asked for in the same way. They are a guess:
   the run that begins with them counts only if all that it asked of the outside, and all that it was
   answered, was the same as then (`record`), so that it was the same run. If not, everything begins
@@ -26,8 +28,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from array import array
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +48,7 @@ from simprof.profiler.recovery.code_image import build_code_image
 from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
 from simprof.profiler.request.request import RunRequest, Setting, Weights
 from simprof.profiler.schemes import registry
-from simprof.profiler.session.known_plans import KnownPlans
-from simprof.simulator.binary.program import Program
+from simprof.simulator.binary.program import LineTable, Program, Range, SourceLine
 
 _SHORT = 16
 _RUN = "run-"
@@ -270,3 +274,135 @@ def _asked(request: RunRequest) -> str:
 
 def _digest(value: object) -> str:
     return hashlib.blake2b(repr(value).encode(), digest_size=_SHORT // 2).hexdigest()
+
+
+Name = tuple[int, str]
+"""Address and name of a routine."""
+
+
+class KnownPlans:
+    """Plans of one program's graphs under one setting.
+
+    Parameters
+    ----------
+    known
+        As `cache_files` writes them, without their graphs, by address and name of the routine.
+    """
+
+    def __init__(self, known: dict[Name, bytes] | None = None) -> None:
+        self.known = {} if known is None else known
+
+    def find(self, cfg: ControlFlowGraph) -> RoutinePlan | None:
+        """Return the plan of a graph, None if it is not known."""
+        data = self.known.get((cfg.address, cfg.name))
+        return None if data is None else cache_files.loads(data, cfg)
+
+    def without(self, names: Container[Name]) -> KnownPlans:
+        """Return these plans without those of some routines."""
+        return KnownPlans({name: data for name, data in self.known.items() if name not in names})
+
+    def extended(self, plans: Iterable[tuple[ControlFlowGraph, RoutinePlan]]) -> KnownPlans:
+        """Return these plans and others; the very same if there are no others."""
+        more = {
+            (cfg.address, cfg.name): cache_files.dumps(plan, cfg)
+            for cfg, plan in plans
+            if (cfg.address, cfg.name) not in self.known
+        }
+        return KnownPlans({**self.known, **more}) if more else self
+
+
+@dataclass(frozen=True)
+class LineRows:
+    """A line table, one entry a stretch of code, by address.
+
+    Attributes
+    ----------
+    starts, ends
+        Addresses: of the first instruction, and behind the last.
+    files
+        Places in `names`.
+    lines
+        In the file.
+    names
+        Paths of source files, each once.
+    """
+
+    starts: Sequence[int]
+    ends: Sequence[int]
+    files: Sequence[int]
+    lines: Sequence[int]
+    names: tuple[str, ...]
+
+
+class KeptLines:
+    """`LineTable` that asks the cache before the file, and keeps what the file said.
+
+    Parameters
+    ----------
+    table
+        The lines as the file has them.
+    memory
+        What is known of the program.
+    """
+
+    def __init__(self, table: LineTable, memory: BinaryMemory) -> None:
+        self._table, self._memory = table, memory
+
+    def find(self, address: int) -> SourceLine | None:
+        """Return the line that `address` was compiled from, or None where it is unknown."""
+        rows = self._rows
+        at = bisect_right(rows.starts, address) - 1
+        return self._line(at) if at >= 0 and address < rows.ends[at] else None
+
+    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
+        """Yield stretches of code with the line that each was compiled from, by address."""
+        for at, (start, end) in enumerate(zip(self._rows.starts, self._rows.ends, strict=True)):
+            yield Range(start, end), self._line(at)
+
+    def _line(self, at: int) -> SourceLine:
+        rows = self._rows
+        return SourceLine(rows.names[rows.files[at]], rows.lines[at])
+
+    @cached_property
+    def _rows(self) -> LineRows:
+        known = self._memory.lines()
+        if isinstance(known, LineRows):
+            return known
+        rows = _packed(self._table)
+        if isinstance(rows.starts, array):
+            self._memory.keep_lines(rows)
+        return rows
+
+
+def _packed(table: LineTable) -> LineRows:
+    """Return a table as arrays, as lists where damaged sections have numbers that fit into none."""
+    starts: list[int] = []
+    ends: list[int] = []
+    files: list[int] = []
+    lines: list[int] = []
+    names: dict[str, int] = {}
+    for span, line in table.stretches():
+        starts.append(span.start)
+        ends.append(span.end)
+        files.append(names.setdefault(line.file, len(names)))
+        lines.append(line.line)
+    try:
+        columns = [array("Q", column) for column in (starts, ends, files, lines)]
+    except OverflowError:
+        return LineRows(starts, ends, files, lines, tuple(names))
+    return LineRows(columns[0], columns[1], columns[2], columns[3], tuple(names))
+
+
+def with_kept_lines(program: Program, files: CacheFiles | None) -> Program:
+    """Return a program whose lines are kept; as it is where nothing is, or if it is many files.
+
+    Parameters
+    ----------
+    program
+        As it was loaded.
+    files
+        The cache; None: nothing is kept.
+    """
+    if files is None or program.parts:
+        return program
+    return replace(program, lines=KeptLines(program.lines, BinaryMemory(program, files)))

@@ -22,7 +22,7 @@ from simprof.profiler.recovery.recovery import Discoveries, Known, RecoveredProg
 from simprof.profiler.request.request import SchemeOptions, Setting
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.memory import BinaryMemory
-from simprof.profiler.session.run_facts import chosen_options
+from simprof.profiler.session.observation import chosen_options
 from simprof.profiler.session.scheme_runs import Planner, SavedProfiles
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT

@@ -18,7 +18,7 @@ from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import SchemeOptions, Selection, Setting, Weights
 from simprof.profiler.schemes.definition import SchemeDefinition
 from simprof.profiler.schemes.registry import definition, make_plan, needs_edge_profile
-from simprof.profiler.session.known_plans import KnownPlans
+from simprof.profiler.session.memory import KnownPlans
 
 
 class Graphs:

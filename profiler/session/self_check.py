@@ -7,7 +7,7 @@ graphs                  `recovery.check.validate`: against another reading of th
 plans                   `RoutinePlan.validate`: acyclic graph, numbers, tree, increments, ...
 plans, tried out        `plan.rehearsal`: every edge crossed, the counters read back
 profiles                `profiles.storage.validate`: what a file would hold, read again
-traces                  `trace.regenerate`: digests of what was executed
+traces                  `trace.regeneration`: digests of what was executed
 ======================  ====================================================================
 
 Flow conservation (`graphs.flow.check`) and readings against the run (`counters.check_reading`)
@@ -28,10 +28,10 @@ from simprof.profiler.profiles import storage
 from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.recovery.check import validate
 from simprof.profiler.request.errors import SelfCheckError
-from simprof.profiler.session.events import RoutineEvents
+from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.scheme_runs import SchemeRun
-from simprof.profiler.trace.regenerate import regenerate
+from simprof.profiler.trace.regeneration import regenerate
 from simprof.simulator.errors import UsageError
 
 

@@ -6,13 +6,13 @@ gets the part that concerns it:
 1. load the program                                      `simprof.simulator.binary.elf.load`
 2. recover its graphs                                    `recovery.recover`
 3. choose what plans a routine, for each scheme          `scheme_runs.make_schemes`
-4. execute; routines are planned when first entered      `execute.execute`
-5. collect what the run and its schemes have counted     `collect.collect`
+4. execute; routines are planned when first entered      `execution.execute`
+5. collect what the run and its schemes have counted     `observation.collect`
 6. measure: read the counters, price the code            `results.measure_all`
 
 What an execution discovers that the graphs lack is a value, too. With it, the next round takes
-stages 2 to 4 again, on the recorded input, until nothing is discovered (`rounds.settle`). The
-words of late code are looked for before the first round (`discover.late_words`).
+stages 2 to 4 again, on the recorded input, until nothing is discovered (`passes.settle`). The
+words of late code are looked for before the first round (`execution.late_words`).
 
 Schemes that need an edge profile first are replayed on what a run under the others has counted
 (`_replayed`). What that leaves out is counted by another run, guided by the first (`_completed`).
@@ -46,12 +46,11 @@ from simprof.profiler.request.request import Phase, RunRequest, SchemeOptions, S
 from simprof.profiler.schemes.registry import definition, edge_profiler, judges
 from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import CompletedCounters
-from simprof.profiler.session.discover import late_words, scout
-from simprof.profiler.session.kept_lines import with_kept_lines
-from simprof.profiler.session.memory import BinaryMemory, PastRun
+from simprof.profiler.session.execution import late_words, scout
+from simprof.profiler.session.memory import BinaryMemory, PastRun, with_kept_lines
 from simprof.profiler.session.observation import Comparison, Invocation, Observation
+from simprof.profiler.session.passes import Round, Study, TraceOrder, settle, tell, write_trace
 from simprof.profiler.session.results import measure_all, with_prices
-from simprof.profiler.session.rounds import Round, Study, settle, tell, write_trace
 from simprof.profiler.session.scheme_runs import (
     EdgeCounts,
     Graphs,
@@ -60,15 +59,13 @@ from simprof.profiler.session.scheme_runs import (
     SchemeRun,
     needs_first_run,
 )
-from simprof.profiler.session.traces import TraceOrder
 from simprof.profiler.session.world import World, open_world
 from simprof.simulator.binary.dynamic import are_unchanged, load_program
 from simprof.simulator.binary.program import Platform, Program
 from simprof.simulator.errors import SimulatorError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.session.recordings import RecordingOrder
-    from simprof.profiler.session.replay import RecordedRun
+    from simprof.profiler.session.recordings import RecordedRun, RecordingOrder
 
 NO_SCHEME = Setting("edges", "edges", SchemeOptions())
 """What every run counts, and nothing else."""
@@ -181,8 +178,7 @@ def _observe_recorded(
         if program.platform is not Platform.LINUX or _text(program) < LARGE_PROGRAM:
             return _observed(study, first, request, settings), None
         study.planners(settings)  # what is wrong with saved profiles shows before a whole run
-        from simprof.profiler.session.recordings import RecordingOrder
-        from simprof.profiler.session.replay import RecordedRun
+        from simprof.profiler.session.recordings import RecordedRun, RecordingOrder
         from simprof.profiler.trace.recording_format import Recording
 
         try:
@@ -317,7 +313,7 @@ def _load(request: RunRequest) -> tuple[Program, BinaryMemory]:
 
 def _recorded(request: RunRequest, path: Path) -> RecordedRun:
     """Return a recorded run."""
-    from simprof.profiler.session.replay import RecordedRun, check_program, invocation_of
+    from simprof.profiler.session.recordings import RecordedRun, check_program, invocation_of
     from simprof.profiler.trace.recording_format import Recording
 
     recording = Recording(path)

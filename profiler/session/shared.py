@@ -26,9 +26,9 @@ from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
 from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.request.request import Setting
-from simprof.profiler.session.forked import Forked
 from simprof.profiler.session.observation import Observation
-from simprof.profiler.session.replay import RecordedRun
+from simprof.profiler.session.pool import Forked
+from simprof.profiler.session.recordings import RecordedRun
 from simprof.profiler.session.results import (
     BETWEEN_TELLINGS,
     Measuring,

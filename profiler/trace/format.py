@@ -19,21 +19,26 @@ Z     the end, JSON: totals (`TraceEnd`)
 The token stream is what the instrumented program would write, most significant bit first. A
 frame follows all that it builds on, so a file cut anywhere can be read up to there. What is there
 of a cut chunk is read, too: the first check tells a cut from a damaged length.
+
+Native code takes the numbers of a trace as they are: `check_numbers` refuses those that cannot be
+of the program. `discovery_fields` writes discoveries for all headers that have them: those of
+traces, recordings and counter files.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from simprof.profiler.profiles.codec import decode, parse_json
+from simprof.profiler.profiles.codec import decode, encode, parse_json
 from simprof.profiler.profiles.output import discard
 from simprof.profiler.profiles.storage import LONGEST_HEADER, FileFormat
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
 from simprof.simulator.errors import UsageError
 
 FORMAT = FileFormat("trace", version=1, option="run --trace", longest=LONGEST_HEADER)
@@ -328,3 +333,86 @@ class FrameReader:
             yield head[:1], content
             self._at = start + size + TAIL
         self.cut = f"the file ends at byte {len(data)}, before the trace does"
+
+
+_ADDRESSES = 1 << 64
+_WORDS = 1 << 32
+
+
+def discovery_fields(discoveries: Discoveries) -> dict[str, Any]:
+    """Return discoveries as JSON has them; modules only where a program has loaded some."""
+    sets: dict[str, frozenset[Any]] = vars(discoveries)
+    known = {name: list(map(encode, sorted(items))) for name, items in sets.items()}
+    if not discoveries.modules:
+        del known["modules"], known["earlier"]
+    return known
+
+
+def read_discoveries(given: Mapping[str, Any]) -> Discoveries:
+    """Return the discoveries that `discovery_fields` wrote; what is not there is none.
+
+    Raises
+    ------
+    ValueError
+        If they are nothing of the kind.
+    """
+    none: dict[str, Any] = {each.name: [] for each in fields(Discoveries)}
+    found = decode(Discoveries, {**none, **given}, "discoveries")
+    pairs = (*found.indirect_targets, *found.late_words)
+    addresses = {*found.entries, *found.returning_calls, *(each for pair in pairs for each in pair)}
+    if any(not 0 <= address < _ADDRESSES for address in addresses):
+        raise ValueError("an address beyond all memory")
+    if any(word >= _WORDS for _, word in found.late_words):
+        raise ValueError("a word of more than 32 bits")
+    return found
+
+
+_MOST = 1 << 62
+"""Crossings, and bits, that no trace has."""
+_WIDEST = 32
+"""Bits of a token."""
+
+
+def check_numbers(trace: Trace, recovered: RecoveredProgram) -> None:
+    """Check that routines, edges and blocks are there, and that counts can be counted.
+
+    Raises
+    ------
+    ValueError
+        Naming what is not.
+    """
+    for number, tokens in trace.routines.items():
+        if not 0 <= number < len(recovered.routines):
+            raise ValueError(f"there is no routine {number}")
+        _check_tokens(tokens, len(recovered.routines[number].edges))
+    counts = [trace.certain, *trace.checkpoints]
+    if trace.end is not None:
+        counts += [trace.end.crossings, trace.end.bits]
+    check_counts(counts)
+    if trace.events:
+        edges = int(recovered.arrays.first_edge[-1])
+        for event in trace.events:
+            _check_event(event, recovered.block_count, edges)
+
+
+def _check_tokens(tokens: Tokens, edges: int) -> None:
+    for edge, (value, width) in tokens.items():
+        if edge >= edges or width > _WIDEST or value >> width:
+            raise ValueError(f"edge {edge} cannot write {value} in {width} bits")
+
+
+def _check_event(event: TraceEvent, blocks: int, edges: int) -> None:
+    check_counts((event.at, event.bits))
+    if not all(-1 <= block < blocks for block in (event.block, event.after, event.waiting)):
+        raise ValueError("an event names a block that is not there")
+    if not all(0 <= edge < edges for edge in event.crossed):
+        raise ValueError("an event names an edge that is not there")
+    # Each activation begins with an edge that it crosses.
+    if not 0 <= event.depth <= event.at + len(event.crossed) + 1:
+        raise ValueError(f"{event.depth} activations after {event.at} edges")
+
+
+def check_counts(counts: Iterable[int]) -> None:
+    """Check that counts can be counted; raises ValueError."""
+    if not all(0 <= count < _MOST for count in counts):
+        raise ValueError("a count beyond all counting")

@@ -1,14 +1,21 @@
 """From a trace and its program back to the execution (BL94 section 4, several procedures).
 
-`Regenerator` makes the tables that native code walks (`regeneration_kernel`), and does itself
-what is rare: the events of the trace, and predicates that none of its tokens but only the next
-event decides.
+Steps -> functions
+1. load the trace, recover the program's graphs                    `regenerate`
+2. make the tables that native code walks (`regeneration_kernel`)  `make_tables`
+3. walk; handle what is rare: the events of the trace, and predicates that none of its tokens but
+   only the next event decides                                     `Regenerator`
+4. find the end of a trace of which there are only the tokens      `complete`
+
+A program that writes its trace itself knows nothing of crossings, and its last token is not its
+end. Where control goes from there, the graphs say, up to the block in which the program ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +24,23 @@ from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.tracing import TARGET_BITS, decisions, free_way
 from simprof.profiler.recovery.code_image import WordMap
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.trace import regeneration_kernel as kernel
 from simprof.profiler.trace.calls import Callees, Exit
-from simprof.profiler.trace.format import Tokens, Trace, TraceEvent
+from simprof.profiler.trace.format import (
+    Tokens,
+    Trace,
+    TraceEnd,
+    TraceEvent,
+    TraceHeader,
+    check_numbers,
+    load,
+    read_discoveries,
+)
 from simprof.profiler.trace.regeneration_kernel import Tables
+from simprof.simulator.binary.dynamic import load_linked
+from simprof.simulator.errors import UsageError
 
 Array = npt.NDArray[np.int64]
 Sink = Callable[[Array], None]
@@ -358,3 +377,254 @@ def _choices(cfg: ControlFlowGraph, tokens: Tokens, block: int) -> dict[int, int
     if all(edge in tokens for edge in out):
         return {edge: edge for edge in out}
     return decisions(cfg, tokens, block)
+
+
+BlockSink = Callable[[RecoveredProgram, Array], None]
+"""Receives the program's graphs and the next executed blocks, by global number."""
+
+
+@dataclass(frozen=True)
+class Regenerated:
+    """What `simprof regenerate` reports.
+
+    Attributes
+    ----------
+    trace, program
+        The trace and the program file.
+    result
+        How far it led.
+    instructions
+        Instructions of the blocks regenerated, all of each.
+    block, routine
+        Address of the last block and its routine's name; None where there is no block.
+    checked
+        Whether the result was compared with the execution.
+    """
+
+    trace: Trace
+    program: Path
+    result: Regeneration
+    instructions: int
+    block: int | None
+    routine: str | None
+    checked: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole execution was regenerated."""
+        return self.result.problem is None
+
+
+def regenerate(
+    path: Path, program: Path | None, *, check: bool, sink: BlockSink | None = None
+) -> Regenerated:
+    """Regenerate the execution that a trace is of.
+
+    Parameters
+    ----------
+    path
+        The trace.
+    program
+        The program; None: the file that the trace names.
+    check
+        Whether to compare the digests of the edges crossed with those of the execution.
+    sink
+        Receives the blocks.
+
+    Raises
+    ------
+    UsageError, ProfileMismatchError
+        If a file cannot be read, the trace is none, or it is of another program.
+    """
+    trace = load(path)
+    file = Path(trace.header.file) if program is None else program
+    recovered = _recover(path, trace.header, file)
+    sizes = np.array(
+        [block.instructions for cfg in recovered.routines for block in cfg.blocks], np.int64
+    )
+    instructions = 0
+
+    def receive(blocks: Array) -> None:
+        nonlocal instructions
+        instructions += int(sizes[blocks].sum())
+        if sink is not None:
+            sink(recovered, blocks)
+
+    try:
+        check_numbers(trace, recovered)
+        regenerator = Regenerator(trace, recovered, check=check, sink=receive)
+    except ValueError:
+        raise UsageError(f"{path} is damaged: record it again") from None
+    result = regenerator.run()
+    block, routine = _position(recovered, result.place)
+    return Regenerated(trace, file, result, instructions, block, routine, check)
+
+
+def _recover(path: Path, header: TraceHeader, file: Path) -> RecoveredProgram:
+    if not file.is_file():
+        raise UsageError(f"{path} is a trace of {file}, which is not there: name it with --program")
+    discoveries = _discoveries(path, header)
+    loaded = load_linked(file, discoveries.modules, discoveries.earlier)
+    if loaded.sha256 != header.sha256:
+        raise ProfileMismatchError(
+            f"{path} is a trace of another program than {file} is now: name that with --program"
+        )
+    return recover(loaded, discoveries)
+
+
+def _discoveries(path: Path, header: TraceHeader) -> Discoveries:
+    try:
+        return read_discoveries(header.discoveries)
+    except ValueError:
+        raise UsageError(f"{path} is damaged in its header: record it again") from None
+
+
+def _position(recovered: RecoveredProgram, place: int) -> tuple[int | None, str | None]:
+    if place < 0:
+        return None, None
+    number = recovered.routine_of_block(place)
+    cfg = recovered.routines[number]
+    return cfg.blocks[place - int(recovered.first_block[number])].start, cfg.name
+
+
+class BlockLines:
+    """Writes executed blocks as lines: the address, in hexadecimal, of slot blocks behind "slot".
+
+    Parameters
+    ----------
+    write
+        Receives the text.
+    """
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+        self._lines: list[bytes] = []
+
+    def __call__(self, recovered: RecoveredProgram, blocks: Array) -> None:
+        """Write `blocks`."""
+        if not self._lines:
+            self._lines = [
+                b"%s%x\n" % (b"slot " if block.is_slot else b"", block.start)
+                for cfg in recovered.routines
+                for block in cfg.blocks
+            ]
+        self._write(b"".join(map(self._lines.__getitem__, blocks.tolist())))
+
+
+LONGEST_TAIL = 1 << 20
+"""Crossings behind the last token after which the end is given up."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What a trace lacked.
+
+    Attributes
+    ----------
+    event
+        The program's end.
+    end
+        The totals. The digest is that of what the tokens lead to: the run itself told none.
+    """
+
+    event: TraceEvent
+    end: TraceEnd
+
+
+def complete(trace: Trace, recovered: RecoveredProgram, block: int, bits: int) -> Completion:
+    """Find out how a trace goes on behind its tokens.
+
+    Parameters
+    ----------
+    trace
+        What there is: the tokens of all routines and the stream. It has no events.
+    recovered
+        The graphs of its program.
+    block
+        Program-wide number of the block whose system call ended the program. It is taken to be
+        the first time that control comes there behind the last token.
+    bits
+        Of the token stream.
+
+    Raises
+    ------
+    StopError
+        If the tokens do not lead to that end; the text says why.
+    """
+    whole = replace(trace, certain=1, events=(), end=TraceEnd(0, 0, bits))
+    return _Follower(whole, recovered, check=False, sink=lambda blocks: None).follow(block)
+
+
+class _Follower(Regenerator):
+    """Regenerates all that the tokens tell, and then goes on to a block."""
+
+    def follow(self, block: int) -> Completion:
+        """Return what comes behind the tokens; parameters and errors as those of `complete`."""
+        state = self._state
+        leaving = self._index.exit_edge.get(block, UNKNOWN)
+        state[kernel.LIMIT], state[kernel.EVENT_BITS] = NO_EVENT, -1
+        self._begin()
+        longest = -1
+        while not self._has_ended(block, leaving):
+            crossed = int(state[kernel.CROSSINGS])
+            if state[kernel.BITS] >= self._end:
+                longest = crossed + LONGEST_TAIL if longest < 0 else longest
+                state[kernel.CERTAIN] = crossed + 1  # one more edge, without a token
+            if 0 <= longest <= crossed:
+                raise StopError("the block that the program ended in is not met")
+            self._step(block, crossed)
+        return self._completion(block, leaving)
+
+    def _has_ended(self, block: int, leaving: int) -> bool:
+        place, bits = int(self._state[kernel.PLACE]), int(self._state[kernel.BITS])
+        if leaving != UNKNOWN and place == -2 - leaving:
+            return bits == self._end
+        return place == block and bits + self._width(leaving) == self._end
+
+    def _width(self, edge: int) -> int:
+        return 0 if edge == UNKNOWN else max(0, int(self._tables.width[edge]))
+
+    def _step(self, block: int, crossed: int) -> None:
+        """Regenerate as far as tokens lead, or by one edge behind them."""
+        state = self._state
+        arguments = (self._stack, self._output, self._digests)
+        status = kernel.regenerate(self._tables, self._stream, self._end, state, *arguments)
+        match status:
+            case kernel.OUTPUT_FULL:
+                self._flush()
+            case kernel.STACK_FULL:
+                self._grow()
+            case kernel.NO_TOKEN if state[kernel.BITS] >= self._end:
+                if state[kernel.CROSSINGS] == crossed and state[kernel.CERTAIN] > crossed:
+                    self._take_free_way(block)
+            case _:
+                raise StopError(self._reason(status))
+
+    def _take_free_way(self, block: int) -> None:
+        """Go from a predicate behind the last token to the end, which is in the same routine."""
+        place, index = int(self._state[kernel.PLACE]), self._index
+        if place < 0:
+            raise StopError(self._reason(kernel.NO_TOKEN))
+        routine = index.routine(place)
+        first = int(index.first_block[routine])
+        way = None
+        if index.routine(block) == routine:
+            tokens = self._trace.routines.get(routine, {})
+            cfg = index.recovered.routines[routine]
+            way = free_way(cfg, tokens, place - first, block - first)
+        if not way:
+            raise StopError(self._reason(kernel.NO_TOKEN))
+        for edge in way:
+            self._cross(int(index.first_edge[routine]) + edge)
+
+    def _completion(self, block: int, leaving: int) -> Completion:
+        state = self._state
+        left = int(state[kernel.PLACE]) != block
+        at = int(state[kernel.CROSSINGS]) - left
+        bits = int(state[kernel.BITS]) - (self._width(leaving) if left else 0)
+        if leaving != UNKNOWN and not left:
+            self._cross(leaving)
+        crossed = () if leaving == UNKNOWN else (leaving,)
+        event = TraceEvent(at, bits, block, crossed, 0, UNKNOWN, UNKNOWN)
+        digest = int(state[kernel.DIGEST]) % (1 << 64)
+        return Completion(event, TraceEnd(int(state[kernel.CROSSINGS]), digest, self._end))

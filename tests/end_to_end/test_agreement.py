@@ -26,7 +26,7 @@ from simprof.profiler.request.request import (
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.tpp.planner import TppPlan
-from simprof.profiler.session.events import RoutineEvents
+from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import SchemeRun

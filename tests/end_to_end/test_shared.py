@@ -15,7 +15,7 @@ from simprof.profiler.code.layout import NOTHING_USED, CounterSpace
 from simprof.profiler.profiles import storage
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from simprof.profiler.session import forked, session, shared
+from simprof.profiler.session import pool, session, shared
 from simprof.profiler.session.results import Measuring, measure_all
 from simprof.profiler.session.session import compare_program, observe
 from simprof.profiler.trace.recording_format import RecordingFile
@@ -207,7 +207,7 @@ def test_code_that_needs_words_moves_the_counters_behind_it(
 def test_nothing_is_left_of_processes(quiet: GuestOptions) -> None:
     """They are ended, and waited for."""
     parts = [_Sleeper(), _Sleeper()]
-    with forked.Forked(parts) as others:
+    with pool.Forked(parts) as others:
         others.ask("sleep")
         started = [process.pid for process, _ in others._started]
     for pid in started:

@@ -8,7 +8,7 @@ import pytest
 
 from simprof.profiler.plan.plan import Table
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from simprof.profiler.session import rounds, session
+from simprof.profiler.session import passes, session
 from simprof.profiler.session.counters import Counters
 from simprof.profiler.session.observation import Comparison
 from simprof.profiler.session.scheme_runs import Graphs, Planner, SchemeRun, make_schemes
@@ -91,7 +91,7 @@ def test_a_second_run_counts_only_what_a_replay_leaves_out(
         runs.append((modes, {cfg.name for cfg in taken}))
         return make_schemes(graphs, planners)
 
-    monkeypatch.setattr(rounds, "make_schemes", noted)
+    monkeypatch.setattr(passes, "make_schemes", noted)
     settings = (*SETTINGS[:1], Setting("pp", "pp", SchemeOptions()))
     found = compare("v9/manypaths", settings, tmp_path)
     assert len(recovered) == 1, "the graphs were recovered again"

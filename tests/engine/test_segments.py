@@ -22,8 +22,7 @@ from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.plan.plan import Table
 from simprof.profiler.request.request import SchemeOptions, Setting, TableChoice
 from simprof.profiler.schemes.registry import make_plan
-from simprof.profiler.session.counters import Counters
-from simprof.profiler.session.events import RoutineEvents, UnfinishedSegment
+from simprof.profiler.session.counters import Counters, RoutineEvents, UnfinishedSegment
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.simulator.binary.program import MachineKind
 from tests.oracles import brute

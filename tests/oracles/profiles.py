@@ -16,7 +16,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from simprof.profiler.recovery.recovery import RecoveredProgram
 from simprof.profiler.request.request import Setting
-from simprof.profiler.trace.regenerate import regenerate
+from simprof.profiler.trace.regeneration import regenerate
 from tests.oracles import tpp
 from tests.oracles.brute import Path, split
 from tests.oracles.exact import Simulated, early_of, edges_of

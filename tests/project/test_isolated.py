@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import simprof
-from simprof.profiler.session.spawned import Spawned
+from simprof.profiler.session.pool import Spawned
 from tests.conftest import FIXTURES, ROOT
 
 Find = Callable[..., Path]

@@ -9,7 +9,7 @@ import pytest
 
 from simprof.profiler.recovery.calls import MOST_IN_ROUTINE, call_graph, second_returns
 from simprof.profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
-from simprof.profiler.session.expected import are_same, expected_entries
+from simprof.profiler.session.execution import are_same, expected_entries
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.elf import load
 from tests.support.random_jumps import JUMPING

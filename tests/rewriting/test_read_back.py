@@ -15,7 +15,7 @@ from simprof.profiler.rewriting.elsewhere.reading import read_profile
 from simprof.profiler.rewriting.elsewhere.trace import read_trace
 from simprof.profiler.rewriting.instrument import Order, instrument
 from simprof.profiler.session.session import run_program
-from simprof.profiler.trace.regenerate import regenerate
+from simprof.profiler.trace.regeneration import regenerate
 from tests.rewriting.test_reading import LEAVES, Observed, compare, observe, waiting
 from tests.support.turns import first
 

@@ -23,8 +23,7 @@ from simprof.profiler.rewriting.elsewhere.trace import (
 )
 from simprof.profiler.schemes.registry import definition, make_plan
 from simprof.profiler.trace.format import Tokens, Trace, TraceEnd, TraceHeader, load
-from simprof.profiler.trace.regenerate import regenerate
-from simprof.profiler.trace.regeneration import Regenerator
+from simprof.profiler.trace.regeneration import Regenerator, regenerate
 from simprof.simulator.errors import UsageError
 from tests.support.turns import turns
 from tests.trace.test_regenerate import Traced, record

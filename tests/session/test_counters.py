@@ -13,8 +13,7 @@ from simprof.profiler.plan.decoders import Reading, RoutineCounters
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.session import session
-from simprof.profiler.session.counters import check_reading
-from simprof.profiler.session.events import RoutineEvents
+from simprof.profiler.session.counters import RoutineEvents, check_reading
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.results import measure_all
 from tests.support.figures import named

@@ -21,9 +21,8 @@ from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
 from simprof.profiler.reports import run_json
 from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
 from simprof.profiler.schemes.registry import definition
-from simprof.profiler.session import discover, execute, session
-from simprof.profiler.session.observation import Observation
-from simprof.profiler.session.run_facts import warnings
+from simprof.profiler.session import execution, session
+from simprof.profiler.session.observation import Observation, warnings
 from tests.oracles.exact import Simulated, simulate
 from tests.oracles.qemu import trace
 
@@ -178,7 +177,7 @@ def test_a_rerun_repeats_neither_output_nor_input(
     assert once.output.count(b"loop 4") == 1
     words = simulate(fixture_elf("words"), [], text, directory=tmp_path)
     hidden = iter([True, True])
-    honest = discover.discoveries_of
+    honest = execution.discoveries_of
 
     def pretend(recovered: RecoveredProgram, *facts: Any) -> Discoveries:
         more = honest(recovered, *facts)
@@ -190,7 +189,7 @@ def test_a_rerun_repeats_neither_output_nor_input(
         return more
 
     hidden_starts: list[int] = []
-    monkeypatch.setattr(execute, "discoveries_of", pretend)
+    monkeypatch.setattr(execution, "discoveries_of", pretend)
     again = simulate(fixture_elf("words"), [], text, directory=tmp_path)
     assert again.observation.runs == words.observation.runs + 2
     assert again.output == words.output

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from simprof.profiler.trace.format import TraceEnd, TraceEvent, TraceFile, TraceHeader, load, parse
+from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.profiler.trace.format import (
+    Trace,
+    TraceEnd,
+    TraceEvent,
+    TraceFile,
+    TraceHeader,
+    check_numbers,
+    discovery_fields,
+    load,
+    parse,
+    read_discoveries,
+)
+from simprof.simulator.binary import elf
 from simprof.simulator.errors import UsageError
+from tests.conftest import ROOT
 
 HEADER = TraceHeader("prog", "ab", "sparcv9", ("x",), "bits", {})
 HEAD = (
@@ -119,3 +134,77 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         load(tmp_path / "missing")
     with pytest.raises(UsageError, match="none cannot be written"):
         TraceFile(tmp_path / "no" / "none", HEADER)
+
+
+SOME = Discoveries(
+    frozenset({(0x1000, 0x2000)}), frozenset({4, 8}), frozenset(), frozenset({(0x3000, 1)})
+)
+
+
+def test_they_are_read_as_they_were_written() -> None:
+    assert read_discoveries(json.loads(json.dumps(discovery_fields(SOME)))) == SOME
+    assert read_discoveries({}) == Discoveries()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"entries": [[1, 2]]},
+        {"entries": ["x"]},
+        {"entries": [-4]},
+        {"entries": [1 << 64]},
+        {"entries": 5},
+        {"late_words": [[4]]},
+        {"late_words": [[4, 1 << 32]]},
+        {"indirect_targets": [[4, 8, 12]]},
+        {"nonsense": []},
+    ],
+)
+def test_what_cannot_be_is_refused(given: dict[str, object]) -> None:
+    with pytest.raises(ValueError):
+        read_discoveries(given)
+
+
+CORPORA = ROOT / "tests" / "corpora"
+IMPOSSIBLE_EVENT = TraceEvent(at=3, bits=5, block=0, crossed=(0, 1), depth=1, after=-1, waiting=-1)
+
+
+@pytest.fixture(scope="module")
+def recovered() -> RecoveredProgram:
+    return recover(elf.load(CORPORA / "recovery" / "v9.elf"))
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return load(CORPORA / "trace" / "seed-bits")
+
+
+def test_a_good_trace_passes(trace: Trace, recovered: RecoveredProgram) -> None:
+    check_numbers(trace, recovered)
+    check_numbers(replace(trace, events=(IMPOSSIBLE_EVENT,)), recovered)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"routines": {4000: {}}},
+        {"routines": {0: {4000: (0, 1)}}},
+        {"routines": {0: {0: (2, 1)}}},
+        {"routines": {0: {0: (0, 33)}}},
+        {"certain": 1 << 63},
+        {"end": TraceEnd(1 << 63, 0, 0)},
+        {"end": TraceEnd(0, 0, -1)},
+        {"events": (replace(IMPOSSIBLE_EVENT, at=-1),)},
+        {"events": (replace(IMPOSSIBLE_EVENT, block=4000),)},
+        {"events": (replace(IMPOSSIBLE_EVENT, after=-2),)},
+        {"events": (replace(IMPOSSIBLE_EVENT, waiting=1 << 70),)},
+        {"events": (replace(IMPOSSIBLE_EVENT, crossed=(4000,)),)},
+        {"events": (replace(IMPOSSIBLE_EVENT, crossed=(-1,)),)},
+        {"events": (replace(IMPOSSIBLE_EVENT, depth=1 << 40),)},
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(
+    trace: Trace, recovered: RecoveredProgram, changes: dict[str, object]
+) -> None:
+    with pytest.raises(ValueError):
+        check_numbers(replace(trace, **changes), recovered)  # type: ignore[arg-type]

@@ -36,8 +36,7 @@ from simprof.profiler.trace.format import (
     load,
     parse,
 )
-from simprof.profiler.trace.regenerate import regenerate
-from simprof.profiler.trace.regeneration import Regeneration, Regenerator
+from simprof.profiler.trace.regeneration import Regeneration, Regenerator, regenerate
 from simprof.simulator.binary import elf
 from simprof.simulator.errors import SimulatorError, UsageError
 from tests.end_to_end.test_cli_run import simprof

@@ -33,7 +33,7 @@ from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.profiler.request.request import DEFAULT_MODE, SchemeOptions
 from simprof.profiler.schemes.registry import definition, generators, make_plan
-from simprof.profiler.session.events import RoutineEvents
+from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.scheme_runs import SchemeRun
 

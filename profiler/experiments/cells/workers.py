@@ -18,7 +18,7 @@ from types import TracebackType
 from simprof.profiler.experiments.cells.cells import CellResult, failure
 from simprof.profiler.experiments.cells.run import JobGroup, peak_memory, run_group
 from simprof.profiler.profiles.scratch import scratch_directory
-from simprof.profiler.session.spawned import Spawned
+from simprof.profiler.session.pool import Spawned
 
 Finished = tuple[int, tuple[CellResult, ...]]
 """Number of a group, and its results."""

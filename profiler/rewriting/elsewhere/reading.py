@@ -44,7 +44,7 @@ from simprof.profiler.rewriting.elsewhere.memory import (
 from simprof.profiler.rewriting.elsewhere.recipe import Recipe, of_header
 from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
 from simprof.profiler.schemes.registry import definition
-from simprof.profiler.session.events import RoutineEvents, UnfinishedSegment
+from simprof.profiler.session.counters import RoutineEvents, UnfinishedSegment
 from simprof.profiler.session.observation import Invocation, Observation, Unattributed
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import SchemeRun

@@ -21,9 +21,9 @@ from simprof.profiler.request.request import SchemeOptions, Setting
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import plain
-from simprof.profiler.session.run_facts import chosen_options
+from simprof.profiler.session.observation import chosen_options
 from simprof.profiler.session.scheme_runs import EdgeCounts, Planner, SavedProfiles
-from simprof.profiler.trace.discoveries import discovery_fields, read_discoveries
+from simprof.profiler.trace.format import discovery_fields, read_discoveries
 from simprof.simulator.errors import UsageError
 
 Counts = Mapping[int, tuple[int, ...]]

@@ -5,7 +5,7 @@ A trace file (`trace.format`), which `simprof regenerate` reads, has more:
 
 - what the program is and what its edges write: known without running it (`write_trace`);
 - how many edges were crossed, and the program's end: they follow from the tokens where the block
-  is known in which the program ended (`trace.completion`);
+  is known in which the program ended (`trace.regeneration`);
 - checkpoints and the digest of the edges crossed: only whoever watches the run has them, so that
   `simprof regenerate --check` checks less;
 - events: where a signal came, or a `longjmp` landed, no token tells. A trace with one of them
@@ -30,9 +30,8 @@ from simprof.profiler.rewriting.elsewhere.memory import TRACE_POSITION
 from simprof.profiler.rewriting.elsewhere.reading import placed_again, recovered_again
 from simprof.profiler.rewriting.elsewhere.recipe import of_header
 from simprof.profiler.schemes.registry import definition
-from simprof.profiler.trace.completion import complete
 from simprof.profiler.trace.format import Tokens, Trace, TraceFile, TraceHeader
-from simprof.profiler.trace.regeneration import StopError
+from simprof.profiler.trace.regeneration import StopError, complete
 from simprof.simulator.errors import UsageError
 
 

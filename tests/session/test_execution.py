@@ -21,8 +21,8 @@ from simprof.profiler.request.request import (
     TableChoice,
 )
 from simprof.profiler.session.observation import Comparison, Observation
+from simprof.profiler.session.passes import Study
 from simprof.profiler.session.results import measure_all
-from simprof.profiler.session.rounds import Study
 from simprof.profiler.session.session import observe
 from tests.support.random_jumps import JUMPING, program
 from tests.support.turns import first
@@ -144,7 +144,7 @@ def test_graphs_that_turn_out_otherwise_are_run_on_again(
 ) -> None:
     """Whatever recovery makes of the entries is right; a guess that differs counts for nothing."""
     first, _ = observed(jumping, tmp_path, FEW)
-    monkeypatch.setattr("simprof.profiler.session.rounds.are_same", lambda *_: False)
+    monkeypatch.setattr("simprof.profiler.session.passes.are_same", lambda *_: False)
     again, _ = observed(jumping, tmp_path, FEW)
     assert (first.runs, again.runs, again.whole_runs) == (1, 2, 1)
     assert plain(measure_all(first)[0]) == plain(measure_all(again)[0])

@@ -1,0 +1,503 @@
+"""One execution of the program on one set of graphs, and what it shows that its file does not.
+
+A run on graphs that lack an entry would have to be made again, from its start: plans depend on the
+graphs. So a run is made on graphs with all entries that calls of `setjmp` may give their routines
+(`recovery.calls`), and its schemes count for each graph that such a routine may turn out
+to have (`engine.variants`). What a run on the right graphs would have counted is then there.
+
+Steps -> functions
+1. the graphs with all expected entries                    `expected_entries`
+2. what the kernel does on each edge for the schemes       `_lowering`
+3. run; stop soon after something that the graphs lack     `execute`, `_GivingUp`
+4. account for what was under way at the end               `_finish`
+5. gather what the graphs lacked                           `discoveries_of`
+6. drop expected entries that control did not come by      `ProgramExecution.turned_out`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simprof.profiler.engine.automaton import Automaton
+from simprof.profiler.engine.lowering import KnownProducts, Lowering, hash_model
+from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.observer import ProfilingObserver
+from simprof.profiler.engine.operations import TraceSink
+from simprof.profiler.engine.silence import EventsLostError
+from simprof.profiler.engine.states import KnownWays, RunCounts
+from simprof.profiler.engine.variants import GraphVariant, variants_of
+from simprof.profiler.engine.walk import (
+    GraphIndex,
+    Missing,
+    MissingEntry,
+    MissingReturn,
+    MissingTarget,
+)
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.recovery.calls import second_returns, with_entries
+from simprof.profiler.recovery.code_image import build_code_image
+from simprof.profiler.recovery.recovery import START_UP, Discoveries, RecoveredProgram, read_words
+from simprof.profiler.request.request import Contexts
+from simprof.profiler.session.contexts import counting_of
+from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
+from simprof.profiler.session.world import World
+from simprof.simulator.machine.codewatch import LoadedCode
+from simprof.simulator.machine.machine import Machine
+from simprof.simulator.machine.running import RunResult
+
+
+class ExpectedEntries:
+    """Blocks by which control may come into their routines, though the graphs do not say so.
+
+    Parameters
+    ----------
+    base
+        The graphs.
+    blocks
+        The blocks, by number, ascending.
+
+    Attributes
+    ----------
+    recovered
+        The graphs with all of these entries. Blocks have the same numbers; edges do not.
+    """
+
+    def __init__(self, base: RecoveredProgram, blocks: Sequence[int]) -> None:
+        self.base = base
+        self.blocks = tuple(blocks)
+        self.recovered = with_entries(base, blocks)
+        graphs = self.recovered.arrays
+        by_block = zip(graphs.entered_blocks().tolist(), graphs.entries().tolist(), strict=True)
+        edge_of = dict(by_block)
+        self._edges = {block: edge_of[block] for block in self.blocks}
+        self._variants: dict[int, dict[frozenset[int], GraphVariant]] = {}
+
+    @cached_property
+    def routines(self) -> frozenset[int]:
+        """Numbers of the routines that these blocks are in."""
+        return frozenset(map(self.base.routine_of_block, self.blocks))
+
+    @cached_property
+    def names(self) -> frozenset[tuple[int, str]]:
+        """Addresses and names of these routines."""
+        graphs = self.base.arrays
+        return frozenset((int(graphs.addresses[n]), graphs.names[n]) for n in self.routines)
+
+    def of(self, routine: int) -> Sequence[GraphVariant]:
+        """Return all graphs that a routine may turn out to have; none if that is known."""
+        return tuple(self._of(routine).values()) if routine in self.routines else ()
+
+    def _of(self, routine: int) -> dict[frozenset[int], GraphVariant]:
+        known = self._variants.get(routine)
+        if known is None:
+            first = int(self.recovered.arrays.first_edge[routine])
+            inside = {
+                edge - first: block
+                for block, edge in self._edges.items()
+                if self.base.routine_of_block(block) == routine
+            }
+            found = variants_of(
+                self.recovered.routines[routine], self.base.routines[routine], tuple(inside)
+            )
+            known = self._variants[routine] = {
+                frozenset(inside[edge] for edge in taken): variant for taken, variant in found
+            }
+        return known
+
+    def used(self, edge_counts: Array) -> frozenset[int]:
+        """Return the blocks that control came to by these entries."""
+        return frozenset(block for block, edge in self._edges.items() if edge_counts[edge])
+
+    def addresses(self, blocks: frozenset[int]) -> frozenset[int]:
+        """Return where blocks start."""
+        return frozenset(int(self.base.arrays.block_start[block]) for block in blocks)
+
+    def without_unused(self, edge_counts: Array) -> Array:
+        """Return the counts of the edges of `graphs_with`."""
+        used = self.used(edge_counts)
+        unused = [edge for block, edge in self._edges.items() if block not in used]
+        return np.delete(edge_counts, unused)
+
+    def graphs_with(self, used: frozenset[int]) -> RecoveredProgram:
+        """Return the graphs with some of these entries; what is the same is the same object."""
+        return with_entries(self.base, used, self._chosen(used)) if used else self.base
+
+    def choose(self, lowering: Lowering, used: frozenset[int]) -> None:
+        """Let only those schemes count that were planned on `graphs_with(used)`."""
+        for routine in self.routines:
+            lowering.choose(routine, self._variant(routine, used).cfg)
+
+    def _chosen(self, used: frozenset[int]) -> dict[int, ControlFlowGraph]:
+        routines = map(self.base.routine_of_block, used)
+        return {routine: self._variant(routine, used).cfg for routine in routines}
+
+    def _variant(self, routine: int, used: frozenset[int]) -> GraphVariant:
+        inside = {block for block in used if self.base.routine_of_block(block) == routine}
+        return self._of(routine)[frozenset(inside)]
+
+
+class VariantPlans:
+    """What the schemes of one run plan for the graphs that routines may turn out to have.
+
+    Parameters
+    ----------
+    expected
+        These routines.
+    schemes
+        The schemes that count paths, in the order of their slots.
+    """
+
+    def __init__(self, expected: ExpectedEntries, schemes: Sequence[SchemeRun]) -> None:
+        self._expected = expected
+        self._schemes = schemes
+
+    def of(self, routine: int) -> Sequence[GraphVariant]:
+        """Return all graphs that a routine may turn out to have; none if that is known."""
+        return self._expected.of(routine)
+
+    def plan(self, slot: int, routine: int, variant: GraphVariant) -> InstrumentationPlan | None:
+        """Return what a scheme plans for one of them."""
+        return self._schemes[slot].plan_on(routine, variant.cfg)
+
+
+def expected_entries(recovered: RecoveredProgram) -> ExpectedEntries | None:
+    """Return the entries that a run on these graphs may need; None if there are none."""
+    blocks = second_returns(recovered)
+    return ExpectedEntries(recovered, blocks) if blocks else None
+
+
+def are_same(graphs: RecoveredProgram, others: RecoveredProgram) -> bool:
+    """Whether two recoveries of one program came to the same."""
+    return (
+        graphs.arrays == others.arrays
+        and np.array_equal(graphs.block_at, others.block_at)
+        and replace(graphs, routines=(), code=others.code) == replace(others, routines=())
+    )
+
+
+def late_words(world: World) -> Discoveries:
+    """Return the words of code that the program writes while it starts, if it writes any.
+
+    To find them, the program is run up to the first use of such code; nothing is counted.
+    """
+    spans = build_code_image(world.program).deferred
+    if not spans:
+        return Discoveries()
+    words: frozenset[tuple[int, int]] = frozenset()
+
+    def on_late_code() -> None:
+        nonlocal words
+        words = read_words(machine.read, spans)
+        machine.stop_soon(0)
+
+    machine = world.machine(on_late_code=on_late_code)
+    machine.stop_soon(START_UP)
+    machine.run()
+    machine.close()
+    return Discoveries(late_words=words)
+
+
+def scout(world: World) -> tuple[Discoveries, RunResult]:
+    """Run a dynamically linked program to see what it loads, and which stubs are bound to what.
+
+    Nothing is counted: most of a program's code is in libraries, and graphs of all of it are
+    needed before anything can be. Also return how the run ended.
+    """
+    machine = world.machine()
+    result = machine.run()
+    loaded = machine.loaded
+    machine.close()
+    return _everything(loaded), result
+
+
+def loaded_code(recovered: RecoveredProgram, loaded: LoadedCode) -> Discoveries:
+    """Return what a dynamically linked program has loaded, if its graphs lack some of that."""
+    code = recovered.code
+    known = loaded.modules.issubset(recovered.program.modules) and all(
+        code.find_version(address, words) is not None for address, words in loaded.blocks
+    )
+    return Discoveries() if known else _everything(loaded)
+
+
+def _everything(loaded: LoadedCode) -> Discoveries:
+    return Discoveries(late_words=loaded.late_words, modules=loaded.modules, earlier=loaded.earlier)
+
+
+def discoveries_of(
+    recovered: RecoveredProgram,
+    missing: Collection[Missing],
+    read: Callable[[int, int], bytes],
+) -> Discoveries:
+    """Return what a run did that its graphs do not contain.
+
+    If the run came into code that the program itself had written, only the words of that code are
+    returned. As long as they are unknown, control seems to enter routines in places where it does
+    not, so what else the graphs lack is left to the next run.
+
+    Parameters
+    ----------
+    recovered
+        The graphs.
+    missing
+        What they lacked in the run.
+    read
+        (address, size in bytes) -> the program's memory as the run left it.
+    """
+    entries = {s.address for s in missing if isinstance(s, MissingEntry) and not s.behind}
+    targets = {(s.jump, s.target) for s in missing if isinstance(s, MissingTarget)}
+    returning = {step.call for step in missing if isinstance(step, MissingReturn)}
+    reached = entries | {target for _, target in targets}
+    late = [s for s in recovered.code.deferred if any(a in s for a in reached)]
+    if late and not recovered.knows_late_words:
+        return Discoveries(late_words=read_words(read, late))
+    return Discoveries(frozenset(targets), frozenset(entries), frozenset(returning))
+
+
+if TYPE_CHECKING:
+    from simprof.profiler.engine.recording import RecordingLowering
+    from simprof.simulator.leon.machine import LeonMachine
+
+Array = npt.NDArray[np.int64]
+GRACE = 3_000_000
+"""Instructions for which a run goes on after it has done something that the graphs lack. In this
+time it may show what else they lack, which saves further runs."""
+
+TraceStart = Callable[[GraphIndex, EngineMemory], TraceSink]
+"""Begins the trace of a run on these graphs, whose tokens the kernel puts into this memory."""
+
+RecordingStart = Callable[[GraphIndex, int], "RecordingLowering"]
+"""Begins to record a run on these graphs; the number is all ones of a register's width."""
+
+
+@dataclass(frozen=True)
+class ExecutionOptions:
+    """What a run is to do besides executing the program.
+
+    Attributes
+    ----------
+    persistent
+        Whether to go on to the end whatever the graphs lack.
+    replayable
+        Whether other schemes are to be replayed on what this run counts.
+    edge_counts
+        Graph -> its edge counts in an earlier run. The kernel is spared work on the edges that
+        were crossed most often.
+    start_trace
+        What begins a trace of the run; None: none is written.
+    record
+        What begins a recording of the run, which then has no schemes; None: none is made.
+    known
+        What earlier runs under the same schemes know of routines; this one adds to it.
+    is_dense
+        Whether every block raises events throughout the run, as it does where a trace is written
+        or a recording made.
+    contexts
+        What to tell apart by calling context; None: nothing.
+    expected
+        Entries that the graphs may turn out to have; None: none. The run is made on graphs that
+        have them all.
+    ways
+        Tells the ways through these graphs that another run has taken, None if none are known. It
+        is asked where no edge has anything to do but to be counted.
+    """
+
+    persistent: bool = False
+    replayable: bool = False
+    edge_counts: EdgeCounts | None = None
+    start_trace: TraceStart | None = None
+    record: RecordingStart | None = None
+    known: KnownProducts = field(default_factory=dict)
+    is_dense: bool = False
+    contexts: Contexts | None = None
+    expected: ExpectedEntries | None = None
+    ways: Callable[[], KnownWays | None] = field(default=lambda: None)
+
+
+@dataclass(frozen=True)
+class ProgramExecution:
+    """One run, finished or given up.
+
+    Attributes
+    ----------
+    recovered, schemes
+        The graphs and the schemes that it was made with.
+    index, lowering, automaton
+        What counted.
+    counts
+        What was counted, under the numbers of the graphs that the run was made on.
+    result
+        How the run ended.
+    given_up
+        Whether it was stopped because the graphs lacked something.
+    discoveries
+        What the graphs lacked; of expected entries, those that control came by.
+    expected
+        Entries that the graphs may turn out to have; None: the graphs are as they are.
+    """
+
+    recovered: RecoveredProgram
+    schemes: Sequence[SchemeRun]
+    index: GraphIndex
+    lowering: Lowering | RecordingLowering
+    automaton: Automaton
+    counts: RunCounts
+    result: RunResult
+    given_up: bool
+    discoveries: Discoveries
+    expected: ExpectedEntries | None = None
+
+    def close(self) -> None:
+        """Let go of what nobody asks for once the counts have been collected."""
+        self.index.close()
+        self.counts.close()
+
+    @property
+    def lacks_nothing(self) -> bool:
+        """Whether the graphs explain all that the program did."""
+        return not self.automaton.tally.missing
+
+    @property
+    def edge_counts(self) -> Array:
+        """How often each edge of `recovered` was crossed, once it has turned out what these are.
+
+        int64, by program-wide number.
+        """
+        counts = self.counts.edge_counts
+        return counts if self.expected is None else self.expected.without_unused(counts)
+
+    def turned_out(
+        self, recovered: RecoveredProgram, schemes: Sequence[SchemeRun]
+    ) -> ProgramExecution:
+        """Return this run as one on the graphs that it has shown to be right.
+
+        Parameters
+        ----------
+        recovered
+            These graphs: `ExpectedEntries.graphs_with` those that control came by.
+        schemes
+            The same schemes on them.
+        """
+        assert self.expected is not None
+        assert isinstance(self.lowering, Lowering)
+        self.expected.choose(self.lowering, self.expected.used(self.counts.edge_counts))
+        return replace(self, recovered=recovered, schemes=schemes, index=GraphIndex(recovered))
+
+
+class _GivingUp:
+    """Ends a run soon after it has done something that the graphs lack, unless `persistent`."""
+
+    def __init__(self, persistent: bool) -> None:
+        self.machine: Machine | LeonMachine | None = None
+        self.given_up = False
+        self._persistent = persistent
+
+    def __call__(self, missing: Missing) -> None:
+        """Note that the run has done something that the graphs lack."""
+        if self.machine is not None and not self._persistent and not self.given_up:
+            self.given_up = True
+            self.machine.stop_soon(GRACE)
+
+
+def execute(
+    world: World,
+    recovered: RecoveredProgram,
+    schemes: Sequence[SchemeRun],
+    options: ExecutionOptions,
+) -> ProgramExecution:
+    """Run the program to its end, or until it is given up.
+
+    Raises
+    ------
+    SimulatorError
+        If the program cannot be run or profiled.
+    """
+    expected = options.expected
+    if expected is not None:
+        recovered = expected.recovered
+    index = GraphIndex(recovered, frozenset(expected.blocks if expected is not None else ()))
+    lowering = _lowering(recovered, index, schemes, options)
+    giving_up = _GivingUp(options.persistent)
+    is_dense = options.is_dense or bool(options.start_trace or options.record)
+    automaton = Automaton(index, lowering, giving_up, is_dense=is_dense)
+    ways = options.ways() if lowering.is_idle and options.start_trace is None else None
+    if ways is not None:
+        automaton.learn(ways)
+    machine = giving_up.machine = world.machine(ProfilingObserver(automaton))
+    if not isinstance(lowering, Lowering):
+        automaton.record(lowering)
+    if options.start_trace is not None:
+        automaton.trace = options.start_trace(index, lowering.memory)
+    result = machine.run()
+    if isinstance(automaton.error, EventsLostError):
+        return execute(world, recovered, schemes, replace(options, is_dense=True))
+    try:
+        _finish(automaton, result)
+    except EventsLostError:
+        return execute(world, recovered, schemes, replace(options, is_dense=True))
+    discoveries = loaded_code(recovered, machine.loaded)
+    if discoveries == Discoveries():
+        discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)
+    automaton.retire()
+    machine.close()
+    execution = ProgramExecution(
+        recovered,
+        schemes,
+        index,
+        lowering,
+        automaton,
+        automaton.counts,
+        result,
+        giving_up.given_up,
+        discoveries,
+        expected,
+    )
+    if expected is None:
+        return execution
+    entries = expected.addresses(expected.used(execution.counts.edge_counts))
+    return replace(execution, discoveries=discoveries.merged(Discoveries(entries=entries)))
+
+
+def _lowering(
+    recovered: RecoveredProgram,
+    index: GraphIndex,
+    schemes: Sequence[SchemeRun],
+    options: ExecutionOptions,
+) -> Lowering | RecordingLowering:
+    program, edge_counts = recovered.program, options.edge_counts
+    stack_mask = (1 << (64 if program.is64 else 32)) - 1
+    if options.record is not None:
+        return options.record(index, stack_mask)
+    counting = [scheme for scheme in schemes if scheme.slot is not None]
+    expected = options.expected
+    return Lowering(
+        [scheme.plan for scheme in counting],
+        recovered.routines,
+        index.first_edge,
+        hash_model(program.machine),
+        stack_mask,
+        lambda number: None if edge_counts is None else edge_counts(recovered.routines[number]),
+        keep_history=options.replayable,
+        known=options.known,
+        contexts=counting_of(index, options.contexts),
+        variants=None if expected is None else VariantPlans(expected, counting),
+    )
+
+
+def _finish(automaton: Automaton, result: RunResult) -> None:
+    """Account for what was under way when the run ended; raise what went wrong in it."""
+    if automaton.error is not None:
+        raise automaton.error
+    fault = result.fault
+    inside = fault is not None and fault.origin is None
+    automaton.finish(
+        exited=result.reason == "exit", fault_pc=fault.pc if fault and inside else None
+    )
+    if automaton.error is not None:
+        raise automaton.error
