@@ -1,50 +1,32 @@
-"""Recorded runs: `simprof record` makes them, `--replay` measures schemes by them.
+"""The recording that a run is asked to make: `simprof record`.
 
 A recording has the segments of every activation and the exact counts of the run's end, but no
-counter of a scheme. `RecordingOrder` writes it while a program runs; `RecordedRun` observes it
-under any schemes, without the program.
+counter of a scheme.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from signal import SIGINT
 from typing import Any
 
-import numpy as np
-
-from simprof.profiler.code.context import ProgramContexts
-from simprof.profiler.engine.activations import EarlyEnd
-from simprof.profiler.engine.lowering import Lowering, hash_model
 from simprof.profiler.engine.recording import RecordedPiece, RecordingLowering
-from simprof.profiler.engine.replaying import CutRun, DamagedError, Replayer
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.profiles.codec import decode, hints
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
-from simprof.profiler.request.errors import CountError, ProfileMismatchError
-from simprof.profiler.request.request import GuestOptions, Phase, Selection, Setting
-from simprof.profiler.session.counters import Counters, collect_events
-from simprof.profiler.session.observation import Invocation, Observation, Unattributed
-from simprof.profiler.session.passes import Study, tell
-from simprof.profiler.session.scheme_runs import Graphs, make_schemes
-from simprof.profiler.trace.format import check_counts, discovery_fields, read_discoveries
+from simprof.profiler.recovery.recovery import Discoveries
+from simprof.profiler.request.request import GuestOptions
+from simprof.profiler.session.observation import Invocation, Observation
+from simprof.profiler.trace.format import discovery_fields
 from simprof.profiler.trace.recording_format import (
-    Recording,
     RecordingEnd,
     RecordingFile,
     RecordingHeader,
 )
-from simprof.simulator.binary.dynamic import link
-from simprof.simulator.binary.program import Program
 from simprof.simulator.cpu.guest import RefusedCall
-from simprof.simulator.errors import UsageError
 from simprof.simulator.machine.running import Fault, Refusal, RunResult
 
 _DIGEST = 8
@@ -245,293 +227,3 @@ def result_from(fields: dict[str, Any]) -> RunResult:
 
 
 _RESTORED = {"fault", "refusal", "refused_calls", "signal_actions", "threads", "waits"}
-
-
-Array = np.ndarray
-
-
-class RecordedRun:
-    """A recorded run, to be observed under any schemes.
-
-    Parameters
-    ----------
-    study
-        How it is asked for.
-    program
-        The program.
-    recording, name
-        The recording, and its file for messages.
-    partial
-        Whether a recording that is cut is measured as far as it goes (`engine.replaying.CutRun`).
-
-    Attributes
-    ----------
-    entered
-        Numbers of the routines that were entered, ascending.
-
-    Raises
-    ------
-    UsageError, ProfileMismatchError
-        From every method, if the recording is damaged, or of other graphs than this simprof
-        recovers.
-    """
-
-    def __init__(
-        self,
-        study: Study,
-        program: Program,
-        recording: Recording,
-        name: Path,
-        *,
-        partial: bool = False,
-    ) -> None:
-        if recording.end is None and not partial:
-            raise UsageError(
-                f"{name}: {recording.cut}: record it again, or measure what is there (--partial)"
-            )
-        self._study, self._recording, self._name = study, recording, name
-        self._discoveries = _discoveries(name, recording)
-        program = link(program, self._discoveries.modules, self._discoveries.earlier)
-        self.recovered = recovered = study.recover(program, self._discoveries)
-        self._index = GraphIndex(recovered)
-        self._cut_run = _cut_run(recording, name, recovered) if recording.end is None else None
-        self._end = recording.end or _end_of(self._cut_run, recovered)
-        self._result = _check_end(name, self._end, recovered)
-        self._contexts = ProgramContexts(recovered)
-        crossed = {number for number, edges in self._end.edges if any(edges)}
-        self.entered = sorted(crossed.union(number for number, _, _ in self._end.early))
-
-    def prepare(self, *, registers: bool) -> None:
-        """Get ready for processes that fork: they share what is known, and tell the user nothing.
-
-        `registers`: whether to work out now what code needs to be generated.
-        """
-        self._study = replace(self._study, progress=None)
-        if registers:
-            self._contexts.facts  # noqa: B018 - which keeps them
-
-    def edges(self, routine: int) -> int:
-        """Return how many edges the graph of a routine has."""
-        first = self._index.first_edge
-        return int(first[routine + 1] - first[routine])
-
-    def observe(
-        self, settings: Sequence[Setting], routines: frozenset[int] | None = None
-    ) -> Observation:
-        """Return the run as if it had been made under `settings`.
-
-        Parameters
-        ----------
-        settings
-            The schemes.
-        routines
-            Numbers of the only routines that are observed; None: all.
-        """
-        study, recovered, index, end = self._study, self.recovered, self._index, self._end
-        program = recovered.program
-        planners = study.planners(settings, _by_graph(recovered, end))
-        graphs = Graphs(recovered, study.invocation.selection, routines)
-        schemes = make_schemes(graphs, planners)
-        for routine in sorted(routines or ()):  # plans of one graph have much in common
-            for scheme in schemes:
-                scheme.routine_plan(routine)
-        lowering = Lowering(
-            [scheme.plan for scheme in schemes if scheme.slot is not None],
-            recovered.routines,
-            index.first_edge,
-            hash_model(program.machine),
-            (1 << (64 if program.is64 else 32)) - 1,
-        )
-        tell(study.progress, Phase.REPLAYING, None)
-        replayer = Replayer(lowering, index.first_edge, index.first_block, routines)
-        if any(scheme.slot is not None for scheme in schemes):
-            _play(self._recording, self._name, recovered, replayer.play)
-            if self._cut_run is not None:
-                replayer.end_alive(self._cut_run.alive)
-        early = _early(index, end, replayer.early)
-        events = collect_events(index, _edge_counts(index, end), early, _cut(index, end))
-        if routines is not None:
-            events = {number: each for number, each in events.items() if number in routines}
-        if lowering.products.lost and not end.unattributed[0] and self._cut_run is None:
-            raise CountError(
-                f"{lowering.products.lost} path counts fell outside their tables: this is a defect "
-                "of simprof, please report the program"
-            )
-        return Observation(
-            invocation=study.invocation,
-            program=program,
-            recovered=recovered,
-            schemes=schemes[: len(settings)],
-            judges={scheme.setting.mode: scheme for scheme in reversed(schemes)},
-            events=events,
-            counters=Counters(lowering, events),
-            contexts=self._contexts,
-            result=self._result,
-            unattributed=Unattributed(*end.unattributed),
-            irregular=tuple((address, reason) for address, reason in end.irregular),
-            runs=0,
-            whole_runs=0,
-            discoveries=self._discoveries,
-            memory=study.memory,
-        )
-
-
-def invocation_of(recording: Recording, file: Path | None, selection: Selection) -> Invocation:
-    """Return how the recorded run was asked for; `file` is the program if it has moved."""
-    header = recording.header
-    return Invocation(
-        Path(header.file) if file is None else file,
-        tuple(map(bytes.fromhex, header.arguments)),
-        selection,
-        header.max_instructions,
-        header.timeout,
-    )
-
-
-def check_program(recording: Recording, name: Path, program: Program) -> None:
-    """Check that a recording is of this program.
-
-    Raises
-    ------
-    ProfileMismatchError
-        If it is not.
-    """
-    if program.sha256 != recording.header.sha256:
-        raise ProfileMismatchError(
-            f"{name} is a recording of another program than {program.path} is now: record it again"
-        )
-
-
-def _cut_run(recording: Recording, name: Path, recovered: RecoveredProgram) -> CutRun:
-    cut_run = CutRun(recovered.routines)
-    _play(recording, name, recovered, cut_run.take)
-    if not cut_run.entered:
-        raise UsageError(f"{name} is cut before its first whole piece: record it again")
-    return cut_run
-
-
-def _end_of(cut_run: CutRun | None, recovered: RecoveredProgram) -> RecordingEnd:
-    """Return what a recording would say at its end if the run had ended where it is cut."""
-    assert cut_run is not None
-    edges = [(number, cut_run.edges(number)) for number in cut_run.entered]
-    executed = sum(
-        count * recovered.routines[number].blocks[edge.target].instructions
-        for number, counts in edges
-        for edge, count in zip(recovered.routines[number].edges, counts, strict=True)
-        if edge.target < len(recovered.routines[number].blocks)
-    )
-    early = [
-        (number, block, count)
-        for number in cut_run.entered
-        for block, count in cut_run.early(number).items()
-    ]
-    result = RunResult(128 + SIGINT, "interrupted", None, None, executed, 0, 0, 0, 0.0, 0.0, 0)
-    return RecordingEnd(result_fields(result), edges, early, (0, 0), (), "")
-
-
-def _play(
-    recording: Recording,
-    name: Path,
-    recovered: RecoveredProgram,
-    take: Callable[[RecordedPiece], None],
-) -> None:
-    for piece in recording.pieces():
-        for number, digest in piece.digests.items():
-            known = number < len(recovered.routines)
-            if not known or graph_digest(recovered.routines[number]) != digest:
-                raise UsageError(
-                    f"{name} is of other graphs than this simprof recovers (it was made by "
-                    f"simprof {recording.header.simprof}): record it again"
-                )
-        try:
-            _check_stretches(piece.piece, recovered)
-            take(piece.piece)
-        except (DamagedError, ValueError):
-            raise UsageError(f"{name} is damaged: record it again") from None
-
-
-def _discoveries(name: Path, recording: Recording) -> Discoveries:
-    try:
-        return read_discoveries(recording.header.discoveries)
-    except ValueError:
-        raise UsageError(f"{name} is damaged in its header: record it again") from None
-
-
-def _check_end(name: Path, end: RecordingEnd, recovered: RecoveredProgram) -> RunResult:
-    """Return how the run ended; refuse what cannot be of these graphs."""
-    routines = recovered.routines
-    try:
-        for number, edges in end.edges:
-            if len(edges) != len(routines[_place(number, routines)].edges):
-                raise ValueError(f"routine {number} has other edges")
-            check_counts(edges)
-        for number, block, count in end.early:
-            _place(block, routines[_place(number, routines)].blocks)
-            check_counts((count,))
-        for number, block, executed, count in end.cut:
-            graph = routines[_place(number, routines)]
-            whole = graph.blocks[_place(block, graph.blocks)].instructions
-            if not 0 <= executed <= whole:
-                raise ValueError(f"{executed} of {whole} instructions")
-            check_counts((count,))
-        check_counts(end.unattributed)
-        return result_from(dict(end.result))
-    except (ValueError, TypeError, KeyError, IndexError):
-        raise UsageError(f"{name} is damaged: record it again") from None
-
-
-def _place(number: int, things: Sequence[object]) -> int:
-    if not 0 <= number < len(things):
-        raise ValueError(f"{number} of {len(things)}")
-    return number
-
-
-def _check_stretches(piece: RecordedPiece, recovered: RecoveredProgram) -> None:
-    """Raise ValueError unless all edges are there: native code takes them as they are."""
-    for stretch in piece.stretches:
-        graph = recovered.routines[_place(stretch.routine, recovered.routines)]
-        for edge in stretch.edges:
-            _place(edge, graph.edges)
-        if stretch.block >= 0:
-            _place(stretch.block, graph.blocks)
-
-
-def _edge_counts(index: GraphIndex, end: RecordingEnd) -> Array:
-    """Return how often each edge was crossed, by its program-wide number."""
-    counts = np.zeros(index.edge_count, np.int64)
-    for number, edges in end.edges:
-        first = int(index.first_edge[number])
-        counts[first : first + len(edges)] = edges
-    return counts
-
-
-def _by_graph(
-    recovered: RecoveredProgram, end: RecordingEnd
-) -> Callable[[ControlFlowGraph], Sequence[int] | None]:
-    routines = recovered.routines
-    known = {
-        (routines[number].address, routines[number].name): edges for number, edges in end.edges
-    }
-    return lambda cfg: known.get((cfg.address, cfg.name))
-
-
-def _cut(index: GraphIndex, end: RecordingEnd) -> dict[tuple[int, int], int]:
-    """Return how many executions of a block ended before which address in it."""
-    cut = {}
-    for number, block, executed, count in end.cut:
-        place = int(index.first_block[number]) + block
-        cut[place, index.block_start(place) + 4 * executed] = count
-    return cut
-
-
-def _early(index: GraphIndex, end: RecordingEnd, replayed: Counter[EarlyEnd]) -> Counter[EarlyEnd]:
-    """Return all early ends: those of the replay, and others that are no scheme's concern."""
-    early = Counter(replayed)
-    by_block: Counter[int] = Counter()
-    for known, count in replayed.items():
-        by_block[known.block] += count
-    for number, block, count in end.early:
-        place = int(index.first_block[number]) + block
-        if count > by_block[place]:
-            early[EarlyEnd(place, 0, 0)] += count - by_block[place]
-    return early

@@ -65,7 +65,8 @@ from simprof.simulator.binary.program import Platform, Program
 from simprof.simulator.errors import SimulatorError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.session.recordings import RecordedRun, RecordingOrder
+    from simprof.profiler.session.recordings import RecordingOrder
+    from simprof.profiler.session.replay import RecordedRun
 
 NO_SCHEME = Setting("edges", "edges", SchemeOptions())
 """What every run counts, and nothing else."""
@@ -178,7 +179,8 @@ def _observe_recorded(
         if program.platform is not Platform.LINUX or _text(program) < LARGE_PROGRAM:
             return _observed(study, first, request, settings), None
         study.planners(settings)  # what is wrong with saved profiles shows before a whole run
-        from simprof.profiler.session.recordings import RecordedRun, RecordingOrder
+        from simprof.profiler.session.recordings import RecordingOrder
+        from simprof.profiler.session.replay import RecordedRun
         from simprof.profiler.trace.recording_format import Recording
 
         try:
@@ -313,7 +315,7 @@ def _load(request: RunRequest) -> tuple[Program, BinaryMemory]:
 
 def _recorded(request: RunRequest, path: Path) -> RecordedRun:
     """Return a recorded run."""
-    from simprof.profiler.session.recordings import RecordedRun, check_program, invocation_of
+    from simprof.profiler.session.replay import RecordedRun, check_program, invocation_of
     from simprof.profiler.trace.recording_format import Recording
 
     recording = Recording(path)

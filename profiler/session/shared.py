@@ -28,7 +28,7 @@ from simprof.profiler.profiles.profile import Measurement
 from simprof.profiler.request.request import Setting
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.pool import Forked
-from simprof.profiler.session.recordings import RecordedRun
+from simprof.profiler.session.replay import RecordedRun
 from simprof.profiler.session.results import (
     BETWEEN_TELLINGS,
     Measuring,
