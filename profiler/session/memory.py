@@ -30,7 +30,7 @@ import hashlib
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +48,7 @@ from simprof.profiler.recovery.code_image import build_code_image
 from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
 from simprof.profiler.request.request import RunRequest, Setting, Weights
 from simprof.profiler.schemes import registry
+from simprof.profiler.session.scheme_runs import KnownPlans
 from simprof.simulator.binary.program import LineTable, Program, Range, SourceLine
 
 _SHORT = 16
@@ -274,41 +275,6 @@ def _asked(request: RunRequest) -> str:
 
 def _digest(value: object) -> str:
     return hashlib.blake2b(repr(value).encode(), digest_size=_SHORT // 2).hexdigest()
-
-
-Name = tuple[int, str]
-"""Address and name of a routine."""
-
-
-class KnownPlans:
-    """Plans of one program's graphs under one setting.
-
-    Parameters
-    ----------
-    known
-        As `cache_files` writes them, without their graphs, by address and name of the routine.
-    """
-
-    def __init__(self, known: dict[Name, bytes] | None = None) -> None:
-        self.known = {} if known is None else known
-
-    def find(self, cfg: ControlFlowGraph) -> RoutinePlan | None:
-        """Return the plan of a graph, None if it is not known."""
-        data = self.known.get((cfg.address, cfg.name))
-        return None if data is None else cache_files.loads(data, cfg)
-
-    def without(self, names: Container[Name]) -> KnownPlans:
-        """Return these plans without those of some routines."""
-        return KnownPlans({name: data for name, data in self.known.items() if name not in names})
-
-    def extended(self, plans: Iterable[tuple[ControlFlowGraph, RoutinePlan]]) -> KnownPlans:
-        """Return these plans and others; the very same if there are no others."""
-        more = {
-            (cfg.address, cfg.name): cache_files.dumps(plan, cfg)
-            for cfg, plan in plans
-            if (cfg.address, cfg.name) not in self.known
-        }
-        return KnownPlans({**self.known, **more}) if more else self
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import measured, postorder, uniform
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.profile import EdgeProfile
 from simprof.profiler.recovery.recovery import RecoveredProgram
 from simprof.profiler.recovery.selection import SelectedRoutines
@@ -18,7 +19,6 @@ from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import SchemeOptions, Selection, Setting, Weights
 from simprof.profiler.schemes.definition import SchemeDefinition
 from simprof.profiler.schemes.registry import definition, make_plan, needs_edge_profile
-from simprof.profiler.session.memory import KnownPlans
 
 
 class Graphs:
@@ -122,6 +122,41 @@ def _load_profile(path: Path, sha256: str) -> EdgeProfile:
 
 EdgeCounts = Callable[[ControlFlowGraph], Sequence[int] | None]
 """Graph -> its edge counts in an earlier run; None where there was none."""
+
+
+Name = tuple[int, str]
+"""Address and name of a routine."""
+
+
+class KnownPlans:
+    """Plans of one program's graphs under one setting.
+
+    Parameters
+    ----------
+    known
+        As `cache_files` writes them, without their graphs, by address and name of the routine.
+    """
+
+    def __init__(self, known: dict[Name, bytes] | None = None) -> None:
+        self.known = {} if known is None else known
+
+    def find(self, cfg: ControlFlowGraph) -> RoutinePlan | None:
+        """Return the plan of a graph, None if it is not known."""
+        data = self.known.get((cfg.address, cfg.name))
+        return None if data is None else cache_files.loads(data, cfg)
+
+    def without(self, names: Container[Name]) -> KnownPlans:
+        """Return these plans without those of some routines."""
+        return KnownPlans({name: data for name, data in self.known.items() if name not in names})
+
+    def extended(self, plans: Iterable[tuple[ControlFlowGraph, RoutinePlan]]) -> KnownPlans:
+        """Return these plans and others; the very same if there are no others."""
+        more = {
+            (cfg.address, cfg.name): cache_files.dumps(plan, cfg)
+            for cfg, plan in plans
+            if (cfg.address, cfg.name) not in self.known
+        }
+        return KnownPlans({**self.known, **more}) if more else self
 
 
 class Planner:
