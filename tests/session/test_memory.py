@@ -27,13 +27,8 @@ from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOpt
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.registry import make_plan
 from simprof.profiler.session import scheme_runs, session
-from simprof.profiler.session.scheme_runs import (
-    KnownPlans,
-    PastRun,
-    Planner,
-    SavedProfiles,
-    with_kept_lines,
-)
+from simprof.profiler.session.memory import BinaryMemory, PastRun, with_kept_lines
+from simprof.profiler.session.scheme_runs import KnownPlans, Planner, SavedProfiles
 from simprof.profiler.session.session import run_program
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import LineTable, Program, Range, SourceLine
