@@ -93,7 +93,7 @@ class _Blocks(NamedTuple):
     target: Numbers
 
 
-class _Edges(NamedTuple):
+class _BlockEdges(NamedTuple):
     """Edges of all graphs but those of ENTRY; arrays by edge.
 
     Attributes
@@ -120,7 +120,7 @@ class _Accesses(NamedTuple):
     written_last: Sets
 
 
-class _Flows(NamedTuple):
+class _RegisterFlows(NamedTuple):
     """Where control goes from block to block, and which registers' values go with it."""
 
     source: Numbers
@@ -163,7 +163,7 @@ def _blocks(recovered: RecoveredProgram) -> _Blocks:
     return _Blocks(first, end, kind, target)
 
 
-def _edges(recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks) -> _Edges:
+def _edges(recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks) -> _BlockEdges:
     arrays = recovered.arrays
     owner = np.repeat(np.arange(len(arrays)), np.diff(arrays.first_edge))
     base, count = arrays.first_block[owner], np.diff(arrays.first_block)[owner]
@@ -173,7 +173,7 @@ def _edges(recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks) -> _E
     thunks = np.array([facts.place.index(address) for address in facts.thunks], np.int64)
     keeps_all = (blocks.kind == TransferKind.CALL) & np.isin(blocks.target, thunks)
     returns = arrays.edge_kind[kept] == NUMBER_OF_KIND[EdgeKind.CALL_RETURN]
-    return _Edges(source, target, returns & ~keeps_all[source], np.unique(source[target < 0]))
+    return _BlockEdges(source, target, returns & ~keeps_all[source], np.unique(source[target < 0]))
 
 
 def _is_pc_read(words: NDArray[np.uint32]) -> Flags:
@@ -187,8 +187,8 @@ def _is_pc_read(words: NDArray[np.uint32]) -> Flags:
 
 
 def _flows(
-    recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks, edges: _Edges, chain: int
-) -> _Flows:
+    recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges, chain: int
+) -> _RegisterFlows:
     """Do step 2."""
     inner, leaving = (edges.target >= 0) & ~edges.is_behind_call, edges.leaving
     branching = leaving[np.isin(blocks.kind[leaving], _BRANCHES)]
@@ -206,7 +206,7 @@ def _flows(
     source, target = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
     registers = np.concatenate([np.full(len(part[0]), part[2], np.uint8) for part in parts])
     known = target >= 0
-    return _Flows(source[known], target[known], registers[known])
+    return _RegisterFlows(source[known], target[known], registers[known])
 
 
 def _block_at(recovered: RecoveredProgram, words: Numbers) -> Numbers:
@@ -261,7 +261,7 @@ def _before(flags: Flags) -> Numbers:
     return np.repeat(found, np.diff(found, append=len(flags)))
 
 
-def _settled(own: Sets, kept: Sets, flows: _Flows) -> Sets:
+def _settled(own: Sets, kept: Sets, flows: _RegisterFlows) -> Sets:
     """Return the least sets with `set[b] = own[b] | kept[b] & (those of targets of b's flows)`."""
     found = own.copy()
     changed = found != 0
@@ -279,7 +279,7 @@ def _behind_calls(
     recovered: RecoveredProgram,
     facts: CodeFacts,
     blocks: _Blocks,
-    edges: _Edges,
+    edges: _BlockEdges,
     accesses: _Accesses,
     demands: Sets,
 ) -> int:
@@ -291,7 +291,7 @@ def _behind_calls(
     behind = behind[_may_return(recovered, facts, blocks, edges)[callers]]
     callers, points = edges.source[behind], edges.target[behind]
     inner = (edges.target >= 0) & ~edges.is_behind_call
-    back = _Flows(edges.target[inner], edges.source[inner], np.full(inner.sum(), _ALL))
+    back = _RegisterFlows(edges.target[inner], edges.source[inner], np.full(inner.sum(), _ALL))
     # what may be as old as the last call, or the routine's entry, behind each block
     old = np.zeros_like(kept)
     old[points] = old[recovered.arrays.entered_blocks()] = _ALL
@@ -312,7 +312,7 @@ def _behind_calls(
 
 
 def _may_return(
-    recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks, edges: _Edges
+    recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges
 ) -> Flags:
     """Return, of each block that ends with a call, whether that may come back."""
     arrays, leaving = recovered.arrays, edges.leaving[_reached(recovered, facts, blocks, edges)]
@@ -332,7 +332,7 @@ def _may_return(
 
 
 def _reached(
-    recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks, edges: _Edges
+    recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges
 ) -> Flags:
     """Return, of `edges.leaving`, what is reached without coming back to another routine's code.
 
@@ -345,7 +345,7 @@ def _reached(
     every = np.full(kept.sum(), _ALL)
     begun = np.zeros(len(blocks.first), np.uint8)
     begun[recovered.arrays.entered_blocks()] = 1
-    flows = _Flows(edges.target[kept], edges.source[kept], every)
+    flows = _RegisterFlows(edges.target[kept], edges.source[kept], every)
     reached: Flags = _settled(begun, np.full_like(begun, _ALL), flows)[edges.leaving] != 0
     return reached
 
@@ -355,7 +355,7 @@ def _behind_nops(facts: CodeFacts) -> Numbers:
 
 
 def _at_entries(
-    recovered: RecoveredProgram, blocks: _Blocks, flows: _Flows, demands: Sets, chain: int
+    recovered: RecoveredProgram, blocks: _Blocks, flows: _RegisterFlows, demands: Sets, chain: int
 ) -> int:
     """Do step 5."""
     arrays, code = recovered.arrays, recovered.code

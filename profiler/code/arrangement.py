@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from simprof.profiler.code.block_code import BlockPlace, fold_slot_blocks, place_blocks
+from simprof.profiler.code.block_code import BlockCodePlace, fold_slot_blocks, place_blocks
 from simprof.profiler.code.body_costs import BodyCost, needs_of
 from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.generators import join
+from simprof.profiler.code.frames import EdgePlace, Where
 from simprof.profiler.code.layout import STACK_REGISTERS, CounterLayout
 from simprof.profiler.code.places import find_place
 from simprof.profiler.code.registers import LOCAL_ORDER, mask, members
-from simprof.profiler.code.sites import Place, Where
 from simprof.profiler.code.snippet_parts import (
     HASH_REGISTERS,
     CounterAccess,
@@ -26,6 +25,7 @@ from simprof.profiler.code.snippet_parts import (
     Needs,
     PathRegister,
 )
+from simprof.profiler.code.writer import join
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import InstrumentationPlan
@@ -60,10 +60,10 @@ class Arrangement:
 
     cfg: ControlFlowGraph
     actions: Mapping[int, tuple[Action, ...]]
-    places: Mapping[int, Place]
+    places: Mapping[int, EdgePlace]
     access: CounterAccess
-    tops: Mapping[int, BlockPlace]
-    ends: Mapping[int, BlockPlace]
+    tops: Mapping[int, BlockCodePlace]
+    ends: Mapping[int, BlockCodePlace]
     path_register: str | None
 
     def jumps(self, edge: int) -> bool:
@@ -123,7 +123,7 @@ def _place(
     edge: int,
     needed: Needs,
     context: RoutineContext,
-) -> Place:
+) -> EdgePlace:
     """Return where the code of an edge goes."""
     place = find_place(cfg, edge, context)
     if place.where is not Where.SOURCE_END or place.block is None or context.analysis is None:
@@ -137,7 +137,7 @@ def _place(
 def _access(
     plan: InstrumentationPlan,
     needed: Mapping[int, Needs],
-    places: Mapping[int, Place],
+    places: Mapping[int, EdgePlace],
     context: RoutineContext,
     layout: CounterLayout,
     generators: Generators,
@@ -164,7 +164,7 @@ def _access(
 
 
 def choose_registers(
-    count: int, places: Iterable[Place], clobbered: int, context: RoutineContext
+    count: int, places: Iterable[EdgePlace], clobbered: int, context: RoutineContext
 ) -> tuple[PathRegister, ...]:
     """Return the registers that hold the path state, None for each that must live on the stack.
 

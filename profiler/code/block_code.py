@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from simprof.profiler.code.body_costs import BodyCost, cost_at, known_kind, needs_of
 from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.sites import Place, Site, Where
+from simprof.profiler.code.frames import EdgePlace, Site, Where
 from simprof.profiler.code.snippet_parts import CounterAccess
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import Action
@@ -27,7 +27,7 @@ Actions = Mapping[int, tuple[Action, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class BlockPlace:
+class BlockCodePlace:
     """Code before instruction `position` of block `block`, at `site`."""
 
     block: int
@@ -63,9 +63,9 @@ def fold_slot_blocks(
 def place_blocks(
     cfg: ControlFlowGraph,
     at_blocks: tuple[Actions, Actions],
-    edge_places: Iterable[Place],
+    edge_places: Iterable[EdgePlace],
     access: CounterAccess,
-) -> tuple[dict[int, BlockPlace], dict[int, BlockPlace]]:
+) -> tuple[dict[int, BlockCodePlace], dict[int, BlockCodePlace]]:
     """Return the cheapest places of the blocks' code, and of the block ends' code."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -73,8 +73,8 @@ def place_blocks(
         if place.block is not None and place.position is not None:
             bounds = first if place.where is Where.TARGET_TOP else last
             bounds[place.block] = place.position
-    tops: dict[int, BlockPlace] = {}
-    ends: dict[int, BlockPlace] = {}
+    tops: dict[int, BlockCodePlace] = {}
+    ends: dict[int, BlockCodePlace] = {}
     for actions_at, places in zip(at_blocks, (tops, ends), strict=True):
         for block, actions in sorted(actions_at.items()):
             start = tops[block].position if places is ends and block in tops else 0
@@ -99,15 +99,15 @@ def _last_position(context: RoutineContext, block: int) -> int:
 
 def _cheapest(
     block: int, positions: range, actions: tuple[Action, ...], access: CounterAccess
-) -> BlockPlace:
+) -> BlockCodePlace:
     """Return the first place where the code is cheapest."""
     kind = known_kind(actions, access)
     least = cost_at(access.context.free_site, actions, access, kind).cost
-    best: BlockPlace | None = None
+    best: BlockCodePlace | None = None
     for position, site in zip(positions, access.context.sites(block, positions), strict=True):
         cost = cost_at(site, actions, access, kind)
         if best is None or cost.cost < best.cost.cost:
-            best = BlockPlace(block, position, site, actions, cost)
+            best = BlockCodePlace(block, position, site, actions, cost)
         if cost.cost <= least:
             break
     assert best is not None

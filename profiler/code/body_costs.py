@@ -4,7 +4,7 @@ How much code actions are, and what it costs, depends on little: on the kinds of
 which limits of the instruction set their constants keep to (`Generator.shape`), on how many
 registers are free at the place, and on where path registers and stack words are. A program has
 hundreds of thousands of places and a few hundred of these combinations. For each of them the code
-is generated once (`generators.snippet_body`) and measured; the code itself is generated again only
+is generated once (`writer.snippet_body`) and measured; the code itself is generated again only
 where somebody wants its instructions.
 """
 
@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from simprof.profiler.code.generators import effective_clobbers, needs, snippet_body
+from simprof.profiler.code.frames import Site
 from simprof.profiler.code.registers import LOCAL_ORDER, Abi, abi, mask, members
-from simprof.profiler.code.sites import Site
 from simprof.profiler.code.snippet_parts import Body, CounterAccess, Generators, Needs
+from simprof.profiler.code.writer import effective_clobbers, needs, snippet_body
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import Table
 from simprof.simulator.binary.program import MachineKind
@@ -56,7 +56,7 @@ def measured(body: Body) -> BodyCost:
 
 
 @dataclass(slots=True)
-class CodeKind:
+class ShapeCosts:
     """Code of one shape: what it needs, and its costs by kind of place and by place."""
 
     needed: Needs
@@ -70,7 +70,7 @@ def body_cost(actions: tuple[Action, ...], access: CounterAccess, site: Site) ->
 
 
 def cost_at(
-    site: Site, actions: tuple[Action, ...], access: CounterAccess, kind: CodeKind | None
+    site: Site, actions: tuple[Action, ...], access: CounterAccess, kind: ShapeCosts | None
 ) -> BodyCost:
     """Return the same where `known_kind` of the actions has been asked for."""
     if kind is None:
@@ -92,7 +92,7 @@ def cost_at(
     return cost
 
 
-def known_kind(actions: tuple[Action, ...], access: CounterAccess) -> CodeKind | None:
+def known_kind(actions: tuple[Action, ...], access: CounterAccess) -> ShapeCosts | None:
     """Return what is known of code of this shape; None where only the code itself tells."""
     key: list[object] = []
     for action in actions:
@@ -101,10 +101,10 @@ def known_kind(actions: tuple[Action, ...], access: CounterAccess) -> CodeKind |
             return None
         key += type(action), generator.shape(action, access)
     shape = tuple(key)
-    known: CodeKind | None = access.known_costs.get(shape)
+    known: ShapeCosts | None = access.known_costs.get(shape)
     if known is None:
         needed = needs_of(actions, access.table, access.machine, access.generators)
-        known = access.known_costs[shape] = CodeKind(needed)
+        known = access.known_costs[shape] = ShapeCosts(needed)
     return known
 
 
@@ -115,7 +115,7 @@ _NEEDS: dict[tuple[int, Table, MachineKind], tuple[Generators, dict[tuple[type, 
 def needs_of(
     actions: tuple[Action, ...], table: Table, machine: MachineKind, generators: Generators
 ) -> Needs:
-    """Return what `generators.needs` does, worked out once for actions of the same kinds."""
+    """Return what `writer.needs` does, worked out once for actions of the same kinds."""
     key = (id(generators), table, machine)
     if key not in _NEEDS:
         _NEEDS[key] = generators, {}

@@ -13,17 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simprof.profiler.code.arrangement import arrange, choose_registers, jump_of_stub
-from simprof.profiler.code.block_code import BlockPlace
+from simprof.profiler.code.block_code import BlockCodePlace
 from simprof.profiler.code.body_costs import body_cost, measured
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
-from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.frames import EdgePlace, Site, Where
 from simprof.profiler.code.layout import CounterLayout, CounterSpace
-from simprof.profiler.code.sites import Place, Site, Where
 from simprof.profiler.code.snippet_parts import (
     Body,
     CounterAccess,
     Generators,
 )
+from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import InstrumentationPlan
@@ -181,7 +181,7 @@ def _body(actions: tuple[Action, ...], access: CounterAccess, site: Site) -> Bod
 
 
 def _finish(
-    cfg: ControlFlowGraph, place: Place, body: Body, jumps: bool, actions: tuple[Action, ...]
+    cfg: ControlFlowGraph, place: EdgePlace, body: Body, jumps: bool, actions: tuple[Action, ...]
 ) -> Snippet:
     """Add the jump of a stub; its delay slot takes the last instruction where that is legal."""
     code, jump_cost = list(body.instructions), 0
@@ -204,7 +204,7 @@ def _finish(
     )
 
 
-def _block_snippet(place: BlockPlace, access: CounterAccess) -> Snippet:
+def _block_snippet(place: BlockCodePlace, access: CounterAccess) -> Snippet:
     body = _body(place.actions, access, place.site)
     return Snippet(
         body.instructions,

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from simprof.profiler.code.application_registers import carried_registers
-from simprof.profiler.code.frames import Frames, FrameState, Slot, slots
+from simprof.profiler.code.frames import EdgePlace, Frames, FrameState, Site, Slot, slots
 from simprof.profiler.code.layout import STACK_REGISTERS
 from simprof.profiler.code.liveness import (
     CodeFacts,
@@ -19,7 +19,6 @@ from simprof.profiler.code.liveness import (
     needs_place_after,
 )
 from simprof.profiler.code.registers import abi, mask
-from simprof.profiler.code.sites import Place, Site
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.recovery.idioms import is_prologue
 from simprof.profiler.recovery.recovery import RecoveredProgram
@@ -88,7 +87,7 @@ class RoutineContext:
         self.is64 = machine is MachineKind.SPARCV9
         self.abi = abi(self.is64, carried)
         self.analysis = analysis
-        self.places: dict[int, Place] = {}
+        self.places: dict[int, EdgePlace] = {}
         self.temporaries: dict[tuple[int, ...], tuple[Register, ...]] = {}
         self._sites: dict[tuple[int, FrameState], Site] = {}
         self._others: dict[RegisterUse, RoutineContext] = {use: self}

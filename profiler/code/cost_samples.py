@@ -13,10 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
-from simprof.profiler.code.frames import FrameState, slots
+from simprof.profiler.code.frames import FrameState, Site, slots
 from simprof.profiler.code.layout import ARRAYS_BASE, TABLES_BASE, CounterLayout
 from simprof.profiler.code.registers import LOCAL_ORDER, mask
-from simprof.profiler.code.sites import Site
 from simprof.profiler.code.snippet_parts import CounterAccess, Generators
 from simprof.profiler.plan.actions import (
     Action,

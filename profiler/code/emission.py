@@ -14,8 +14,8 @@ from enum import StrEnum
 
 from simprof.profiler.code.codegen import RoutineCode, Snippet
 from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.frames import EdgePlace, Where
 from simprof.profiler.code.places import find_place
-from simprof.profiler.code.sites import Place, Where
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 
 
@@ -135,7 +135,7 @@ def _block_pieces(code: RoutineCode) -> dict[tuple[int, int], list[Piece]]:
     return places
 
 
-def _fall_through_address(cfg: ControlFlowGraph, place: Place) -> int:
+def _fall_through_address(cfg: ControlFlowGraph, place: EdgePlace) -> int:
     edge = cfg.edges[place.edge]
     if edge.target == cfg.exit:
         return cfg.blocks[edge.source].end if edge.source != cfg.entry else cfg.address

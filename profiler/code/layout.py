@@ -60,7 +60,7 @@ class CounterLayout:
     cold
         The counter of cold paths: for an array the word below its counter 0 (TPP A.1).
     words_base, words
-        Words of path registers that have no place on the stack (`stack_words`); how many.
+        Words of path registers that have no place on the stack (`frames`); how many.
     first_source, first_destination
         What the routine's numbers 0 of logged sources and destinations are in the program.
     """

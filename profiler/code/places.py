@@ -25,11 +25,11 @@ block may lead to one: then the code of three edges shares one stub.
 from __future__ import annotations
 
 from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.sites import Place, Where
+from simprof.profiler.code.frames import EdgePlace, Where
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 
 
-def find_place(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> Place:
+def find_place(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> EdgePlace:
     """Return where code for edge `edge_id` goes (module docstring)."""
     known = context.places.get(edge_id)
     if known is None:
@@ -37,7 +37,7 @@ def find_place(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> 
     return known
 
 
-def _find(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> Place:
+def _find(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> EdgePlace:
     edge = cfg.edges[edge_id]
     if edge.source == cfg.entry:
         return _entry_place(cfg, edge, context)
@@ -55,27 +55,27 @@ def _find(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> Place
         position = context.end_position(edge)
         if position is not None:
             site = context.before(edge.source, position)
-            return Place(Where.SOURCE_END, edge.id, edge.source, position, site)
+            return EdgePlace(Where.SOURCE_END, edge.id, edge.source, position, site)
     if edge.target != cfg.exit and _only_way_in(cfg, edge):
         return _top(edge, 0, context)
     where = Where.FALL_THROUGH if _falls_through(cfg, edge) else Where.STUB
     return _between(cfg, edge, where, context)
 
 
-def _top(edge: Edge, position: int, context: RoutineContext) -> Place:
+def _top(edge: Edge, position: int, context: RoutineContext) -> EdgePlace:
     site = context.before(edge.target, position)
-    return Place(Where.TARGET_TOP, edge.id, edge.target, position, site)
+    return EdgePlace(Where.TARGET_TOP, edge.id, edge.target, position, site)
 
 
-def _between(cfg: ControlFlowGraph, edge: Edge, where: Where, context: RoutineContext) -> Place:
-    return Place(where, edge.id, None, None, context.on_edge(cfg, edge))
+def _between(cfg: ControlFlowGraph, edge: Edge, where: Where, context: RoutineContext) -> EdgePlace:
+    return EdgePlace(where, edge.id, None, None, context.on_edge(cfg, edge))
 
 
 def _only_way_in(cfg: ControlFlowGraph, edge: Edge) -> bool:
     return len(cfg.in_edges[edge.target]) == 1
 
 
-def _entry_place(cfg: ControlFlowGraph, edge: Edge, context: RoutineContext) -> Place:
+def _entry_place(cfg: ControlFlowGraph, edge: Edge, context: RoutineContext) -> EdgePlace:
     if edge.target != cfg.exit and _only_way_in(cfg, edge):
         return _top(edge, context.entry_position(edge.target), context)
     in_line = len(cfg.out_edges[cfg.entry]) == 1 or not _is_fallen_into(cfg, edge.target)

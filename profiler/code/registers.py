@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from simprof.simulator.isa.assembler import Register
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Register
 from simprof.simulator.isa.effects import CC, FCC, INS, LOCALS, OUTS, Y
 
 R = Register
@@ -120,3 +122,12 @@ def before_save(live: int) -> int:
 def before_restore(live: int) -> int:
     """Return the live set before a `restore`: old ins are the new outs, the rest is dropped."""
     return live & ~(OUTS | LOCALS | INS) | (live & OUTS) << 16
+
+
+def save_smallest_frame(machine: MachineKind) -> Instruction:
+    """Return the `save` that gives a routine a window, and the smallest frame that the ABI allows.
+
+    The frame only has room for what window traps and callees store in it.
+    """
+    frame = abi(machine is MachineKind.SPARCV9).minimum_frame
+    return asm.arithmetic("save", Register.SP, -frame, Register.SP)

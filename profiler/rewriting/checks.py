@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from simprof.profiler.code.runtime.prologue import save_smallest_frame
+from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.graphs.cfg import Block
 from simprof.profiler.rewriting.draft import Cause, Draft, NotRewritableError, constant, jump
 from simprof.profiler.rewriting.elsewhere.parts import REWRITES, UNFORESEEN, Width, flush_windows

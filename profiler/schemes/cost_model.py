@@ -22,7 +22,6 @@ from simprof.profiler.code.cost_samples import (
     sample_plans,
     sites,
 )
-from simprof.profiler.code.generators import snippet_body
 from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.code.runtime.conditions import (
     KEEP_COST,
@@ -36,6 +35,7 @@ from simprof.profiler.code.runtime.routines import ROUTINES
 from simprof.profiler.code.runtime.word_hash_routine import WORD_COUNTS, word_hash_costs
 from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.code.snippets_paths import GENERATORS
+from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.registry import OWN

@@ -13,14 +13,12 @@ from simprof.profiler.code.body_costs import BodyCost, body_cost, measured
 from simprof.profiler.code.codegen import generate
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.cost_samples import Samples, sample_contexts, sample_plans, sites
-from simprof.profiler.code.frames import FrameState, slots
-from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.frames import FrameState, Site, slots
 from simprof.profiler.code.layout import CounterLayout
 from simprof.profiler.code.pricing import Pricer, routine_cost
 from simprof.profiler.code.shapes import same
-from simprof.profiler.code.sites import Site
 from simprof.profiler.code.snippet_parts import Generator, Generators
-from simprof.profiler.code.writer import Writer
+from simprof.profiler.code.writer import Writer, snippet_body
 from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.plan import InstrumentationPlan, Table
 from simprof.profiler.schemes.cost_model import own_code

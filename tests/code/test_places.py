@@ -9,8 +9,8 @@ import pytest
 
 from simprof.profiler.code.codegen import CounterSpace, RoutineCode, generate
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
+from simprof.profiler.code.frames import Where
 from simprof.profiler.code.places import find_place
-from simprof.profiler.code.sites import Where
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.plan import InstrumentationPlan, Table

@@ -14,17 +14,15 @@ import numpy as np
 import pytest
 
 from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.frames import FrameState, Slot, slots
-from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.frames import PATH_SLOT, FrameState, Site, Slot, slots
 from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE, CounterLayout
 from simprof.profiler.code.registers import LOCAL_ORDER
 from simprof.profiler.code.runtime import hash_routine as hr
 from simprof.profiler.code.runtime.conditions import RESTORE_ROUTINE, restore_routine
 from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_routine
 from simprof.profiler.code.runtime.word_hash_routine import WordTable
-from simprof.profiler.code.sites import Site
 from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Body, CounterAccess
-from simprof.profiler.code.stack_words import PATH_SLOT
+from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import (
     Action,
     AddRegister,

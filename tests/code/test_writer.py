@@ -14,12 +14,10 @@ from dataclasses import dataclass
 import pytest
 
 from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.frames import FrameState, Slot, slots
-from simprof.profiler.code.generators import needs, snippet_body
+from simprof.profiler.code.frames import FrameState, Site, Slot, path_words, slots, temporary_frame
 from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_DATA, CounterLayout
 from simprof.profiler.code.registers import LOCAL_ORDER
 from simprof.profiler.code.runtime.routines import runtime_code
-from simprof.profiler.code.sites import Site
 from simprof.profiler.code.snippet_parts import (
     HASH_REGISTERS,
     Body,
@@ -29,8 +27,7 @@ from simprof.profiler.code.snippet_parts import (
     Needs,
     PathRegister,
 )
-from simprof.profiler.code.stack_words import path_words, temporary_frame
-from simprof.profiler.code.writer import Writer
+from simprof.profiler.code.writer import Writer, needs, snippet_body
 from simprof.profiler.plan.actions import Action, Execution
 from simprof.profiler.plan.plan import Addressing, Table
 from simprof.simulator.binary.program import MachineKind

@@ -14,11 +14,10 @@ import pytest
 from simprof.profiler.code import places
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.cost_samples import sites
-from simprof.profiler.code.generators import snippet_body
 from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.code.runtime.hash_routine import hash_routine
 from simprof.profiler.code.snippet_parts import Body, Generator
-from simprof.profiler.code.writer import Writer
+from simprof.profiler.code.writer import Writer, snippet_body
 from simprof.profiler.schemes import cost_model as schemes_cost_model
 from simprof.profiler.schemes.cost_model import CostModel, cost_model, make_cost_model, own_code
 from simprof.profiler.schemes.definition import SchemeCode

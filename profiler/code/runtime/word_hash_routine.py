@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from simprof.profiler.code.layout import RUNTIME_DATA
+from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.code.runtime.hash_routine import (
     BUCKETS,
     NO_KEY,
@@ -27,7 +28,6 @@ from simprof.profiler.code.runtime.hash_routine import (
     head_address,
     routine_name,
 )
-from simprof.profiler.code.runtime.prologue import save_smallest_frame
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register

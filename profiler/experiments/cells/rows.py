@@ -10,9 +10,9 @@ from simprof.profiler.code.arrangement import runs_into_code
 from simprof.profiler.code.block_code import fold_slot_blocks
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.frames import Where
 from simprof.profiler.code.places import find_place
 from simprof.profiler.code.pricing import Pricer, RoutineCost
-from simprof.profiler.code.sites import Where
 from simprof.profiler.experiments.cells.cells import TREES, RoutineRow, TreeCost
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first

@@ -23,8 +23,7 @@ from __future__ import annotations
 from functools import cache
 
 from simprof.profiler.code.layout import RUNTIME_DATA
-from simprof.profiler.code.registers import abi
-from simprof.profiler.code.runtime.prologue import save_smallest_frame
+from simprof.profiler.code.registers import abi, save_smallest_frame
 from simprof.profiler.rewriting.elsewhere.counter_file import KILLED
 from simprof.profiler.rewriting.elsewhere.parts import (
     EXIT_GROUP,

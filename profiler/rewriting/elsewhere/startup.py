@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from simprof.profiler.code.layout import RUNTIME_DATA
-from simprof.profiler.code.runtime.prologue import save_smallest_frame
+from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.rewriting.elsewhere.parts import (
     CLOSE,
     EXIT_GROUP,

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from simprof.profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
-from simprof.profiler.code.runtime.prologue import save_smallest_frame
+from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.rewriting.elsewhere.counter_file import EXITED, LAST_LINE
 from simprof.profiler.rewriting.elsewhere.parts import (
     CLOSE,

@@ -24,8 +24,8 @@ from __future__ import annotations
 from functools import cache
 
 from simprof.profiler.code.layout import PAIR_SIZE, PAIR_TABLE, CounterLayout, PairSlot
+from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.code.runtime.hash_routine import executed
-from simprof.profiler.code.runtime.prologue import save_smallest_frame
 from simprof.profiler.schemes.cs6120.edge_log import LoggedEdge
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm

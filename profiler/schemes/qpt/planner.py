@@ -20,8 +20,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.frames import Where
 from simprof.profiler.code.places import find_place
-from simprof.profiler.code.sites import Where
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.contraction import contract
 from simprof.profiler.graphs.flow import NO_EXITS, block_counts, propagate

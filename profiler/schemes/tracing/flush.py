@@ -23,8 +23,8 @@ from __future__ import annotations
 from functools import cache
 
 from simprof.profiler.code.layout import TRACE_BUFFER
+from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.code.runtime.hash_routine import executed
-from simprof.profiler.code.runtime.prologue import save_smallest_frame
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register

@@ -9,8 +9,7 @@ from itertools import pairwise
 import pytest
 
 from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.frames import FrameState, slots
-from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.frames import FrameState, Site, path_words, slots
 from simprof.profiler.code.layout import RUNTIME_BASE, RUNTIME_DATA, TABLES_BASE, CounterLayout
 from simprof.profiler.code.registers import LOCAL_ORDER
 from simprof.profiler.code.runtime.hash_routine import (
@@ -30,9 +29,8 @@ from simprof.profiler.code.runtime.word_hash_routine import (
     word_hash_costs,
     word_routine_name,
 )
-from simprof.profiler.code.sites import Site
 from simprof.profiler.code.snippet_parts import HASH_REGISTERS, CounterAccess
-from simprof.profiler.code.stack_words import path_words
+from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action, CountPath, Execution
 from simprof.profiler.plan.plan import Addressing, Table
 from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords

@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 
 from simprof.profiler.code.codegen import CounterSpace, RoutineContext, generate
-from simprof.profiler.code.generators import snippet_body
 from simprof.profiler.code.layout import PAIR_TABLE, CounterLayout
 from simprof.profiler.code.pricing import added
 from simprof.profiler.code.runtime.routines import runtime_code
 from simprof.profiler.code.sizes import counter_bytes
 from simprof.profiler.code.snippet_parts import CounterAccess
+from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.schemes.cs6120 import logging_routines as lr
 from simprof.profiler.schemes.cs6120.edge_log import (

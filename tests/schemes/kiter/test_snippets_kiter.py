@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.frames import path_words
 from simprof.profiler.code.layout import ARRAYS_BASE, TABLES_BASE
 from simprof.profiler.code.registers import LOCAL_ORDER
 from simprof.profiler.code.runtime import hash_routine as hr
@@ -15,7 +15,7 @@ from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_cost
 from simprof.profiler.code.runtime.routines import runtime_code
 from simprof.profiler.code.runtime.word_hash_routine import WordTable
 from simprof.profiler.code.snippet_parts import Body
-from simprof.profiler.code.stack_words import path_words
+from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action, AddRegister, CountPath, Execution, SetRegister
 from simprof.profiler.plan.plan import Table
 from simprof.profiler.schemes.kiter.actions import (

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from simprof.profiler.code.generators import snippet_body
 from simprof.profiler.code.layout import ARRAYS_BASE, CounterLayout
 from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Body
+from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import COLD_COUNTER, Action, AddRegister, Execution, SetRegister
 from simprof.profiler.plan.plan import Table
 from simprof.profiler.schemes.tpp.actions import (

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from simprof.profiler.code.generators import snippet_body
+from simprof.profiler.code.frames import Site
 from simprof.profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER
-from simprof.profiler.code.sites import Site
 from simprof.profiler.code.snippet_parts import Body
+from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action, WriteTrace
 from simprof.profiler.schemes.tracing import code as snippets_trace
 from simprof.profiler.schemes.tracing.actions import WriteTarget
