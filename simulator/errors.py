@@ -9,10 +9,7 @@ exits with `exit_status`; it never shows a traceback for these.
 class SimulatorError(Exception):
     """Root of all deliberate errors.
 
-    Parameters
-    ----------
-    message
-        One line for the user: what, where, what to do.
+    `message`: One line for the user: what, where, what to do.
     """
 
     exit_status = 125

@@ -19,10 +19,7 @@ ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 class Stopped(KeyboardInterrupt):
     """A signal has asked simprof to end.
 
-    Parameters
-    ----------
-    number
-        The signal's.
+    `number`: The signal's.
     """
 
     def __init__(self, number: int) -> None:

@@ -75,41 +75,26 @@ _RUN_ON = (
 
 
 class _Blocks(NamedTuple):
-    """The blocks of all routines, in the order of `RecoveredProgram.arrays`; arrays by block.
+    """The blocks of all routines, in the order of `RecoveredProgram.arrays`; arrays by block."""
 
-    Attributes
-    ----------
-    first, end
-        Index of a block's first word, and of the one behind its last.
-    kind
-        The transfer that ends it (`TransferKind`); of a slot block, that of the branch before it.
-    target
-        Index of the word to which that leads, -1 if it is not direct or leads to no code.
-    """
-
+    # first, end: Index of a block's first word, and of the one behind its last.
     first: Numbers
     end: Numbers
+    # The transfer that ends it (`TransferKind`); of a slot block, that of the branch before it.
     kind: Numbers
+    # Index of the word to which that leads, -1 if it is not direct or leads to no code
     target: Numbers
 
 
 class _BlockEdges(NamedTuple):
-    """Edges of all graphs but those of ENTRY; arrays by edge.
+    """Edges of all graphs but those of ENTRY; arrays by edge."""
 
-    Attributes
-    ----------
-    source, target
-        Blocks; -1 is EXIT.
-    is_behind_call
-        Whether control comes back along it from a callee; thunks, which keep all, aside.
-    leaving
-        Blocks with an edge to EXIT, ascending.
-    """
-
+    # source, target: Blocks; -1 is EXIT.
     source: Numbers
     target: Numbers
+    # Whether control comes back along it from a callee; thunks, which keep all, aside.
     is_behind_call: Flags
-    leaving: Numbers
+    leaving: Numbers  # Blocks with an edge to EXIT, ascending
 
 
 class _Accesses(NamedTuple):
@@ -131,12 +116,8 @@ class _RegisterFlows(NamedTuple):
 def carried_registers(recovered: RecoveredProgram, facts: CodeFacts) -> int:
     """Return the application registers that carry values across calls or returns, as a mask.
 
-    Parameters
-    ----------
-    recovered
-        The whole program.
-    facts
-        Its words; what routines hand to each other (`CodeFacts.handed`) need not be known.
+    `recovered`: The whole program. `facts`: Its words; what routines hand to each other
+    (`CodeFacts.handed`) need not be known.
     """
     is64 = recovered.program.is64
     blocks = _blocks(recovered)

@@ -44,27 +44,17 @@ class WordsNeededError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Where the code of a plan goes, and what it may use there.
-
-    Attributes
-    ----------
-    actions, places
-        Edge -> what is done on it; where its code goes.
-    access
-        How code reaches path registers and counters.
-    tops, ends
-        The code of blocks, of block ends.
-    path_register
-        See `RoutineCode`.
-    """
+    """Where the code of a plan goes, and what it may use there."""
 
     cfg: ControlFlowGraph
+    # actions, places: Edge -> what is done on it; where its code goes.
     actions: Mapping[int, tuple[Action, ...]]
     places: Mapping[int, EdgePlace]
-    access: CounterAccess
+    access: CounterAccess  # How code reaches path registers and counters
+    # tops, ends: The code of blocks, of block ends.
     tops: Mapping[int, BlockCodePlace]
     ends: Mapping[int, BlockCodePlace]
-    path_register: str | None
+    path_register: str | None  # See `RoutineCode`
 
     def jumps(self, edge: int) -> bool:
         """Whether the code of an edge ends with a jump of its own, out of line."""
@@ -168,14 +158,9 @@ def choose_registers(
 ) -> tuple[PathRegister, ...]:
     """Return the registers that hold the path state, None for each that must live on the stack.
 
-    Parameters
-    ----------
-    count
-        How many are needed.
-    places
-        Where the code goes that uses them.
-    clobbered
-        Registers that calls of the code destroy.
+    - `count`: How many are needed.
+    - `places`: Where the code goes that uses them.
+    - `clobbered`: Registers that calls of the code destroy.
     """
     analysis = context.analysis
     if analysis is None:

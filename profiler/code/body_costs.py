@@ -30,23 +30,14 @@ PLACES = 1 << 14
 
 
 class BodyCost(NamedTuple):
-    """What a `Body` costs, without its instructions.
+    """What a `Body` costs, without its instructions."""
 
-    Attributes
-    ----------
-    size
-        Number of instructions.
-    cost, taken_cost, open_end
-        See `Body`.
-    is_pinned
-        Whether the last instruction cannot move into a delay slot (`Body.is_pinned`).
-    """
-
-    size: int
+    size: int  # Number of instructions
+    # cost, taken_cost, open_end: See `Body`.
     cost: int
     taken_cost: int
     open_end: bool
-    is_pinned: bool
+    is_pinned: bool  # Whether the last instruction cannot move into a delay slot (`Body.is_pinned`)
 
 
 def measured(body: Body) -> BodyCost:

@@ -44,43 +44,27 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Snippet:
-    """The code of one edge, or of one block.
+    """The code of one edge, or of one block."""
 
-    Attributes
-    ----------
-    instructions
-        In order; calls and the jump name their targets (`assembler.Fixup`): `hash_count`,
-        `hash_count_back` and other routines of `runtime`, `block.N` for the top of block N, `exit`
-        behind an EXIT edge.
-    cost
-        Instructions executed each time the edge is crossed or the block executed; those inside
-        the hashing routine are not among them (`hash_routine.hash_costs`).
-    where
-        A `Where` value: "source-end", "target-top", "fall-through", "stub", "block".
-    jump_cost
-        How many of `cost` the jump takes: 0, 1, or 2 where its delay slot holds a nop.
-    block, position
-        Emission puts the code before this instruction of this block; None for code between blocks.
-    hash_calls
-        Calls of the hashing routine each time the edge is crossed.
-    taken_cost
-        Instructions that the conditional part adds each time it is executed
-        (`plan.Execution.take`).
-    actions
-        What the code does.
-    elsewhere
-        How many of `cost` are executed in run-time routines other than the hashing one.
-    """
-
+    # In order; calls and the jump name their targets (`assembler.Fixup`): `hash_count`,
+    # `hash_count_back` and other routines of `runtime`, `block.N` for the top of block N, `exit`
+    # behind an EXIT edge.
     instructions: tuple[Instruction, ...]
+    # Instructions executed each time the edge is crossed or the block executed; those inside the
+    # hashing routine are not among them (`hash_routine.hash_costs`).
     cost: int
-    where: str
+    where: str  # A `Where` value: "source-end", "target-top", "fall-through", "stub", "block".
+    # How many of `cost` the jump takes: 0, 1, or 2 where its delay slot holds a nop.
     jump_cost: int
+    # block, position: Emission puts the code before this instruction of this block; None for code
+    # between blocks.
     block: int | None
     position: int | None
-    hash_calls: int
+    hash_calls: int  # Calls of the hashing routine each time the edge is crossed
+    # Instructions that the conditional part adds each time it is executed (`plan.Execution.take`)
     taken_cost: int = 0
-    actions: tuple[Action, ...] = ()
+    actions: tuple[Action, ...] = ()  # What the code does
+    # How many of `cost` are executed in run-time routines other than the hashing one
     elsewhere: int = 0
 
     @property
@@ -91,31 +75,21 @@ class Snippet:
 
 @dataclass(frozen=True)
 class RoutineCode:
-    """The instrumentation code of one routine under one plan.
+    """The instrumentation code of one routine under one plan."""
 
-    Attributes
-    ----------
-    snippets
-        Edge id -> code; edges without actions are absent. What slot blocks do is done on the edge
-        into them (`block_code`).
-    path_register
-        Assembler name of the path register, "stack", or None where the plan uses none; several
-        are separated by commas.
-    static_instructions, code_bytes
-        Size of all snippets.
-    block_snippets, block_end_snippets
-        Block id -> code of `plan.blocks`, of `plan.block_ends`.
-    layout
-        Where the counters are.
-    """
-
+    # Edge id -> code; edges without actions are absent. What slot blocks do is done on the edge
+    # into them (`block_code`).
     snippets: Mapping[int, Snippet]
+    # Assembler name of the path register, "stack", or None where the plan uses none; several are
+    # separated by commas.
     path_register: str | None
+    # static_instructions, code_bytes: Size of all snippets.
     static_instructions: int
     code_bytes: int
+    # block_snippets, block_end_snippets: Block id -> code of `plan.blocks`, of `plan.block_ends`.
     block_snippets: Mapping[int, Snippet] = field(default_factory=dict)
     block_end_snippets: Mapping[int, Snippet] = field(default_factory=dict)
-    layout: CounterLayout = field(default_factory=CounterLayout)
+    layout: CounterLayout = field(default_factory=CounterLayout)  # Where the counters are
 
     @property
     def count(self) -> int:
@@ -132,16 +106,10 @@ def generate(
 ) -> RoutineCode:
     """Generate the code of `plan`. `pricing.Pricer` is the entry that also lays out the counters.
 
-    Parameters
-    ----------
-    cfg, plan
-        A routine and what is to be done on its edges and blocks.
-    context
-        What is known of the routine's code.
-    layout
-        Where its counters are.
-    generators
-        The code of all kinds of actions that the plan has.
+    - `cfg`, `plan`: A routine and what is to be done on its edges and blocks.
+    - `context`: What is known of the routine's code.
+    - `layout`: Where its counters are.
+    - `generators`: The code of all kinds of actions that the plan has.
 
     Raises
     ------

@@ -51,19 +51,12 @@ class RoutineAnalysis:
 class RoutineContext:
     """Registers and places of one routine.
 
-    Parameters
-    ----------
-    machine
-        Decides the width of registers and which instructions there are.
-    analysis
-        Of the routine's code; None where there is no code and every register is free.
-    use
-        Which registers code may take without saving them.
-    has_caller
-        Whether a routine calls this one: the system starts a program's first one, and puts the
-        program's arguments where a caller keeps words for its callee.
-    carried
-        Registers that the program keeps values in across calls (`Abi.carried`).
+    - `machine`: Decides the width of registers and which instructions there are.
+    - `analysis`: Of the routine's code; None where there is no code and every register is free.
+    - `use`: Which registers code may take without saving them.
+    - `has_caller`: Whether a routine calls this one: the system starts a program's first one, and
+      puts the program's arguments where a caller keeps words for its callee.
+    - `carried`: Registers that the program keeps values in across calls (`Abi.carried`).
 
     Attributes
     ----------
@@ -228,10 +221,7 @@ class RoutineContext:
 class ProgramContexts:
     """The contexts of a program's routines, each made when first asked for.
 
-    Parameters
-    ----------
-    recovered
-        The program's graphs and code.
+    `recovered`: The program's graphs and code.
     """
 
     def __init__(self, recovered: RecoveredProgram) -> None:

@@ -38,26 +38,17 @@ class Piece:
 
 @dataclass(frozen=True)
 class Stub:
-    """Code out of line.
+    """Code out of line."""
 
-    Attributes
-    ----------
-    transfers
-        Addresses of the transfers that are sent here; none where the routine's callers do that
-        (an ENTRY edge).
-    edge
-        The edge whose crossing executes the stub; into a slot block, the edge out of it.
-    pieces
-        In the order of their edges, that of the edge into a slot block first; the last ends with
-        the jump.
-    copied
-        Address of a delay slot's instruction, to which branches lead too: a copy of it is the
-        stub's first instruction, and they lead to the copy.
-    """
-
+    # Addresses of the transfers that are sent here; none where the routine's callers do that (an
+    # ENTRY edge).
     transfers: tuple[int, ...]
-    edge: int
+    edge: int  # The edge whose crossing executes the stub; into a slot block, the edge out of it.
+    # In the order of their edges, that of the edge into a slot block first; the last ends with the
+    # jump.
     pieces: tuple[Piece, ...]
+    # Address of a delay slot's instruction, to which branches lead too: a copy of it is the stub's
+    # first instruction, and they lead to the copy.
     copied: int | None = None
 
 

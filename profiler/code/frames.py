@@ -62,14 +62,9 @@ class Slot:
 def slots(state: FrameState, frame_size: int | None, abi: Abi) -> tuple[Slot, ...]:
     """Return the stack slots of snippets at a point.
 
-    Parameters
-    ----------
-    state
-        Of the point.
-    frame_size
-        Bytes of the routine's frame, None where they are no constant.
-    abi
-        Of the program's width.
+    - `state`: Of the point.
+    - `frame_size`: Bytes of the routine's frame, None where they are no constant.
+    - `abi`: Of the program's width.
     """
     if state.depth == 0:
         if abi.is64:
@@ -235,21 +230,12 @@ def _adds_to_sp(word: int) -> bool:
 
 @dataclass(frozen=True)
 class Site:
-    """A point where code can be put.
+    """A point where code can be put."""
 
-    Attributes
-    ----------
-    live
-        Registers that the code must leave as they are (mask as in `simprof.simulator.isa.effects`).
-    frame
-        Window depth and stack pointer.
-    slots
-        Stack words that the code can use.
-    """
-
+    # Registers that the code must leave as they are (mask as in `simprof.simulator.isa.effects`)
     live: int
-    frame: FrameState
-    slots: tuple[Slot, ...]
+    frame: FrameState  # Window depth and stack pointer
+    slots: tuple[Slot, ...]  # Stack words that the code can use
 
     @property
     def keeps_conditions(self) -> bool:
@@ -269,18 +255,12 @@ class Where(StrEnum):
 
 @dataclass(frozen=True)
 class EdgePlace:
-    """Where the code of an edge goes.
-
-    Attributes
-    ----------
-    edge
-        The edge that the code is on. For the edge into a slot block that is the edge out of it.
-    block, position
-        The code goes before this instruction of this block; None off the blocks.
-    """
+    """Where the code of an edge goes."""
 
     where: Where
+    # The edge that the code is on. For the edge into a slot block that is the edge out of it.
     edge: int
+    # block, position: The code goes before this instruction of this block; None off the blocks.
     block: int | None
     position: int | None
     site: Site
@@ -311,14 +291,9 @@ def path_words(
 ) -> tuple[Slot, ...]:
     """Return the words of `count` path registers in memory.
 
-    Parameters
-    ----------
-    mixed
-        Whether both depths use them, so that they must be in the caller's frame.
-    static
-        Address of the words beside the stack; their slots' base is %g0.
-    argument_words
-        How many of the words that the caller keeps are free.
+    - `mixed`: Whether both depths use them, so that they must be in the caller's frame.
+    - `static`: Address of the words beside the stack; their slots' base is %g0.
+    - `argument_words`: How many of the words that the caller keeps are free.
     """
     if site.frame.depth and not mixed:
         words = [site.slots[k] for k in FRAME_PATH_SLOTS[:count]]
@@ -338,14 +313,9 @@ def save_slots(
 ) -> tuple[Slot, ...] | None:
     """Return where the registers are saved that a snippet frees.
 
-    Parameters
-    ----------
-    wide
-        For each register whether 64 bits are saved.
-    in_memory
-        Number of path registers in memory.
-    lowered
-        Bytes by which the snippet has lowered %sp.
+    - `wide`: For each register whether 64 bits are saved.
+    - `in_memory`: Number of path registers in memory.
+    - `lowered`: Bytes by which the snippet has lowered %sp.
 
     Returns
     -------

@@ -106,10 +106,7 @@ class CounterSpace:
     The addresses depend on the order in which routines come: the same plans in the same order
     get the same ones.
 
-    Parameters
-    ----------
-    used
-        What the routines before these have taken.
+    `used`: What the routines before these have taken.
     """
 
     def __init__(self, used: Room = NOTHING_USED) -> None:

@@ -104,12 +104,8 @@ def code_facts(
 ) -> CodeFacts:
     """Return the facts that liveness needs.
 
-    Parameters
-    ----------
-    words, place, transfers
-        A code image: uint32 words in native order, and where they lie.
-    entries
-        Addresses at which routines are entered that keep to the calling convention.
+    `words`, `place`, `transfers`: A code image: uint32 words in native order, and where they lie.
+    `entries`: Addresses at which routines are entered that keep to the calling convention.
 
     Notes
     -----
@@ -148,25 +144,15 @@ def _thunks(
 
 @dataclass(frozen=True)
 class BlockCode:
-    """Where a block's code is.
+    """Where a block's code is."""
 
-    Attributes
-    ----------
-    first, count
-        Index of its first word in the code image; its number of instructions.
-    transfer
-        Position in the block of the control transfer that ends it, None if it runs on.
-    kind
-        Of that transfer.
-    target
-        Address that a direct transfer goes to, or -1.
-    """
-
+    # first, count: Index of its first word in the code image; its number of instructions.
     first: int
     count: int
+    # Position in the block of the control transfer that ends it, None if it runs on
     transfer: int | None
-    kind: TransferKind
-    target: int
+    kind: TransferKind  # Of that transfer
+    target: int  # Address that a direct transfer goes to, or -1
 
 
 def block_code(cfg: ControlFlowGraph, facts: CodeFacts, block: int) -> BlockCode:
@@ -191,14 +177,9 @@ def block_code(cfg: ControlFlowGraph, facts: CodeFacts, block: int) -> BlockCode
 class Liveness:
     """Liveness of one routine.
 
-    Parameters
-    ----------
-    cfg
-        The routine; its blocks' addresses lie in the code image.
-    facts
-        The code image.
-    abi
-        Of the program's width.
+    - `cfg`: The routine; its blocks' addresses lie in the code image.
+    - `facts`: The code image.
+    - `abi`: Of the program's width.
     """
 
     def __init__(self, cfg: ControlFlowGraph, facts: CodeFacts, abi: Abi) -> None:

@@ -70,34 +70,22 @@ class RoutinePrice:
 
 
 class KnownCost(NamedTuple):
-    """What the code of a routine costs where its counters are in a certain place.
+    """What the code of a routine costs where its counters are in a certain place."""
 
-    Attributes
-    ----------
-    layout
-        That place, without words of path registers beyond those that its plan tells of.
-    words
-        How many words there are then (`CounterLayout.words`); None: as many as its plan tells of.
-    cost
-        What it costs.
-    """
-
+    # That place, without words of path registers beyond those that its plan tells of
     layout: CounterLayout
+    # How many words there are then (`CounterLayout.words`); None: as many as its plan tells of.
     words: int | None
-    cost: RoutineCost
+    cost: RoutineCost  # What it costs
 
 
 class KnownCosts:
     """What the code of a program's routines costs under one scheme, as far as it is known.
 
-    Parameters
-    ----------
-    known
-        By number of the routine, as `cache_files` writes it: most are read by one process of
-        several, and only when their routine's turn comes. All else that decides a cost is the same
-        whenever this is used: graphs, plans, generators.
-    keeps
-        Whether anybody asks for what is added.
+    `known`: By number of the routine, as `cache_files` writes it: most are read by one process of
+    several, and only when their routine's turn comes. All else that decides a cost is the same
+    whenever this is used: graphs, plans, generators. `keeps`: Whether anybody asks for what is
+    added.
 
     Attributes
     ----------
@@ -129,12 +117,8 @@ class Pricer:
     instruction or two to make: ask routine by routine in ascending order, and equal questions get
     equal prices.
 
-    Parameters
-    ----------
-    generators
-        The code of all kinds of actions that the scheme's plans have.
-    use
-        Which registers the code may take without saving them.
+    `generators`: The code of all kinds of actions that the scheme's plans have. `use`: Which
+    registers the code may take without saving them.
     """
 
     def __init__(self, generators: Generators, use: RegisterUse = RegisterUse.LIVENESS) -> None:
@@ -229,16 +213,10 @@ class Pricer:
     ) -> RoutinePrice:
         """Price `plan` for one routine's execution; None has no code and no price.
 
-        Parameters
-        ----------
-        cfg, plan, context
-            As for `code`, which raises the same.
-        edges
-            How often each edge was crossed, by edge id.
-        executions
-            How often each block was executed, by block id.
-        taken
-            By edge: how often the conditional part of its code was executed.
+        - `cfg`, `plan`, `context`: As for `code`, which raises the same.
+        - `edges`: How often each edge was crossed, by edge id.
+        - `executions`: How often each block was executed, by block id.
+        - `taken`: By edge: how often the conditional part of its code was executed.
         """
         if plan is None:
             return RoutinePrice(None, 0)

@@ -44,44 +44,25 @@ _IN_ORDER = (R.I5, R.I4, R.I3, R.I2, R.I1, R.I0)
 
 @dataclass(frozen=True)
 class Abi:
-    """Register use of one program width.
+    """Register use of one program width."""
 
-    Attributes
-    ----------
-    is64
-        Whether registers and stack slots are 64 bits wide.
-    carried
-        Which of %g2 to %g5 the program keeps values in across calls (`application_registers`).
-    reserved
-        Registers that no snippet may use, live everywhere; those carried are among them.
-    call_reads, call_writes
-        What a call needs, besides its own operands; what it destroys.
-    return_reads
-        What the caller may use after a return, in the caller's window.
-    tail_reads
-        What a routine needs that is entered by a branch or jump.
-    caller_saved
-        Registers of a leaf that its callers expect it to change, in order of preference.
-    temporaries
-        Order in which dead registers are picked.
-    minimum_frame
-        Bytes of the smallest frame: those at %sp (bias aside), which window traps and callees
-        may overwrite.
-    bias
-        What %sp is off by.
-    """
-
-    is64: bool
+    is64: bool  # Whether registers and stack slots are 64 bits wide
+    # Which of %g2 to %g5 the program keeps values in across calls (`application_registers`)
     carried: int
+    # Registers that no snippet may use, live everywhere; those carried are among them.
     reserved: int
+    # call_reads, call_writes: What a call needs, besides its own operands; what it destroys.
     call_reads: int
     call_writes: int
-    return_reads: int
-    tail_reads: int
+    return_reads: int  # What the caller may use after a return, in the caller's window
+    tail_reads: int  # What a routine needs that is entered by a branch or jump
+    # Registers of a leaf that its callers expect it to change, in order of preference
     caller_saved: tuple[Register, ...]
-    temporaries: tuple[Register, ...]
+    temporaries: tuple[Register, ...]  # Order in which dead registers are picked
+    # Bytes of the smallest frame: those at %sp (bias aside), which window traps and callees may
+    # overwrite.
     minimum_frame: int
-    bias: int
+    bias: int  # What %sp is off by
 
 
 @cache

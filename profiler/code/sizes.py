@@ -30,14 +30,9 @@ def plan_sizes(
 ) -> dict[str, int]:
     """Return by name how much one routine's counters and code take.
 
-    Parameters
-    ----------
-    plan
-        What is done in the routine.
-    code
-        The code of that, without run-time routines; None where there is none.
-    executed_paths
-        How many different paths the run executed.
+    - `plan`: What is done in the routine.
+    - `code`: The code of that, without run-time routines; None where there is none.
+    - `executed_paths`: How many different paths the run executed.
 
     Returns
     -------
@@ -54,12 +49,8 @@ def plan_sizes(
 def trace_sizes(writer: TraceWriter | None, crossings: Sequence[int]) -> dict[str, int]:
     """Return by name how many bits of trace a plan writes when edges are crossed so often.
 
-    Parameters
-    ----------
-    writer
-        The plan; None if it writes no trace, for which nothing is returned.
-    crossings
-        Edge id -> count.
+    `writer`: The plan; None if it writes no trace, for which nothing is returned. `crossings`: Edge
+    id -> count.
 
     Returns
     -------

@@ -166,30 +166,15 @@ class CounterAccess:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Code of a place without its jump.
+    """Code of a place without its jump."""
 
-    Attributes
-    ----------
-    instructions
-        In order.
-    cost
-        Instructions executed each time; the conditional part is not among them.
-    hash_calls
-        Calls of the hashing routine each time, which are not in `cost` (the kernel counts them).
-    taken_cost
-        What the conditional part adds where it is executed.
-    open_end
-        Whether some local branch leads to the end.
-    elsewhere
-        How many of `cost` are executed in run-time routines.
-    """
-
-    instructions: tuple[Instruction, ...]
-    cost: int
+    instructions: tuple[Instruction, ...]  # In order
+    cost: int  # Instructions executed each time; the conditional part is not among them.
+    # Calls of the hashing routine each time, which are not in `cost` (the kernel counts them)
     hash_calls: int
-    taken_cost: int = 0
-    open_end: bool = False
-    elsewhere: int = 0
+    taken_cost: int = 0  # What the conditional part adds where it is executed
+    open_end: bool = False  # Whether some local branch leads to the end
+    elsewhere: int = 0  # How many of `cost` are executed in run-time routines
 
     @property
     def is_pinned(self) -> bool:

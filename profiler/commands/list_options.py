@@ -51,14 +51,9 @@ def several(
 ) -> Decorator[Any]:
     """Return an option of several values; the command is given a tuple, None for none.
 
-    Parameters
-    ----------
-    flag, name
-        The option, and the parameter that takes its values.
-    read
-        Makes values of one text, which may have commas.
-    metavar, text
-        What `--help` says.
+    - `flag`, `name`: The option, and the parameter that takes its values.
+    - `read`: Makes values of one text, which may have commas.
+    - `metavar`, `text`: What `--help` says.
     """
 
     def joined(

@@ -52,12 +52,7 @@ _HEADINGS = {
 class OneMode(click.ParamType[ModeSetting]):
     """A mode with its options; a list of them is refused with the command that takes lists.
 
-    Parameters
-    ----------
-    planned
-        Whether it must instrument.
-    several
-        The command that does the like for many.
+    `planned`: Whether it must instrument. `several`: The command that does the like for many.
     """
 
     name = "mode"
@@ -181,10 +176,7 @@ def named(test: Callable[[SchemeDefinition], bool]) -> str:
 def scheme_options(edge_profile: str) -> Callable[[F], F]:
     """Return a decorator that adds the shared options to a command; `collect` reads them.
 
-    Parameters
-    ----------
-    edge_profile
-        What `--edge-profile` takes, for the help text.
+    `edge_profile`: What `--edge-profile` takes, for the help text.
     """
     guided = named(lambda scheme: scheme.guided)
     table = [

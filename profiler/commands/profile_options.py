@@ -130,14 +130,9 @@ def show(
 ) -> None:
     """Write what people read to stdout or a file.
 
-    Parameters
-    ----------
-    render
-        Makes the text from the columns that there are and whether it has colours.
-    output
-        The file; None or `-`: stdout.
-    plain
-        How many columns there are where neither the user nor a terminal says.
+    - `render`: Makes the text from the columns that there are and whether it has colours.
+    - `output`: The file; None or `-`: stdout.
+    - `plain`: How many columns there are where neither the user nor a terminal says.
     """
     on_stdout = output is None or output == STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None, plain)

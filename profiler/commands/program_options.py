@@ -198,10 +198,7 @@ def check_files(
 ) -> None:
     """Check early that all files named by options can be used.
 
-    Parameters
-    ----------
-    outputs, inputs
-        Those of the command beyond the ones that all share.
+    `outputs`, `inputs`: Those of the command beyond the ones that all share.
 
     Raises
     ------
@@ -331,14 +328,9 @@ def write_report(
 ) -> None:
     """Write the report to its file, to stdout (`-`) or to stderr.
 
-    Parameters
-    ----------
-    render
-        Makes the text from the columns of the terminal and whether it has colours.
-    file
-        Where it was asked for; None: nowhere.
-    quiet
-        Whether only what was asked for is written.
+    - `render`: Makes the text from the columns of the terminal and whether it has colours.
+    - `file`: Where it was asked for; None: nowhere.
+    - `quiet`: Whether only what was asked for is written.
     """
     if quiet and file is None:
         return

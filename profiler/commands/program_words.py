@@ -74,14 +74,10 @@ def set_apart(
 ) -> tuple[list[str], list[str]]:
     """Put ``--`` before the program's arguments.
 
-    Parameters
-    ----------
-    words
-        Those of the command line behind the command.
-    known
-        simprof's options, with their dashes, and whether each takes a value.
-    refuses
-        Whether an unknown option behind the program that is nearly one of simprof's is refused.
+    - `words`: Those of the command line behind the command.
+    - `known`: simprof's options, with their dashes, and whether each takes a value.
+    - `refuses`: Whether an unknown option behind the program that is nearly one of simprof's is
+      refused.
 
     Returns
     -------

@@ -36,10 +36,7 @@ def wanted(choice: bool | None) -> bool:
 def ready_engine(choice: bool | None = None) -> None:
     """Make native code ready; say on stderr what takes so long where that is to be compiled.
 
-    Parameters
-    ----------
-    choice
-        Whether the user asked for progress; False: nothing is said.
+    `choice`: Whether the user asked for progress; False: nothing is said.
     """
     from simprof.profiler.engine import kernel_cache
 
@@ -62,12 +59,8 @@ def phase_bar(
 ) -> Iterator[Callable[[int, int], None] | None]:
     """Show a bar for one phase; yields what is told how many things are done, and of how many.
 
-    Parameters
-    ----------
-    choice
-        What the user asked for; None: nothing, and a terminal on stderr decides.
-    phase
-        What is done.
+    `choice`: What the user asked for; None: nothing, and a terminal on stderr decides. `phase`:
+    What is done.
     """
     with progress_bar(wanted(choice)) as callback:
         if callback is None:

@@ -18,17 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the user says that things are.
+    """Where the user says that things are."""
 
-    Attributes
-    ----------
-    elf
-        The program; None: where it was when it ran.
-    sources
-        (directory when the program was compiled, directory now).
-    """
-
-    elf: Path | None = None
+    elf: Path | None = None  # The program; None: where it was when it ran.
+    # (directory when the program was compiled, directory now)
     sources: tuple[tuple[str, str], ...] = ()
 
 
@@ -40,16 +33,10 @@ def write(
 ) -> None:
     """Write a page about profiles.
 
-    Parameters
-    ----------
-    paths
-        The profiles.
-    output
-        The page; `-` is stdout.
-    places
-        Where other files are.
-    progress
-        Whether to show a bar; None: on a terminal.
+    - `paths`: The profiles.
+    - `output`: The page; `-` is stdout.
+    - `places`: Where other files are.
+    - `progress`: Whether to show a bar; None: on a terminal.
 
     Raises
     ------

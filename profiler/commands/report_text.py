@@ -12,21 +12,11 @@ from simprof.simulator.errors import UsageError
 
 
 class Extent(NamedTuple):
-    """How much a report shows.
+    """How much a report shows."""
 
-    Attributes
-    ----------
-    top
-        Rows of its tables; None: as many as is usual.
-    details
-        Whether everything.
-    follow
-        Routine whose calls are shown as a tree.
-    """
-
-    top: int | None = None
-    details: bool = False
-    follow: str | None = None
+    top: int | None = None  # Rows of its tables; None: as many as is usual.
+    details: bool = False  # Whether everything
+    follow: str | None = None  # Routine whose calls are shown as a tree
 
 
 def write(
@@ -34,14 +24,10 @@ def write(
 ) -> None:
     """Write the reports of profiles one below the other, and their JSON, one line each.
 
-    Parameters
-    ----------
-    extent
-        How much is shown.
-    json_file
-        Where the JSON goes; None: nowhere. Where that is stdout, the report is not written there.
-    output
-        Where the report goes; None: to stdout.
+    - `extent`: How much is shown.
+    - `json_file`: Where the JSON goes; None: nowhere. Where that is stdout, the report is not
+      written there.
+    - `output`: Where the report goes; None: to stdout.
 
     Raises
     ------

@@ -22,12 +22,7 @@ Decorator = Callable[[Command], Command]
 def selection_options(verb: str, *, routine: bool = True) -> Decorator[Any]:
     """Return the options that select routines; `selection` reads them.
 
-    Parameters
-    ----------
-    verb
-        What is done with the routines: "Profile".
-    routine
-        Whether `--routine` is among them.
+    `verb`: What is done with the routines: "Profile". `routine`: Whether `--routine` is among them.
     """
     made: list[Decorator[Any]] = [
         click.option(

@@ -113,12 +113,8 @@ def write_bytes(descriptor: int, content: bytes) -> None:
 def width(descriptor: int | None, plain: int = PLAIN_WIDTH) -> int:
     """Return how wide the lines of a report may be, at least 40 cells.
 
-    Parameters
-    ----------
-    descriptor
-        Where it goes: 1, 2, or None for a file.
-    plain
-        What it is where neither the user nor a terminal says.
+    `descriptor`: Where it goes: 1, 2, or None for a file. `plain`: What it is where neither the
+    user nor a terminal says.
 
     Returns
     -------

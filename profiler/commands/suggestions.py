@@ -47,12 +47,7 @@ def explained(error: click.UsageError) -> str:
 def meant(word: str, known: Iterable[str]) -> list[str]:
     """Return the names that a word may stand for, the likeliest first.
 
-    Parameters
-    ----------
-    word
-        As the user wrote it.
-    known
-        The names that there are; options with their dashes.
+    `word`: As the user wrote it. `known`: The names that there are; options with their dashes.
 
     Examples
     --------

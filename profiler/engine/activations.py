@@ -41,21 +41,11 @@ SIGNAL_BIT = kernels.SIGNAL_BIT
 
 @dataclass(frozen=True)
 class EarlyEnd:
-    """How an activation ended that did not leave by its EXIT.
+    """How an activation ended that did not leave by its EXIT."""
 
-    Attributes
-    ----------
-    block
-        The block in which it ended, by number in the whole program.
-    register
-        What its segment register held.
-    segments
-        The state of the segment automaton in which its last segment began.
-    """
-
-    block: int
-    register: int
-    segments: int
+    block: int  # The block in which it ended, by number in the whole program
+    register: int  # What its segment register held
+    segments: int  # The state of the segment automaton in which its last segment began
 
 
 @dataclass(frozen=True)
@@ -83,18 +73,11 @@ class Tally:
 class Activations:
     """The frames of one run.
 
-    Parameters
-    ----------
-    memory, index, tally
-        Of the run.
-    stack_mask
-        All ones of the program's register width.
-    cross
-        Crosses an edge on behalf of the current frame, with all that it entails.
-    reached
-        (state, pc) -> steps and context of a block up to the instruction at `pc`.
-    on_missing
-        Told of what the graphs lack.
+    - `memory`, `index`, `tally`: Of the run.
+    - `stack_mask`: All ones of the program's register width.
+    - `cross`: Crosses an edge on behalf of the current frame, with all that it entails.
+    - `reached`: (state, pc) -> steps and context of a block up to the instruction at `pc`.
+    - `on_missing`: Told of what the graphs lack.
 
     Attributes
     ----------
@@ -270,14 +253,10 @@ class Activations:
     def land(self, address: int, block: int, *, returned: bool) -> None:
         """Find out in which activation control arrives at `address`, and go on with that one.
 
-        Parameters
-        ----------
-        address
-            Where control arrives.
-        block
-            The block that the current activation left; UNKNOWN if its end has been counted.
-        returned
-            Whether the current activation is complete, because it has crossed its EXIT edge.
+        - `address`: Where control arrives.
+        - `block`: The block that the current activation left; UNKNOWN if its end has been counted.
+        - `returned`: Whether the current activation is complete, because it has crossed its EXIT
+          edge.
         """
         frame = self.current
         if returned:

@@ -69,16 +69,10 @@ PYTHON_LANDINGS = 64
 class Automaton:
     """One run's automaton.
 
-    Parameters
-    ----------
-    index
-        Graphs under program-wide numbers.
-    lowering
-        What the kernel does on each edge, counters and tables.
-    on_missing
-        Told of everything that the graphs lack, when it is first met.
-    is_dense
-        Whether every block raises events throughout the run.
+    - `index`: Graphs under program-wide numbers.
+    - `lowering`: What the kernel does on each edge, counters and tables.
+    - `on_missing`: Told of everything that the graphs lack, when it is first met.
+    - `is_dense`: Whether every block raises events throughout the run.
 
     Attributes
     ----------
@@ -304,12 +298,8 @@ class Automaton:
     def decide(self, status: int, address: int, size: int) -> None:
         """Handle an event for which the kernel asked Python.
 
-        Parameters
-        ----------
-        status
-            Why it asked: the result of `kernels.advance`.
-        address, size
-            The translation block that the program has come to, and its size in bytes.
+        `status`: Why it asked: the result of `kernels.advance`. `address`, `size`: The translation
+        block that the program has come to, and its size in bytes.
         """
         if self.error is not None:
             return
@@ -516,14 +506,10 @@ class Automaton:
     ) -> None:
         """Prepare for the entry of a signal handler, which is what executes next.
 
-        Parameters
-        ----------
-        interrupted_pc
-            The first instruction that the signal kept from executing.
-        stack_pointer
-            The interrupted %sp, bias included.
-        between
-            Whether it came between two blocks: `interrupted_pc` then begins the second one.
+        - `interrupted_pc`: The first instruction that the signal kept from executing.
+        - `stack_pointer`: The interrupted %sp, bias included.
+        - `between`: Whether it came between two blocks: `interrupted_pc` then begins the second
+          one.
         """
         activations = self._activations
         if self._arrival is None:
@@ -724,12 +710,8 @@ class Automaton:
     def finish(self, *, exited: bool, fault_pc: int | None) -> None:
         """Count what the last block executed, and end all activations that are still alive.
 
-        Parameters
-        ----------
-        exited
-            Whether the program ended itself.
-        fault_pc
-            The instruction of the last block that faulted; None if none did.
+        `exited`: Whether the program ended itself. `fault_pc`: The instruction of the last block
+        that faulted; None if none did.
         """
         if self._arrival is None:
             self._begin_event(self._position())

@@ -30,75 +30,45 @@ _NOTE = kernels.HASH | context_kernel.NOTE_TABLE << kernels.TABLE_SHIFT
 
 @dataclass(frozen=True)
 class ContextOptions:
-    """What a run is to tell apart.
+    """What a run is to tell apart."""
 
-    Attributes
-    ----------
-    tree
-        Whether each calling context has counts of its own.
-    limit
-        How many contexts there may be; calls that would make more are counted where they are made.
-    entry, calls
-        Number of the routine whose calls are the window, and how many of them; None: no window,
-        or all calls.
-    """
-
-    tree: bool = True
+    tree: bool = True  # Whether each calling context has counts of its own
+    # How many contexts there may be; calls that would make more are counted where they are made.
     limit: int = 1 << 18
+    # entry, calls: Number of the routine whose calls are the window, and how many of them; None: no
+    # window, or all calls.
     entry: int | None = None
     calls: int | None = None
 
 
 @dataclass(frozen=True)
 class ContextCounts:
-    """What a run has counted by context. Arrays have one row for each context, 0 among them.
+    """What a run has counted by context. Arrays have one row for each context, 0 among them."""
 
-    Attributes
-    ----------
-    parents, sites, routines
-        The tree: context above, call site, number of the routine; those of context 0 mean nothing.
-    callers
-        Number of the routine that calls, -1 for none.
-    calls, landings
-        Activations that began there: by a call (or a jump, or a signal), and in place of one that
-        a non-local exit ended.
-    transitions
-        Columns (context, transition of the segment automaton, times).
-    hashing
-        Columns (context, hash table, instructions executed by the hashing routine).
-    beyond
-        Columns (context, routine, calls that have no context of their own).
-    ends
-        (context, how it ended) -> activations.
-    cuts
-        (context, block, address) -> executions of the block that came no further.
-    window_calls
-        How many calls of the window's routine were counted; 0 where there is no window.
-    """
-
+    # parents, sites, routines: The tree: context above, call site, number of the routine; those of
+    # context 0 mean nothing.
     parents: Array
     sites: Array
     routines: Array
-    callers: Array
+    callers: Array  # Number of the routine that calls, -1 for none
+    # calls, landings: Activations that began there: by a call (or a jump, or a signal), and in
+    # place of one that a non-local exit ended.
     calls: Array
     landings: Array
-    transitions: Array
-    hashing: Array
-    beyond: Array
-    ends: Counter[tuple[int, EarlyEnd]]
+    transitions: Array  # Columns (context, transition of the segment automaton, times)
+    hashing: Array  # Columns (context, hash table, instructions executed by the hashing routine)
+    beyond: Array  # Columns (context, routine, calls that have no context of their own)
+    ends: Counter[tuple[int, EarlyEnd]]  # (context, how it ended) -> activations
+    # (context, block, address) -> executions of the block that came no further
     cuts: Counter[tuple[int, int, int]]
+    # How many calls of the window's routine were counted; 0 where there is no window.
     window_calls: int
 
 
 class ContextCounting:
     """The kernel's work for calling contexts in one run.
 
-    Parameters
-    ----------
-    index
-        The program's graphs.
-    options
-        What to tell apart.
+    `index`: The program's graphs. `options`: What to tell apart.
     """
 
     def __init__(self, index: GraphIndex, options: ContextOptions) -> None:

@@ -66,10 +66,7 @@ def ensure(tell: Callable[[], None] | None = None) -> None:
 
     They are loaded as machine code where that is kept, and otherwise left to numba.
 
-    Parameters
-    ----------
-    tell
-        Called if numba, later, begins to compile something; None: nobody wants to know.
+    `tell`: Called if numba, later, begins to compile something; None: nobody wants to know.
     """
     if compiled.may_load():
         name = _name()

@@ -34,14 +34,9 @@ class _Landing:
 class Landings:
     """The landings of one run that native code handles.
 
-    Parameters
-    ----------
-    memory, index, tally
-        Of the run.
-    stack_mask
-        All ones of the program's register width.
-    operation
-        Steps -> number of the first operation that executes them.
+    - `memory`, `index`, `tally`: Of the run.
+    - `stack_mask`: All ones of the program's register width.
+    - `operation`: Steps -> number of the first operation that executes them.
     """
 
     def __init__(
@@ -104,16 +99,11 @@ class Landings:
 
         Nothing is done where it could have been: it was left to Python for another reason.
 
-        Parameters
-        ----------
-        operation
-            The one at which the kernel stopped.
-        address
-            Where control arrived.
-        block
-            The block that control left; UNKNOWN if its end had been counted.
-        uncrossed
-            Edges that the transition counts behind its RETURN; None where control did not return.
+        - `operation`: The one at which the kernel stopped.
+        - `address`: Where control arrived.
+        - `block`: The block that control left; UNKNOWN if its end had been counted.
+        - `uncrossed`: Edges that the transition counts behind its RETURN; None where control did
+          not return.
         """
         if self._memory.state.operations[operation * kernels.OPERATION + 2]:
             return

@@ -121,28 +121,18 @@ KnownProducts = dict[tuple[int, str], KnownProduct]
 class Lowering:
     """Operations by edge, for one run.
 
-    Parameters
-    ----------
-    planners
-        One for each scheme that counts paths.
-    graphs, first_edge
-        The routines; program-wide number of each one's edge 0, and the number of edges at the
-        end.
-    hash_model
-        The hashing run-time routine.
-    stack_mask
-        All ones of the program's register width.
-    weights
-        Routine -> edge weights for its segmentation, None for a heuristic.
-    keep_history
-        See `Products`.
-    known
-        Routines of earlier runs under the same schemes, which this run takes over and adds to.
-    contexts
-        What counts by calling context; None: nothing does.
-    variants
-        What knows of routines whose graph depends on the run; None: there are none. `choose` then
-        has to be told, when the run is over, which graphs they have.
+    - `planners`: One for each scheme that counts paths.
+    - `graphs`, `first_edge`: The routines; program-wide number of each one's edge 0, and the number
+      of edges at the end.
+    - `hash_model`: The hashing run-time routine.
+    - `stack_mask`: All ones of the program's register width.
+    - `weights`: Routine -> edge weights for its segmentation, None for a heuristic.
+    - `keep_history`: See `Products`.
+    - `known`: Routines of earlier runs under the same schemes, which this run takes over and adds
+      to.
+    - `contexts`: What counts by calling context; None: nothing does.
+    - `variants`: What knows of routines whose graph depends on the run; None: there are none.
+      `choose` then has to be told, when the run is over, which graphs they have.
     """
 
     def __init__(

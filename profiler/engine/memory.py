@@ -45,14 +45,9 @@ class HashWork(NamedTuple):
 class EngineMemory:
     """The arrays of one run.
 
-    Parameters
-    ----------
-    costs
-        Cost words of the hashing routine (`lowering.HashModel.words`).
-    depth
-        Activations that can be live at once.
-    parts
-        Clock word -> address of what stands for a part of the kernel (`recording_kernel`).
+    - `costs`: Cost words of the hashing routine (`lowering.HashModel.words`).
+    - `depth`: Activations that can be live at once.
+    - `parts`: Clock word -> address of what stands for a part of the kernel (`recording_kernel`).
     """
 
     def __init__(
@@ -147,12 +142,8 @@ class EngineMemory:
     def learn(self, operations: Array, successors: Array) -> None:
         """Take over operations and successors of another run; there are none yet.
 
-        Parameters
-        ----------
-        operations
-            What `used_operations` was there.
-        successors
-            int64 of shape (n, 4): state, key, next state, operation; none has been counted.
+        `operations`: What `used_operations` was there. `successors`: int64 of shape (n, 4): state,
+        key, next state, operation; none has been counted.
         """
         self._replace(operations=_grown(operations, 2 * len(operations)))
         self._used_operations = len(operations)
@@ -241,12 +232,8 @@ class EngineMemory:
     def arrange(self, states: Iterable[int], is_dead: Callable[[int], bool]) -> None:
         """Put the most frequent successors of each state into its row, and the others elsewhere.
 
-        Parameters
-        ----------
-        states
-            States of translation blocks.
-        is_dead
-            Says whether an event (`kernels.KEY`) will not be seen again.
+        `states`: States of translation blocks. `is_dead`: Says whether an event (`kernels.KEY`)
+        will not be seen again.
         """
         held: dict[int, list[Successor]] = {state: [] for state in states}
         rows, spill = self.state.rows, self.state.spill.reshape(-1, kernels.SPILL)

@@ -50,26 +50,16 @@ PathState = tuple[tuple[int, ...], int | None]
 
 @dataclass(frozen=True)
 class Stretch:
-    """What a scheme does along a segment from one of its states.
+    """What a scheme does along a segment from one of its states."""
 
-    Attributes
-    ----------
-    after
-        The state behind it.
-    counted, taken
-        As in `Execution`.
-    at_end
-        Those of `counted` that the kernel counts in a hash table when the segment ends; others
-        that are hashed have operations of their own (`Player.fixed_counts`).
-    hashed_increments
-        How many of `counted` are hashed, both kinds.
-    """
-
-    after: PathState
+    after: PathState  # The state behind it
+    # counted, taken: As in `Execution`.
     counted: tuple[PathIncrement, ...]
     taken: tuple[int, ...]
+    # Those of `counted` that the kernel counts in a hash table when the segment ends; others that
+    # are hashed have operations of their own (`Player.fixed_counts`).
     at_end: tuple[PathIncrement, ...]
-    hashed_increments: int
+    hashed_increments: int  # How many of `counted` are hashed, both kinds
 
 
 @dataclass
@@ -329,16 +319,11 @@ class CountedSegment:
 class Products:
     """The segment automaton of a run, built as the program takes its transitions.
 
-    Parameters
-    ----------
-    memory
-        Where the kernel finds it.
-    keep_history
-        Tell states apart by how they were reached (see `SegmentState`), so that other schemes
-        can be replayed afterwards.
-    note
-        Transition's number, routine, edges -> code and key of an operation to execute when it is
-        taken; None: there is none.
+    - `memory`: Where the kernel finds it.
+    - `keep_history`: Tell states apart by how they were reached (see `SegmentState`), so that other
+      schemes can be replayed afterwards.
+    - `note`: Transition's number, routine, edges -> code and key of an operation to execute when it
+      is taken; None: there is none.
 
     Attributes
     ----------
@@ -510,16 +495,10 @@ class Products:
         edges of a segment whose end it never came to. Its segment register, the sum of the
         increments on those edges, tells which they were.
 
-        Parameters
-        ----------
-        routine, block
-            Where the activations were when they ended.
-        register
-            What their segment register held.
-        number
-            The state of the automaton in which their last segment began.
-        count
-            How many activations there are with all of this in common.
+        - `routine`, `block`: Where the activations were when they ended.
+        - `register`: What their segment register held.
+        - `number`: The state of the automaton in which their last segment began.
+        - `count`: How many activations there are with all of this in common.
 
         Returns
         -------
@@ -572,14 +551,9 @@ def hash_operation(table: int, count: PathIncrement, key: int) -> tuple[int, int
 class SegmentReplay:
     """A plan executed on the segments of one routine.
 
-    Parameters
-    ----------
-    cfg, plan
-        The routine and a plan for it that counts paths.
-    product
-        Its segments, of a run whose graph may have had more edges (`variants`).
-    segments
-        Those that were executed, with their histories.
+    - `cfg`, `plan`: The routine and a plan for it that counts paths.
+    - `product`: Its segments, of a run whose graph may have had more edges (`variants`).
+    - `segments`: Those that were executed, with their histories.
     """
 
     def __init__(

@@ -44,39 +44,22 @@ _ROOM = 1 << 12
 
 @dataclass(frozen=True)
 class RecordedStretch:
-    """Edges that an activation crosses in one go.
+    """Edges that an activation crosses in one go."""
 
-    Attributes
-    ----------
-    routine
-        The activation's.
-    edges
-        By id in the routine.
-    does
-        `recording_kernel.BEGINS`, `ENDS`, `ENDS_EARLY`, `SKIPPED`.
-    block
-        Where an activation ends early: its block, by id in the routine; else -1.
-    """
-
-    routine: int
-    edges: tuple[int, ...]
-    does: int
-    block: int = -1
+    routine: int  # The activation's
+    edges: tuple[int, ...]  # By id in the routine
+    does: int  # `recording_kernel.BEGINS`, `ENDS`, `ENDS_EARLY`, `SKIPPED`
+    block: int = -1  # Where an activation ends early: its block, by id in the routine; else -1.
 
 
 @dataclass(frozen=True)
 class RecordedPiece:
-    """What a run did from one full buffer to the next.
+    """What a run did from one full buffer to the next."""
 
-    Attributes
-    ----------
-    stretches
-        Those that are met for the first time, in the order of their numbers.
-    routines, ends, data
-        Routines, and where the bytes of each end in `data` (`recording_kernel.pack`).
-    """
-
+    # Those that are met for the first time, in the order of their numbers
     stretches: Sequence[RecordedStretch]
+    # routines, ends, data: Routines, and where the bytes of each end in `data`
+    # (`recording_kernel.pack`).
     routines: Array
     ends: Array
     data: bytes
@@ -95,14 +78,9 @@ class _Token:
 class RecordingLowering:
     """The kernel's work in a run that is recorded: the counterpart of `lowering.Lowering`.
 
-    Parameters
-    ----------
-    index
-        The program's graphs.
-    stack_mask
-        All ones of the program's register width.
-    write
-        Receives the pieces of the recording.
+    - `index`: The program's graphs.
+    - `stack_mask`: All ones of the program's register width.
+    - `write`: Receives the pieces of the recording.
     """
 
     def __init__(
@@ -223,13 +201,9 @@ class RecordingLowering:
     ) -> None:
         """Learn from the automaton what only it knows.
 
-        Parameters
-        ----------
-        guard
-            Does what Python has to do while the program runs, and keeps what that raises.
-        block_of
-            Says in which block a signal's handler interrupted its activation, -1 where in none
-            that is known. It is given what the handler's frame has as its return address.
+        `guard`: Does what Python has to do while the program runs, and keeps what that raises.
+        `block_of`: Says in which block a signal's handler interrupted its activation, -1 where in
+        none that is known. It is given what the handler's frame has as its return address.
         """
         self._guard, self._interrupted_block = guard, block_of
 

@@ -57,14 +57,9 @@ class _ReplayedRoutine:
 class Replayer:
     """Replays one recording.
 
-    Parameters
-    ----------
-    lowering
-        What the kernel does on each edge for the schemes.
-    first_edge, first_block
-        Routine -> program-wide number of its edge 0, and of its block 0.
-    routines
-        Numbers of the only routines that are replayed; None: all.
+    - `lowering`: What the kernel does on each edge for the schemes.
+    - `first_edge`, `first_block`: Routine -> program-wide number of its edge 0, and of its block 0.
+    - `routines`: Numbers of the only routines that are replayed; None: all.
 
     Attributes
     ----------
@@ -149,11 +144,8 @@ class Replayer:
     def end_alive(self, alive: Mapping[int, Sequence[int]]) -> None:
         """End the activations that the recording leaves alive, where it was cut.
 
-        Parameters
-        ----------
-        alive
-            Routine -> of each activation, outermost first, the block that it is in; -1 of one that
-            has crossed no edge, of which nothing is counted (`CutRun`).
+        `alive`: Routine -> of each activation, outermost first, the block that it is in; -1 of one
+        that has crossed no edge, of which nothing is counted (`CutRun`).
         """
         for number, blocks in alive.items():
             if self._wanted is not None and number not in self._wanted:
@@ -226,10 +218,7 @@ class _CountedRoutine:
 class CutRun:
     """Counts what the pieces of a recording say.
 
-    Parameters
-    ----------
-    routines
-        The graphs, by number of the routine.
+    `routines`: The graphs, by number of the routine.
     """
 
     def __init__(self, routines: Sequence[ControlFlowGraph]) -> None:

@@ -101,15 +101,10 @@ def segment(
 ) -> Segmentation:
     """Cut `cfg` into segments.
 
-    Parameters
-    ----------
-    cfg
-        Any graph.
-    cuts
-        Edges that must end a segment. Edges from ENTRY begin one and edges to EXIT end one in any
-        case; self-loops are in none unless they are among these.
-    weights
-        Edge weights by edge id; None for BL94's heuristic.
+    - `cfg`: Any graph.
+    - `cuts`: Edges that must end a segment. Edges from ENTRY begin one and edges to EXIT end one in
+      any case; self-loops are in none unless they are among these.
+    - `weights`: Edge weights by edge id; None for BL94's heuristic.
     """
     dfs = depth_first(cfg)
     ending = frozenset(

@@ -53,12 +53,7 @@ class EventsLostError(SimulatorError):
 class Ways:
     """What may follow what, by the code.
 
-    Parameters
-    ----------
-    walker
-        Says what an instruction does.
-    code
-        The program's.
+    `walker`: Says what an instruction does. `code`: The program's.
     """
 
     def __init__(self, walker: Walker, code: CodeImage) -> None:
@@ -68,10 +63,7 @@ class Ways:
     def after(self, context: WalkContext) -> tuple[BlockPlace, ...] | None:
         """Return the blocks that may follow a block; None if its code does not tell.
 
-        Parameters
-        ----------
-        context
-            After the block's last instruction.
+        `context`: After the block's last instruction.
         """
         walker = self._walker
         if context.last < 0:
@@ -256,12 +248,8 @@ class _Block:
 class Thinning:
     """A choice of silent blocks.
 
-    Parameters
-    ----------
-    index, states, ways
-        The graphs, the automaton's states, what may follow what.
-    transitions
-        How often each transition was taken.
+    `index`, `states`, `ways`: The graphs, the automaton's states, what may follow what.
+    `transitions`: How often each transition was taken.
     """
 
     def __init__(

@@ -67,12 +67,7 @@ class BlockState(NamedTuple):
 class States:
     """The states of one run, under the kernel's numbers, and what happens inside each.
 
-    Parameters
-    ----------
-    walker
-        Says what an instruction does.
-    memory
-        The kernel's; hands out numbers.
+    `walker`: Says what an instruction does. `memory`: The kernel's; hands out numbers.
     """
 
     def __init__(self, walker: Walker, memory: EngineMemory) -> None:
@@ -193,12 +188,8 @@ class Transition(NamedTuple):
 class RunCounts:
     """What one run has counted; made when the run is over.
 
-    Parameters
-    ----------
-    index, memory, states, transitions
-        The graphs, the kernel's counts, and the automaton that they are counts of.
-    tally
-        What Python counted itself.
+    `index`, `memory`, `states`, `transitions`: The graphs, the kernel's counts, and the automaton
+    that they are counts of. `tally`: What Python counted itself.
     """
 
     def __init__(
@@ -290,29 +281,15 @@ _LASTING = frozenset((Cross, Push, Pop, Land))
 
 @dataclass(frozen=True)
 class KnownWays:
-    """What is kept of a run.
+    """What is kept of a run."""
 
-    Attributes
-    ----------
-    states
-        The first ones, in the order of their numbers.
-    insides
-        By state: what `States.inside` says; None where nobody has asked.
-    transitions
-        Between these states.
-    numbers
-        By transition: the number of its first operation, 0 for none.
-    operations
-        All words of the kernel's operations.
-    landings, after_pop
-        See `StepOperations`.
-    """
-
-    states: Sequence[BlockState]
+    states: Sequence[BlockState]  # The first ones, in the order of their numbers
+    # By state: what `States.inside` says; None where nobody has asked.
     insides: Sequence[Inside | None]
-    transitions: Sequence[Transition]
-    numbers: Sequence[int]
-    operations: npt.NDArray[np.int64]
+    transitions: Sequence[Transition]  # Between these states
+    numbers: Sequence[int]  # By transition: the number of its first operation, 0 for none.
+    operations: npt.NDArray[np.int64]  # All words of the kernel's operations
+    # landings, after_pop: See `StepOperations`.
     landings: dict[int, Land]
     after_pop: dict[int, tuple[int, ...]]
 

@@ -50,10 +50,7 @@ _WORDS = [kernels.STATE, kernels.RESUMED_STATE, kernels.RESUME_PC, kernels.RESUM
 class Threads:
     """The stacks of the threads that do not run.
 
-    Parameters
-    ----------
-    memory, contexts
-        Of the run.
+    `memory`, `contexts`: Of the run.
     """
 
     def __init__(self, memory: EngineMemory, contexts: ContextCounting | None) -> None:

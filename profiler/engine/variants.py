@@ -21,18 +21,10 @@ from simprof.profiler.plan.plan import InstrumentationPlan
 
 @dataclass(frozen=True)
 class GraphVariant:
-    """One graph that a routine may turn out to have.
+    """One graph that a routine may turn out to have."""
 
-    Attributes
-    ----------
-    cfg
-        The graph. Its blocks are those of the run's graph.
-    edges
-        Its edges in the run's graph, by id.
-    """
-
-    cfg: ControlFlowGraph
-    edges: tuple[int, ...]
+    cfg: ControlFlowGraph  # The graph. Its blocks are those of the run's graph.
+    edges: tuple[int, ...]  # Its edges in the run's graph, by id
 
     @cached_property
     def _own(self) -> dict[int, int]:
@@ -64,14 +56,9 @@ def variants_of(
 ) -> list[tuple[frozenset[int], GraphVariant]]:
     """Return all graphs that a routine may have, each with the expected edges that are in it.
 
-    Parameters
-    ----------
-    cfg
-        The graph with all expected edges.
-    base
-        That without any.
-    expected
-        These edges, by id.
+    - `cfg`: The graph with all expected edges.
+    - `base`: That without any.
+    - `expected`: These edges, by id.
     """
     subsets = [
         frozenset(taken)

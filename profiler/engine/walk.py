@@ -54,20 +54,11 @@ class Pop:
 
 @dataclass(frozen=True)
 class Land:
-    """Control arrives at an address, and only the stack of frames can tell in which activation.
+    """Control arrives at an address, and only the stack of frames can tell in which activation."""
 
-    Attributes
-    ----------
-    address
-        Where control arrives.
-    block
-        The block that control left; UNKNOWN if it left none.
-    returned
-        Whether control left the block by a return. Its EXIT edge has been crossed already then.
-    """
-
-    address: int
-    block: int
+    address: int  # Where control arrives
+    block: int  # The block that control left; UNKNOWN if it left none.
+    # Whether control left the block by a return. Its EXIT edge has been crossed already then.
     returned: bool
 
 
@@ -81,18 +72,11 @@ class MissingTarget:
 
 @dataclass(frozen=True)
 class MissingEntry:
-    """The graph lacks an entry at `address`.
+    """The graph lacks an entry at `address`."""
 
-    Attributes
-    ----------
-    address
-        Where control arrived.
-    behind
-        Whether control came there through code that the graphs lack, too. Once the graphs have
-        that code, the address may turn out to be no entry at all.
-    """
-
-    address: int
+    address: int  # Where control arrived
+    # Whether control came there through code that the graphs lack, too. Once the graphs have that
+    # code, the address may turn out to be no entry at all.
     behind: bool = False
 
 
@@ -165,13 +149,8 @@ class ByBlock:
 class GraphIndex:
     """Edges and blocks of all routines under program-wide numbers.
 
-    Parameters
-    ----------
-    recovered
-        The graphs.
-    expected
-        Blocks with an ENTRY edge that the graphs have only if control lands there
-        (`recovery.calls`): nothing else is to take these edges.
+    `recovered`: The graphs. `expected`: Blocks with an ENTRY edge that the graphs have only if
+    control lands there (`recovery.calls`): nothing else is to take these edges.
 
     Attributes
     ----------

@@ -55,21 +55,11 @@ numbered throughout the program, because a line may have blocks of several funct
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One way out of a branch.
+    """One way out of a branch."""
 
-    Attributes
-    ----------
-    count
-        How often it was taken.
-    falls_through
-        Whether it is that of a branch that was not taken.
-    target
-        Number of the block that it leads to.
-    """
-
-    count: int
-    falls_through: bool
-    target: int
+    count: int  # How often it was taken
+    falls_through: bool  # Whether it is that of a branch that was not taken
+    target: int  # Number of the block that it leads to
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,36 +34,19 @@ class Need(StrEnum):
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """One format.
+    """One format."""
 
-    Attributes
-    ----------
-    name
-        As `--format` takes it.
-    summary
-        What a file holds, and what opens it, in one line.
-    suffix
-        How names of such files end.
-    place
-        The function that writes it, "module:function" within this package.
-    needs
-        What it needs besides the profile.
-    tables
-        The names of the tables of which a file holds one; the first where none is asked for.
-    by_address
-        Whether it has counts by address, beside which it names source lines where they are known.
-    by_routine
-        Whether a file of some routines says nothing of the others. Coverage would call them
-        unexecuted, and call trees and totals have them in them.
-    """
-
-    name: str
-    summary: str
-    suffix: str
-    place: str
-    needs: frozenset[Need] = frozenset()
+    name: str  # As `--format` takes it
+    summary: str  # What a file holds, and what opens it, in one line
+    suffix: str  # How names of such files end
+    place: str  # The function that writes it, "module:function" within this package
+    needs: frozenset[Need] = frozenset()  # What it needs besides the profile
+    # The names of the tables of which a file holds one; the first where none is asked for.
     tables: tuple[str, ...] = ()
+    # Whether it has counts by address, beside which it names source lines where they are known
     by_address: bool = False
+    # Whether a file of some routines says nothing of the others. Coverage would call them
+    # unexecuted, and call trees and totals have them in them.
     by_routine: bool = False
 
     @property

@@ -19,20 +19,12 @@ from simprof.simulator.errors import UsageError
 class ExportSource:
     """A measurement and its program.
 
-    Parameters
-    ----------
-    measurement
-        What was measured.
-    profile
-        The profile's file, as messages call it too; None: there is none.
-    elf
-        The program's file; None: the one that the profile names.
-    table
-        Which table to write, in formats that hold one; None: the format's first.
-    sources
-        Where source files are now; None: where they were.
-    told
-        Who is told how many routines are recovered, and of how many, if anybody.
+    - `measurement`: What was measured.
+    - `profile`: The profile's file, as messages call it too; None: there is none.
+    - `elf`: The program's file; None: the one that the profile names.
+    - `table`: Which table to write, in formats that hold one; None: the format's first.
+    - `sources`: Where source files are now; None: where they were.
+    - `told`: Who is told how many routines are recovered, and of how many, if anybody.
     """
 
     def __init__(

@@ -54,12 +54,7 @@ GREATEST_COUNT = 10**300
 def edge_weights(document: GraphDocument, wanted: Weights | None) -> tuple[float, ...] | None:
     """Return weights by edge id.
 
-    Parameters
-    ----------
-    document
-        The graph.
-    wanted
-        None for the file's own, completed by the heuristic's.
+    `document`: The graph. `wanted`: None for the file's own, completed by the heuristic's.
 
     Returns
     -------
@@ -86,13 +81,9 @@ def edge_weights(document: GraphDocument, wanted: Weights | None) -> tuple[float
 def edge_profile(document: GraphDocument, file: Path | None) -> tuple[int, ...]:
     """Return the edge profile that guides `tpp`, by edge id.
 
-    Parameters
-    ----------
-    document
-        The graph.
-    file
-        An answer of `simprof graph --json` whose counts are used; None for those of the graph's
-        own runs, or, if it has none but edges with weights, these in proportion.
+    `document`: The graph. `file`: An answer of `simprof graph --json` whose counts are used; None
+    for those of the graph's own runs, or, if it has none but edges with weights, these in
+    proportion.
 
     Raises
     ------
@@ -187,24 +178,13 @@ DEFAULT_SCHEME = SchemeOptions()
 
 @dataclass(frozen=True)
 class GraphOptions:
-    """What the user asks of `simprof graph`.
+    """What the user asks of `simprof graph`."""
 
-    Attributes
-    ----------
-    mode
-        Any that instruments.
-    enumerate
-        List every potential path (modes that count paths).
-    weights
-        None for the file's own, completed by the heuristic's.
-    scheme
-        What shapes the instrumentation. Its `weights` are not read; its `edge_profile` is an
-        answer of `simprof graph`, see `edge_profile`.
-    """
-
-    mode: str = DEFAULT_MODE
-    enumerate: bool = False
-    weights: Weights | None = None
+    mode: str = DEFAULT_MODE  # Any that instruments
+    enumerate: bool = False  # List every potential path (modes that count paths)
+    weights: Weights | None = None  # None for the file's own, completed by the heuristic's
+    # What shapes the instrumentation. Its `weights` are not read; its `edge_profile` is an answer
+    # of `simprof graph`, see `edge_profile`.
     scheme: SchemeOptions = DEFAULT_SCHEME
 
 
@@ -219,10 +199,7 @@ def analyse_file(path: Path, options: GraphOptions = DEFAULT_OPTIONS) -> dict[st
 def analyse(document: GraphDocument, options: GraphOptions = DEFAULT_OPTIONS) -> dict[str, Any]:
     """Apply a scheme to a graph and its runs.
 
-    Parameters
-    ----------
-    document, options
-        The graph and what to do with it.
+    `document`, `options`: The graph and what to do with it.
 
     Returns
     -------

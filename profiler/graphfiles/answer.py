@@ -231,12 +231,8 @@ def definite_object(
 ) -> dict[str, Any]:
     """Return `definite_flow` of the answer.
 
-    Parameters
-    ----------
-    plan, reading
-        The scheme on the graph, and what its counters tell.
-    crossings
-        By edge id: how often the runs crossed it.
+    `plan`, `reading`: The scheme on the graph, and what its counters tell. `crossings`: By edge id:
+    how often the runs crossed it.
     """
     records = ((plan.decode(path), count) for path, count in reading.paths.items())
     paths = ((record.blocks[0], record.edges, count) for record, count in records)

@@ -33,14 +33,9 @@ def execute(
 ) -> RoutineCounters:
     """Execute the plan's actions along `walks`.
 
-    Parameters
-    ----------
-    cfg, plan
-        A routine and any plan for it.
-    walks
-        In the order in which they happen, each any number of times.
-    costs
-        What the hashing routine costs.
+    - `cfg`, `plan`: A routine and any plan for it.
+    - `walks`: In the order in which they happen, each any number of times.
+    - `costs`: What the hashing routine costs.
 
     Raises
     ------

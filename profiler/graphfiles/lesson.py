@@ -17,77 +17,44 @@ MOST_PATHS = 200
 
 @dataclass(frozen=True)
 class Line:
-    """An edge of the picture.
+    """An edge of the picture."""
 
-    Attributes
-    ----------
-    source, target
-        Names of blocks, or "ENTRY" and "EXIT".
-    label
-        What the step writes on it.
-    kind
-        How it is drawn: "plain", "tree", "chord", "back", "dummy" or "out" (left out).
-    """
-
+    # source, target: Names of blocks, or "ENTRY" and "EXIT".
     source: str
     target: str
-    label: str = ""
+    label: str = ""  # What the step writes on it
+    # How it is drawn: "plain", "tree", "chord", "back", "dummy" or "out" (left out).
     kind: str = "plain"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One picture, and what it shows.
+    """One picture, and what it shows."""
 
-    Attributes
-    ----------
-    title, text
-        Prose.
-    lines
-        The edges.
-    notes
-        Block -> what the step writes below its name.
-    head, rows
-        A table; empty where there is none.
-    marks
-        By row of the table: the edges, by position in `lines`, that belong to it.
-    is_about_kinds
-        Whether the kinds of all edges are what the step shows.
-    is_about_rows
-        Whether the table is; else it repeats, in more detail, what is on the edges.
-    """
-
+    # title, text: Prose.
     title: str
     text: str
-    lines: tuple[Line, ...]
+    lines: tuple[Line, ...]  # The edges
+    # Block -> what the step writes below its name
     notes: Mapping[str, str] = field(default_factory=dict)
+    # head, rows: A table; empty where there is none.
     head: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
+    # By row of the table: the edges, by position in `lines`, that belong to it.
     marks: tuple[tuple[int, ...], ...] = ()
-    is_about_kinds: bool = False
+    is_about_kinds: bool = False  # Whether the kinds of all edges are what the step shows
+    # Whether the table is; else it repeats, in more detail, what is on the edges.
     is_about_rows: bool = False
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """The steps of one scheme on one graph.
+    """The steps of one scheme on one graph."""
 
-    Attributes
-    ----------
-    title
-        The graph's name.
-    mode
-        The scheme.
-    blocks
-        Names, in the file's order.
-    steps
-        In order.
-    """
-
-    title: str
-    mode: str
-    blocks: tuple[str, ...]
-    steps: tuple[Step, ...]
+    title: str  # The graph's name
+    mode: str  # The scheme
+    blocks: tuple[str, ...]  # Names, in the file's order
+    steps: tuple[Step, ...]  # In order
 
 
 def lesson(answer: Mapping[str, Any]) -> Lesson:

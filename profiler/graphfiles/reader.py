@@ -40,25 +40,15 @@ class GraphFileError(SimulatorError):
 
 @dataclass(frozen=True)
 class GraphDocument:
-    """A graph file's content.
+    """A graph file's content."""
 
-    Attributes
-    ----------
-    file, sha256
-        Where it comes from.
-    cfg
-        The graph; its edges are the file's, in order, then one from ENTRY and one to EXIT.
-    weights
-        The file's weights by file edge, None where it gives none.
-    walks
-        The runs as edge sequences from ENTRY to EXIT.
-    """
-
+    # file, sha256: Where it comes from.
     file: str
     sha256: str
+    # The graph; its edges are the file's, in order, then one from ENTRY and one to EXIT.
     cfg: ControlFlowGraph
-    weights: tuple[float | None, ...]
-    walks: tuple[ExecutedWalk, ...]
+    weights: tuple[float | None, ...]  # The file's weights by file edge, None where it gives none
+    walks: tuple[ExecutedWalk, ...]  # The runs as edge sequences from ENTRY to EXIT
 
 
 def read_json(data: bytes, path: Path) -> Any:

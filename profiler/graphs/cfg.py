@@ -55,18 +55,10 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VertexName:
-    """The name of a vertex.
+    """The name of a vertex."""
 
-    Attributes
-    ----------
-    start
-        The block's start address (graph files: its label), or "ENTRY" or "EXIT".
-    is_slot
-        Tells a slot block from the block that starts at the same address.
-    """
-
-    start: int | str
-    is_slot: bool = False
+    start: int | str  # The block's start address (graph files: its label), or "ENTRY" or "EXIT".
+    is_slot: bool = False  # Tells a slot block from the block that starts at the same address
 
     def __str__(self) -> str:
         return self.text("0x")
@@ -101,12 +93,8 @@ class Edge(NamedTuple):
 def edges_by_vertex(count: int, ends: Iterable[int]) -> tuple[tuple[int, ...], ...]:
     """Return the ids of the edges at each vertex, ascending.
 
-    Parameters
-    ----------
-    count
-        Vertices are `0 .. count - 1`.
-    ends
-        One end of each edge, by edge id: its source or its target.
+    `count`: Vertices are `0 .. count - 1`. `ends`: One end of each edge, by edge id: its source or
+    its target.
     """
     table: list[list[int]] = [[] for _ in range(count)]
     for edge, vertex in enumerate(ends):

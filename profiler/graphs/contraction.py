@@ -35,27 +35,16 @@ from simprof.profiler.graphs.loops import depth_first
 
 @dataclass(frozen=True)
 class Contraction:
-    """A routine and its contracted graph.
+    """A routine and its contracted graph."""
 
-    Attributes
-    ----------
-    cfg
-        The routine.
-    graph
-        Its contracted graph: block k is `chains[k]` and has the name of the first of it.
-    chains
-        Blocks of the routine by block of `graph`, in the order of execution.
-    kept
-        Edge of the routine by edge of `graph`; of a folded slot that out of it.
-    folded
-        Slot block -> edge into it, of those that are folded.
-    """
-
-    cfg: ControlFlowGraph
+    cfg: ControlFlowGraph  # The routine
+    # Its contracted graph: block k is `chains[k]` and has the name of the first of it.
     graph: ControlFlowGraph
+    # Blocks of the routine by block of `graph`, in the order of execution
     chains: tuple[tuple[int, ...], ...]
+    # Edge of the routine by edge of `graph`; of a folded slot that out of it.
     kept: tuple[int, ...]
-    folded: Mapping[int, int]
+    folded: Mapping[int, int]  # Slot block -> edge into it, of those that are folded
 
     @cached_property
     def inside(self) -> tuple[int, ...]:
@@ -105,12 +94,8 @@ class Contraction:
 
         Blocks' counts do not tell those of folded slots, which are None.
 
-        Parameters
-        ----------
-        counts
-            Executions by block of `graph`.
-        early
-            Block of the routine -> activations that ended early in it.
+        `counts`: Executions by block of `graph`. `early`: Block of the routine -> activations that
+        ended early in it.
         """
         result: list[int | None] = [0] * len(self.cfg.blocks)
         for slot in self.folded:
@@ -127,12 +112,8 @@ class Contraction:
     ) -> tuple[int, ...]:
         """Return counts by edge of the routine; 0 for those that cannot execute.
 
-        Parameters
-        ----------
-        counts
-            Counts by edge of `graph`.
-        early
-            Block of the routine -> activations that ended early in it.
+        `counts`: Counts by edge of `graph`. `early`: Block of the routine -> activations that ended
+        early in it.
         """
         result = [0] * len(self.cfg.edges)
         for edge, count in zip(self.kept, counts, strict=True):
@@ -170,10 +151,7 @@ class Contraction:
 def contract(cfg: ControlFlowGraph, fold_slots: bool = False) -> Contraction:
     """Merge the straight-line splits of `cfg`; any graph will do.
 
-    Parameters
-    ----------
-    fold_slots
-        Whether slots of annulled branches are parts of their edges.
+    `fold_slots`: Whether slots of annulled branches are parts of their edges.
     """
     reached = depth_first(cfg).reached
     live = [edge for edge in cfg.edges if edge.source in reached]

@@ -46,27 +46,17 @@ class DagEdge(NamedTuple):
 
 @dataclass(frozen=True)
 class Dag:
-    """A control-flow graph without cycles, on the same vertex ids.
+    """A control-flow graph without cycles, on the same vertex ids."""
 
-    Attributes
-    ----------
-    cfg, dfs
-        Where it comes from. Edges whose source cannot be reached are left out.
-    edges
-        By id: real edges in control-flow order, then the dummies ENTRY -> w, then v -> EXIT,
-        each group in the order of the lowest removed edge that they stand for.
-    removed
-        Back edges (self-loops excepted, unless `make_dag` was to merge them) and cut edges,
-        ascending.
-    cut_edges
-        Those of `removed` that are no back edges.
-    """
-
+    # cfg, dfs: Where it comes from. Edges whose source cannot be reached are left out.
     cfg: ControlFlowGraph
     dfs: DepthFirst
+    # By id: real edges in control-flow order, then the dummies ENTRY -> w, then v -> EXIT, each
+    # group in the order of the lowest removed edge that they stand for.
     edges: tuple[DagEdge, ...]
+    # Back edges (self-loops excepted, unless `make_dag` was to merge them) and cut edges, ascending
     removed: tuple[int, ...]
-    cut_edges: tuple[int, ...]
+    cut_edges: tuple[int, ...]  # Those of `removed` that are no back edges
 
     @cached_property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:
@@ -148,15 +138,10 @@ def make_dag(
 ) -> Dag:
     """Remove back edges and `cut_edges` from `cfg`; put dummy edges in their place.
 
-    Parameters
-    ----------
-    cfg, dfs
-        The graph and its depth-first search.
-    cut_edges
-        Ids of further edges to remove; back edges and edges to EXIT are not among them.
-    merged
-        Ids of edges from ENTRY, edges to EXIT and self-loops to remove as well: a dummy edge at
-        their target, at their source, or at both stands for them too (TPP 4.2.1).
+    - `cfg`, `dfs`: The graph and its depth-first search.
+    - `cut_edges`: Ids of further edges to remove; back edges and edges to EXIT are not among them.
+    - `merged`: Ids of edges from ENTRY, edges to EXIT and self-loops to remove as well: a dummy
+      edge at their target, at their source, or at both stands for them too (TPP 4.2.1).
     """
     return _make_dag(cfg, dfs, frozenset(cut_edges) or NO_EDGES, frozenset(merged) or NO_EDGES)
 
@@ -182,13 +167,9 @@ def _make_dag(
 def thin(dag: Dag, kept: AbstractSet[int]) -> Dag:
     """Return the part of `dag` that has the edges `kept` and no others.
 
-    Parameters
-    ----------
-    dag
-        The graph; it is returned itself if all its edges are kept.
-    kept
-        Ids of edges of `dag`. Every kept edge must lie on a path from ENTRY to EXIT that consists
-        of kept edges; this is not checked.
+    `dag`: The graph; it is returned itself if all its edges are kept. `kept`: Ids of edges of
+    `dag`. Every kept edge must lie on a path from ENTRY to EXIT that consists of kept edges; this
+    is not checked.
 
     Returns
     -------

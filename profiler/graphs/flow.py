@@ -27,14 +27,9 @@ def solve_tree(
 ) -> tuple[list[int], int]:
     """Find the tree edges' counts from the others', by peeling leaves off the tree.
 
-    Parameters
-    ----------
-    tree
-        The tree, or forest, of the edges to solve for.
-    counts
-        By edge; entries of tree edges are not read.
-    supply
-        By vertex: what flows out of the vertex minus what flows in, over all edges.
+    - `tree`: The tree, or forest, of the edges to solve for.
+    - `counts`: By edge; entries of tree edges are not read.
+    - `supply`: By vertex: what flows out of the vertex minus what flows in, over all edges.
 
     Returns
     -------
@@ -85,14 +80,9 @@ def propagate(
 ) -> tuple[int, ...]:
     """Derive the count of every edge from the counts of the chords (BL94 figure 6).
 
-    Parameters
-    ----------
-    cfg, tree
-        The graph and a spanning tree of its live edges that holds EXIT -> ENTRY.
-    chord_counts
-        Chord edge id -> count.
-    early_exits
-        Block -> activations that ended early in it.
+    - `cfg`, `tree`: The graph and a spanning tree of its live edges that holds EXIT -> ENTRY.
+    - `chord_counts`: Chord edge id -> count.
+    - `early_exits`: Block -> activations that ended early in it.
 
     Returns
     -------
@@ -150,12 +140,7 @@ def block_counts(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[int, ...
 
     That is the sum of its incoming edges' counts: an early end is a way out of a block, not in.
 
-    Parameters
-    ----------
-    cfg
-        The graph.
-    counts
-        Count by edge id.
+    `cfg`: The graph. `counts`: Count by edge id.
     """
     entered = [0] * cfg.vertex_count
     for (_, _, target, _), count in zip(cfg.edges, counts, strict=True):

@@ -35,24 +35,12 @@ TOTAL_LIMIT = 2**31 - 1
 
 @dataclass(frozen=True)
 class PathNumbering:
-    """Numbers of the paths of a dag.
+    """Numbers of the paths of a dag."""
 
-    Attributes
-    ----------
-    dag
-        The numbered graph.
-    num_paths
-        NumPaths by vertex, exact; 0 for vertices that cannot be reached.
-    values
-        Val by dag edge.
-    order
-        By vertex, its outgoing dag edges by ascending value.
-    """
-
-    dag: Dag
-    num_paths: tuple[int, ...]
-    values: tuple[int, ...]
-    order: tuple[tuple[int, ...], ...]
+    dag: Dag  # The numbered graph
+    num_paths: tuple[int, ...]  # NumPaths by vertex, exact; 0 for vertices that cannot be reached.
+    values: tuple[int, ...]  # Val by dag edge
+    order: tuple[tuple[int, ...], ...]  # By vertex, its outgoing dag edges by ascending value
 
     @property
     def total(self) -> int:
@@ -193,14 +181,9 @@ def find_cut_edges(
     while it leaves the routine more paths than the limit, the threshold is lowered, no further
     than that takes.
 
-    Parameters
-    ----------
-    dag
-        Without cut edges.
-    path_limit
-        The most paths that the routine may have. None never cuts.
-    total_limit
-        A second limit: whichever is less holds.
+    - `dag`: Without cut edges.
+    - `path_limit`: The most paths that the routine may have. None never cuts.
+    - `total_limit`: A second limit: whichever is less holds.
 
     Returns
     -------
@@ -247,12 +230,7 @@ def truncate(dag: Dag, threshold: int) -> Truncation:
 
     Edges to EXIT, which end a path anyway, are not cut, nor those of ENTRY.
 
-    Parameters
-    ----------
-    dag
-        Without cut edges.
-    threshold
-        The most paths that may lead from a vertex.
+    `dag`: Without cut edges. `threshold`: The most paths that may lead from a vertex.
 
     Notes
     -----
@@ -290,24 +268,15 @@ def truncate(dag: Dag, threshold: int) -> Truncation:
 
 @dataclass(frozen=True)
 class GraphFacts:
-    """Facts about one control-flow graph.
+    """Facts about one control-flow graph."""
 
-    Attributes
-    ----------
-    blocks, edges
-        How many there are; edges from ENTRY and to EXIT are counted too.
-    back_edges
-        How many edges the depth-first search finds to lead back, self-loops among them.
-    irreducible
-        Whether the target of some back edge does not dominate its source.
-    potential_paths
-        How many acyclic paths lead through the graph before any edge is cut (EPP, section 3.2).
-    """
-
+    # blocks, edges: How many there are; edges from ENTRY and to EXIT are counted too.
     blocks: int
     edges: int
+    # How many edges the depth-first search finds to lead back, self-loops among them
     back_edges: int
-    irreducible: bool
+    irreducible: bool  # Whether the target of some back edge does not dominate its source
+    # How many acyclic paths lead through the graph before any edge is cut (EPP, section 3.2)
     potential_paths: int
 
 
@@ -327,10 +296,7 @@ def graph_facts(cfg: ControlFlowGraph) -> GraphFacts:
 class KnownFacts:
     """The facts about the graphs of one program, as far as they are known.
 
-    Parameters
-    ----------
-    known
-        By number of the routine; the graphs are the same whenever this is used.
+    `known`: By number of the routine; the graphs are the same whenever this is used.
     """
 
     def __init__(self, known: dict[int, GraphFacts] | None = None) -> None:

@@ -27,37 +27,24 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
 
     Blocks and edges of all routines stand one behind the other: those of routine r are numbers
     `first_block[r]` to `first_block[r + 1]`, and `first_edge[r]` to `first_edge[r + 1]`.
-
-    Attributes
-    ----------
-    names, addresses, sizes
-        By routine: see `ControlFlowGraph`. int64, shape (routines,).
-    first_block, first_edge
-        int64, shape (routines + 1,).
-    block_start
-        int64: addresses.
-    block_length
-        int32: instructions.
-    block_is_slot, block_is_indirect
-        bool.
-    edge_source, edge_target
-        int32: vertices of the routine.
-    edge_kind
-        uint8: see `KINDS`.
     """
 
+    # names, addresses, sizes: By routine: see `ControlFlowGraph`. int64, shape (routines,).
     names: tuple[str, ...]
     addresses: NDArray[np.int64]
     sizes: NDArray[np.int64]
+    # first_block, first_edge: int64, shape (routines + 1,).
     first_block: NDArray[np.int64]
     first_edge: NDArray[np.int64]
-    block_start: NDArray[np.int64]
-    block_length: NDArray[np.int32]
+    block_start: NDArray[np.int64]  # int64: addresses.
+    block_length: NDArray[np.int32]  # int32: instructions.
+    # block_is_slot, block_is_indirect: bool.
     block_is_slot: NDArray[np.bool_]
     block_is_indirect: NDArray[np.bool_]
+    # edge_source, edge_target: int32: vertices of the routine.
     edge_source: NDArray[np.int32]
     edge_target: NDArray[np.int32]
-    edge_kind: NDArray[np.uint8]
+    edge_kind: NDArray[np.uint8]  # uint8: see `KINDS`.
     _made: dict[int, ControlFlowGraph] = field(default_factory=dict, repr=False)
     _known: dict[int, ControlFlowGraph] = field(default_factory=dict, repr=False)
     _others: PackedGraphs | None = field(default=None, repr=False)
@@ -147,12 +134,8 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
 
         The other graphs are the same objects.
 
-        Parameters
-        ----------
-        blocks
-            By number; none that has such an edge, and none that begins its routine.
-        made
-            The new graphs that are there already, by number of the routine.
+        `blocks`: By number; none that has such an edge, and none that begins its routine. `made`:
+        The new graphs that are there already, by number of the routine.
         """
         new = np.array(sorted(blocks), np.int64)
         routine = self.routine_of(new)
@@ -184,12 +167,7 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
     ) -> NDArray[np.int32]:
         """Return, by word, the number of the ordinary block that starts there, or -1.
 
-        Parameters
-        ----------
-        indices
-            Addresses -> indices of the words there.
-        words
-            How many there are.
+        `indices`: Addresses -> indices of the words there. `words`: How many there are.
         """
         index = np.full(words, -1, dtype=np.int32)
         ordinary = np.flatnonzero(~self.block_is_slot)
@@ -200,10 +178,7 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
     def reusing(self, known: dict[int, ControlFlowGraph]) -> Self:
         """Return these graphs; those that are equal to known ones are the same objects.
 
-        Parameters
-        ----------
-        known
-            Graphs by address, extended by those that are made.
+        `known`: Graphs by address, extended by those that are made.
         """
         arrays = {name: value for name, value in self.__dict__.items() if name != "_known"}
         return type(self)(**arrays, _known=known)

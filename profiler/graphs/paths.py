@@ -89,12 +89,7 @@ def truncated_dag(
 def dag_tree(dag: Dag, weights: Sequence[float]) -> SpanningTree:
     """Return a spanning tree of `dag` that keeps increments off its busy edges (EPP 3.3).
 
-    Parameters
-    ----------
-    dag
-        The paths' graph.
-    weights
-        By edge id of its control-flow graph.
+    `dag`: The paths' graph. `weights`: By edge id of its control-flow graph.
 
     Returns
     -------
@@ -117,12 +112,8 @@ def removed_forest(
     the counts of a forest follow (BL94 3.2) in the graph that has a vertex v for each source and
     a vertex |V| + w for each target of removed edges.
 
-    Parameters
-    ----------
-    cfg, removed
-        The routine, and the ids of the edges that end paths.
-    weights
-        By edge id of `cfg`: the least frequent edges stay outside.
+    `cfg`, `removed`: The routine, and the ids of the edges that end paths. `weights`: By edge id of
+    `cfg`: the least frequent edges stay outside.
 
     Returns
     -------
@@ -143,14 +134,10 @@ def edge_counts(
 ) -> tuple[int, ...]:
     """Derive the count of every edge.
 
-    Parameters
-    ----------
-    dag, removed_tree
-        The paths' graph, and the result of `removed_forest`.
-    counted
-        Edges with counters of their own, and what these hold: self-loops and the forest's chords.
-    paths
-        Whole and unfinished paths with their counts.
+    - `dag`, `removed_tree`: The paths' graph, and the result of `removed_forest`.
+    - `counted`: Edges with counters of their own, and what these hold: self-loops and the forest's
+      chords.
+    - `paths`: Whole and unfinished paths with their counts.
     """
     cfg = dag.cfg
     counts = [0] * len(cfg.edges)
@@ -199,16 +186,10 @@ def record_path(
 ) -> PathRecord:
     """Return the path that these edges of an acyclic graph of `cfg` make.
 
-    Parameters
-    ----------
-    cfg, dfs
-        The routine and its depth-first search.
-    steps
-        The edges from ENTRY to EXIT; to the last block of the path if it is `partial`.
-    vertices
-        The vertex of `cfg` that each of them leads to.
-    partial
-        Whether the path was never finished.
+    - `cfg`, `dfs`: The routine and its depth-first search.
+    - `steps`: The edges from ENTRY to EXIT; to the last block of the path if it is `partial`.
+    - `vertices`: The vertex of `cfg` that each of them leads to.
+    - `partial`: Whether the path was never finished.
     """
     blocks = tuple(vertex for vertex in vertices if vertex != cfg.exit)
     real = tuple(step.cfg_edge for step in steps if step.cfg_edge is not None)

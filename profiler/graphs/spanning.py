@@ -35,26 +35,14 @@ from simprof.profiler.graphs.loops import DepthFirst, live_edges, natural_loops
 
 @dataclass(frozen=True)
 class SpanningTree:
-    """A spanning tree of a multigraph.
+    """A spanning tree of a multigraph."""
 
-    Attributes
-    ----------
-    vertex_count
-        Number of vertex ids. Vertices that no usable edge touches are no part of the graph.
-    ends
-        (source, target) by edge.
-    in_tree
-        Whether the edge is a tree edge, by edge.
-    excluded
-        Edges that do not take part: neither tree edges nor chords.
-    root_edge
-        (EXIT, ENTRY), in the tree in addition to `in_tree`; None for a forest without it.
-    """
-
+    # Number of vertex ids. Vertices that no usable edge touches are no part of the graph.
     vertex_count: int
-    ends: tuple[tuple[int, int], ...]
-    in_tree: tuple[bool, ...]
-    excluded: frozenset[int]
+    ends: tuple[tuple[int, int], ...]  # (source, target) by edge
+    in_tree: tuple[bool, ...]  # Whether the edge is a tree edge, by edge
+    excluded: frozenset[int]  # Edges that do not take part: neither tree edges nor chords.
+    # (EXIT, ENTRY), in the tree in addition to `in_tree`; None for a forest without it.
     root_edge: tuple[int, int] | None
 
     @cached_property
@@ -117,10 +105,7 @@ class SpanningTree:
         A forest is one of greatest weight if and only if every edge joins two vertices that tree
         edges at least as heavy join already: none of them could be exchanged for it.
 
-        Parameters
-        ----------
-        weights
-            By edge: those that the tree was made with.
+        `weights`: By edge: those that the tree was made with.
 
         Raises
         ------
@@ -162,12 +147,7 @@ class ChordIncrements:
     def validate(self, tree: SpanningTree, values: Sequence[int]) -> None:
         """Check edge by edge what makes sums of increments and sums of values agree.
 
-        Parameters
-        ----------
-        tree
-            The tree that they were moved off, with its root edge.
-        values
-            The values by edge.
+        `tree`: The tree that they were moved off, with its root edge. `values`: The values by edge.
 
         Raises
         ------
@@ -186,16 +166,10 @@ def maximum_spanning_tree(
 ) -> SpanningTree:
     """Return a spanning tree (a forest, if the graph is not connected) of greatest weight.
 
-    Parameters
-    ----------
-    vertex_count
-        Vertices are `0 .. vertex_count - 1`.
-    ends, weights
-        (source, target) and weight by edge.
-    root_edge
-        Edge that is put into the tree first, (EXIT, ENTRY), or None.
-    excluded
-        Ids of edges that may not be in the tree.
+    - `vertex_count`: Vertices are `0 .. vertex_count - 1`.
+    - `ends`, `weights`: (source, target) and weight by edge.
+    - `root_edge`: Edge that is put into the tree first, (EXIT, ENTRY), or None.
+    - `excluded`: Ids of edges that may not be in the tree.
     """
     barred = frozenset(excluded)
     parent = list(range(vertex_count))

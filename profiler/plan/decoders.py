@@ -198,18 +198,11 @@ class PathDecoder(RoutinePlan, Protocol):
 
 @dataclass(frozen=True)
 class PathNames:
-    """What telling a routine's paths apart takes.
+    """What telling a routine's paths apart takes."""
 
-    Attributes
-    ----------
-    bits
-        Of the greatest name (number, or code) of a path; of codes of several words, of all words.
-    counters
-        Of an array that the names index; None where they have several words.
-    """
-
+    # Of the greatest name (number, or code) of a path; of codes of several words, of all words.
     bits: int
-    counters: int | None
+    counters: int | None  # Of an array that the names index; None where they have several words.
 
 
 @runtime_checkable

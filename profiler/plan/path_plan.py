@@ -26,24 +26,16 @@ from simprof.profiler.plan.plan import InstrumentationPlan
 
 @dataclass(frozen=True, kw_only=True)
 class PathCountingPlan(ABC):
-    """A plan with path counters from which all edge counts follow.
+    """A plan with path counters from which all edge counts follow."""
 
-    Attributes
-    ----------
-    cfg, plan, weights
-        See `RoutinePlan`.
-    edge_counters
-        Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths
-        leave their counts open.
-    removed_tree
-        The other removed edges (see `paths.removed_forest`).
-    """
-
+    # cfg, plan, weights: See `RoutinePlan`.
     cfg: ControlFlowGraph
     plan: InstrumentationPlan
     weights: tuple[float, ...]
+    # Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths leave
+    # their counts open.
     edge_counters: tuple[int, ...]
-    removed_tree: SpanningTree
+    removed_tree: SpanningTree  # The other removed edges (see `paths.removed_forest`)
 
     @abstractmethod
     def read(self, counters: RoutineCounters) -> Reading:
@@ -52,10 +44,7 @@ class PathCountingPlan(ABC):
     def validate_counters(self, removed: Sequence[int]) -> None:
         """Check that actions are on edges of the graph, and each edge counter on its edge.
 
-        Parameters
-        ----------
-        removed
-            Ids of the edges that end paths, as `removed_tree` numbers them.
+        `removed`: Ids of the edges that end paths, as `removed_tree` numbers them.
 
         Raises
         ------
@@ -79,18 +68,10 @@ class PathCountingPlan(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class AcyclicPathPlan(PathCountingPlan):
-    """A plan that counts acyclic paths (EPP): `decode` and `decode_partial` are the scheme's.
+    """A plan that counts acyclic paths (EPP): `decode` and `decode_partial` are the scheme's."""
 
-    Attributes
-    ----------
-    dag
-        The acyclic graph whose paths are counted.
-    numbering
-        The order of the paths. A scheme may name its counters otherwise.
-    """
-
-    dag: Dag
-    numbering: PathNumbering
+    dag: Dag  # The acyclic graph whose paths are counted
+    numbering: PathNumbering  # The order of the paths. A scheme may name its counters otherwise.
 
     @property
     def cut_edges(self) -> tuple[int, ...]:
@@ -155,14 +136,9 @@ class AcyclicPathPlan(PathCountingPlan):
     ) -> tuple[int, ...]:
         """Derive the count of every edge.
 
-        Parameters
-        ----------
-        paths
-            Path number -> count, counts taken ahead of an early end taken back.
-        counters
-            Values of the plan's edge counters.
-        partial
-            Unfinished paths with their counts.
+        - `paths`: Path number -> count, counts taken ahead of an early end taken back.
+        - `counters`: Values of the plan's edge counters.
+        - `partial`: Unfinished paths with their counts.
         """
         finished = ((self.decode(path_id), count) for path_id, count in paths.items() if count)
         counted = zip(self.edge_counters, counters, strict=True)

@@ -48,18 +48,10 @@ SPARSE_FACTOR = 2
 
 @dataclass(frozen=True)
 class SparseCounters:
-    """The array that a scheme needs whose names of paths are not 0 .. paths - 1.
+    """The array that a scheme needs whose names of paths are not 0 .. paths - 1."""
 
-    Attributes
-    ----------
-    counters
-        How many counters it would have; None: no word can index it.
-    paths
-        How many of them are used: the number of paths.
-    """
-
-    counters: int | None
-    paths: int
+    counters: int | None  # How many counters it would have; None: no word can index it.
+    paths: int  # How many of them are used: the number of paths.
 
     @property
     def waste_space(self) -> bool:
@@ -71,42 +63,27 @@ class SparseCounters:
 
 @dataclass(frozen=True)
 class Placement:
-    """Path instrumentation of a routine.
+    """Path instrumentation of a routine."""
 
-    Attributes
-    ----------
-    actions
-        Control-flow edge -> actions in execution order.
-    static_region
-        Vertices before any initialisation: the register means nothing yet, and one way leads
-        there from ENTRY in the dag.
-    counted_region
-        Vertices where the current path has been counted already, because the count was moved up.
-    edge_counters
-        Control-flow edges with a counter of their own: counter k is on edge `edge_counters[k]`.
-    """
-
-    actions: dict[int, tuple[Action, ...]]
+    actions: dict[int, tuple[Action, ...]]  # Control-flow edge -> actions in execution order
+    # Vertices before any initialisation: the register means nothing yet, and one way leads there
+    # from ENTRY in the dag.
     static_region: frozenset[int]
+    # Vertices where the current path has been counted already, because the count was moved up
     counted_region: frozenset[int]
+    # Control-flow edges with a counter of their own: counter k is on edge `edge_counters[k]`.
     edge_counters: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Detours:
-    """Ways of control that are not in the dag, because TPP took them out (TPP 4.1, 4.2).
+    """Ways of control that are not in the dag, because TPP took them out (TPP 4.1, 4.2)."""
 
-    Attributes
-    ----------
-    joins
-        Vertices where such a way leads back into the dag. An initialisation must not move past
-        one: it would make the register of a cold path look like that of a hot one.
-    leaves
-        Vertices where such a way leaves the dag. A count must not move up past one: the path
-        may not be what was counted.
-    """
-
+    # Vertices where such a way leads back into the dag. An initialisation must not move past one:
+    # it would make the register of a cold path look like that of a hot one.
     joins: frozenset[int] = frozenset()
+    # Vertices where such a way leaves the dag. A count must not move up past one: the path may not
+    # be what was counted.
     leaves: frozenset[int] = frozenset()
 
 
@@ -134,23 +111,12 @@ class AcyclicGraph(Protocol):
 
 @dataclass(frozen=True)
 class RegisterSteps:
-    """What the edges of an acyclic graph do to the path register and the path counters.
+    """What the edges of an acyclic graph do to the path register and the path counters."""
 
-    Attributes
-    ----------
-    increments
-        By edge; 0 on tree edges.
-    initial
-        The edges that set the register (EPP figure 8, first loop).
-    final
-        The edges that count the path (second loop).
-    static_region, counted_region
-        See `Placement`.
-    """
-
-    increments: Sequence[int]
-    initial: frozenset[int]
-    final: frozenset[int]
+    increments: Sequence[int]  # By edge; 0 on tree edges.
+    initial: frozenset[int]  # The edges that set the register (EPP figure 8, first loop)
+    final: frozenset[int]  # The edges that count the path (second loop)
+    # static_region, counted_region: See `Placement`.
     static_region: frozenset[int]
     counted_region: frozenset[int]
 
@@ -181,12 +147,9 @@ def choose_steps(
     The register is set as far from ENTRY as no path is initialised twice, and paths are counted
     as far from EXIT as possible, so that both may be done on one edge.
 
-    Parameters
-    ----------
-    graph, tree, increments
-        The acyclic graph, a spanning tree of it, and the increments by edge.
-    joins, leaves
-        Vertices past which an initialisation, or a count, must not move (see `Detours`).
+    `graph`, `tree`, `increments`: The acyclic graph, a spanning tree of it, and the increments by
+    edge. `joins`, `leaves`: Vertices past which an initialisation, or a count, must not move (see
+    `Detours`).
     """
     ends = tree.ends
     initial, static_region = _frontier(
@@ -237,15 +200,11 @@ def place(
 ) -> Placement:
     """Place instrumentation as EPP figure 8 does.
 
-    Parameters
-    ----------
-    dag, tree, increments
-        The acyclic graph, a spanning tree of it, and the chords' increments, by dag edge.
-    counted_edges
-        Control-flow edges that get a counter of their own. Self-loops get one in any case (EPP
-        4.1), unless they are removed edges of the dag.
-    detours
-        Ways around the dag, where it lacks edges that control can take.
+    - `dag`, `tree`, `increments`: The acyclic graph, a spanning tree of it, and the chords'
+      increments, by dag edge.
+    - `counted_edges`: Control-flow edges that get a counter of their own. Self-loops get one in any
+      case (EPP 4.1), unless they are removed edges of the dag.
+    - `detours`: Ways around the dag, where it lacks edges that control can take.
     """
     steps = choose_steps(dag, tree, increments, detours.joins, detours.leaves)
     actions: dict[int, list[Action]] = {}
@@ -291,15 +250,10 @@ def choose_table(
     same paths otherwise it is still that numbering which decides, so that a routine's table is
     the same for all of them, unless their names waste space (`SparseCounters.waste_space`).
 
-    Parameters
-    ----------
-    greatest
-        The greatest absolute increment that numbering the scheme's paths takes.
-    forced
-        Overrides the choice between array and hash table.
-    sparse
-        For a scheme that names paths otherwise than by their numbers: its counters, which are
-        indexed, never addressed. None: the numbers of the paths name the counters.
+    - `greatest`: The greatest absolute increment that numbering the scheme's paths takes.
+    - `forced`: Overrides the choice between array and hash table.
+    - `sparse`: For a scheme that names paths otherwise than by their numbers: its counters, which
+      are indexed, never addressed. None: the numbers of the paths name the counters.
     """
     fits = greatest <= INDEXING_REACH and not (sparse is not None and sparse.waste_space)
     table = forced or (Table.ARRAY if fits else Table.HASH)
@@ -326,14 +280,9 @@ def instrumentation(
 ) -> InstrumentationPlan:
     """Return the plan of a placement.
 
-    Parameters
-    ----------
-    num_paths
-        Number of paths that have counters.
-    kept
-        How path counters are kept: the result of `choose_table`.
-    registers
-        Number of path registers.
+    - `num_paths`: Number of paths that have counters.
+    - `kept`: How path counters are kept: the result of `choose_table`.
+    - `registers`: Number of path registers.
     """
     table, addressing = kept
     return InstrumentationPlan(

@@ -105,14 +105,9 @@ def _way_to_open_edge(cfg: ControlFlowGraph, start: int, open_edges: set[int]) -
 def rehearse(plan: RoutinePlan, decoder: PathDecoder | None, walks: Sequence[ExecutedWalk]) -> None:
     """Execute a plan on `walks` and compare what its counters tell with what happened.
 
-    Parameters
-    ----------
-    plan
-        The plan.
-    decoder
-        The same plan, if it counts paths.
-    walks
-        Activations of its routine.
+    - `plan`: The plan.
+    - `decoder`: The same plan, if it counts paths.
+    - `walks`: Activations of its routine.
 
     Raises
     ------

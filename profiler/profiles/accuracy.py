@@ -68,17 +68,11 @@ class SplittingDecoder(PathDecoder, Protocol):
 
 @dataclass(frozen=True)
 class Attribution:
-    """Blocks executed in paths, all of them counted as `pp` counted them.
+    """Blocks executed in paths, all of them counted as `pp` counted them."""
 
-    Attributes
-    ----------
-    flow
-        Blocks in the paths of `pp`.
-    overcounted, undercounted
-        Blocks in paths that the other profile counts too often, too rarely.
-    """
-
-    flow: int = 0
+    flow: int = 0  # Blocks in the paths of `pp`
+    # overcounted, undercounted: Blocks in paths that the other profile counts too often, too
+    # rarely.
     overcounted: int = 0
     undercounted: int = 0
 
@@ -130,12 +124,8 @@ def attribute(
 ) -> Attribution:
     """Compare what `tpp` says of a routine with what `pp` counted in the same run.
 
-    Parameters
-    ----------
-    pp_plan, pp
-        Its exact profile; `pp.edges` gives the counts of self-loops at which `tpp` ends paths.
-    tpp_plan, tpp
-        The profile to judge.
+    `pp_plan`, `pp`: Its exact profile; `pp.edges` gives the counts of self-loops at which `tpp`
+    ends paths. `tpp_plan`, `tpp`: The profile to judge.
 
     Raises
     ------
@@ -157,16 +147,11 @@ def attribution(
 ) -> Attribution:
     """Compare two path profiles of `cfg`, each as whole paths with their counts.
 
-    Parameters
-    ----------
-    exact
-        All paths that were executed, as `pp` counts them.
-    guided_paths
-        The paths that the profile to be judged tells apart.
-    split
-        Edges at which either profile ends paths, back edges excepted that both end paths at.
-    edge_counts
-        Exact counts by edge id. Read for self-loops in `split`, which are in no path of `exact`.
+    - `exact`: All paths that were executed, as `pp` counts them.
+    - `guided_paths`: The paths that the profile to be judged tells apart.
+    - `split`: Edges at which either profile ends paths, back edges excepted that both end paths at.
+    - `edge_counts`: Exact counts by edge id. Read for self-loops in `split`, which are in no path
+      of `exact`.
     """
     edges = frozenset(split)
     true = _count(cfg, exact, edges)
@@ -221,18 +206,13 @@ ExecutedPath = tuple[int, tuple[int, ...], int]
 
 @dataclass(frozen=True)
 class DefiniteFlow:
-    """Executions of whole paths, and those that follow from the edge profile.
+    """Executions of whole paths, and those that follow from the edge profile."""
 
-    Attributes
-    ----------
-    executions, definite_executions
-        Each path as often as it was executed.
-    blocks, definite_blocks
-        The same, weighted by the length of paths in blocks, as TPP weighs them.
-    """
-
+    # executions, definite_executions: Each path as often as it was executed.
     executions: int = 0
     definite_executions: int = 0
+    # blocks, definite_blocks: The same, weighted by the length of paths in blocks, as TPP weighs
+    # them.
     blocks: int = 0
     definite_blocks: int = 0
 
@@ -253,14 +233,9 @@ class DefiniteFlow:
 class EdgeFlow:
     """An edge profile on the acyclic graph of a routine.
 
-    Parameters
-    ----------
-    cfg
-        The routine.
-    removed
-        Ids of the edges that end paths: back edges and cut edges, self-loops excepted.
-    counts
-        Executions by edge id.
+    - `cfg`: The routine.
+    - `removed`: Ids of the edges that end paths: back edges and cut edges, self-loops excepted.
+    - `counts`: Executions by edge id.
     """
 
     def __init__(

@@ -111,17 +111,11 @@ class CacheEntry:
 class CacheFiles:
     """The files in a directory of a cache.
 
-    Parameters
-    ----------
-    directory
-        Made when the first file is written.
-    limit
-        Bytes that all files may take.
-    owner
-        User number whose files are used besides one's own; None: nobody's.
-    mode
-        Permissions of the directory, where it is made here; files have those among them that
-        files can have.
+    - `directory`: Made when the first file is written.
+    - `limit`: Bytes that all files may take.
+    - `owner`: User number whose files are used besides one's own; None: nobody's.
+    - `mode`: Permissions of the directory, where it is made here; files have those among them that
+      files can have.
     """
 
     def __init__(
@@ -303,10 +297,7 @@ _LEFT_OUT = "left out"
 def dumps(value: object, left_out: object = None) -> bytes:
     """Return a value as bytes.
 
-    Parameters
-    ----------
-    left_out
-        An object in it that is not kept; None: everything is.
+    `left_out`: An object in it that is not kept; None: everything is.
     """
     file = io.BytesIO()
     (_Writer(file) if left_out is None else _LeavingOut(file, left_out)).dump(value)
@@ -316,10 +307,7 @@ def dumps(value: object, left_out: object = None) -> bytes:
 def loads(data: bytes, left_out: object = None) -> Any:
     """Return the value that `dumps` has made bytes of, None if these are others'.
 
-    Parameters
-    ----------
-    left_out
-        What to put where an object was left out.
+    `left_out`: What to put where an object was left out.
     """
     try:
         return _Reader(data, left_out).load()

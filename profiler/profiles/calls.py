@@ -35,45 +35,27 @@ class CalledRoutine:
 
 @dataclass(frozen=True)
 class CallTree:
-    """Contexts, each behind its parent, as columns.
+    """Contexts, each behind its parent, as columns."""
 
-    Attributes
-    ----------
-    routines
-        Those that `callees` refers to.
-    parents
-        The context that called; `TOP` for the first ones.
-    sites
-        Address of the call, or of the jump of a tail call; else one of the words above.
-    callees
-        The context's routine, by position in `routines`.
-    callers
-        The routine that calls there, `TOP` for none: that of the parent, but where recursion is
-        folded it may be another one above.
-    calls
-        How often it was called there.
-    landings
-        Activations that began there otherwise: where a non-local exit (`longjmp`, an exception)
-        ended one of the same context, and went on in its routine.
-    base, added
-        Instructions executed there, without what is called: the program's, and the scheme's code.
-    limit
-        How many contexts there could be.
-    beyond
-        Activations that would have made more: they are told apart by their routine only, below the
-        context whose callees they are, directly or not.
-    """
-
-    routines: tuple[CalledRoutine, ...]
-    parents: tuple[int, ...]
+    routines: tuple[CalledRoutine, ...]  # Those that `callees` refers to
+    parents: tuple[int, ...]  # The context that called; `TOP` for the first ones.
+    # Address of the call, or of the jump of a tail call; else one of the words above.
     sites: tuple[int, ...]
-    callees: tuple[int, ...]
+    callees: tuple[int, ...]  # The context's routine, by position in `routines`
+    # The routine that calls there, `TOP` for none: that of the parent, but where recursion is
+    # folded it may be another one above.
     callers: tuple[int, ...]
-    calls: tuple[int, ...]
+    calls: tuple[int, ...]  # How often it was called there
+    # Activations that began there otherwise: where a non-local exit (`longjmp`, an exception) ended
+    # one of the same context, and went on in its routine.
     landings: tuple[int, ...]
+    # base, added: Instructions executed there, without what is called: the program's, and the
+    # scheme's code.
     base: tuple[int, ...]
     added: tuple[int, ...]
-    limit: int
+    limit: int  # How many contexts there could be
+    # Activations that would have made more: they are told apart by their routine only, below the
+    # context whose callees they are, directly or not.
     beyond: int = 0
 
     def __post_init__(self) -> None:
@@ -231,71 +213,43 @@ def _add_tree(builder: TreeBuilder, tree: CallTree, names: dict[CalledRoutine, i
 
 @dataclass(frozen=True)
 class RoutineCalls:
-    """A routine in all its contexts together.
-
-    Attributes
-    ----------
-    calls, landings
-        How often it was called, and how often activations of it began otherwise.
-    base, added
-        Its own instructions.
-    inclusive_base, inclusive_added
-        Instructions executed while it was active, its own or its callees': each one once, however
-        many of its activations included it.
-    """
+    """A routine in all its contexts together."""
 
     name: str
     address: int
+    # calls, landings: How often it was called, and how often activations of it began otherwise.
     calls: int
     landings: int
+    # base, added: Its own instructions.
     base: int
     added: int
+    # inclusive_base, inclusive_added: Instructions executed while it was active, its own or its
+    # callees': each one once, however many of its activations included it.
     inclusive_base: int
     inclusive_added: int
 
 
 @dataclass(frozen=True)
 class CallArc:
-    """Calls of one routine at one place in another.
+    """Calls of one routine at one place in another."""
 
-    Attributes
-    ----------
-    caller
-        By position in the tree's routines; `TOP` for the program's first routine.
-    site
-        Where it calls, as in `CallTree.sites`.
-    callee
-        As `caller`.
-    calls
-        How often.
-    base, added
-        Instructions that the calls included. A call of a routine that is active already carries
-        none, as they are those of its outermost call: so the calls of a routine add up to what
-        the routine includes.
-    """
-
-    caller: int
-    site: int
-    callee: int
-    calls: int
+    caller: int  # By position in the tree's routines; `TOP` for the program's first routine.
+    site: int  # Where it calls, as in `CallTree.sites`
+    callee: int  # As `caller`
+    calls: int  # How often
+    # base, added: Instructions that the calls included. A call of a routine that is active already
+    # carries none, as they are those of its outermost call: so the calls of a routine add up to
+    # what the routine includes.
     base: int
     added: int
 
 
 @dataclass(frozen=True)
 class CallGraph:
-    """Routines and calls of a run.
+    """Routines and calls of a run."""
 
-    Attributes
-    ----------
-    routines
-        In the order of the tree's.
-    arcs
-        By caller, site and callee.
-    """
-
-    routines: tuple[RoutineCalls, ...]
-    arcs: tuple[CallArc, ...]
+    routines: tuple[RoutineCalls, ...]  # In the order of the tree's
+    arcs: tuple[CallArc, ...]  # By caller, site and callee
 
 
 @dataclass

@@ -40,48 +40,29 @@ from simprof.profiler.profiles.profile import BlockCount, EdgeCount, RoutineProf
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What a conditional branch did.
+    """What a conditional branch did."""
 
-    Attributes
-    ----------
-    address
-        Of the branch.
-    taken, not_taken
-        How often it was taken, and how often not.
-    target, next
-        Blocks where control went when it was taken, and when not; EXIT: out of the routine.
-    """
-
-    address: int
+    address: int  # Of the branch
+    # taken, not_taken: How often it was taken, and how often not.
     taken: int
     not_taken: int
+    # target, next: Blocks where control went when it was taken, and when not; EXIT: out of the
+    # routine.
     target: VertexName
     next: VertexName
 
 
 @dataclass(frozen=True)
 class CodeCounts:
-    """One routine, instruction by instruction.
+    """One routine, instruction by instruction."""
 
-    Attributes
-    ----------
-    profile
-        The routine.
-    executions
-        Address -> executions, for every instruction of the routine's graph, by address.
-    added
-        Address -> added instructions charged to it; those without any are left out.
-    branches
-        Address -> conditional branch.
-    unplaced
-        Added instructions that are charged to no instruction.
-    """
-
-    profile: RoutineProfile
+    profile: RoutineProfile  # The routine
+    # Address -> executions, for every instruction of the routine's graph, by address
     executions: Mapping[int, int]
+    # Address -> added instructions charged to it; those without any are left out.
     added: Mapping[int, int]
-    branches: Mapping[int, Branch]
-    unplaced: int
+    branches: Mapping[int, Branch]  # Address -> conditional branch
+    unplaced: int  # Added instructions that are charged to no instruction
 
 
 def code_counts(routine: RoutineProfile) -> CodeCounts:
@@ -131,14 +112,9 @@ def edge_address(
 ) -> int:
     """Return the instruction that an edge's code is charged to.
 
-    Parameters
-    ----------
-    routine
-        Whose edge it is.
-    edge
-        The edge.
-    blocks
-        The routine's blocks by name.
+    - `routine`: Whose edge it is.
+    - `edge`: The edge.
+    - `blocks`: The routine's blocks by name.
     """
     if edge.source in blocks:
         return blocks[edge.source].transfer

@@ -36,20 +36,11 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class RoutineDifference:
-    """A routine whose numbers differ.
+    """A routine whose numbers differ."""
 
-    Attributes
-    ----------
-    name
-        Of the routine.
-    side
-        "both", or in which profile alone it was entered: "before", "after".
-    activations, instructions, added
-        As in `RoutineProfile`.
-    """
-
-    name: str
-    side: str
+    name: str  # Of the routine
+    side: str  # "both", or in which profile alone it was entered: "before", "after".
+    # activations, instructions, added: As in `RoutineProfile`.
     activations: Pair
     instructions: Pair
     added: Pair
@@ -57,42 +48,24 @@ class RoutineDifference:
 
 @dataclass(frozen=True)
 class CountDifference:
-    """An edge or path whose count differs.
+    """An edge or path whose count differs."""
 
-    Attributes
-    ----------
-    routine
-        Its routine.
-    steps
-        An edge's source and target, or a path's blocks: their names, or where builds are compared
-        "FILE:LINE" (`+OFFSET` from the routine's start where no line is known).
-    kind
-        An edge's kind; of a path "path" or "partial".
-    count
-        The counts.
-    """
-
-    routine: str
+    routine: str  # Its routine
+    # An edge's source and target, or a path's blocks: their names, or where builds are compared
+    # "FILE:LINE" (`+OFFSET` from the routine's start where no line is known).
     steps: tuple[str, ...]
-    kind: str
-    count: Pair
+    kind: str  # An edge's kind; of a path "path" or "partial".
+    count: Pair  # The counts
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Everything in which two profiles differ.
-
-    Attributes
-    ----------
-    same_program
-        Whether both are of one file.
-    routines, edges, paths
-        Those that differ.
-    """
+    """Everything in which two profiles differ."""
 
     before: Measurement
     after: Measurement
-    same_program: bool
+    same_program: bool  # Whether both are of one file
+    # routines, edges, paths: Those that differ.
     routines: tuple[RoutineDifference, ...]
     edges: tuple[CountDifference, ...]
     paths: tuple[CountDifference, ...]

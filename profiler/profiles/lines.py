@@ -84,65 +84,37 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class InlinedCounts:
-    """A routine's code within another routine.
+    """A routine's code within another routine."""
 
-    Attributes
-    ----------
-    copy
-        Which, and where.
-    line
-        What its first instruction was compiled from; None where that is unknown.
-    routine
-        Position in `SourceCounts.routines` of the routine that holds it.
-    executions
-        How often its first instruction was executed.
-    base
-        Instructions of it that were executed.
-    """
-
-    copy: InlinedCopy
+    copy: InlinedCopy  # Which, and where
+    # What its first instruction was compiled from; None where that is unknown.
     line: SourceLine | None
-    routine: int
-    executions: int
-    base: int
+    routine: int  # Position in `SourceCounts.routines` of the routine that holds it
+    executions: int  # How often its first instruction was executed
+    base: int  # Instructions of it that were executed
 
 
 @dataclass
 class LineCounts:
-    """What is known of a source line.
+    """What is known of a source line."""
 
-    Attributes
-    ----------
-    line
-        The line.
-    executions, base, added
-        See the module.
-    addresses
-        Its instructions, in ascending order, as far as graphs have them.
-    branches
-        Conditional branches compiled from it.
-    routines
-        Positions in `SourceCounts.routines` of those that hold its code.
-    """
-
-    line: SourceLine
+    line: SourceLine  # The line
+    # executions, base, added: See the module.
     executions: int = 0
     base: int = 0
     added: int = 0
+    # Its instructions, in ascending order, as far as graphs have them
     addresses: list[int] = field(default_factory=list)
-    branches: list[Branch] = field(default_factory=list)
+    branches: list[Branch] = field(default_factory=list)  # Conditional branches compiled from it
+    # Positions in `SourceCounts.routines` of those that hold its code
     routines: list[int] = field(default_factory=list)
 
 
 class SourceCounts:
     """A profile by instruction and by source line.
 
-    Parameters
-    ----------
-    measurement
-        The profile.
-    program
-        The very program that ran (`program_files.find_program`); None if it is not at hand.
+    `measurement`: The profile. `program`: The very program that ran (`program_files.find_program`);
+    None if it is not at hand.
 
     Attributes
     ----------
@@ -371,12 +343,7 @@ class Places:
 class ProfiledCode:
     """Tells which code of a program a profile is about, executed or not.
 
-    Parameters
-    ----------
-    measurement
-        The profile.
-    program
-        The program that ran.
+    `measurement`: The profile. `program`: The program that ran.
     """
 
     def __init__(self, measurement: Measurement, program: Program) -> None:

@@ -59,27 +59,16 @@ class EdgeCount:
 
 @dataclass(frozen=True, slots=True)
 class BlockCount:
-    """How often one block was executed, and where its instructions are.
+    """How often one block was executed, and where its instructions are."""
 
-    Attributes
-    ----------
-    start, is_slot
-        As in `VertexName`.
-    instructions
-        How many instructions one execution of it executes, those at `start`, `start + 4`, ...
-    delayed
-        Whether the last of them is in the delay slot of the one before it.
-    count
-        How often it was entered.
-    added
-        Instructions that the scheme's code of the block itself, which is on no edge, executed.
-    """
-
+    # start, is_slot: As in `VertexName`.
     start: int
+    # How many instructions one execution of it executes, those at `start`, `start + 4`, ..
     instructions: int
     is_slot: bool
-    delayed: bool
-    count: int
+    delayed: bool  # Whether the last of them is in the delay slot of the one before it
+    count: int  # How often it was entered
+    # Instructions that the scheme's code of the block itself, which is on no edge, executed
     added: int
 
     @property
@@ -100,21 +89,11 @@ class BlockCount:
 
 @dataclass(frozen=True, slots=True)
 class CutBlock:
-    """Executions of a block that ended within it: by a fault, a signal, or the end of the run.
+    """Executions of a block that ended within it: by a fault, a signal, or the end of the run."""
 
-    Attributes
-    ----------
-    block
-        Position in `RoutineProfile.block_counts`.
-    executed
-        How many of its instructions each of them executed.
-    count
-        How many there were.
-    """
-
-    block: int
-    executed: int
-    count: int
+    block: int  # Position in `RoutineProfile.block_counts`
+    executed: int  # How many of its instructions each of them executed
+    count: int  # How many there were
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,21 +288,12 @@ class Ending:
 
 @dataclass(frozen=True)
 class Guide:
-    """The edge profile that guided a scheme.
+    """The edge profile that guided a scheme."""
 
-    Attributes
-    ----------
-    file
-        The saved profile; None: the counts of the same run.
-    same_run
-        Whether its counts are those of this run, in every routine that was entered.
-    mode, added
-        The scheme that collects edge profiles, and the instructions that it would add to this run;
-        None where that is not known.
-    """
-
-    file: str | None
-    same_run: bool
+    file: str | None  # The saved profile; None: the counts of the same run.
+    same_run: bool  # Whether its counts are those of this run, in every routine that was entered
+    # mode, added: The scheme that collects edge profiles, and the instructions that it would add to
+    # this run; None where that is not known.
     mode: str | None = None
     added: int | None = None
 
@@ -334,23 +304,14 @@ class Guide:
 
 @dataclass(frozen=True)
 class ProgramInfo:
-    """Which program ran.
-
-    Attributes
-    ----------
-    arguments
-        As text, undecodable bytes escaped.
-    routines
-        How many routines it has, entered or not.
-    modules
-        What it had loaded, if it is dynamically linked.
-    """
+    """Which program ran."""
 
     file: str
     sha256: str
     machine: MachineKind
-    arguments: tuple[str, ...] = ()
-    routines: int = 0
+    arguments: tuple[str, ...] = ()  # As text, undecodable bytes escaped
+    routines: int = 0  # How many routines it has, entered or not
+    # What it had loaded, if it is dynamically linked
     modules: tuple[Module, ...] = field(default=(), metadata=RARE)
 
 

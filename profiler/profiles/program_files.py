@@ -29,15 +29,10 @@ def find_program(
 ) -> FoundProgram:
     """Look for the program that a profile is of.
 
-    Parameters
-    ----------
-    measurement
-        The profile.
-    given
-        Where the user says that the program is; None: where it was when it ran, seen from here
-        or from the profile's directory.
-    profile
-        The profile's file.
+    - `measurement`: The profile.
+    - `given`: Where the user says that the program is; None: where it was when it ran, seen from
+      here or from the profile's directory.
+    - `profile`: The profile's file.
 
     Raises
     ------
@@ -72,15 +67,10 @@ def find_program(
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """Reads source files, those that have moved from where they are now.
+    """Reads source files, those that have moved from where they are now."""
 
-    Attributes
-    ----------
-    moved
-        (directory when the program was compiled, directory now); the first that fits is used.
-        Like GDB's `set substitute-path`, it replaces whole components of a path.
-    """
-
+    # (directory when the program was compiled, directory now); the first that fits is used. Like
+    # GDB's `set substitute-path`, it replaces whole components of a path.
     moved: tuple[tuple[str, str], ...] = ()
 
     def place(self, file: str) -> Path:
@@ -93,10 +83,7 @@ class SourceFiles:
     def unused(self, files: Collection[str]) -> list[str]:
         """Say of each directory that no source file is below, and how a file is called.
 
-        Parameters
-        ----------
-        files
-            All source files, as the program names them.
+        `files`: All source files, as the program names them.
         """
         if not files:
             return []

@@ -35,15 +35,10 @@ def routine_facts(
 ) -> RoutineFacts:
     """Put together the facts about one routine.
 
-    Parameters
-    ----------
-    cfg, graph
-        The routine, and `graph_facts(cfg)`.
-    plan, decoder
-        What the scheme does, and the plan that decodes its paths; None where it instruments
-        nothing, or counts no paths.
-    path_register
-        Where the code keeps the path number, None where it has none.
+    - `cfg`, `graph`: The routine, and `graph_facts(cfg)`.
+    - `plan`, `decoder`: What the scheme does, and the plan that decodes its paths; None where it
+      instruments nothing, or counts no paths.
+    - `path_register`: Where the code keeps the path number, None where it has none.
     """
     return RoutineFacts(
         name=cfg.name,

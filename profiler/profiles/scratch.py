@@ -30,10 +30,7 @@ def if_killed(action: str, *arguments: str) -> Iterator[None]:
 
     Where no shell can be started, nothing does it.
 
-    Parameters
-    ----------
-    action
-        Command of a POSIX shell; `arguments` are its `$1`, `$2` and so on.
+    `action`: Command of a POSIX shell; `arguments` are its `$1`, `$2` and so on.
     """
     script = f"read -r _ || {{ {action}; }}"
     try:
@@ -59,10 +56,7 @@ def if_killed(action: str, *arguments: str) -> Iterator[None]:
 def scratch_directory(prefix: str, parent: Path | None = None) -> Iterator[Path]:
     """Make a directory that is gone after the `with` block, or once this process is killed.
 
-    Parameters
-    ----------
-    parent
-        Where; None: where temporary files belong (`tempfile.gettempdir`).
+    `parent`: Where; None: where temporary files belong (`tempfile.gettempdir`).
 
     Raises
     ------

@@ -26,24 +26,12 @@ _SHOWN = 20  # bytes of a version in a message
 
 @dataclass(frozen=True)
 class FileFormat:
-    """A format of files whose first line is ``simprof-KIND VERSION``.
+    """A format of files whose first line is ``simprof-KIND VERSION``."""
 
-    Attributes
-    ----------
-    kind
-        What such a file is: "profile", "trace".
-    version
-        The version that this simprof writes and reads.
-    option
-        The command that writes such files, for messages: "run -o".
-    longest
-        Bytes at the start of a file within which the line must end.
-    """
-
-    kind: str
-    version: int
-    option: str
-    longest: int
+    kind: str  # What such a file is: "profile", "trace".
+    version: int  # The version that this simprof writes and reads
+    option: str  # The command that writes such files, for messages: "run -o".
+    longest: int  # Bytes at the start of a file within which the line must end
 
     @property
     def magic(self) -> bytes:
@@ -58,12 +46,7 @@ class FileFormat:
     def check(self, data: bytes, name: str) -> int:
         """Check the first line of a file; return its length in bytes, its end included.
 
-        Parameters
-        ----------
-        data
-            The file's content.
-        name
-            The file, for messages.
+        `data`: The file's content. `name`: The file, for messages.
 
         Raises
         ------

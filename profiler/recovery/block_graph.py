@@ -33,30 +33,18 @@ class BlockExtent(NamedTuple):
 
 
 class BlockGraph(NamedTuple):
-    """Blocks by their leaders.
+    """Blocks by their leaders."""
 
-    Attributes
-    ----------
-    extents, predecessors
-        Of each block. A predecessor may be there more than once.
-    entries
-        Leaders at which the routine is entered, ascending.
-    jumps
-        Leaders of the blocks that end in an indirect jump.
-    """
-
+    # extents, predecessors: Of each block. A predecessor may be there more than once.
     extents: dict[int, BlockExtent]
     predecessors: dict[int, list[int]]
-    entries: list[int]
-    jumps: list[int]
+    entries: list[int]  # Leaders at which the routine is entered, ascending
+    jumps: list[int]  # Leaders of the blocks that end in an indirect jump
 
     def fingerprint(self, escapes: dict[int, int]) -> Hashable:
         """Return what data flow over these blocks depends on.
 
-        Parameters
-        ----------
-        escapes
-            See `frame_escapes`.
+        `escapes`: See `frame_escapes`.
         """
         blocks: list[Hashable] = []
         for leader, (_, falls_to, at, flow) in self.extents.items():

@@ -24,19 +24,12 @@ from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers
 
 @dataclass(frozen=True)
 class WordMap:
-    """Word index <-> address; the pieces are in ascending order in both.
+    """Word index <-> address; the pieces are in ascending order in both."""
 
-    Attributes
-    ----------
-    starts, ends
-        Address of the first word of each piece, and the one behind its last.
-    firsts
-        Index of its first word.
-    """
-
+    # starts, ends: Address of the first word of each piece, and the one behind its last.
     starts: tuple[int, ...]
     ends: tuple[int, ...]
-    firsts: tuple[int, ...]
+    firsts: tuple[int, ...]  # Index of its first word
 
     @classmethod
     def of(cls, spans: Iterable[Range], gap: int) -> WordMap:
@@ -142,27 +135,15 @@ class CodeLists(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CodeImage:
-    """Everything from the program's first instruction word to its last.
+    """Everything from the program's first instruction word to its last."""
 
-    Attributes
-    ----------
-    place
-        Where the words lie.
-    words
-        uint32, native order, shape (n,); zero where `is_code` is false.
-    is_code
-        bool, shape (n,): the word lies in a code range, and its value is known.
-    transfers
-        The decoded control transfers, arrays of shape (n,).
-    deferred
-        Late code (`Program.late_code`) that a start-up relocation writes. Its words are
-        not those of the file; those known from a run were given to `build_code_image`.
-    """
-
-    place: WordMap
-    words: NDArray[np.uint32]
+    place: WordMap  # Where the words lie
+    words: NDArray[np.uint32]  # uint32, native order, shape (n,); zero where `is_code` is false.
+    # bool, shape (n,): the word lies in a code range, and its value is known.
     is_code: NDArray[np.bool_]
-    transfers: Transfers
+    transfers: Transfers  # The decoded control transfers, arrays of shape (n,)
+    # Late code (`Program.late_code`) that a start-up relocation writes. Its words are not those of
+    # the file; those known from a run were given to `build_code_image`.
     deferred: tuple[Range, ...]
 
     @property
@@ -200,10 +181,7 @@ class CodeImage:
     def version(self, address: int, words: Sequence[int]) -> int:
         """Return where a block's code is: at its address, or where code is that was there before.
 
-        Parameters
-        ----------
-        address, words
-            Of the block as it was executed.
+        `address`, `words`: Of the block as it was executed.
         """
         place = self.find_version(address, words)
         return address if place is None else place
@@ -259,12 +237,8 @@ class CodeImage:
 def build_code_image(program: Program, late_words: Iterable[tuple[int, int]] = ()) -> CodeImage:
     """Collect and decode the code of `program`.
 
-    Parameters
-    ----------
-    program
-        The program.
-    late_words
-        (address, word) pairs of deferred code as a run found them.
+    `program`: The program. `late_words`: (address, word) pairs of deferred code as a run found
+    them.
 
     Raises
     ------

@@ -373,10 +373,7 @@ class Exploration:
 def _kernel(words: int) -> Callable[[k.State, int, int, int, int, k.Numbers], int]:
     """Return the kernel: as machine code, or in Python where that is done sooner.
 
-    Parameters
-    ----------
-    words
-        How much code there is.
+    `words`: How much code there is.
     """
     at_hand = compiled.is_loaded() or "numba" in sys.modules
     if compiled.is_plain() or not (at_hand or words > _SMALL):

@@ -394,12 +394,8 @@ def _follow_jump(
 ) -> None:
     """Go where the indirect jump of routine `number` can go.
 
-    Parameters
-    ----------
-    returns, leaves
-        Whether the routine may return by it, and whether the jump may leave the routine.
-    targets
-        Word indices; those that are not within the routine are replaced by -1.
+    `returns`, `leaves`: Whether the routine may return by it, and whether the jump may leave the
+    routine. `targets`: Word indices; those that are not within the routine are replaced by -1.
     """
     if leaves:
         s.at[k.FLAGS, jump] |= k.LEAVES
@@ -437,14 +433,10 @@ def _settle(s: State, leaves: Numbers) -> bool:
 def obey(s: State, command: int, jump: int, number: int, flags: int, words: Numbers) -> int:
     """Do one step of the exploration.
 
-    Parameters
-    ----------
-    command, words
-        `BEGIN`, with where a run has entered code; `FOLLOW_BLOCKS`; `FOLLOW_JUMP`, with targets,
-        of which those outside of the routine are replaced by -1; or `SETTLE`, with leaf routines
-        (`exploration_state`).
-    jump, number, flags
-        An indirect jump, its routine, and `JUMP_RETURNS` and `JUMP_LEAVES`.
+    `command`, `words`: `BEGIN`, with where a run has entered code; `FOLLOW_BLOCKS`; `FOLLOW_JUMP`,
+    with targets, of which those outside of the routine are replaced by -1; or `SETTLE`, with leaf
+    routines (`exploration_state`). `jump`, `number`, `flags`: An indirect jump, its routine, and
+    `JUMP_RETURNS` and `JUMP_LEAVES`.
 
     Returns
     -------

@@ -35,21 +35,13 @@ _MANY_FACTS = 4  # fewer are not worth the search for dead ones
 class Interpreter:
     """Executes instructions other than control transfers on states.
 
-    Parameters
-    ----------
-    words
-        The code image's words.
-    address
-        Word index -> address.
-    memory
-        What loads from constant addresses read.
-    escapes
-        (frame register, lowest offset whose address the routine takes): slots at or above it
-        may be written through pointers. A register that is absent has none.
-    tables
-        Is told where the tables begin that are loaded from.
-    keep_elements
-        Whether a frame slot may hold an element of a table.
+    - `words`: The code image's words.
+    - `address`: Word index -> address.
+    - `memory`: What loads from constant addresses read.
+    - `escapes`: (frame register, lowest offset whose address the routine takes): slots at or above
+      it may be written through pointers. A register that is absent has none.
+    - `tables`: Is told where the tables begin that are loaded from.
+    - `keep_elements`: Whether a frame slot may hold an element of a table.
     """
 
     def __init__(

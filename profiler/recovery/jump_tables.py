@@ -63,18 +63,12 @@ _K = TransferKind
 class DataFlow:
     """One routine's data flow.
 
-    Parameters
-    ----------
-    exploration, graph
-        The routine, as far as it is explored, and its blocks that take part.
-    code, memory
-        The program's code, and what loads from constant addresses read.
-    escapes
-        See `Interpreter`.
-    guesses
-        If given, the data flow is a guess: nothing is written to frame slots through pointers, and
-        where paths come together that lead to several pieces of code, the value is a `Choice` of
-        all of them.
+    - `exploration`, `graph`: The routine, as far as it is explored, and its blocks that take part.
+    - `code`, `memory`: The program's code, and what loads from constant addresses read.
+    - `escapes`: See `Interpreter`.
+    - `guesses`: If given, the data flow is a guess: nothing is written to frame slots through
+      pointers, and where paths come together that lead to several pieces of code, the value is a
+      `Choice` of all of them.
 
     Attributes
     ----------
@@ -373,12 +367,8 @@ Answers = dict[Hashable, Mapping[int, Resolution | None]]
 class JumpResolver:
     """Resolves the indirect jumps of an `Exploration`, routine by routine.
 
-    Parameters
-    ----------
-    program, code
-        The program and its image. Tables are read from segments that are not writable.
-    known
-        Answers of earlier resolvers of the same program, extended here.
+    `program`, `code`: The program and its image. Tables are read from segments that are not
+    writable. `known`: Answers of earlier resolvers of the same program, extended here.
     """
 
     def __init__(self, program: Program, code: CodeImage, known: Answers | None = None) -> None:

@@ -48,29 +48,17 @@ UNKNOWN_BLOCK = -1
 
 @dataclass(frozen=True)
 class Discoveries:
-    """What runs of the program have shown beyond the static graphs. All are addresses.
+    """What runs of the program have shown beyond the static graphs. All are addresses."""
 
-    Attributes
-    ----------
-    indirect_targets
-        (indirect jump, its target).
-    entries
-        Where a routine was entered in its interior, or unknown code.
-    returning_calls
-        Calls, and traps, taken as no-return behind which execution went on.
-    late_words
-        (address, word) of stubs that start-up wrote (`CodeImage.deferred`).
-    modules
-        What a dynamically linked program has loaded.
-    earlier
-        Blocks of its stubs as they were before the words in `late_words` were written.
-    """
-
-    indirect_targets: frozenset[tuple[int, int]] = frozenset()
+    indirect_targets: frozenset[tuple[int, int]] = frozenset()  # (indirect jump, its target)
+    # Where a routine was entered in its interior, or unknown code
     entries: frozenset[int] = frozenset()
+    # Calls, and traps, taken as no-return behind which execution went on
     returning_calls: frozenset[int] = frozenset()
+    # (address, word) of stubs that start-up wrote (`CodeImage.deferred`)
     late_words: frozenset[tuple[int, int]] = frozenset()
-    modules: frozenset[Module] = frozenset()
+    modules: frozenset[Module] = frozenset()  # What a dynamically linked program has loaded
+    # Blocks of its stubs as they were before the words in `late_words` were written
     earlier: frozenset[EarlierBlock] = frozenset()
 
     def merged(self, other: Discoveries) -> Discoveries:

@@ -53,12 +53,8 @@ class Routine:
 class RoutineMap:
     """The routines of a program and the regions they own; synthetic ones can be added.
 
-    Parameters
-    ----------
-    program, code
-        The program and its image.
-    starts
-        Word indices of synthetic routines that are known already.
+    `program`, `code`: The program and its image. `starts`: Word indices of synthetic routines that
+    are known already.
     """
 
     def __init__(self, program: Program, code: CodeImage, starts: Iterable[int] = ()) -> None:

@@ -136,10 +136,7 @@ UNKNOWN_CODE = "sub_"
 class SelectedRoutines:
     """Tells which routines of a program a selection takes.
 
-    Parameters
-    ----------
-    recovered
-        All graphs.
+    `recovered`: All graphs.
 
     Raises
     ------

@@ -93,10 +93,7 @@ class BlockCode(NamedTuple):
 class BlockEffects:
     """The blocks of one routine, and its frame slots.
 
-    Parameters
-    ----------
-    exploration, graph, escapes
-        See `slices.Slice`.
+    `exploration`, `graph`, `escapes`: See `slices.Slice`.
     """
 
     def __init__(
@@ -272,12 +269,8 @@ _NOTHING = Part((), delay=False, compares=False)
 class Slice:
     """The slice of one routine.
 
-    Parameters
-    ----------
-    exploration, graph
-        The routine, as far as it is explored, and its blocks that take part.
-    escapes
-        See `Interpreter`.
+    `exploration`, `graph`: The routine, as far as it is explored, and its blocks that take part.
+    `escapes`: See `Interpreter`.
 
     Attributes
     ----------

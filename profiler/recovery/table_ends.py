@@ -32,12 +32,8 @@ _COLD = ".cold"
 class TableEnds:
     """Reads tables without known ends.
 
-    Parameters
-    ----------
-    program, code
-        The program and its image.
-    memory
-        What is read: the program as its file has it.
+    `program`, `code`: The program and its image. `memory`: What is read: the program as its file
+    has it.
     """
 
     def __init__(self, program: Program, code: CodeImage, memory: ReadOnlyMemory) -> None:
@@ -53,16 +49,10 @@ class TableEnds:
     ) -> frozenset[int]:
         """Return the code addresses that a table holds, none if it does not look like one.
 
-        Parameters
-        ----------
-        entry
-            The element that is loaded.
-        bounds
-            Of its index, as far as they are known.
-        tables
-            Where the routine's tables begin.
-        routines, number
-            Which routine jumps.
+        - `entry`: The element that is loaded.
+        - `bounds`: Of its index, as far as they are known.
+        - `tables`: Where the routine's tables begin.
+        - `routines`, `number`: Which routine jumps.
         """
         factor = entry.address.factor
         if factor <= 0:
@@ -101,14 +91,9 @@ class TableEnds:
 class Guesses:
     """What one routine's values may stand for.
 
-    Parameters
-    ----------
-    ends
-        Reads tables.
-    tables
-        Where the routine's tables begin; may grow.
-    routines, number
-        The routine.
+    - `ends`: Reads tables.
+    - `tables`: Where the routine's tables begin; may grow.
+    - `routines`, `number`: The routine.
     """
 
     def __init__(
@@ -121,12 +106,7 @@ class Guesses:
     def addresses(self, value: SymbolicValue | None, bounds: Bounds) -> frozenset[int]:
         """Return the addresses of the routine's code that a value may be, none if it is no such.
 
-        Parameters
-        ----------
-        value
-            The value.
-        bounds
-            Of the index that it is made of.
+        `value`: The value. `bounds`: Of the index that it is made of.
         """
         if isinstance(value, Choice):
             return value.addresses

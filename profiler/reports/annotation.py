@@ -80,22 +80,15 @@ class SourceView:
 
 @dataclass(frozen=True)
 class CodeRow:
-    """An instruction.
-
-    Attributes
-    ----------
-    text
-        The instruction; None where the program is not at hand.
-    line, source
-        The line that it was compiled from, and its text, as far as they are known: without the
-        program, at starts of blocks only.
-    """
+    """An instruction."""
 
     address: int
-    text: str | None
+    text: str | None  # The instruction; None where the program is not at hand.
     executions: int
     added: int
     branch: Branch | None
+    # line, source: The line that it was compiled from, and its text, as far as they are known:
+    # without the program, at starts of blocks only.
     line: SourceLine | None
     source: str | None
 
@@ -120,14 +113,9 @@ class Annotation:
 class Annotator:
     """Makes the views of a profile.
 
-    Parameters
-    ----------
-    counts
-        The profile.
-    sources
-        Where source files are.
-    notes
-        What is to be said beside what the annotator finds itself.
+    - `counts`: The profile.
+    - `sources`: Where source files are.
+    - `notes`: What is to be said beside what the annotator finds itself.
     """
 
     def __init__(
@@ -158,13 +146,9 @@ class Annotator:
     def target(self, target: str, as_code: bool | None = None) -> Annotation:
         """Show routines, or source files, of some name.
 
-        Parameters
-        ----------
-        target
-            A name or glob: of routines, or of a source file (its path, or the end of it).
-        as_code
-            Whether code is shown, or source; None: code of routines, source of files. Routines of
-            which no line is known are shown as code.
+        `target`: A name or glob: of routines, or of a source file (its path, or the end of it).
+        `as_code`: Whether code is shown, or source; None: code of routines, source of files.
+        Routines of which no line is known are shown as code.
 
         Raises
         ------

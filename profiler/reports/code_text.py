@@ -43,23 +43,15 @@ NO_ACTIONS = "nothing but the jump"
 
 @dataclass(frozen=True)
 class InstrumentedRoutine:
-    """What is shown of one routine.
+    """What is shown of one routine."""
 
-    Attributes
-    ----------
-    number
-        Of the routine among the recovered ones.
-    plan, code, emission
-        What is done, the code that does it, where that code goes, and where its counters are.
-    alias
-        By which other name it was selected; None: by its own.
-    """
-
-    number: int
+    number: int  # Of the routine among the recovered ones
+    # plan, code, emission: What is done, the code that does it, where that code goes, and where its
+    # counters are.
     plan: InstrumentationPlan
     code: RoutineCode
     emission: Emission
-    alias: str | None = None
+    alias: str | None = None  # By which other name it was selected; None: by its own.
 
 
 def render(
@@ -286,10 +278,7 @@ def render_runtime(
 ) -> str:
     """Return the paragraph with the routines whose symbols are in `called`; nothing for none.
 
-    Parameters
-    ----------
-    more
-        The run-time code of the scheme (`schemes.definition.SchemeCode.routines`).
+    `more`: The run-time code of the scheme (`schemes.definition.SchemeCode.routines`).
     """
     disassembler = Disassembler(machine is not MachineKind.SPARCV8)
     shown = [

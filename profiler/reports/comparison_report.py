@@ -70,23 +70,15 @@ def render_text(
 ) -> str:
     """Return the report.
 
-    Parameters
-    ----------
-    rows
-        At least one; all of the same run.
-    emulations, whole
-        How often the program was emulated, and how many of these runs were whole.
-    width
-        Columns of the terminal.
-    color
-        Whether to use terminal colours.
-    top
-        How many routines to name for each mode, and paths to show; None: one, and as many as
-        `simprof run` shows.
-    details
-        Whether to say everything, not only what was asked for.
-    lines
-        Source lines of the program; None: those of the measurements.
+    - `rows`: At least one; all of the same run.
+    - `emulations`, `whole`: How often the program was emulated, and how many of these runs were
+      whole.
+    - `width`: Columns of the terminal.
+    - `color`: Whether to use terminal colours.
+    - `top`: How many routines to name for each mode, and paths to show; None: one, and as many as
+      `simprof run` shows.
+    - `details`: Whether to say everything, not only what was asked for.
+    - `lines`: Source lines of the program; None: those of the measurements.
     """
     parts = [
         summary(rows, emulations, whole),
@@ -320,12 +312,8 @@ def to_compare_object(
 ) -> dict[str, object]:
     """Return the comparison as Python values.
 
-    Parameters
-    ----------
-    rows
-        At least one; all of the same run.
-    emulations, whole
-        How often the program was emulated, and how many of these runs were whole.
+    `rows`: At least one; all of the same run. `emulations`, `whole`: How often the program was
+    emulated, and how many of these runs were whole.
     """
     _, first = rows[0]
     return {

@@ -20,12 +20,7 @@ ADDRESS = "address"
 def render(names: Sequence[str], rows: Iterable[Iterable[Cell]]) -> str:
     """Return the CSV.
 
-    Parameters
-    ----------
-    names
-        Of the columns.
-    rows
-        Values, as many as there are names.
+    `names`: Of the columns. `rows`: Values, as many as there are names.
     """
     target = StringIO()
     writer = csv.writer(target, lineterminator="\n")

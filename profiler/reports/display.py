@@ -277,10 +277,7 @@ def shorten_list(names: Sequence[str]) -> list[str]:
 class ShortNames:
     """Source files by the last components of their paths, as many as tell them apart.
 
-    Parameters
-    ----------
-    files
-        All that are shown.
+    `files`: All that are shown.
     """
 
     def __init__(self, files: Iterable[str]) -> None:

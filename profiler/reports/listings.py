@@ -76,31 +76,17 @@ class Listing:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which rows are wanted, and in which order.
+    """Which rows are wanted, and in which order."""
 
-    Attributes
-    ----------
-    routines, exclude
-        Globs for names of routines: only such, none such.
-    files
-        Globs for source files: their path, or its last component.
-    least
-        The smallest count.
-    sort
-        Name of a field; None: as the listing says.
-    ascending
-        Whether the smallest comes first; None: texts ascending, numbers descending.
-    top
-        How many rows; None: all.
-    """
-
+    # routines, exclude: Globs for names of routines: only such, none such.
     routines: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    least: int = 0
-    sort: str | None = None
+    files: tuple[str, ...] = ()  # Globs for source files: their path, or its last component.
+    least: int = 0  # The smallest count
+    sort: str | None = None  # Name of a field; None: as the listing says.
+    # Whether the smallest comes first; None: texts ascending, numbers descending.
     ascending: bool | None = None
-    top: int | None = None
+    top: int | None = None  # How many rows; None: all.
 
     def takes_routine(self, routine: RoutineProfile) -> bool:
         """Whether a routine is wanted."""

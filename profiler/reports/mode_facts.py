@@ -114,34 +114,17 @@ def attribution(measurement: Measurement) -> Attribution | None:
 
 @dataclass(frozen=True)
 class PathShares:
-    """Executions of paths by how they are known.
+    """Executions of paths by how they are known."""
 
-    Attributes
-    ----------
-    counted
-        Each by a counter of its own; `different` of them and of the obvious ones.
-    obvious
-        Determined by the edge profile, where that is of this run.
-    elsewhere
-        The same where it is of another run, whose executions these are: in no other number.
-    cold
-        Counted together.
-    overcounted
-        How many of these are in two counts.
-    unfinished
-        Prefixes of paths whose activation ended early.
-    repeating
-        How many of the finished executions passed a block more than once.
-    """
-
-    counted: int
+    counted: int  # Each by a counter of its own; `different` of them and of the obvious ones.
     different: int
-    obvious: int
+    obvious: int  # Determined by the edge profile, where that is of this run
+    # The same where it is of another run, whose executions these are: in no other number.
     elsewhere: int
-    cold: int
-    overcounted: int
-    unfinished: int
-    repeating: int
+    cold: int  # Counted together
+    overcounted: int  # How many of these are in two counts
+    unfinished: int  # Prefixes of paths whose activation ended early
+    repeating: int  # How many of the finished executions passed a block more than once
 
     @property
     def total(self) -> int:

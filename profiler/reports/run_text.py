@@ -100,18 +100,11 @@ def render(
 ) -> str:
     """Return the report.
 
-    Parameters
-    ----------
-    top
-        Rows per table; None: as many as fit a screen, and more of them with details.
-    width
-        Columns of the terminal.
-    color
-        Whether to use terminal colours.
-    details
-        Whether to say everything, not only what was asked for.
-    follow
-        Routine whose calls to show as a tree.
+    - `top`: Rows per table; None: as many as fit a screen, and more of them with details.
+    - `width`: Columns of the terminal.
+    - `color`: Whether to use terminal colours.
+    - `details`: Whether to say everything, not only what was asked for.
+    - `follow`: Routine whose calls to show as a tree.
     """
     make = detailed if details else brief_sections
     return print_parts(list(make(measurement, top, follow)), width, color)
@@ -376,10 +369,7 @@ MORE = "--details shows counters, sizes, blocks and edges; --top N shows N rows 
 def answer(measurement: Measurement, top: int) -> Iterator[Part]:
     """Yield where the program spends, where added instructions come from, and what is hot.
 
-    Parameters
-    ----------
-    top
-        Rows of each table; 0: no tables.
+    `top`: Rows of each table; 0: no tables.
     """
     if not top:
         return

@@ -99,16 +99,10 @@ def fit(
 ) -> tuple[Line, ...]:
     """Return the lines that each row takes, and the head.
 
-    Parameters
-    ----------
-    columns
-        The heads.
-    rows
-        The entries, one for each column.
-    width
-        Cells in all.
-    space
-        Cells between columns.
+    - `columns`: The heads.
+    - `rows`: The entries, one for each column.
+    - `width`: Cells in all.
+    - `space`: Cells between columns.
     """
     by_column = [[row[at] for row in rows] for at in range(len(columns))]
     pairs = list(zip(columns, by_column, strict=True))

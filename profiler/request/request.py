@@ -65,19 +65,13 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a session is.
-
-    Attributes
-    ----------
-    instructions, limit
-        Executed so far, and the budget where one was given.
-    done, total
-        How many things are done, of how many, where the phase knows; else `total` is 0.
-    """
+    """How far a session is."""
 
     phase: Phase
+    # instructions, limit: Executed so far, and the budget where one was given.
     instructions: int = 0
     limit: int | None = None
+    # done, total: How many things are done, of how many, where the phase knows; else `total` is 0.
     done: int = 0
     total: int = 0
 
@@ -157,76 +151,43 @@ class Setting:
 
 @dataclass(frozen=True)
 class GuestOptions:
-    """What the program sees of the world, and how much of it it may use.
+    """What the program sees of the world, and how much of it it may use."""
 
-    Attributes
-    ----------
-    root
-        Directory that the program may read.
-    writable
-        Directory below which it may write; None: nowhere.
-    working
-        Its working directory; None, or one that is not below `root`: `root`.
-    sysroot
-        Directory in which a dynamically linked program finds its interpreter and its libraries;
-        None: that of the cross compiler (`dynamic.DEFAULT_SYSROOT`).
-    stdin
-        File that is its standard input; None: simprof's own.
-    environment
-        Its whole environment, in order. Nothing of the user's is inherited.
-    argv0
-        Its name for itself; None: the last component of `exe`.
-    exe
-        The path of its file as it sees it (/proc/self/exe); None: that below `root`, `/NAME` where
-        it is not below there.
-    cwd
-        The path of its working directory as it sees it; None: that below `root`, which it sees at
-        "/". The path of `root` is what is left before that.
-    file_name
-        Its file's name as the auxiliary vector has it (AT_EXECFN); None: `exe`.
-    heap_start
-        Where its heap begins, if that is behind its last segment; None: behind that segment.
-    stdout, stderr
-        File descriptors that its output goes to.
-    before_output
-        Given what is about to be written to a terminal, or a line end where the program is about to
-        read from one; None: nobody wants to know.
-    max_instructions
-        Instruction budget; None: none.
-    timeout
-        Wall-clock budget in seconds; None: none.
-    memory_limit
-        Bytes of memory it may map.
-    stack_size
-        Bytes of stack; at most a quarter of `memory_limit`.
-    strict
-        Whether a system call for a service that simprof lacks ends the run; it fails otherwise.
-    thread_seed
-        Decides how the threads of the program take turns; 0: in order, for equal times.
-    machine
-        What the program must be for; None: whatever it is for.
-    """
-
-    root: Path
-    writable: Path | None = None
+    root: Path  # Directory that the program may read
+    writable: Path | None = None  # Directory below which it may write; None: nowhere.
+    # Its working directory; None, or one that is not below `root`: `root`.
     working: Path | None = None
-    stdin: Path | None = None
+    stdin: Path | None = None  # File that is its standard input; None: simprof's own.
+    # Its whole environment, in order. Nothing of the user's is inherited.
     environment: tuple[tuple[bytes, bytes], ...] = ()
-    argv0: bytes | None = None
+    argv0: bytes | None = None  # Its name for itself; None: the last component of `exe`.
+    # The path of its file as it sees it (/proc/self/exe); None: that below `root`, `/NAME` where it
+    # is not below there.
     exe: bytes | None = None
+    # The path of its working directory as it sees it; None: that below `root`, which it sees at
+    # "/". The path of `root` is what is left before that.
     cwd: bytes | None = None
+    # Its file's name as the auxiliary vector has it (AT_EXECFN); None: `exe`.
     file_name: bytes | None = None
+    # Where its heap begins, if that is behind its last segment; None: behind that segment.
     heap_start: int | None = None
+    # stdout, stderr: File descriptors that its output goes to.
     stdout: int = 1
     stderr: int = 2
-    max_instructions: int | None = None
-    timeout: float | None = None
-    memory_limit: int = DEFAULT_MEMORY_LIMIT
-    stack_size: int = DEFAULT_STACK_SIZE
+    max_instructions: int | None = None  # Instruction budget; None: none.
+    timeout: float | None = None  # Wall-clock budget in seconds; None: none.
+    memory_limit: int = DEFAULT_MEMORY_LIMIT  # Bytes of memory it may map
+    stack_size: int = DEFAULT_STACK_SIZE  # Bytes of stack; at most a quarter of `memory_limit`.
+    # Whether a system call for a service that simprof lacks ends the run; it fails otherwise.
     strict: bool = False
+    # Decides how the threads of the program take turns; 0: in order, for equal times.
     thread_seed: int = 0
+    # Directory in which a dynamically linked program finds its interpreter and its libraries; None:
+    # that of the cross compiler (`dynamic.DEFAULT_SYSROOT`).
     sysroot: Path | None = None
-    machine: Platform | None = None
+    machine: Platform | None = None  # What the program must be for; None: whatever it is for.
+    # Given what is about to be written to a terminal, or a line end where the program is about to
+    # read from one; None: nobody wants to know.
     before_output: Callable[[bytes], None] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -301,24 +262,14 @@ def path_below(path: Path, root: Path) -> bytes | None:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which routines are profiled; without anything said, all.
+    """Which routines are profiled; without anything said, all."""
 
-    Attributes
-    ----------
-    routines
-        Glob patterns; a routine is profiled if any matches its name. Empty: all are.
-    exclude
-        Glob patterns; a routine is not profiled if any matches its name.
-    user_only
-        Leave out routines of libraries, and code without debug information.
-    tolerant
-        Whether a pattern may match no routine: programs of a suite differ.
-    """
-
+    # Glob patterns; a routine is profiled if any matches its name. Empty: all are.
     routines: tuple[str, ...] = ()
+    # Glob patterns; a routine is not profiled if any matches its name.
     exclude: tuple[str, ...] = ()
-    user_only: bool = False
-    tolerant: bool = False
+    user_only: bool = False  # Leave out routines of libraries, and code without debug information
+    tolerant: bool = False  # Whether a pattern may match no routine: programs of a suite differ.
 
     @property
     def is_all(self) -> bool:
@@ -331,73 +282,39 @@ ALL_ROUTINES = Selection()
 
 @dataclass(frozen=True)
 class Contexts:
-    """What a run tells apart by calling context.
+    """What a run tells apart by calling context."""
 
-    Attributes
-    ----------
-    tree
-        Whether it makes a call tree.
-    limit
-        How many contexts the tree may have.
-    entry
-        Routine whose calls are the window: nothing else is counted. None: all is.
-    calls
-        How many of its calls; None: all.
-    follow
-        Routine whose calls are to be shown as a tree: the program must have it. None: none.
-    """
-
-    tree: bool = False
-    limit: int = DEFAULT_CONTEXT_LIMIT
+    tree: bool = False  # Whether it makes a call tree
+    limit: int = DEFAULT_CONTEXT_LIMIT  # How many contexts the tree may have
+    # Routine whose calls are the window: nothing else is counted. None: all is.
     entry: str | None = None
-    calls: int | None = None
+    calls: int | None = None  # How many of its calls; None: all.
+    # Routine whose calls are to be shown as a tree: the program must have it. None: none.
     follow: str | None = None
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """One run of one program under one scheme.
+    """One run of one program under one scheme."""
 
-    Attributes
-    ----------
-    program
-        ELF file, as the user wrote it.
-    arguments
-        Its arguments, without its own name.
-    selection
-        Which routines are profiled.
-    progress
-        Called now and then, at most some ten times a second; None: nobody watches.
-    self_check
-        Run every validator there is (docs/SEMANTICS.md, what `--self-check` checks).
-    trace
-        Where to write the trace of a mode that makes one; None: nowhere.
-    recording
-        Where to record the run, for schemes to be measured by later; None: nowhere.
-    replay
-        A recording that stands for the run; None: the program is run.
-    partial
-        Whether that recording is measured as far as it goes where it is cut.
-    remember
-        Whether to use, and to keep, what is known of the program (`session.memory`).
-    contexts
-        What to tell apart by calling context; None: nothing.
-    """
-
-    program: Path
+    program: Path  # ELF file, as the user wrote it
     guest: GuestOptions
-    arguments: tuple[bytes, ...] = ()
+    arguments: tuple[bytes, ...] = ()  # Its arguments, without its own name
     mode: str = DEFAULT_MODE
     scheme: SchemeOptions = SchemeOptions()
-    selection: Selection = ALL_ROUTINES
+    selection: Selection = ALL_ROUTINES  # Which routines are profiled
+    # Called now and then, at most some ten times a second; None: nobody watches.
     progress: Callable[[Progress], None] | None = None
+    # Run every validator there is (docs/SEMANTICS.md, what `--self-check` checks)
     self_check: bool = False
-    trace: Path | None = None
+    trace: Path | None = None  # Where to write the trace of a mode that makes one; None: nowhere.
+    # Where to record the run, for schemes to be measured by later; None: nowhere.
     recording: Path | None = None
-    replay: Path | None = None
-    partial: bool = False
+    replay: Path | None = None  # A recording that stands for the run; None: the program is run.
+    partial: bool = False  # Whether that recording is measured as far as it goes where it is cut
+    # Whether to use, and to keep, what is known of the program (`session.memory`)
     remember: bool = False
-    contexts: Contexts | None = None
+    contexts: Contexts | None = None  # What to tell apart by calling context; None: nothing.
 
     @property
     def setting(self) -> Setting:

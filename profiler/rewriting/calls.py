@@ -105,12 +105,8 @@ class Landings:
     def test(self, back: Edge, result: Register) -> None:
         """Test whether control comes back from a call, or lands there.
 
-        Parameters
-        ----------
-        back
-            The edge behind the call.
-        result
-            The register that is zero where `setjmp` returns.
+        `back`: The edge behind the call. `result`: The register that is zero where `setjmp`
+        returns.
         """
         draft = self._draft
         if not draft.entry_edges(back.target):

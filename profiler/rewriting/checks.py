@@ -76,10 +76,7 @@ _OFFSET, _FOUND, _WHERE = R.L0, R.L1, R.L2
 def write_jump_check(draft: Draft, block: Block, address: int, targets: frozenset[int]) -> None:
     """Write the test before the jump at an old address, which ends `block`.
 
-    Parameters
-    ----------
-    targets
-        Old addresses, at least one, to which it is known to lead.
+    `targets`: Old addresses, at least one, to which it is known to lead.
 
     Raises
     ------

@@ -45,14 +45,9 @@ def copy_routine(
 ) -> RoutineCopy:
     """Return the copy of a routine.
 
-    Parameters
-    ----------
-    number, cfg, context
-        The routine.
-    emission
-        Where its code goes.
-    program
-        Where it is from.
+    - `number`, `cfg`, `context`: The routine.
+    - `emission`: Where its code goes.
+    - `program`: Where it is from.
 
     Raises
     ------

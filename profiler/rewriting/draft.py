@@ -50,21 +50,11 @@ _READ_PC = 5  # the state register that `rd %pc` names
 
 @dataclass(frozen=True)
 class ThunkCall:
-    """A call of a thunk with the constant before it.
+    """A call of a thunk with the constant before it."""
 
-    Attributes
-    ----------
-    address
-        Where the old call is; the constant is made before it and in its delay slot.
-    register
-        What the thunk adds the return address to.
-    distance
-        What it adds, from the old call.
-    """
-
-    address: int
-    register: Register
-    distance: int
+    address: int  # Where the old call is; the constant is made before it and in its delay slot.
+    register: Register  # What the thunk adds the return address to
+    distance: int  # What it adds, from the old call
 
     def words(self, new: int) -> tuple[int, int]:
         """Return the constant's two instructions for a call at `new`."""
@@ -163,16 +153,11 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class Charge:
-    """`instructions` more each time an edge is crossed or a block executed.
-
-    Attributes
-    ----------
-    edge, block
-        Which; one of them is None.
-    """
+    """`instructions` more each time an edge is crossed or a block executed."""
 
     cause: Cause
     instructions: int
+    # edge, block: Which; one of them is None.
     edge: int | None = None
     block: int | None = None
 
@@ -186,12 +171,8 @@ def charged(
 ) -> Counter[Cause]:
     """Return what charges amount to in a run.
 
-    Parameters
-    ----------
-    charges
-        Of one routine.
-    edges, executions
-        How often each edge was crossed, each block executed, by id.
+    `charges`: Of one routine. `edges`, `executions`: How often each edge was crossed, each block
+    executed, by id.
     """
     total: Counter[Cause] = Counter()
     for charge in charges:
@@ -327,47 +308,31 @@ class NotRewritableError(Exception):
 
 @dataclass
 class RoutineCopy:
-    """The copy of one routine.
+    """The copy of one routine."""
 
-    Attributes
-    ----------
-    items
-        Its code; labels begin with the routine's number.
-    tables
-        Jump tables of its own; each begins at a multiple of `jumps.TABLE_ALIGNMENT`.
-    charges
-        What it executes beside the program's and the scheme's instructions.
-    redirects
-        Old address -> label to which a `ba,a` there leads.
-    returns
-        Those of them to which calls return that are made from their old places.
-    kept_calls
-        Old call that is made from its old place -> where a direct call goes, else None.
-    thunk_calls
-        (label of the first instruction of the constant, label of the call, the call) of thunks that
-        are called from the copy.
-    arrivals
-        (old address of an entry, edge or block whose count arrives there directly): transfers
-        of copies to entries of this or other routines.
-    entries
-        Old address by which the routine is entered -> (label, ENTRY edge).
-    endings
-        Blocks that end the program by a system call.
-    actions
-        Old address of a trap -> instructions more each time that its system call, whose number
-        the code does not tell, acts on signals.
-    """
-
+    # Its code; labels begin with the routine's number.
     items: list[Item] = field(default_factory=list)
+    # Jump tables of its own; each begins at a multiple of `jumps.TABLE_ALIGNMENT`.
     tables: list[list[Item]] = field(default_factory=list)
+    # What it executes beside the program's and the scheme's instructions
     charges: list[Charge] = field(default_factory=list)
+    # Old address -> label to which a `ba,a` there leads
     redirects: dict[int, str] = field(default_factory=dict)
+    # Those of them to which calls return that are made from their old places
     returns: set[int] = field(default_factory=set)
+    # Old call that is made from its old place -> where a direct call goes, else None
     kept_calls: dict[int, int | None] = field(default_factory=dict)
+    # (label of the first instruction of the constant, label of the call, the call) of thunks that
+    # are called from the copy
     thunk_calls: list[tuple[str, str, ThunkCall]] = field(default_factory=list)
+    # (old address of an entry, edge or block whose count arrives there directly): transfers of
+    # copies to entries of this or other routines.
     arrivals: list[tuple[int, Charge]] = field(default_factory=list)
+    # Old address by which the routine is entered -> (label, ENTRY edge)
     entries: dict[int, tuple[str, int]] = field(default_factory=dict)
-    endings: list[int] = field(default_factory=list)
+    endings: list[int] = field(default_factory=list)  # Blocks that end the program by a system call
+    # Old address of a trap -> instructions more each time that its system call, whose number the
+    # code does not tell, acts on signals
     actions: dict[int, int] = field(default_factory=dict)
 
     def redirect(self, address: int, label: str) -> None:
@@ -384,35 +349,18 @@ class RoutineCopy:
 
 @dataclass(frozen=True)
 class OldProgram:
-    """What copies of its routines ask of a program.
+    """What copies of its routines ask of a program."""
 
-    Attributes
-    ----------
-    code
-        The old code.
-    calls
-        Which calls stay where they are.
-    pc_reads
-        Addresses of `call .+8`.
-    final
-        Addresses of calls and traps behind which nothing executes.
-    label_of
-        Old address -> label of what is entered there: a copy's, or the old code's.
-    unsure
-        Jumps -> where one run has shown them to lead, and others may not.
-    span
-        Address of its first instruction, and behind its last one.
-    contexts
-        Addresses of routines that return twice with the same result.
-    """
-
-    code: CodeImage
-    calls: CallPlaces
-    pc_reads: frozenset[int]
-    final: frozenset[int]
+    code: CodeImage  # The old code
+    calls: CallPlaces  # Which calls stay where they are
+    pc_reads: frozenset[int]  # Addresses of `call .+8`
+    final: frozenset[int]  # Addresses of calls and traps behind which nothing executes
+    # Old address -> label of what is entered there: a copy's, or the old code's.
     label_of: Callable[[int], str]
+    # Jumps -> where one run has shown them to lead, and others may not
     unsure: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    span: tuple[int, int] = (0, 0)
+    span: tuple[int, int] = (0, 0)  # Address of its first instruction, and behind its last one
+    # Addresses of routines that return twice with the same result
     contexts: frozenset[int] = frozenset()
 
     def word(self, address: int) -> int:
@@ -428,12 +376,7 @@ class OldProgram:
 class Draft:
     """A copy while it is made: its routine, its names, and what has been written of it.
 
-    Parameters
-    ----------
-    number, cfg, context
-        The routine.
-    program
-        Where it is from.
+    `number`, `cfg`, `context`: The routine. `program`: Where it is from.
     """
 
     def __init__(

@@ -57,60 +57,35 @@ from simprof.simulator.isa.assembler import Item, Label, Register, assign_labels
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be instrumented.
+    """What is to be instrumented."""
 
-    Attributes
-    ----------
-    recovered, contexts
-        The program.
-    setting
-        The scheme with its options.
-    plan
-        Routine number -> its plan; None where nothing is to be counted.
-    first
-        Routines whose counters come first.
-    discoveries
-        What the graphs rest on beside the program's file. Where it has the targets of jumps, copies
-        test whether these lead elsewhere.
-    edge_counts, weights
-        Those that guide plans, by routine number (`recipe.Recipe`).
-    calls
-        Those of the program, where they are known already.
-    """
-
+    # recovered, contexts: The program.
     recovered: RecoveredProgram
     contexts: ProgramContexts
-    setting: Setting
+    setting: Setting  # The scheme with its options
+    # Routine number -> its plan; None where nothing is to be counted.
     plan: Callable[[int], RoutinePlan | None]
-    first: Sequence[int] = ()
+    first: Sequence[int] = ()  # Routines whose counters come first
+    # What the graphs rest on beside the program's file. Where it has the targets of jumps, copies
+    # test whether these lead elsewhere.
     discoveries: Discoveries = field(default_factory=Discoveries)
+    # edge_counts, weights: Those that guide plans, by routine number (`recipe.Recipe`).
     edge_counts: Counts = field(default_factory=dict)
     weights: Counts = field(default_factory=dict)
-    calls: CallPlaces | None = None
+    calls: CallPlaces | None = None  # Those of the program, where they are known already
 
 
 @dataclass(frozen=True)
 class Basis:
-    """A program as it is known before it is instrumented, whatever the scheme.
+    """A program as it is known before it is instrumented, whatever the scheme."""
 
-    Attributes
-    ----------
-    recovered
-        Its graphs.
-    selection
-        The routines that are instrumented.
-    discoveries
-        What the graphs rest on beside the program's file.
-    entered
-        Routines that a run has entered. Their counters come first, as where a run is measured.
-    edge_counts
-        Those of the run, which guide schemes that need an edge profile; None: there was no run.
-    """
-
-    recovered: RecoveredProgram
-    selection: Selection = ALL_ROUTINES
+    recovered: RecoveredProgram  # Its graphs
+    selection: Selection = ALL_ROUTINES  # The routines that are instrumented
+    # What the graphs rest on beside the program's file
     discoveries: Discoveries = field(default_factory=Discoveries)
+    # Routines that a run has entered. Their counters come first, as where a run is measured.
     entered: Sequence[int] = ()
+    # Those of the run, which guide schemes that need an edge profile; None: there was no run.
     edge_counts: EdgeCounts | None = None
 
     @cached_property
@@ -156,12 +131,8 @@ def _guides(
 ) -> tuple[EdgeCounts | None, EdgeCounts | None]:
     """Return the edge profile of a guided scheme and the weights of edges (None: there are none).
 
-    Parameters
-    ----------
-    profiles
-        Where saved ones come from.
-    observed
-        The edge profile where the options name none.
+    `profiles`: Where saved ones come from. `observed`: The edge profile where the options name
+    none.
     """
     options = setting.options
     edge_counts = weights = None
@@ -180,35 +151,22 @@ _CALL_ENTRY = 32  # bytes that the address of a call takes in the header, at mos
 
 @dataclass(frozen=True)
 class Instrumented:
-    """An instrumented program.
+    """An instrumented program."""
 
-    Attributes
-    ----------
-    file
-        The ELF file.
-    copies
-        The routines' copies, and the routines that were left alone.
-    codes, placed
-        Routine number -> its code, and its plan with the places of its counters; of routines that
-        were not left alone.
-    memory, header
-        What the program maps and writes.
-    rewritten
-        Where everything is.
-    left_names
-        The names of the routines that were left alone, and why each was.
-    carried
-        Registers that the program keeps values in across calls: no added code uses them.
-    """
-
-    file: bytes = field(repr=False)
+    file: bytes = field(repr=False)  # The ELF file
+    # The routines' copies, and the routines that were left alone
     copies: Copies = field(repr=False)
+    # codes, placed: Routine number -> its code, and its plan with the places of its counters; of
+    # routines that were not left alone.
     codes: Mapping[int, RoutineCode] = field(repr=False)
     placed: Mapping[int, PlacedPlan] = field(repr=False)
+    # memory, header: What the program maps and writes.
     memory: Memory = field(repr=False)
     header: bytes = field(repr=False)
-    rewritten: Rewritten = field(repr=False)
+    rewritten: Rewritten = field(repr=False)  # Where everything is
+    # The names of the routines that were left alone, and why each was
     left_names: tuple[tuple[str, str], ...] = ()
+    # Registers that the program keeps values in across calls: no added code uses them.
     carried: tuple[Register, ...] = ()
 
 
@@ -223,12 +181,7 @@ def unwatched(progress: Progress) -> None:
 def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> Instrumented:
     """Write the program of `order` with the code of its scheme.
 
-    Parameters
-    ----------
-    original
-        The program's file.
-    progress
-        Is told what is being done.
+    `original`: The program's file. `progress`: Is told what is being done.
 
     Raises
     ------

@@ -56,16 +56,10 @@ def instrument_file(
 ) -> Instrumented:
     """Return a program with the code of a scheme in its place.
 
-    Parameters
-    ----------
-    file
-        The program.
-    setting
-        The scheme.
-    selection
-        The routines that are instrumented.
-    progress
-        Is told what is being done.
+    - `file`: The program.
+    - `setting`: The scheme.
+    - `selection`: The routines that are instrumented.
+    - `progress`: Is told what is being done.
 
     Raises
     ------

@@ -122,52 +122,29 @@ _NEVER = Instruction(".word 0", 0)
 
 @dataclass(frozen=True)
 class _Jump:
-    """A jump of the routine whose targets are known.
+    """A jump of the routine whose targets are known."""
 
-    Attributes
-    ----------
-    block, address
-        Where it is.
-    ways
-        Old address -> label to which it leads.
-    """
-
+    # block, address: Where it is.
     block: Block
     address: int
-    ways: Mapping[int, str]
+    ways: Mapping[int, str]  # Old address -> label to which it leads
 
 
 @dataclass(frozen=True)
 class _Registers:
-    """What code in place of a jump uses.
+    """What code in place of a jump uses."""
 
-    Attributes
-    ----------
-    moved
-        The register of the jump that is changed.
-    other
-        Its second register, if it has two.
-    offset
-        Its immediate, if it has one.
-    free
-        A register that nobody needs.
-    """
-
-    moved: Register
-    other: Register | None
-    offset: int
-    free: Register
+    moved: Register  # The register of the jump that is changed
+    other: Register | None  # Its second register, if it has two
+    offset: int  # Its immediate, if it has one
+    free: Register  # A register that nobody needs
 
 
 class Jumps:
     """The jumps of one routine through tables.
 
-    Parameters
-    ----------
-    draft, scheme
-        The copy, and the scheme's code in it.
-    taken
-        Old address -> label of those that lead elsewhere already; None: to no single place.
+    `draft`, `scheme`: The copy, and the scheme's code in it. `taken`: Old address -> label of those
+    that lead elsewhere already; None: to no single place.
     """
 
     def __init__(self, draft: Draft, scheme: SchemeCode, taken: Mapping[int, str | None]) -> None:

@@ -35,18 +35,11 @@ _HIDDEN = "only the run shows that it is a routine"
 class Modes:
     """The modes of a verification, tried one after the other in one place.
 
-    Parameters
-    ----------
-    basis
-        What programs are instrumented on.
-    counted
-        The run of the original, on the same graphs.
-    place
-        Where programs run.
-    original
-        What the original did there.
-    ways
-        How they run: "emulator", "qemu".
+    - `basis`: What programs are instrumented on.
+    - `counted`: The run of the original, on the same graphs.
+    - `place`: Where programs run.
+    - `original`: What the original did there.
+    - `ways`: How they run: "emulator", "qemu".
     """
 
     def __init__(
@@ -91,27 +84,17 @@ class Modes:
 
 @dataclass
 class _Trial:
-    """What is known of one mode while its program is run.
-
-    Attributes
-    ----------
-    order, made
-        What was instrumented, and the instrumented program.
-    executed
-        By way to run: the instructions.
-    found
-        What differs, a line each.
-    unlike
-        The ways in which it behaved differently.
-    """
+    """What is known of one mode while its program is run."""
 
     counted: CountedRun
     scheme: SchemeRun
+    # order, made: What was instrumented, and the instrumented program.
     order: Order
     made: Instrumented
+    # By way to run: the instructions.
     executed: dict[str, int | None] = field(default_factory=dict)
-    found: list[str] = field(default_factory=list)
-    unlike: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)  # What differs, a line each
+    unlike: list[str] = field(default_factory=list)  # The ways in which it behaved differently
     counters_equal: bool | None = None
 
     @property

@@ -179,12 +179,8 @@ def uses_stack_words(emission: Emission) -> bool:
 def growth(words: Iterable[int], context: RoutineContext, more: int = 0) -> int:
     """Return by how many bytes a routine's frames grow.
 
-    Parameters
-    ----------
-    words
-        The routine's instructions.
-    more
-        How many words the copy needs beside those of snippets.
+    `words`: The routine's instructions. `more`: How many words the copy needs beside those of
+    snippets.
     """
     abi = context.abi
     outgoing = 0
@@ -197,14 +193,9 @@ def growth(words: Iterable[int], context: RoutineContext, more: int = 0) -> int:
 def more_room(words: Sequence[int], draft: Draft, emission: Emission, asked: int) -> int:
     """Return by how many bytes frames of a copy are larger.
 
-    Parameters
-    ----------
-    words
-        The routine's instructions.
-    emission
-        The scheme's code.
-    asked
-        How many words the copy needs beside those of snippets.
+    - `words`: The routine's instructions.
+    - `emission`: The scheme's code.
+    - `asked`: How many words the copy needs beside those of snippets.
 
     Raises
     ------

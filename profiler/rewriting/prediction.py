@@ -27,36 +27,22 @@ from simprof.simulator.binary.program import MachineKind
 
 @dataclass(frozen=True)
 class OtherRoutine:
-    """A routine that the run has on another graph.
+    """A routine that the run has on another graph."""
 
-    Attributes
-    ----------
-    number
-        Its number in the graphs that a program is instrumented on; None: they lack it.
-    instructions
-        How many of its own instructions were executed.
-    """
-
+    # Its number in the graphs that a program is instrumented on; None: they lack it.
     number: int | None
     name: str
-    instructions: int
+    instructions: int  # How many of its own instructions were executed
 
 
 @dataclass(frozen=True)
 class CountedRun:
-    """A run of the original.
+    """A run of the original."""
 
-    Attributes
-    ----------
-    observation
-        The run, with the graphs and routine numbers of the instrumented program. `events` and
-        `counters` are of routines whose graphs are the same there.
-    others
-        The routines that it entered beside these.
-    """
-
+    # The run, with the graphs and routine numbers of the instrumented program. `events` and
+    # `counters` are of routines whose graphs are the same there.
     observation: Observation
-    others: tuple[OtherRoutine, ...]
+    others: tuple[OtherRoutine, ...]  # The routines that it entered beside these
 
     def instructions(self, routine: int) -> int:
         """Return how many of its own instructions routine number `routine` has executed."""
@@ -118,18 +104,11 @@ def predicted_rewriting(
 ) -> Counter[Cause]:
     """Return the instructions of a run besides the program's and the scheme's.
 
-    Parameters
-    ----------
-    made
-        The instrumented program.
-    events
-        What the run of the original counted.
-    actions
-        Address of a trap -> how often its system call said what a signal does.
-    environment
-        `NAME=value` strings that the program sees.
-    entry
-        Address at which the original begins; the start code goes to its copy directly.
+    - `made`: The instrumented program.
+    - `events`: What the run of the original counted.
+    - `actions`: Address of a trap -> how often its system call said what a signal does.
+    - `environment`: `NAME=value` strings that the program sees.
+    - `entry`: Address at which the original begins; the start code goes to its copy directly.
     """
     total: Counter[Cause] = Counter()
     arrived: Counter[int] = Counter({entry: 1})
@@ -157,15 +136,10 @@ def predicted_end(
 ) -> int:
     """Return the instructions of the program's end that write the counters.
 
-    Parameters
-    ----------
-    depth
-        Frames that the program ends in.
-    trace_bits
-        Bits of the trace. The end writes what does not fill a buffer, at its own cost, in place of
-        the flush that `added` has for it.
-    killed
-        Whether a signal ends the program.
+    - `depth`: Frames that the program ends in.
+    - `trace_bits`: Bits of the trace. The end writes what does not fill a buffer, at its own cost,
+      in place of the flush that `added` has for it.
+    - `killed`: Whether a signal ends the program.
     """
     if killed:  # the file has the interrupted instruction, too
         cost = signal_cost(machine, made.memory, made.header, depth + 1)

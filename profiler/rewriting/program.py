@@ -36,24 +36,12 @@ from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The new segment's code, and the words of the old code that change.
+    """The new segment's code, and the words of the old code that change."""
 
-    Attributes
-    ----------
-    base
-        Where the code begins.
-    code
-        Its words, big-endian.
-    labels
-        What is where in it.
-    patches
-        Old address -> new word.
-    """
-
-    base: int
-    code: bytes
-    labels: Mapping[str, int] = field(repr=False)
-    patches: Mapping[int, int] = field(repr=False)
+    base: int  # Where the code begins
+    code: bytes  # Its words, big-endian
+    labels: Mapping[str, int] = field(repr=False)  # What is where in it
+    patches: Mapping[int, int] = field(repr=False)  # Old address -> new word
 
 
 class Places(dict[str, int]):
@@ -62,14 +50,9 @@ class Places(dict[str, int]):
     `entry.ADDRESS` is where a copy is entered that stands for an old address, or that address
     itself where there is none; `old.ADDRESS` is always the old code.
 
-    Parameters
-    ----------
-    labels
-        Those of the new segment.
-    entries
-        Old address by which a copy is entered -> its label.
-    entry
-        Where the program begins.
+    - `labels`: Those of the new segment.
+    - `entries`: Old address by which a copy is entered -> its label.
+    - `entry`: Where the program begins.
     """
 
     def __init__(self, labels: Mapping[str, int], entries: Mapping[int, str], entry: int) -> None:
@@ -94,12 +77,8 @@ def place_program(
 ) -> Rewritten:
     """Put everything at its address, `base` and up.
 
-    Parameters
-    ----------
-    labels
-        Addresses of all labels among `items` (`assign_labels`).
-    entry
-        Where the program begins.
+    `labels`: Addresses of all labels among `items` (`assign_labels`). `entry`: Where the program
+    begins.
 
     Raises
     ------
@@ -144,18 +123,10 @@ _NOTHING = Emission({}, {}, ())
 
 @dataclass(frozen=True)
 class Copies:
-    """The routines that were copied, and those that were left alone.
+    """The routines that were copied, and those that were left alone."""
 
-    Attributes
-    ----------
-    routines
-        Routine number -> its copy.
-    left
-        Routine number -> why it keeps its old code only.
-    """
-
-    routines: Mapping[int, RoutineCopy]
-    left: Mapping[int, str]
+    routines: Mapping[int, RoutineCopy]  # Routine number -> its copy
+    left: Mapping[int, str]  # Routine number -> why it keeps its old code only
 
     @cached_property
     def entries(self) -> dict[int, str]:
@@ -280,10 +251,7 @@ def program_items(
 
     Start and dump code may follow it; `simprof.entry` is the copy of the program's entry.
 
-    Parameters
-    ----------
-    routines
-        The scheme's run-time routines.
+    `routines`: The scheme's run-time routines.
     """
     machine = recovered.program.machine
     items = list(restore_routine())

@@ -79,10 +79,7 @@ def create_counts(counts: Path) -> None:
 def read_counts(counts: Path, killed: bool) -> int | None:
     """Return the instructions that were executed, None where there were too many to tell apart.
 
-    Parameters
-    ----------
-    killed
-        Whether a signal ended the program: its last instruction may then be what faulted.
+    `killed`: Whether a signal ended the program: its last instruction may then be what faulted.
     """
     with counts.open("rb") as stream:
         _, total, repeats, faults, accesses, block, total_before, accesses_before, _, full = (
@@ -176,20 +173,12 @@ SIGNAL_NUMBERS: Mapping[str, int] = MappingProxyType(
 
 @dataclass(frozen=True)
 class QemuRun:
-    """What a program did under qemu-user.
+    """What a program did under qemu-user."""
 
-    Attributes
-    ----------
-    status
-        As a shell would see it on SPARC: 128 + `signal` where a signal killed the program.
-    signal
-        SPARC's number of the signal that killed the program, or None.
-    instructions
-        Executed instructions, or None where they were not counted (not asked for, or `uncounted`).
-    """
-
+    # As a shell would see it on SPARC: 128 + `signal` where a signal killed the program.
     status: int
-    signal: int | None
+    signal: int | None  # SPARC's number of the signal that killed the program, or None
+    # Executed instructions, or None where they were not counted (not asked for, or `uncounted`)
     instructions: int | None
 
 

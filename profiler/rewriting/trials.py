@@ -49,12 +49,8 @@ _OWN_FILES = (DEFAULT_NAME.decode(), (DEFAULT_NAME + TRACE_SUFFIX).decode())
 class Place:
     """A directory for runs, one after the other.
 
-    Parameters
-    ----------
-    request
-        The original program and what it sees.
-    directory
-        Where the runs take place; it is made here.
+    `request`: The original program and what it sees. `directory`: Where the runs take place; it is
+    made here.
 
     Attributes
     ----------
@@ -217,14 +213,9 @@ _EDGES = "edges"
 def divergence(place: Place, made: Instrumented, observation: Observation) -> list[str]:
     """Return a line for each routine with blocks that were executed more often, or less.
 
-    Parameters
-    ----------
-    place
-        Where the instrumented program lies.
-    made
-        The instrumented program.
-    observation
-        The run of the original.
+    - `place`: Where the instrumented program lies.
+    - `made`: The instrumented program.
+    - `observation`: The run of the original.
     """
     try:
         executed = _executed(place)

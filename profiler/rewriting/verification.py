@@ -17,32 +17,18 @@ WAYS = (EMULATOR, QEMU)
 
 @dataclass(frozen=True)
 class Run:
-    """What a run did to the outside, and how many instructions it executed.
+    """What a run did to the outside, and how many instructions it executed."""
 
-    Attributes
-    ----------
-    status
-        As a shell has it: the program's own, or 128 + signal.
-    output, errors
-        Digests of its standard output and standard error.
-    files
-        Path below the root -> digest, of the files that it left.
-    instructions
-        None where they were not counted.
-    counters, trace
-        What the program's own files hold; None where there are none.
-    depth
-        Frames in which it ended; 0 where that was not looked at.
-    """
-
-    status: int
+    status: int  # As a shell has it: the program's own, or 128 + signal.
+    # output, errors: Digests of its standard output and standard error.
     output: str
     errors: str
-    files: Mapping[str, str]
-    instructions: int | None
+    files: Mapping[str, str]  # Path below the root -> digest, of the files that it left
+    instructions: int | None  # None where they were not counted
+    # counters, trace: What the program's own files hold; None where there are none.
     counters: CounterFile | None = None
     trace: bytes | None = None
-    depth: int = 0
+    depth: int = 0  # Frames in which it ended; 0 where that was not looked at.
 
     def difference(self, other: Run) -> str | None:
         """Say in one line how another run behaved differently; None if it did not."""
@@ -69,41 +55,25 @@ class Left:
 
 @dataclass(frozen=True)
 class ModeResult:
-    """What was found of one mode.
-
-    Attributes
-    ----------
-    base, added
-        Instructions of the original; of the code of the scheme, as `run` prices it, without that
-        of routines that were left alone.
-    rewriting
-        What rewriting executes besides, by cause.
-    unforeseen
-        Routines that were copied on graphs that lack what the run shows: what is executed and
-        counted in them is not predicted.
-    executed
-        "emulator" and "qemu" -> instructions of the instrumented program; None: not counted.
-    output_equal, counters_equal
-        Whether every run behaved as the original, and counted what was predicted. None for counters
-        that no run wrote.
-    left
-        Routines that were left alone.
-    differences
-        What is not as predicted, a line each.
-    not_compared
-        What could not be compared, a line each, and why.
-    """
+    """What was found of one mode."""
 
     setting: Setting
+    # base, added: Instructions of the original; of the code of the scheme, as `run` prices it,
+    # without that of routines that were left alone.
     base: int
     added: int
-    rewriting: Mapping[Cause, int]
+    rewriting: Mapping[Cause, int]  # What rewriting executes besides, by cause
+    # "emulator" and "qemu" -> instructions of the instrumented program; None: not counted.
     executed: Mapping[str, int | None]
+    # output_equal, counters_equal: Whether every run behaved as the original, and counted what was
+    # predicted. None for counters that no run wrote.
     output_equal: bool
     counters_equal: bool | None
-    left: tuple[Left, ...]
-    differences: tuple[str, ...]
-    not_compared: tuple[str, ...] = ()
+    left: tuple[Left, ...]  # Routines that were left alone
+    differences: tuple[str, ...]  # What is not as predicted, a line each
+    not_compared: tuple[str, ...] = ()  # What could not be compared, a line each, and why
+    # Routines that were copied on graphs that lack what the run shows: what is executed and counted
+    # in them is not predicted.
     unforeseen: tuple[str, ...] = ()
 
     @property

@@ -59,12 +59,8 @@ Begin = Callable[[int], Callable[[int], T]]
 def shared_out(items: int, workers: int, begin: Begin[T]) -> Iterator[tuple[int, T]]:
     """Have workers do `items` items; yield the number of each and its result as it is finished.
 
-    Parameters
-    ----------
-    workers
-        How many processes; with one, or one item, all is done in this process.
-    begin
-        Called in each worker. Results must be what can be pickled.
+    `workers`: How many processes; with one, or one item, all is done in this process. `begin`:
+    Called in each worker. Results must be what can be pickled.
 
     Raises
     ------
@@ -171,19 +167,13 @@ def verify(
 ) -> Verification:
     """Verify a program under several schemes.
 
-    Parameters
-    ----------
-    request
-        The program and what it sees. `guest.root` is copied for every run; `guest.stdout`,
-        `guest.stderr` and `guest.writable` are not used.
-    settings
-        The schemes.
-    ways
-        Where to run instrumented programs: "emulator", "qemu".
-    jobs
-        How many schemes at the same time, in processes of their own.
-    without_run
-        Instrument with what the program's file shows, and not with what a run has shown.
+    - `request`: The program and what it sees. `guest.root` is copied for every run; `guest.stdout`,
+      `guest.stderr` and `guest.writable` are not used.
+    - `settings`: The schemes.
+    - `ways`: Where to run instrumented programs: "emulator", "qemu".
+    - `jobs`: How many schemes at the same time, in processes of their own.
+    - `without_run`: Instrument with what the program's file shows, and not with what a run has
+      shown.
 
     Raises
     ------

@@ -50,18 +50,11 @@ _SHORT = 12
 
 @dataclass(frozen=True)
 class CostModel:
-    """What prices the code of schemes.
+    """What prices the code of schemes."""
 
-    Attributes
-    ----------
-    generation
-        `GENERATION`.
-    parts
-        Part ("snippet CountPath", "routine hash_count", "placement", ...) -> digest of 12
-        hexadecimal digits; sorted.
-    """
-
-    generation: int
+    generation: int  # `GENERATION`
+    # Part ("snippet CountPath", "routine hash_count", "placement", ...) -> digest of 12 hexadecimal
+    # digits; sorted.
     parts: Mapping[str, str]
 
     @property

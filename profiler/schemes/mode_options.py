@@ -23,18 +23,12 @@ LIKENESS = 0.75
 
 @dataclass(frozen=True)
 class ModeSetting:
-    """A mode with values of its own options.
-
-    Attributes
-    ----------
-    own
-        (name, value) of the options that differ from their defaults.
-    name
-        What `read` reads as an equal value: the mode, and the options that make a difference.
-    """
+    """A mode with values of its own options."""
 
     mode: str
+    # (name, value) of the options that differ from their defaults
     own: tuple[tuple[str, OptionValue], ...]
+    # What `read` reads as an equal value: the mode, and the options that make a difference.
     name: str
 
     def setting(self, shared: SchemeOptions) -> Setting:

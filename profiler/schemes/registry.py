@@ -218,15 +218,10 @@ def make_plan(
 ) -> RoutinePlan:
     """Plan one routine under one mode.
 
-    Parameters
-    ----------
-    cfg, mode, options
-        The routine and what is wanted. Of `options`, `weights` and `edge_profile` are not read:
-        they are the two parameters below.
-    weights
-        Edge weights by edge id; None for BL94's heuristic.
-    edge_counts
-        Edge profile by edge id, for guided schemes. Ignored by the other modes.
+    - `cfg`, `mode`, `options`: The routine and what is wanted. Of `options`, `weights` and
+      `edge_profile` are not read: they are the two parameters below.
+    - `weights`: Edge weights by edge id; None for BL94's heuristic.
+    - `edge_counts`: Edge profile by edge id, for guided schemes. Ignored by the other modes.
 
     Raises
     ------

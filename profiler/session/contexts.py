@@ -127,21 +127,11 @@ def _no_such_routine(recovered: RecoveredProgram, option: str, name: str) -> Usa
 
 @dataclass(frozen=True)
 class Window:
-    """The counts of a window, as those of a whole run.
+    """The counts of a window, as those of a whole run."""
 
-    Attributes
-    ----------
-    calls
-        How many calls of its routine it was.
-    events
-        By number of each routine that was active.
-    times
-        How often each transition of the segment automaton was taken.
-    """
-
-    calls: int
-    events: Mapping[int, RoutineEvents]
-    times: list[int]
+    calls: int  # How many calls of its routine it was
+    events: Mapping[int, RoutineEvents]  # By number of each routine that was active
+    times: list[int]  # How often each transition of the segment automaton was taken
 
     @property
     def base(self) -> int:
@@ -160,12 +150,8 @@ class Window:
 def window_of(counts: ContextCounts, lowering: Lowering, index: GraphIndex) -> Window:
     """Return what was counted in a window.
 
-    Parameters
-    ----------
-    counts
-        Of a run with a window: there is nothing in them of what is outside.
-    lowering, index
-        Of the run.
+    `counts`: Of a run with a window: there is nothing in them of what is outside. `lowering`,
+    `index`: Of the run.
     """
     products = lowering.products
     times = np.zeros(products.transitions, np.int64)
@@ -199,20 +185,12 @@ def _cross(
 
 @dataclass(frozen=True)
 class _Happening:
-    """Something that happened in places of a routine: edges crossed, and what schemes did there.
+    """Something that happened in places of a routine: edges crossed, and what schemes did there."""
 
-    Attributes
-    ----------
-    edges
-        By id in the routine.
-    stretches
-        What each scheme that counts paths did along them, by its slot.
-    contexts, times
-        Where, and how often.
-    """
-
-    edges: tuple[int, ...]
+    edges: tuple[int, ...]  # By id in the routine
+    # What each scheme that counts paths did along them, by its slot
     stretches: Mapping[int, Stretch]
+    # contexts, times: Where, and how often.
     contexts: Array
     times: Array
 
@@ -220,14 +198,9 @@ class _Happening:
 class Ledger:
     """The counts by context of one run.
 
-    Parameters
-    ----------
-    counts
-        What was counted.
-    lowering, index
-        Of the run.
-    limit
-        How many contexts there could be.
+    - `counts`: What was counted.
+    - `lowering`, `index`: Of the run.
+    - `limit`: How many contexts there could be.
     """
 
     def __init__(
@@ -280,18 +253,11 @@ class Ledger:
     ) -> None:
         """Add to `costs` what a scheme's code executed in one routine.
 
-        Parameters
-        ----------
-        costs
-            As `costs` returned them.
-        routine
-            Its number.
-        code
-            What its code costs; None: it has none.
-        slot
-            The scheme's number among those that count paths; None if it does not.
-        expected
-            What the code executed there in all contexts together.
+        - `costs`: As `costs` returned them.
+        - `routine`: Its number.
+        - `code`: What its code costs; None: it has none.
+        - `slot`: The scheme's number among those that count paths; None if it does not.
+        - `expected`: What the code executed there in all contexts together.
 
         Raises
         ------

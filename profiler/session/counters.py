@@ -38,44 +38,22 @@ from simprof.profiler.session.scheme_runs import SchemeRun
 
 @dataclass(frozen=True)
 class UnfinishedSegment:
-    """Activations of a routine that ended early in the same way.
+    """Activations of a routine that ended early in the same way."""
 
-    Attributes
-    ----------
-    block
-        The block in which they ended, by its id in the routine.
-    register
-        What their segment register held.
-    segments
-        The state of the segment automaton in which their last segment began.
-    count
-        How many activations these are.
-    """
-
-    block: int
-    register: int
-    segments: int
-    count: int
+    block: int  # The block in which they ended, by its id in the routine
+    register: int  # What their segment register held
+    segments: int  # The state of the segment automaton in which their last segment began
+    count: int  # How many activations these are
 
 
 @dataclass(frozen=True)
 class RoutineEvents:
-    """What the run itself counted in one routine.
-
-    Attributes
-    ----------
-    edges
-        Crossings by edge id.
-    ends
-        The activations that ended early.
-    cut
-        The executions of blocks that did not come to their end.
-    """
+    """What the run itself counted in one routine."""
 
     cfg: ControlFlowGraph
-    edges: tuple[int, ...]
-    ends: tuple[UnfinishedSegment, ...]
-    cut: tuple[CutBlock, ...] = ()
+    edges: tuple[int, ...]  # Crossings by edge id
+    ends: tuple[UnfinishedSegment, ...]  # The activations that ended early
+    cut: tuple[CutBlock, ...] = ()  # The executions of blocks that did not come to their end
 
     @cached_property
     def early(self) -> Mapping[int, int]:
@@ -106,16 +84,10 @@ def collect_events(
 ) -> dict[int, RoutineEvents]:
     """Return what the run counted, by number of every routine that was entered.
 
-    Parameters
-    ----------
-    index
-        Which numbers belong to which routine.
-    edge_counts
-        Crossings by program-wide edge number.
-    early
-        How many activations ended early, by how they did.
-    cut
-        How many executions of a block (its program-wide number) ended before an address in it.
+    - `index`: Which numbers belong to which routine.
+    - `edge_counts`: Crossings by program-wide edge number.
+    - `early`: How many activations ended early, by how they did.
+    - `cut`: How many executions of a block (its program-wide number) ended before an address in it.
     """
     cuts: dict[int, list[CutBlock]] = {}
     for (number, address), count in cut.items():
@@ -153,17 +125,11 @@ WRAP = 1 << 32
 
 @dataclass
 class _PathTotals:
-    """What one scheme counted in one routine.
+    """What one scheme counted in one routine."""
 
-    Attributes
-    ----------
-    totals
-        Along segments, finished ones and the crossed part of others.
-    unfinished
-        (block, path registers, last counter) -> activations that ended early in this state.
-    """
-
+    # Along segments, finished ones and the crossed part of others
     totals: Totals = field(default_factory=Totals)
+    # (block, path registers, last counter) -> activations that ended early in this state
     unfinished: Counter[tuple[int, tuple[int, ...], int | None]] = field(default_factory=Counter)
 
 
@@ -182,14 +148,10 @@ class CounterSource(Protocol):
 class Counters:
     """The counters of all schemes after a run.
 
-    Parameters
-    ----------
-    lowering
-        Of the run.
-    events
-        By routine number.
-    times
-        How often each transition of the segment automaton counts; None: as often as it was taken.
+    - `lowering`: Of the run.
+    - `events`: By routine number.
+    - `times`: How often each transition of the segment automaton counts; None: as often as it was
+      taken.
     """
 
     def __init__(
@@ -225,10 +187,7 @@ class Counters:
 
         This can be asked once: the segments, which are large, are let go of.
 
-        Parameters
-        ----------
-        schemes
-            The schemes. None of the run's has their slots.
+        `schemes`: The schemes. None of the run's has their slots.
 
         Returns
         -------
@@ -286,12 +245,8 @@ class Counters:
 class CompletedCounters:
     """The counters of a run, but for some that only another run of the program could count.
 
-    Parameters
-    ----------
-    first, second
-        Those of the two runs.
-    schemes
-        Setting and number of a routine -> the second run's scheme that has its counters.
+    `first`, `second`: Those of the two runs. `schemes`: Setting and number of a routine -> the
+    second run's scheme that has its counters.
     """
 
     def __init__(

@@ -56,12 +56,7 @@ from simprof.simulator.machine.running import RunResult
 class ExpectedEntries:
     """Blocks by which control may come into their routines, though the graphs do not say so.
 
-    Parameters
-    ----------
-    base
-        The graphs.
-    blocks
-        The blocks, by number, ascending.
+    `base`: The graphs. `blocks`: The blocks, by number, ascending.
 
     Attributes
     ----------
@@ -146,12 +141,8 @@ class ExpectedEntries:
 class VariantPlans:
     """What the schemes of one run plan for the graphs that routines may turn out to have.
 
-    Parameters
-    ----------
-    expected
-        These routines.
-    schemes
-        The schemes that count paths, in the order of their slots.
+    `expected`: These routines. `schemes`: The schemes that count paths, in the order of their
+    slots.
     """
 
     def __init__(self, expected: ExpectedEntries, schemes: Sequence[SchemeRun]) -> None:
@@ -241,14 +232,9 @@ def discoveries_of(
     returned. As long as they are unknown, control seems to enter routines in places where it does
     not, so what else the graphs lack is left to the next run.
 
-    Parameters
-    ----------
-    recovered
-        The graphs.
-    missing
-        What they lacked in the run.
-    read
-        (address, size in bytes) -> the program's memory as the run left it.
+    - `recovered`: The graphs.
+    - `missing`: What they lacked in the run.
+    - `read`: (address, size in bytes) -> the program's memory as the run left it.
     """
     entries = {s.address for s in missing if isinstance(s, MissingEntry) and not s.behind}
     targets = {(s.jump, s.target) for s in missing if isinstance(s, MissingTarget)}
@@ -278,79 +264,47 @@ RecordingStart = Callable[[GraphIndex, int], "RecordingLowering"]
 
 @dataclass(frozen=True)
 class ExecutionOptions:
-    """What a run is to do besides executing the program.
+    """What a run is to do besides executing the program."""
 
-    Attributes
-    ----------
-    persistent
-        Whether to go on to the end whatever the graphs lack.
-    replayable
-        Whether other schemes are to be replayed on what this run counts.
-    edge_counts
-        Graph -> its edge counts in an earlier run. The kernel is spared work on the edges that
-        were crossed most often.
-    start_trace
-        What begins a trace of the run; None: none is written.
-    record
-        What begins a recording of the run, which then has no schemes; None: none is made.
-    known
-        What earlier runs under the same schemes know of routines; this one adds to it.
-    is_dense
-        Whether every block raises events throughout the run, as it does where a trace is written
-        or a recording made.
-    contexts
-        What to tell apart by calling context; None: nothing.
-    expected
-        Entries that the graphs may turn out to have; None: none. The run is made on graphs that
-        have them all.
-    ways
-        Tells the ways through these graphs that another run has taken, None if none are known. It
-        is asked where no edge has anything to do but to be counted.
-    """
-
-    persistent: bool = False
-    replayable: bool = False
+    persistent: bool = False  # Whether to go on to the end whatever the graphs lack
+    replayable: bool = False  # Whether other schemes are to be replayed on what this run counts
+    # Graph -> its edge counts in an earlier run. The kernel is spared work on the edges that were
+    # crossed most often.
     edge_counts: EdgeCounts | None = None
-    start_trace: TraceStart | None = None
+    start_trace: TraceStart | None = None  # What begins a trace of the run; None: none is written.
+    # What begins a recording of the run, which then has no schemes; None: none is made.
     record: RecordingStart | None = None
+    # What earlier runs under the same schemes know of routines; this one adds to it.
     known: KnownProducts = field(default_factory=dict)
+    # Whether every block raises events throughout the run, as it does where a trace is written or a
+    # recording made
     is_dense: bool = False
-    contexts: Contexts | None = None
+    contexts: Contexts | None = None  # What to tell apart by calling context; None: nothing.
+    # Entries that the graphs may turn out to have; None: none. The run is made on graphs that have
+    # them all.
     expected: ExpectedEntries | None = None
+    # Tells the ways through these graphs that another run has taken, None if none are known. It is
+    # asked where no edge has anything to do but to be counted.
     ways: Callable[[], KnownWays | None] = field(default=lambda: None)
 
 
 @dataclass(frozen=True)
 class ProgramExecution:
-    """One run, finished or given up.
+    """One run, finished or given up."""
 
-    Attributes
-    ----------
-    recovered, schemes
-        The graphs and the schemes that it was made with.
-    index, lowering, automaton
-        What counted.
-    counts
-        What was counted, under the numbers of the graphs that the run was made on.
-    result
-        How the run ended.
-    given_up
-        Whether it was stopped because the graphs lacked something.
-    discoveries
-        What the graphs lacked; of expected entries, those that control came by.
-    expected
-        Entries that the graphs may turn out to have; None: the graphs are as they are.
-    """
-
+    # recovered, schemes: The graphs and the schemes that it was made with.
     recovered: RecoveredProgram
     schemes: Sequence[SchemeRun]
+    # index, lowering, automaton: What counted.
     index: GraphIndex
     lowering: Lowering | RecordingLowering
     automaton: Automaton
-    counts: RunCounts
-    result: RunResult
-    given_up: bool
+    counts: RunCounts  # What was counted, under the numbers of the graphs that the run was made on
+    result: RunResult  # How the run ended
+    given_up: bool  # Whether it was stopped because the graphs lacked something
+    # What the graphs lacked; of expected entries, those that control came by.
     discoveries: Discoveries
+    # Entries that the graphs may turn out to have; None: the graphs are as they are.
     expected: ExpectedEntries | None = None
 
     def close(self) -> None:
@@ -377,12 +331,8 @@ class ProgramExecution:
     ) -> ProgramExecution:
         """Return this run as one on the graphs that it has shown to be right.
 
-        Parameters
-        ----------
-        recovered
-            These graphs: `ExpectedEntries.graphs_with` those that control came by.
-        schemes
-            The same schemes on them.
+        `recovered`: These graphs: `ExpectedEntries.graphs_with` those that control came by.
+        `schemes`: The same schemes on them.
         """
         assert self.expected is not None
         assert isinstance(self.lowering, Lowering)

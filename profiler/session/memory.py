@@ -58,36 +58,21 @@ _LINES = "lines"
 
 @dataclass(frozen=True)
 class PastRun:
-    """What is kept of a run.
+    """What is kept of a run."""
 
-    Attributes
-    ----------
-    discoveries
-        What its graphs rest on.
-    record
-        Digest of what it asked of the outside, and of the answers (`CallLog.digest`).
-    is_same
-        Whether the last run so asked for was the same as that before: only then it is guessed.
-    is_plain
-        Whether the run has shown nothing but what every run begins with, the program's file and
-        its start-up: a run that begins with that is no guess, whatever the outside answers.
-    """
-
-    discoveries: Discoveries
-    record: bytes
+    discoveries: Discoveries  # What its graphs rest on
+    record: bytes  # Digest of what it asked of the outside, and of the answers (`CallLog.digest`)
+    # Whether the last run so asked for was the same as that before: only then it is guessed.
     is_same: bool = True
+    # Whether the run has shown nothing but what every run begins with, the program's file and its
+    # start-up: a run that begins with that is no guess, whatever the outside answers.
     is_plain: bool = False
 
 
 class BinaryMemory:
     """What is known of one program.
 
-    Parameters
-    ----------
-    program
-        The program.
-    files
-        Where it is kept; None: nowhere, nothing is known.
+    `program`: The program. `files`: Where it is kept; None: nowhere, nothing is known.
     """
 
     def __init__(self, program: Program, files: CacheFiles | None) -> None:
@@ -98,12 +83,8 @@ class BinaryMemory:
     ) -> RecoveredProgram | None:
         """Return the graphs that rest on some discoveries, None if they are not known.
 
-        Parameters
-        ----------
-        discoveries
-            What else is known of the program.
-        program
-            With the modules that it loads; None: it is the file alone.
+        `discoveries`: What else is known of the program. `program`: With the modules that it loads;
+        None: it is the file alone.
         """
         if self._files is None:
             return None
@@ -279,36 +260,20 @@ def _digest(value: object) -> str:
 
 @dataclass(frozen=True)
 class LineRows:
-    """A line table, one entry a stretch of code, by address.
+    """A line table, one entry a stretch of code, by address."""
 
-    Attributes
-    ----------
-    starts, ends
-        Addresses: of the first instruction, and behind the last.
-    files
-        Places in `names`.
-    lines
-        In the file.
-    names
-        Paths of source files, each once.
-    """
-
+    # starts, ends: Addresses: of the first instruction, and behind the last.
     starts: Sequence[int]
     ends: Sequence[int]
-    files: Sequence[int]
-    lines: Sequence[int]
-    names: tuple[str, ...]
+    files: Sequence[int]  # Places in `names`
+    lines: Sequence[int]  # In the file
+    names: tuple[str, ...]  # Paths of source files, each once
 
 
 class KeptLines:
     """`LineTable` that asks the cache before the file, and keeps what the file said.
 
-    Parameters
-    ----------
-    table
-        The lines as the file has them.
-    memory
-        What is known of the program.
+    `table`: The lines as the file has them. `memory`: What is known of the program.
     """
 
     def __init__(self, table: LineTable, memory: BinaryMemory) -> None:
@@ -362,12 +327,7 @@ def _packed(table: LineTable) -> LineRows:
 def with_kept_lines(program: Program, files: CacheFiles | None) -> Program:
     """Return a program whose lines are kept; as it is where nothing is, or if it is many files.
 
-    Parameters
-    ----------
-    program
-        As it was loaded.
-    files
-        The cache; None: nothing is kept.
+    `program`: As it was loaded. `files`: The cache; None: nothing is kept.
     """
     if files is None or program.parts:
         return program

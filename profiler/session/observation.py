@@ -58,28 +58,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Invocation:
-    """What the user asked for, as far as the results of the run repeat it.
+    """What the user asked for, as far as the results of the run repeat it."""
 
-    Attributes
-    ----------
-    file
-        The program, as the user wrote it.
-    arguments
-        Its arguments, without its own name.
-    selection
-        Which routines are profiled.
-    max_instructions, timeout
-        The budgets, in instructions and seconds; None: none.
-    contexts
-        What is told apart by calling context; None: nothing.
-    """
-
-    file: Path
-    arguments: tuple[bytes, ...] = ()
-    selection: Selection = ALL_ROUTINES
+    file: Path  # The program, as the user wrote it
+    arguments: tuple[bytes, ...] = ()  # Its arguments, without its own name
+    selection: Selection = ALL_ROUTINES  # Which routines are profiled
+    # max_instructions, timeout: The budgets, in instructions and seconds; None: none.
     max_instructions: int | None = None
     timeout: float | None = None
-    contexts: Contexts | None = None
+    contexts: Contexts | None = None  # What is told apart by calling context; None: nothing.
 
     @property
     def argument_texts(self) -> tuple[str, ...]:
@@ -100,60 +87,35 @@ class Observation:
     """A finished run, with everything that its schemes are measured by.
 
     The graphs contain every transfer that the program executed, apart from `unattributed`.
-
-    Attributes
-    ----------
-    invocation, program, recovered
-        What was asked for, the program, and its graphs.
-    schemes
-        Those that were asked for, in order.
-    judges
-        Mode -> scheme of the run. Those by which others are judged (TPP 5) are among them, even if
-        nobody asked for them.
-    events
-        What the run itself counted, by number of each routine that was entered.
-    counters
-        What the schemes' counters hold.
-    contexts
-        What code generation knows of the routines.
-    result
-        How the run ended.
-    unattributed
-        What the graphs still lack after the last round.
-    irregular
-        (address, reason) of code that was executed though recovery refused to follow it.
-    discoveries
-        What the graphs rest on beside the program's file.
-    memory
-        What earlier sessions knew of the program.
-    ledger
-        What was counted by calling context; None: nothing was.
-    opened
-        Files that the program has opened, where they are on the host.
-    window
-        The calls to which `events` and `counters` are confined; None: they are of the whole run.
-    runs, whole_runs
-        How often the program was emulated, and how many of these runs were whole ones: the others
-        were given up because the graphs lacked something.
     """
 
+    # invocation, program, recovered: What was asked for, the program, and its graphs.
     invocation: Invocation
     program: Program
     recovered: RecoveredProgram
-    schemes: Sequence[SchemeRun]
+    schemes: Sequence[SchemeRun]  # Those that were asked for, in order
+    # Mode -> scheme of the run. Those by which others are judged (TPP 5) are among them, even if
+    # nobody asked for them.
     judges: Mapping[str, SchemeRun]
+    # What the run itself counted, by number of each routine that was entered
     events: Mapping[int, RoutineEvents]
-    counters: CounterSource
-    contexts: ProgramContexts
-    result: RunResult
-    unattributed: Unattributed
+    counters: CounterSource  # What the schemes' counters hold
+    contexts: ProgramContexts  # What code generation knows of the routines
+    result: RunResult  # How the run ended
+    unattributed: Unattributed  # What the graphs still lack after the last round
+    # (address, reason) of code that was executed though recovery refused to follow it
     irregular: tuple[tuple[int, str], ...]
+    # runs, whole_runs: How often the program was emulated, and how many of these runs were whole
+    # ones: the others were given up because the graphs lacked something.
     runs: int
     whole_runs: int
+    # What the graphs rest on beside the program's file
     discoveries: Discoveries = field(default_factory=Discoveries)
-    memory: BinaryMemory | None = None
-    ledger: Ledger | None = None
+    memory: BinaryMemory | None = None  # What earlier sessions knew of the program
+    ledger: Ledger | None = None  # What was counted by calling context; None: nothing was.
+    # The calls to which `events` and `counters` are confined; None: they are of the whole run.
     window: Window | None = None
+    # Files that the program has opened, where they are on the host
     opened: frozenset[Path] = frozenset()
 
     @cached_property
@@ -243,16 +205,10 @@ def collect(
 ) -> Observation:
     """Gather what a finished run has counted.
 
-    Parameters
-    ----------
-    execution
-        The run.
-    invocation
-        How it was asked for.
-    wanted
-        How many of its first schemes the user asked for.
-    runs, whole_runs
-        See `Observation`.
+    - `execution`: The run.
+    - `invocation`: How it was asked for.
+    - `wanted`: How many of its first schemes the user asked for.
+    - `runs`, `whole_runs`: See `Observation`.
 
     Raises
     ------

@@ -55,38 +55,19 @@ ProgressCallback = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Study:
-    """What stays the same through all rounds.
+    """What stays the same through all rounds."""
 
-    Attributes
-    ----------
-    invocation
-        How the run was asked for.
-    profiles
-        Where saved profiles come from.
-    trace
-        The trace that is to be written, if one is.
-    recording
-        The recording that is to be made, if one is.
-    progress
-        Who is told how far the session is, if anybody.
-    memory
-        What earlier sessions knew of the program.
-    known
-        What recoveries have found, for the next one to reuse.
-    routines
-        Numbers of the only routines that concern the schemes; None: all that were selected.
-    recovered
-        Graphs that are there already, with the discoveries that they rest on.
-    """
-
-    invocation: Invocation
-    profiles: SavedProfiles
-    trace: TraceOrder | None
-    recording: RecordingOrder | None
-    progress: ProgressCallback | None
-    memory: BinaryMemory
+    invocation: Invocation  # How the run was asked for
+    profiles: SavedProfiles  # Where saved profiles come from
+    trace: TraceOrder | None  # The trace that is to be written, if one is
+    recording: RecordingOrder | None  # The recording that is to be made, if one is
+    progress: ProgressCallback | None  # Who is told how far the session is, if anybody
+    memory: BinaryMemory  # What earlier sessions knew of the program
+    # What recoveries have found, for the next one to reuse
     known: Known = field(default_factory=Known)
+    # Numbers of the only routines that concern the schemes; None: all that were selected.
     routines: frozenset[int] | None = None
+    # Graphs that are there already, with the discoveries that they rest on
     recovered: tuple[Discoveries, RecoveredProgram] | None = None
     _planners: dict[Setting, Planner] = field(default_factory=dict)
     _linked: dict[object, Known] = field(default_factory=dict)
@@ -137,21 +118,13 @@ class Study:
 
 @dataclass(frozen=True)
 class Round:
-    """What the runs so far leave to the next one.
+    """What the runs so far leave to the next one."""
 
-    Attributes
-    ----------
-    world
-        The program with its surroundings. After a run that was cut short from outside, the budget
-        is the number of instructions that it executed, so that later runs end at the same place.
-    discoveries
-        What is known beside the program's file.
-    runs, whole_runs
-        How many runs there were, and how many of them were whole.
-    """
-
+    # The program with its surroundings. After a run that was cut short from outside, the budget is
+    # the number of instructions that it executed, so that later runs end at the same place.
     world: World
-    discoveries: Discoveries
+    discoveries: Discoveries  # What is known beside the program's file
+    # runs, whole_runs: How many runs there were, and how many of them were whole.
     runs: int = 0
     whole_runs: int = 0
 
@@ -188,18 +161,11 @@ def settle(
 ) -> tuple[Observation, Round]:
     """Run under `settings` until the graphs explain everything.
 
-    Parameters
-    ----------
-    study
-        What stays the same.
-    current
-        The round to begin with.
-    settings
-        The schemes.
-    edge_counts
-        Those of an earlier run, which guide schemes that need an edge profile.
-    replayable
-        Whether other schemes are to be replayed on what this run counts.
+    - `study`: What stays the same.
+    - `current`: The round to begin with.
+    - `settings`: The schemes.
+    - `edge_counts`: Those of an earlier run, which guide schemes that need an edge profile.
+    - `replayable`: Whether other schemes are to be replayed on what this run counts.
 
     Returns
     -------
@@ -249,14 +215,9 @@ def settle(
 def write_trace(study: Study, current: Round, setting: Setting, path: Path) -> None:
     """Run once more, as the run did that `current` comes after, and write its trace.
 
-    Parameters
-    ----------
-    study, current
-        Of a run that has been settled.
-    setting
-        A scheme that writes a trace. All routines are traced, whatever the user selected.
-    path
-        Where the trace goes.
+    - `study`, `current`: Of a run that has been settled.
+    - `setting`: A scheme that writes a trace. All routines are traced, whatever the user selected.
+    - `path`: Where the trace goes.
 
     Raises
     ------
@@ -346,14 +307,9 @@ def tell(
 ) -> None:
     """Tell the user that `phase` begins, or how far it is.
 
-    Parameters
-    ----------
-    limit
-        The budget of the run in instructions; None: none.
-    instructions
-        How many of these have been executed.
-    done
-        How many routines are done, and of how many; of 0 where that is not known.
+    - `limit`: The budget of the run in instructions; None: none.
+    - `instructions`: How many of these have been executed.
+    - `done`: How many routines are done, and of how many; of 0 where that is not known.
     """
     if progress is not None:
         progress(Progress(phase, instructions, limit, *done))
@@ -380,14 +336,10 @@ class TraceOrder:
     ) -> TraceRecorder:
         """Begin the trace of a run.
 
-        Parameters
-        ----------
-        scheme
-            The one whose plans say what is written.
-        discoveries
-            What the graphs rest on beside the program's file; readers need it to recover them.
-        index, memory
-            The graphs, and the kernel's memory.
+        - `scheme`: The one whose plans say what is written.
+        - `discoveries`: What the graphs rest on beside the program's file; readers need it to
+          recover them.
+        - `index`, `memory`: The graphs, and the kernel's memory.
 
         Raises
         ------

@@ -45,20 +45,12 @@ class PlannedRoutine:
 
 @dataclass(frozen=True)
 class PlannedProgram:
-    """What could be made again of a profile.
+    """What could be made again of a profile."""
 
-    Attributes
-    ----------
-    recovered
-        The program's graphs.
-    routines
-        By position among the profile's routines; those whose graph is another are absent.
-    reason
-        Why there is no instrumentation code; None where there is, or where the mode has none.
-    """
-
-    recovered: RecoveredProgram
+    recovered: RecoveredProgram  # The program's graphs
+    # By position among the profile's routines; those whose graph is another are absent.
     routines: Mapping[int, PlannedRoutine]
+    # Why there is no instrumentation code; None where there is, or where the mode has none.
     reason: str | None = None
 
     @property
@@ -91,16 +83,10 @@ def plan_again(
 ) -> PlannedProgram:
     """Return the graphs, plans and code behind a profile.
 
-    Parameters
-    ----------
-    measurement
-        The profile.
-    program
-        The program that it is of, by its digest.
-    memory
-        What earlier sessions knew of the program; None: nothing.
-    watch
-        Who is told how far it is.
+    - `measurement`: The profile.
+    - `program`: The program that it is of, by its digest.
+    - `memory`: What earlier sessions knew of the program; None: nothing.
+    - `watch`: Who is told how far it is.
     """
     recovered = recover_again(measurement, program, memory, watch.recovering)
     numbers = _numbers(recovered)

@@ -38,10 +38,7 @@ _Wish = tuple[str, tuple[Any, ...]]
 class Forked:
     """Processes with one part each, which live as long as the `with` block.
 
-    Parameters
-    ----------
-    parts
-        Objects whose methods take and return what can be pickled.
+    `parts`: Objects whose methods take and return what can be pickled.
     """
 
     def __init__(self, parts: Sequence[object]) -> None:
@@ -81,12 +78,7 @@ class Forked:
     def ask(self, method: str, *arguments: Sequence[Any]) -> None:
         """Have each part do something.
 
-        Parameters
-        ----------
-        method
-            Of the parts.
-        arguments
-            For each of its parameters the values, one a part.
+        `method`: Of the parts. `arguments`: For each of its parameters the values, one a part.
         """
         for number, asked in enumerate(self._asked):
             wish = method, tuple(values[number] for values in arguments)
@@ -121,10 +113,7 @@ class Forked:
 def become_worker(parent: int) -> None:
     """Leave to the process that has forked this one what concerns both: signals, crashes, its end.
 
-    Parameters
-    ----------
-    parent
-        Its number.
+    `parent`: Its number.
     """
     from simprof.simulator import stopping
     from simprof.simulator.cpu import crash  # has native code
@@ -159,13 +148,9 @@ _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal
 class Spawned:
     """A process that does one thing.
 
-    Parameters
-    ----------
-    serve
-        What it does, importable by its name: called with its end of the pipe and `arguments`, which
-        can be pickled.
-    files
-        Descriptors of this process that it has, too, besides the standard streams.
+    `serve`: What it does, importable by its name: called with its end of the pipe and `arguments`,
+    which can be pickled. `files`: Descriptors of this process that it has, too, besides the
+    standard streams.
 
     Attributes
     ----------
@@ -208,12 +193,7 @@ class Spawned:
 def begin(descriptor: int, parent: int) -> None:
     """Do what this process is for.
 
-    Parameters
-    ----------
-    descriptor
-        Of its end of the pipe.
-    parent
-        Number of the process that started it.
+    `descriptor`: Of its end of the pipe. `parent`: Number of the process that started it.
     """
     die_with(parent)
     from simprof.profiler.engine import kernel_cache

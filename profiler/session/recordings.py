@@ -50,14 +50,9 @@ class RecordingOrder:
     ) -> RecordingLowering:
         """Begin to record a run.
 
-        Parameters
-        ----------
-        discoveries
-            What the graphs rest on beside the program's file.
-        index
-            The graphs.
-        stack_mask
-            All ones of the program's register width.
+        - `discoveries`: What the graphs rest on beside the program's file.
+        - `index`: The graphs.
+        - `stack_mask`: All ones of the program's register width.
 
         Raises
         ------
@@ -91,12 +86,7 @@ class RecordingOrder:
     def finish(self, observation: Observation, output: str) -> None:
         """Write what is known of the whole run, and close the file.
 
-        Parameters
-        ----------
-        observation
-            The run.
-        output
-            SHA-256 of what the program wrote to standard output.
+        `observation`: The run. `output`: SHA-256 of what the program wrote to standard output.
 
         Raises
         ------
@@ -146,12 +136,7 @@ class RecordingOrder:
 def guest_facts(guest: GuestOptions, file: Path) -> dict[str, Any]:
     """Return what decides a run beside the program, its arguments and its budgets.
 
-    Parameters
-    ----------
-    guest
-        What the program sees.
-    file
-        The program.
+    `guest`: What the program sees. `file`: The program.
 
     Returns
     -------

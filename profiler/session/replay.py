@@ -41,16 +41,11 @@ Array = np.ndarray
 class RecordedRun:
     """A recorded run, to be observed under any schemes.
 
-    Parameters
-    ----------
-    study
-        How it is asked for.
-    program
-        The program.
-    recording, name
-        The recording, and its file for messages.
-    partial
-        Whether a recording that is cut is measured as far as it goes (`engine.replaying.CutRun`).
+    - `study`: How it is asked for.
+    - `program`: The program.
+    - `recording`, `name`: The recording, and its file for messages.
+    - `partial`: Whether a recording that is cut is measured as far as it goes
+      (`engine.replaying.CutRun`).
 
     Attributes
     ----------
@@ -108,12 +103,8 @@ class RecordedRun:
     ) -> Observation:
         """Return the run as if it had been made under `settings`.
 
-        Parameters
-        ----------
-        settings
-            The schemes.
-        routines
-            Numbers of the only routines that are observed; None: all.
+        `settings`: The schemes. `routines`: Numbers of the only routines that are observed; None:
+        all.
         """
         study, recovered, index, end = self._study, self.recovered, self._index, self._end
         program = recovered.program

@@ -56,31 +56,16 @@ from simprof.profiler.session.scheme_runs import SchemeRun
 
 @dataclass(frozen=True)
 class RoutineReading:
-    """One scheme on one routine after the run.
+    """One scheme on one routine after the run."""
 
-    Attributes
-    ----------
-    definition
-        The scheme.
-    plan
-        Its plan; None where it has none.
-    events
-        What the run itself counted.
-    counters, reading
-        What the scheme's counters hold, and the profile that they give.
-    price
-        What the scheme's code cost.
-    facts
-        What reports say of its graph, whatever the scheme.
-    """
-
-    definition: SchemeDefinition
-    plan: RoutinePlan | None
-    events: RoutineEvents
+    definition: SchemeDefinition  # The scheme
+    plan: RoutinePlan | None  # Its plan; None where it has none.
+    events: RoutineEvents  # What the run itself counted
+    # counters, reading: What the scheme's counters hold, and the profile that they give.
     counters: RoutineCounters
     reading: Reading
-    price: RoutinePrice
-    facts: GraphFacts
+    price: RoutinePrice  # What the scheme's code cost
+    facts: GraphFacts  # What reports say of its graph, whatever the scheme
 
 
 def routine_profile(
@@ -88,17 +73,11 @@ def routine_profile(
 ) -> RoutineProfile:
     """Put together what is reported of a routine.
 
-    Parameters
-    ----------
-    routine
-        One scheme on it.
-    alias
-        By which other name the user selected it, if by one.
-    code
-        The program's instructions.
-    with_edges
-        Whether the counts of its edges and blocks are wanted. If not, paths still come with those
-        of loops of one block, which are on no path of `pp`.
+    - `routine`: One scheme on it.
+    - `alias`: By which other name the user selected it, if by one.
+    - `code`: The program's instructions.
+    - `with_edges`: Whether the counts of its edges and blocks are wanted. If not, paths still come
+      with those of loops of one block, which are on no path of `pp`.
     """
     events = routine.events
     cfg, blocks = events.cfg, events.block_counts
@@ -242,18 +221,12 @@ def measure_all(
     Each routine is measured under all schemes before the next one, so that what is worked out of
     it is shared, and need not be kept.
 
-    Parameters
-    ----------
-    observation
-        The run.
-    self_check
-        Whether to validate the graphs, every plan and every profile, too (see `self_check`).
-    brief
-        Leave out the counts of edges and the source lines, which are most of a measurement.
-    keep_plans
-        Whether the schemes' plans are asked for afterwards.
-    told
-        Is told every now and then how many routines are measured, and of how many.
+    - `observation`: The run.
+    - `self_check`: Whether to validate the graphs, every plan and every profile, too (see
+      `self_check`).
+    - `brief`: Leave out the counts of edges and the source lines, which are most of a measurement.
+    - `keep_plans`: Whether the schemes' plans are asked for afterwards.
+    - `told`: Is told every now and then how many routines are measured, and of how many.
 
     Raises
     ------
@@ -318,20 +291,12 @@ class RoutineResult:
 class Measuring:
     """One scheme of an observed run, measured routine by routine.
 
-    Parameters
-    ----------
-    observation
-        The run.
-    scheme
-        One of its schemes.
-    facts
-        About the graphs.
-    check
-        Validates its plans, if anybody does.
-    brief
-        See `measure_all`.
-    costs
-        What its code costs, as far as it is known; None: what earlier sessions know.
+    - `observation`: The run.
+    - `scheme`: One of its schemes.
+    - `facts`: About the graphs.
+    - `check`: Validates its plans, if anybody does.
+    - `brief`: See `measure_all`.
+    - `costs`: What its code costs, as far as it is known; None: what earlier sessions know.
 
     Attributes
     ----------

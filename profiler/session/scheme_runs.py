@@ -24,14 +24,9 @@ from simprof.profiler.schemes.registry import definition, make_plan, needs_edge_
 class Graphs:
     """The graphs of the routines that the user selected.
 
-    Parameters
-    ----------
-    recovered
-        All graphs.
-    selection
-        Which routines are profiled.
-    routines
-        Numbers of those to which it is limited; None: all.
+    - `recovered`: All graphs.
+    - `selection`: Which routines are profiled.
+    - `routines`: Numbers of those to which it is limited; None: all.
 
     Raises
     ------
@@ -64,10 +59,7 @@ class Graphs:
 class SavedProfiles:
     """The saved profiles that options name, each loaded once.
 
-    Parameters
-    ----------
-    sha256
-        Digest of the program that they must be of.
+    `sha256`: Digest of the program that they must be of.
     """
 
     def __init__(self, sha256: str) -> None:
@@ -131,10 +123,7 @@ Name = tuple[int, str]
 class KnownPlans:
     """Plans of one program's graphs under one setting.
 
-    Parameters
-    ----------
-    known
-        As `cache_files` writes them, without their graphs, by address and name of the routine.
+    `known`: As `cache_files` writes them, without their graphs, by address and name of the routine.
     """
 
     def __init__(self, known: dict[Name, bytes] | None = None) -> None:
@@ -162,14 +151,9 @@ class KnownPlans:
 class Planner:
     """Plans graphs as one setting asks for, each graph once.
 
-    Parameters
-    ----------
-    setting
-        What the user chose.
-    profiles
-        Where saved ones come from.
-    edge_counts
-        Those of a first run, for schemes that an edge profile guides.
+    - `setting`: What the user chose.
+    - `profiles`: Where saved ones come from.
+    - `edge_counts`: Those of a first run, for schemes that an edge profile guides.
     """
 
     def __init__(
@@ -222,18 +206,11 @@ GraphSource = Callable[[int], ControlFlowGraph | None]
 class SchemeRun:
     """One mode during one run: plans a routine when the run first needs it.
 
-    Parameters
-    ----------
-    setting
-        The mode and its options.
-    graphs
-        The routines to profile.
-    make
-        Plans a routine; None for a mode that instruments nothing.
-    slot
-        Its number among the schemes that count paths; None if it does not.
-    forget
-        Told of a graph whose plan is not needed any more; None: nobody.
+    - `setting`: The mode and its options.
+    - `graphs`: The routines to profile.
+    - `make`: Plans a routine; None for a mode that instruments nothing.
+    - `slot`: Its number among the schemes that count paths; None if it does not.
+    - `forget`: Told of a graph whose plan is not needed any more; None: nobody.
     """
 
     def __init__(

@@ -38,10 +38,7 @@ from simprof.simulator.errors import UsageError
 class SelfCheck:
     """Validates what measuring an observed run goes through.
 
-    Parameters
-    ----------
-    observation
-        The run.
+    `observation`: The run.
 
     Raises
     ------
@@ -98,14 +95,9 @@ class SelfCheck:
 def check_trace(path: Path, mode: str, events: Iterable[RoutineEvents]) -> None:
     """Regenerate the execution from its trace, and compare the two.
 
-    Parameters
-    ----------
-    path
-        The trace.
-    mode
-        The scheme that wrote it.
-    events
-        What the run counted, by routine.
+    - `path`: The trace.
+    - `mode`: The scheme that wrote it.
+    - `events`: What the run counted, by routine.
 
     Raises
     ------

@@ -211,16 +211,11 @@ def observe(
 ) -> Observation:
     """Run a program under several schemes until the graphs explain the whole run.
 
-    Parameters
-    ----------
-    request
-        The program, what it sees, and what is to be told. `mode` and `scheme` are not read.
-    settings
-        The schemes.
-    seen
-        What other runs have shown, for the graphs of the first round.
-    guide
-        Beside `seen`: the edge profile that guides schemes, in the place of this run's own.
+    - `request`: The program, what it sees, and what is to be told. `mode` and `scheme` are not
+      read.
+    - `settings`: The schemes.
+    - `seen`: What other runs have shown, for the graphs of the first round.
+    - `guide`: Beside `seen`: the edge profile that guides schemes, in the place of this run's own.
 
     Raises
     ------

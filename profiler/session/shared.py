@@ -47,17 +47,10 @@ Each = TypeVar("Each")
 
 
 class _Measured(NamedTuple):
-    """What a part measured.
+    """What a part measured."""
 
-    Attributes
-    ----------
-    results
-        By chunk and scheme: those of the routines.
-    ends
-        By chunk and scheme: the space for counters that is taken behind the chunk.
-    """
-
-    results: list[list[list[RoutineResult]]]
+    results: list[list[list[RoutineResult]]]  # By chunk and scheme: those of the routines.
+    # By chunk and scheme: the space for counters that is taken behind the chunk.
     ends: list[list[Room]]
 
 
@@ -133,18 +126,11 @@ def measure_shared(
 ) -> tuple[Measurement, ...]:
     """Return what each scheme measures in a recorded run.
 
-    Parameters
-    ----------
-    guide
-        The run as it was made, under whatever schemes.
-    run
-        Its recording.
-    settings
-        The schemes.
-    jobs
-        How many processes share the work, this one among them. It must have no other threads.
-    brief, told
-        See `results.measure_all`.
+    - `guide`: The run as it was made, under whatever schemes.
+    - `run`: Its recording.
+    - `settings`: The schemes.
+    - `jobs`: How many processes share the work, this one among them. It must have no other threads.
+    - `brief`, `told`: See `results.measure_all`.
 
     Raises
     ------

@@ -28,36 +28,22 @@ dead stack memory holds, and a few programs (memchr's last word) execute by that
 
 @dataclass(frozen=True)
 class World:
-    """A program with all that it sees and may use; it can be run in it any number of times.
-
-    Attributes
-    ----------
-    arguments
-        Of the program, without its own name.
-    guest
-        What it sees, and its budgets.
-    host
-        Its outside world. It records the calls of the first run and answers those of later runs
-        from the record: these read the same, and write nothing twice.
-    files
-        What `host` passes calls on to.
-    """
+    """A program with all that it sees and may use; it can be run in it any number of times."""
 
     program: Program
-    arguments: tuple[bytes, ...]
-    guest: GuestOptions
+    arguments: tuple[bytes, ...]  # Of the program, without its own name
+    guest: GuestOptions  # What it sees, and its budgets
+    # Its outside world. It records the calls of the first run and answers those of later runs from
+    # the record: these read the same, and write nothing twice.
     host: RecordingHost
-    files: Host
+    files: Host  # What `host` passes calls on to
 
     def machine(
         self, observer: Observer | None = None, on_late_code: Callable[[], None] | None = None
     ) -> Machine | LeonMachine:
         """Make a machine that stands at the start of the program.
 
-        Parameters
-        ----------
-        observer, on_late_code
-            See `Machine`.
+        `observer`, `on_late_code`: See `Machine`.
         """
         guest = self.guest
         self.host.rewind()

@@ -60,10 +60,7 @@ class Exit(IntEnum):
 class Callees:
     """What calls and exits lead to.
 
-    Parameters
-    ----------
-    index
-        The program's graphs.
+    `index`: The program's graphs.
     """
 
     def __init__(self, index: GraphIndex) -> None:
@@ -173,24 +170,13 @@ NONE = -1
 
 @dataclass(frozen=True)
 class CallNumbering:
-    """Numbers of the call paths of a call graph.
+    """Numbers of the call paths of a call graph."""
 
-    Attributes
-    ----------
-    starts
-        Routine at which paths begin -> value of its dummy edge.
-    values
-        Edge of the call graph, back edges excepted -> its value.
-    back_edges
-        Edges that end a path and begin another one.
-    total
-        How many call paths there are.
-    """
-
-    starts: Mapping[int, int]
+    starts: Mapping[int, int]  # Routine at which paths begin -> value of its dummy edge
+    # Edge of the call graph, back edges excepted -> its value
     values: Mapping[tuple[int, int], int]
-    back_edges: frozenset[tuple[int, int]]
-    total: int
+    back_edges: frozenset[tuple[int, int]]  # Edges that end a path and begin another one
+    total: int  # How many call paths there are
 
     def number(self, path: CallPath) -> int | None:
         """Return a path's number; None where it has none."""
@@ -206,10 +192,7 @@ class CallNumbering:
 def number_calls(edges: Iterable[tuple[int, int]], root: int) -> CallNumbering:
     """Number the call paths that begin at `root` or at a recursive call (EPP figure 5).
 
-    Parameters
-    ----------
-    edges
-        (caller, callee); what `root` does not reach takes no part.
+    `edges`: (caller, callee); what `root` does not reach takes no part.
     """
     callees: dict[int, list[int]] = {}
     for caller, callee in sorted(set(edges)):
@@ -255,45 +238,25 @@ def _search(callees: Mapping[int, list[int]], root: int) -> tuple[list[int], set
 
 @dataclass(frozen=True)
 class CountedCallPath:
-    """A call path as reported.
+    """A call path as reported."""
 
-    Attributes
-    ----------
-    routines
-        Names, the first caller first.
-    number
-        None where it leads over a dynamic edge.
-    count
-        Activations that it led to.
-    """
-
-    routines: tuple[str, ...]
-    number: int | None
-    count: int
+    routines: tuple[str, ...]  # Names, the first caller first
+    number: int | None  # None where it leads over a dynamic edge
+    count: int  # Activations that it led to
 
 
 @dataclass(frozen=True)
 class CallProfile:
-    """The call paths of an execution.
+    """The call paths of an execution."""
 
-    Attributes
-    ----------
-    potential
-        Call paths of the call graph.
-    executed, dynamic
-        Different ones executed; those of them that lead over a dynamic edge.
-    activations, dynamic_activations
-        The same, each as often as it was executed.
-    paths
-        The most frequent, of equals the shorter first.
-    """
-
-    potential: int
+    potential: int  # Call paths of the call graph
+    # executed, dynamic: Different ones executed; those of them that lead over a dynamic edge.
     executed: int
     dynamic: int
+    # activations, dynamic_activations: The same, each as often as it was executed.
     activations: int
     dynamic_activations: int
-    paths: tuple[CountedCallPath, ...]
+    paths: tuple[CountedCallPath, ...]  # The most frequent, of equals the shorter first
 
 
 class CallPaths:

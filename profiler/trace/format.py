@@ -50,72 +50,38 @@ CHECKPOINT_SPAN = 1 << 16
 
 @dataclass(frozen=True)
 class TraceEvent:
-    """Control went where only the run tells: signals, non-local exits, early ends.
+    """Control went where only the run tells: signals, non-local exits, early ends."""
 
-    Attributes
-    ----------
-    at
-        Crossings before it.
-    bits
-        Bits of the token stream before it.
-    block
-        Block that the activation was in, -1 where no edge to it is open.
-    crossed
-        Edges crossed meanwhile, for whatever activation, in order.
-    depth
-        Activations below the one that goes on.
-    after
-        Block in which that goes on, -1 after the end.
-    waiting
-        Block in which its caller waits, -1 where no return by the graphs leads there.
-    """
-
-    at: int
-    bits: int
-    block: int
-    crossed: tuple[int, ...]
-    depth: int
-    after: int
-    waiting: int
+    at: int  # Crossings before it
+    bits: int  # Bits of the token stream before it
+    block: int  # Block that the activation was in, -1 where no edge to it is open
+    crossed: tuple[int, ...]  # Edges crossed meanwhile, for whatever activation, in order
+    depth: int  # Activations below the one that goes on
+    after: int  # Block in which that goes on, -1 after the end
+    waiting: int  # Block in which its caller waits, -1 where no return by the graphs leads there
 
 
 @dataclass(frozen=True)
 class TraceEnd:
-    """Totals of a whole trace.
+    """Totals of a whole trace."""
 
-    Attributes
-    ----------
-    crossings, digest
-        Edges crossed, and the digest of their numbers.
-    bits
-        Of the token stream.
-    """
-
+    # crossings, digest: Edges crossed, and the digest of their numbers.
     crossings: int
     digest: int
-    bits: int
+    bits: int  # Of the token stream
 
 
 @dataclass(frozen=True)
 class TraceHeader:
-    """What a trace is of.
+    """What a trace is of."""
 
-    Attributes
-    ----------
-    file, sha256, machine, arguments
-        The program and its arguments.
-    mode
-        "witness" or "bits".
-    discoveries
-        The fields of `recovery.Discoveries`, as lists.
-    """
-
+    # file, sha256, machine, arguments: The program and its arguments.
     file: str
     sha256: str
     machine: str
     arguments: tuple[str, ...]
-    mode: str
-    discoveries: Mapping[str, Any]
+    mode: str  # "witness" or "bits"
+    discoveries: Mapping[str, Any]  # The fields of `recovery.Discoveries`, as lists
 
 
 Tokens = Mapping[int, tuple[int, int]]
@@ -202,36 +168,16 @@ def _cannot_write(path: Path, error: OSError) -> UsageError:
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace as far as its file goes.
+    """A trace as far as its file goes."""
 
-    Attributes
-    ----------
-    header
-        What it is of.
-    routines
-        Routine number -> what its edges write.
-    stream
-        The token stream; of a trace cut short maybe less than its events speak of.
-    certain
-        Crossings that have happened for sure, even if no token tells.
-    checkpoints
-        Crossings -> digest, unsigned.
-    events
-        In order.
-    end
-        Totals; None where the file was cut.
-    cut
-        Why and where the file ends before the trace does; None where it is whole.
-    """
-
-    header: TraceHeader
-    routines: Mapping[int, Tokens]
-    stream: bytes
-    certain: int
-    checkpoints: Mapping[int, int]
-    events: tuple[TraceEvent, ...]
-    end: TraceEnd | None
-    cut: str | None
+    header: TraceHeader  # What it is of
+    routines: Mapping[int, Tokens]  # Routine number -> what its edges write
+    stream: bytes  # The token stream; of a trace cut short maybe less than its events speak of.
+    certain: int  # Crossings that have happened for sure, even if no token tells
+    checkpoints: Mapping[int, int]  # Crossings -> digest, unsigned
+    events: tuple[TraceEvent, ...]  # In order
+    end: TraceEnd | None  # Totals; None where the file was cut.
+    cut: str | None  # Why and where the file ends before the trace does; None where it is whole.
 
 
 def load(path: Path) -> Trace:

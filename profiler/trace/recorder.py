@@ -38,16 +38,10 @@ BUFFER_WORDS = 1 << 13
 class TraceRecorder:
     """The trace of one run: the `TraceSink` that writes it to a file.
 
-    Parameters
-    ----------
-    memory
-        The kernel's.
-    index
-        The program's graphs.
-    plans
-        Routine number -> its plan. Asked for a routine when an edge of it is first crossed.
-    file
-        Where the trace goes.
+    - `memory`: The kernel's.
+    - `index`: The program's graphs.
+    - `plans`: Routine number -> its plan. Asked for a routine when an edge of it is first crossed.
+    - `file`: Where the trace goes.
     """
 
     def __init__(
@@ -237,12 +231,8 @@ class TraceRecorder:
         The reader follows the code up to this event, crosses the edges that the event lists, and
         goes on from the block that it names.
 
-        Parameters
-        ----------
-        steps
-            What the program does next, beginning with what the code does not tell.
-        frame, block
-            The activation that the kernel goes on with, and the block that it is in.
+        `steps`: What the program does next, beginning with what the code does not tell. `frame`,
+        `block`: The activation that the kernel goes on with, and the block that it is in.
         """
         self.begin_event(UNKNOWN)
         if isinstance(steps[0], Cross):  # an EXIT edge: the reader lacks the ENTRY edge behind it

@@ -50,32 +50,19 @@ _HEAD_WORDS = 3
 
 @dataclass(frozen=True)
 class RecordingHeader:
-    """What a recording is of.
+    """What a recording is of."""
 
-    Attributes
-    ----------
-    file, sha256, machine
-        The program.
-    arguments
-        Its arguments, in hexadecimal.
-    simprof
-        The version of simprof that made it.
-    discoveries
-        The fields of `recovery.Discoveries`, as lists.
-    max_instructions, timeout
-        The budgets of the run.
-    guest
-        What else decided the run, by name (`session.recordings.guest_facts`).
-    """
-
+    # file, sha256, machine: The program.
     file: str
     sha256: str
     machine: str
-    arguments: tuple[str, ...]
-    simprof: str
-    discoveries: Mapping[str, Any]
+    arguments: tuple[str, ...]  # Its arguments, in hexadecimal
+    simprof: str  # The version of simprof that made it
+    discoveries: Mapping[str, Any]  # The fields of `recovery.Discoveries`, as lists
+    # max_instructions, timeout: The budgets of the run.
     max_instructions: int | None
     timeout: float | None
+    # What else decided the run, by name (`session.recordings.guest_facts`)
     guest: Mapping[str, Any]
 
     def __post_init__(self) -> None:
@@ -86,50 +73,26 @@ class RecordingHeader:
 
 @dataclass(frozen=True)
 class RecordingEnd:
-    """What is known of a whole run.
+    """What is known of a whole run."""
 
-    Attributes
-    ----------
-    result
-        The fields of `RunResult`.
-    edges
-        (routine, edge counts) of those that were entered.
-    early
-        (routine, block, count) of activations that ended early.
-    unattributed
-        Transfers and instructions that no graph has.
-    irregular
-        (address, reason) of code that was executed though recovery refused to follow it.
-    output
-        SHA-256 of what the program wrote to standard output.
-    cut
-        (routine, block, instructions executed, count) of executions of blocks that did not come
-        to their end.
-    """
-
-    result: Mapping[str, Any]
-    edges: Sequence[tuple[int, Sequence[int]]]
-    early: Sequence[tuple[int, int, int]]
-    unattributed: tuple[int, int]
+    result: Mapping[str, Any]  # The fields of `RunResult`
+    edges: Sequence[tuple[int, Sequence[int]]]  # (routine, edge counts) of those that were entered
+    early: Sequence[tuple[int, int, int]]  # (routine, block, count) of activations that ended early
+    unattributed: tuple[int, int]  # Transfers and instructions that no graph has
+    # (address, reason) of code that was executed though recovery refused to follow it
     irregular: Sequence[tuple[int, str]]
-    output: str
+    output: str  # SHA-256 of what the program wrote to standard output
+    # (routine, block, instructions executed, count) of executions of blocks that did not come to
+    # their end
     cut: Sequence[tuple[int, int, int, int]] = ()
 
 
 @dataclass(frozen=True)
 class FilePiece:
-    """A piece with what it says of graphs.
+    """A piece with what it says of graphs."""
 
-    Attributes
-    ----------
-    digests
-        Routine that it is the first to have -> digest of its graph.
-    piece
-        What the run did.
-    """
-
-    digests: Mapping[int, bytes]
-    piece: RecordedPiece
+    digests: Mapping[int, bytes]  # Routine that it is the first to have -> digest of its graph
+    piece: RecordedPiece  # What the run did
 
 
 class RecordingFile:
@@ -205,10 +168,7 @@ class RecordingFile:
 class Recording:
     """A recording as far as its file goes.
 
-    Parameters
-    ----------
-    path
-        The file.
+    `path`: The file.
 
     Attributes
     ----------

@@ -55,26 +55,15 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Regeneration:
-    """What became of a trace.
+    """What became of a trace."""
 
-    Attributes
-    ----------
-    blocks, crossings, bits
-        Executed blocks regenerated, edges crossed, bits of the trace read.
-    digest
-        Of the edges' numbers, unsigned.
-    place
-        The last block, -1 if there is none.
-    problem
-        Why it ended before the execution did; None if it did not.
-    """
-
+    # blocks, crossings, bits: Executed blocks regenerated, edges crossed, bits of the trace read.
     blocks: int
     crossings: int
     bits: int
-    digest: int
-    place: int
-    problem: str | None
+    digest: int  # Of the edges' numbers, unsigned
+    place: int  # The last block, -1 if there is none
+    problem: str | None  # Why it ended before the execution did; None if it did not.
 
 
 class StopError(Exception):
@@ -84,16 +73,10 @@ class StopError(Exception):
 class Regenerator:
     """Regenerates one trace.
 
-    Parameters
-    ----------
-    trace
-        The trace.
-    recovered
-        The graphs of its program, recovered with its discoveries.
-    check
-        Whether to compare the digests on the way.
-    sink
-        Receives the blocks.
+    - `trace`: The trace.
+    - `recovered`: The graphs of its program, recovered with its discoveries.
+    - `check`: Whether to compare the digests on the way.
+    - `sink`: Receives the blocks.
     """
 
     def __init__(
@@ -385,29 +368,18 @@ BlockSink = Callable[[RecoveredProgram, Array], None]
 
 @dataclass(frozen=True)
 class Regenerated:
-    """What `simprof regenerate` reports.
+    """What `simprof regenerate` reports."""
 
-    Attributes
-    ----------
-    trace, program
-        The trace and the program file.
-    result
-        How far it led.
-    instructions
-        Instructions of the blocks regenerated, all of each.
-    block, routine
-        Address of the last block and its routine's name; None where there is no block.
-    checked
-        Whether the result was compared with the execution.
-    """
-
+    # trace, program: The trace and the program file.
     trace: Trace
     program: Path
-    result: Regeneration
-    instructions: int
+    result: Regeneration  # How far it led
+    instructions: int  # Instructions of the blocks regenerated, all of each
+    # block, routine: Address of the last block and its routine's name; None where there is no
+    # block.
     block: int | None
     routine: str | None
-    checked: bool
+    checked: bool  # Whether the result was compared with the execution
 
     @property
     def complete(self) -> bool:
@@ -420,16 +392,10 @@ def regenerate(
 ) -> Regenerated:
     """Regenerate the execution that a trace is of.
 
-    Parameters
-    ----------
-    path
-        The trace.
-    program
-        The program; None: the file that the trace names.
-    check
-        Whether to compare the digests of the edges crossed with those of the execution.
-    sink
-        Receives the blocks.
+    - `path`: The trace.
+    - `program`: The program; None: the file that the trace names.
+    - `check`: Whether to compare the digests of the edges crossed with those of the execution.
+    - `sink`: Receives the blocks.
 
     Raises
     ------
@@ -490,10 +456,7 @@ def _position(recovered: RecoveredProgram, place: int) -> tuple[int | None, str 
 class BlockLines:
     """Writes executed blocks as lines: the address, in hexadecimal, of slot blocks behind "slot".
 
-    Parameters
-    ----------
-    write
-        Receives the text.
+    `write`: Receives the text.
     """
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
@@ -517,34 +480,21 @@ LONGEST_TAIL = 1 << 20
 
 @dataclass(frozen=True)
 class Completion:
-    """What a trace lacked.
+    """What a trace lacked."""
 
-    Attributes
-    ----------
-    event
-        The program's end.
-    end
-        The totals. The digest is that of what the tokens lead to: the run itself told none.
-    """
-
-    event: TraceEvent
+    event: TraceEvent  # The program's end
+    # The totals. The digest is that of what the tokens lead to: the run itself told none.
     end: TraceEnd
 
 
 def complete(trace: Trace, recovered: RecoveredProgram, block: int, bits: int) -> Completion:
     """Find out how a trace goes on behind its tokens.
 
-    Parameters
-    ----------
-    trace
-        What there is: the tokens of all routines and the stream. It has no events.
-    recovered
-        The graphs of its program.
-    block
-        Program-wide number of the block whose system call ended the program. It is taken to be
-        the first time that control comes there behind the last token.
-    bits
-        Of the token stream.
+    - `trace`: What there is: the tokens of all routines and the stream. It has no events.
+    - `recovered`: The graphs of its program.
+    - `block`: Program-wide number of the block whose system call ended the program. It is taken to
+      be the first time that control comes there behind the last token.
+    - `bits`: Of the token stream.
 
     Raises
     ------

@@ -84,49 +84,30 @@ CHECKPOINT_SPAN = 1 << 16
 
 
 class Tables(NamedTuple):
-    """A program and what its edges write; int64.
+    """A program and what its edges write; int64."""
 
-    Attributes
-    ----------
-    target
-        Edge -> block, -1 for EXIT.
-    value, width
-        Edge -> token; width 0: none.
-    way, entered
-        EXIT edge -> how control leaves, ENTRY edge that follows.
-    only
-        Block -> its one outgoing edge, -1 where it has none or several.
-    callee
-        Block -> ENTRY edge that its call leads to.
-    peek
-        Block -> bits that decide between its edges; 0 where it is no predicate.
-    first
-        Block -> where its decisions begin in `key` and `choice`; they end with the next block's.
-    key, choice
-        Ascending token values, and the edge that each decides for.
-    routine, entry, returns
-        Block -> routine, ENTRY edge or -1, whether jumps of other routines return there.
-    block_at
-        Instruction word -> block that starts there, or -1.
-    pieces
-        Of each piece of code: the lower half of its address, its bytes, its first word.
-    """
-
-    target: Array
+    target: Array  # Edge -> block, -1 for EXIT
+    # value, width: Edge -> token; width 0: none.
     value: Array
     width: Array
+    # way, entered: EXIT edge -> how control leaves, ENTRY edge that follows.
     way: Array
     entered: Array
-    only: Array
-    callee: Array
-    peek: Array
+    only: Array  # Block -> its one outgoing edge, -1 where it has none or several
+    callee: Array  # Block -> ENTRY edge that its call leads to
+    peek: Array  # Block -> bits that decide between its edges; 0 where it is no predicate.
+    # Block -> where its decisions begin in `key` and `choice`; they end with the next block's.
     first: Array
+    # key, choice: Ascending token values, and the edge that each decides for.
     key: Array
     choice: Array
+    # routine, entry, returns: Block -> routine, ENTRY edge or -1, whether jumps of other routines
+    # return there.
     routine: Array
     entry: Array
     returns: Array
-    block_at: Array
+    block_at: Array  # Instruction word -> block that starts there, or -1
+    # Of each piece of code: the lower half of its address, its bytes, its first word.
     pieces: Array
 
 
@@ -271,16 +252,10 @@ def regenerate(
 ) -> int:
     """Regenerate from `state` on; return why that stopped.
 
-    Parameters
-    ----------
-    stream, end
-        The token stream and its length in bits.
-    stack
-        Blocks that wait for a call to return, -1 where no return by the graphs leads.
-    output
-        Receives the blocks.
-    digests
-        Digest at each multiple of `CHECKPOINT_SPAN` crossings from the first on.
+    - `stream`, `end`: The token stream and its length in bits.
+    - `stack`: Blocks that wait for a call to return, -1 where no return by the graphs leads.
+    - `output`: Receives the blocks.
+    - `digests`: Digest at each multiple of `CHECKPOINT_SPAN` crossings from the first on.
     """
     while True:
         if state[CROSSINGS] == state[LIMIT]:

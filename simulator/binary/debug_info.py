@@ -158,30 +158,14 @@ _LEVEL = re.compile(r"(?:^|\s)-O(\S*)")
 
 @dataclass(frozen=True)
 class InlinedCopy:
-    """The code of a routine within another one.
+    """The code of a routine within another one."""
 
-    Attributes
-    ----------
-    name
-        Of the routine that was inlined, as its author wrote it.
-    symbol
-        Its name as the linker would know it.
-    ranges
-        Its code, by address.
-    entry
-        Address of its first instruction.
-    line
-        Line of the declaration; 0 where it is unknown.
-    call_line
-        Line of the call that it stands for; 0 where it is unknown.
-    """
-
-    name: str
-    symbol: str
-    ranges: tuple[Range, ...]
-    entry: int
-    line: int
-    call_line: int
+    name: str  # Of the routine that was inlined, as its author wrote it
+    symbol: str  # Its name as the linker would know it
+    ranges: tuple[Range, ...]  # Its code, by address
+    entry: int  # Address of its first instruction
+    line: int  # Line of the declaration; 0 where it is unknown.
+    call_line: int  # Line of the call that it stands for; 0 where it is unknown.
 
 
 @dataclass(frozen=True)

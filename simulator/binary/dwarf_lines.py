@@ -45,15 +45,10 @@ _SourceRow = tuple[int, int, str, int]  # start, end (addresses), file, line
 class DwarfLineTable:
     """`LineTable` over the DWARF sections of an ELF file.
 
-    Parameters
-    ----------
-    data
-        The whole file.
-    bias
-        Load bias in bytes, added to the file's addresses.
-    code
-        Where the code is, sorted. Linkers leave the lines of routines that they have dropped, at
-        address 0; such rows are ignored.
+    - `data`: The whole file.
+    - `bias`: Load bias in bytes, added to the file's addresses.
+    - `code`: Where the code is, sorted. Linkers leave the lines of routines that they have dropped,
+      at address 0; such rows are ignored.
     """
 
     def __init__(self, data: bytes, bias: int, code: Sequence[Range]) -> None:
@@ -188,10 +183,7 @@ STRINGS = {_IN_STRINGS: ".debug_str", _IN_LINE_STRINGS: ".debug_line_str"}
 class Names:
     """Names that headers refer to, each read once.
 
-    Parameters
-    ----------
-    sections
-        The sections that have them, by form (`STRINGS`).
+    `sections`: The sections that have them, by form (`STRINGS`).
     """
 
     def __init__(self, sections: Mapping[int, bytes]) -> None:
@@ -247,14 +239,9 @@ class LineHeader:
 def read_header(lines: bytes, offset: int, names: Names) -> LineHeader:
     """Read the header at `offset` of `.debug_line`.
 
-    Parameters
-    ----------
-    lines
-        The section.
-    offset
-        In bytes.
-    names
-        Those that it may refer to.
+    - `lines`: The section.
+    - `offset`: In bytes.
+    - `names`: Those that it may refer to.
 
     Raises
     ------

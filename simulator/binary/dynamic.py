@@ -48,12 +48,8 @@ _DIRECTORIES = {True: "lib64", False: "lib32"}  # of 64-bit and of 32-bit librar
 def load_program(path: Path | str, sysroot: Path | None = None) -> Program:
     """Read a program that is to be run.
 
-    Parameters
-    ----------
-    path
-        The program; statically or dynamically linked.
-    sysroot
-        Where the interpreter is looked for; None: `DEFAULT_SYSROOT`.
+    `path`: The program; statically or dynamically linked. `sysroot`: Where the interpreter is
+    looked for; None: `DEFAULT_SYSROOT`.
 
     Returns
     -------
@@ -124,15 +120,10 @@ def link(
 ) -> Program:
     """Return a program with the modules that it has loaded, as one.
 
-    Parameters
-    ----------
-    program
-        What `load_program` returned.
-    modules
-        Its interpreter and its libraries, as a run has loaded them.
-    earlier
-        Stubs as they were before the interpreter bound them. They become code of their own,
-        `EARLIER` bytes behind their place.
+    - `program`: What `load_program` returned.
+    - `modules`: Its interpreter and its libraries, as a run has loaded them.
+    - `earlier`: Stubs as they were before the interpreter bound them. They become code of their
+      own, `EARLIER` bytes behind their place.
 
     Raises
     ------

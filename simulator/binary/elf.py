@@ -178,12 +178,8 @@ def load(path: Path | str) -> Program:
 def load_part(path: Path | str, bias: int | None = None) -> Program:
     """Read a file of a dynamically linked program: its own, its interpreter, or a library.
 
-    Parameters
-    ----------
-    path
-        The file.
-    bias
-        What is added to its addresses, in bytes; None: what programs get (`DYNAMIC_BASE_64`).
+    `path`: The file. `bias`: What is added to its addresses, in bytes; None: what programs get
+    (`DYNAMIC_BASE_64`).
 
     Returns
     -------

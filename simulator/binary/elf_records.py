@@ -127,21 +127,14 @@ class SectionHeader:
 
 @dataclass(frozen=True)
 class ElfImage:
-    """What a file says about itself, and the file.
-
-    Attributes
-    ----------
-    header, program_headers, sections
-        Its headers, in the file's order.
-    data
-        The whole file.
-    """
+    """What a file says about itself, and the file."""
 
     is64: bool
+    # header, program_headers, sections: Its headers, in the file's order.
     header: FileHeader
     program_headers: tuple[ProgramHeader, ...]
     sections: tuple[SectionHeader, ...]
-    data: bytes
+    data: bytes  # The whole file
 
     @property
     def formats(self) -> RecordFormats:

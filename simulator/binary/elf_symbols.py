@@ -31,10 +31,7 @@ _GLOBALS = range(1, 8)
 def named_registers(formats: RecordFormats, table: bytes, names: bytes) -> frozenset[int]:
     """Return the numbers of the global registers that a symbol table names.
 
-    Parameters
-    ----------
-    table, names
-        The symbols' records, and their strings.
+    `table`, `names`: The symbols' records, and their strings.
     """
     record, place = formats.symbol, formats.symbol_info
     kinds = table[place :: record.size]
@@ -74,14 +71,9 @@ def stub_symbols(
 ) -> Iterator[Symbol]:
     """Yield a symbol for each stub, `NAME@plt`, and for what they share, `plt0` and `plt1`.
 
-    Parameters
-    ----------
-    formats, sections, data
-        Of the file.
-    bias
-        What is added to its addresses.
-    table
-        Where the procedure linkage table is.
+    - `formats`, `sections`, `data`: Of the file.
+    - `bias`: What is added to its addresses.
+    - `table`: Where the procedure linkage table is.
     """
     if table is None:
         return

@@ -371,25 +371,15 @@ def extend(
 ) -> bytes:
     """Return the file of `program` with changed words and one more segment.
 
-    Parameters
-    ----------
-    original
-        The file that `program` was loaded from.
-    patches
-        Address -> 32-bit word that the file shall give there.
-    address
-        Of the new segment, a multiple of `PAGE_SIZE` (`find_room`).
-    data
-        The new segment from `address` on; its first `HEADER_ROOM` bytes are overwritten. It can be
-        read and executed, not written.
-    entry
-        Where the program shall start.
-    symbols
-        Name -> address of places in the new segment. A stripped file stays stripped.
-    heap
-        Where the heap shall begin, behind all segments (`heap_start`); None: behind the last one.
-
-    All addresses have the load bias added, as those of `program`.
+    - `original`: The file that `program` was loaded from.
+    - `patches`: Address -> 32-bit word that the file shall give there.
+    - `address`: Of the new segment, a multiple of `PAGE_SIZE` (`find_room`).
+    - `data`: The new segment from `address` on; its first `HEADER_ROOM` bytes are overwritten. It
+      can be read and executed, not written.
+    - `entry`: Where the program shall start.
+    - `symbols`: Name -> address of places in the new segment. A stripped file stays stripped.
+    - `heap`: Where the heap shall begin, behind all segments (`heap_start`); None: behind the last
+      one.
 
     Raises
     ------

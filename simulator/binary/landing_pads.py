@@ -84,12 +84,7 @@ class _Reader:
 def landing_pads(table: Range | None, segments: Sequence[Segment], is64: bool) -> frozenset[int]:
     """Return the addresses at which exceptions may land.
 
-    Parameters
-    ----------
-    table
-        Where `.eh_frame` is; None: nowhere.
-    segments
-        The program's.
+    `table`: Where `.eh_frame` is; None: nowhere. `segments`: The program's.
 
     Notes
     -----

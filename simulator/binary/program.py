@@ -68,21 +68,11 @@ class Range:
 
 @dataclass(frozen=True, order=True)
 class Module:
-    """A file that a dynamically linked program loads: its interpreter, or a library.
+    """A file that a dynamically linked program loads: its interpreter, or a library."""
 
-    Attributes
-    ----------
-    bias
-        What is added to the file's addresses where it is loaded, in bytes.
-    file
-        Where it is.
-    sha256
-        Of its contents.
-    """
-
-    bias: int
-    file: str
-    sha256: str
+    bias: int  # What is added to the file's addresses where it is loaded, in bytes
+    file: str  # Where it is
+    sha256: str  # Of its contents
 
 
 @dataclass(frozen=True)

@@ -139,14 +139,9 @@ def _bits(protection: Protection) -> int:
 class AddressSpace:
     """Guest memory; implements `guest.Memory`.
 
-    Parameters
-    ----------
-    is64
-        Width of the program.
-    limit
-        Most bytes that may have contents at one time; `OutOfMemory` beyond. Pages count from when
-        they first have a right, until they are unmapped: one that loses its rights again keeps its
-        contents.
+    `is64`: Width of the program. `limit`: Most bytes that may have contents at one time;
+    `OutOfMemory` beyond. Pages count from when they first have a right, until they are unmapped:
+    one that loses its rights again keeps its contents.
 
     Attributes
     ----------

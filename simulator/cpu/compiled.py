@@ -210,12 +210,7 @@ def dump() -> bytes:
 def jit(signature: Any = None, **options: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Compile a function for other native code, cached on disk.
 
-    Parameters
-    ----------
-    signature
-        Its types; None: those of the call.
-    **options
-        Those of `numba.njit`.
+    `signature`: Its types; None: those of the call. `options`: Those of `numba.njit`.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
@@ -239,12 +234,7 @@ def inline(function: Callable[P, T]) -> Callable[P, T]:
 def c_function(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], CFunction]:
     """Compile a C function, cached on disk.
 
-    Parameters
-    ----------
-    signature
-        Its types.
-    **options
-        Those of `numba.cfunc`.
+    `signature`: Its types. `options`: Those of `numba.cfunc`.
     """
 
     def decorate(function: Callable[..., Any]) -> CFunction:

@@ -120,13 +120,9 @@ _REFUSALS = {
 class Cpu:
     """One SPARC64 processor in user mode.
 
-    Parameters
-    ----------
-    is64
-        False for programs with 32-bit addresses (PSTATE.AM set).
-    windows
-        Number of register windows, 3..32. More trap less, but a program that reads stack memory
-        which it never set can tell: what was spilled there stays there.
+    `is64`: False for programs with 32-bit addresses (PSTATE.AM set). `windows`: Number of register
+    windows, 3..32. More trap less, but a program that reads stack memory which it never set can
+    tell: what was spilled there stays there.
 
     Raises
     ------
@@ -260,11 +256,8 @@ class Cpu:
     def note_traps(self, function: int) -> None:
         """Have a native function note each trap's pc, so that `trap_pc` says where it happened.
 
-        Parameters
-        ----------
-        function
-            C address of `bool(handle, int number)`, which copies pc to `trap_states[0].tpc`, and
-            says whether the trap is to end the run with `Stop.ILLEGAL`.
+        `function`: C address of `bool(handle, int number)`, which copies pc to
+        `trap_states[0].tpc`, and says whether the trap is to end the run with `Stop.ILLEGAL`.
 
         Raises
         ------

@@ -120,14 +120,10 @@ def leave_to_parent() -> None:
 def reported(program: Path, clock: NDArray[np.int64], block: int, endings: int) -> Iterator[None]:
     """Have crashes in a `with` block end the process with a message.
 
-    Parameters
-    ----------
-    program
-        What is run, for the message.
-    clock
-        The clock of the run; its word `endings` says where the handler's state is.
-    block, endings
-        The words of the clock that have the address of the current block, and that of the state.
+    - `program`: What is run, for the message.
+    - `clock`: The clock of the run; its word `endings` says where the handler's state is.
+    - `block`, `endings`: The words of the clock that have the address of the current block, and
+      that of the state.
     """
     if not _Policy.reports:
         yield

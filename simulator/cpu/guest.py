@@ -44,10 +44,7 @@ class Protection(IntFlag):
 class GuestFault(Exception):  # noqa: N818 - a fault, as the processor names it
     """A system call touched memory that the program may not touch (becomes EFAULT).
 
-    Parameters
-    ----------
-    address
-        First address that could not be read or written.
+    `address`: First address that could not be read or written.
     """
 
     def __init__(self, address: int) -> None:
@@ -379,12 +376,8 @@ class Threads(Protocol):
     def start(self, stack: int | None, thread_pointer: int | None) -> int:
         """Start a thread where the current one is; return its number.
 
-        Parameters
-        ----------
-        stack
-            Where its stack ends; None: it has its creator's.
-        thread_pointer
-            Its %g7; None: its creator's.
+        `stack`: Where its stack ends; None: it has its creator's. `thread_pointer`: Its %g7; None:
+        its creator's.
 
         Raises
         ------

@@ -374,14 +374,10 @@ def load_constant(
 ) -> tuple[Instruction, ...]:
     """Shortest sequence of the usual ones that leaves the constant `value` in `rd`.
 
-    Parameters
-    ----------
-    value
-        Signed or unsigned; in 32-bit code it is taken modulo 2^32.
-    is64
-        Whether all 64 bits of `rd` must be right. Without it the low 32 are.
-    temporary
-        A second register; only needed for values that are neither 32 bits unsigned nor signed.
+    - `value`: Signed or unsigned; in 32-bit code it is taken modulo 2^32.
+    - `is64`: Whether all 64 bits of `rd` must be right. Without it the low 32 are.
+    - `temporary`: A second register; only needed for values that are neither 32 bits unsigned nor
+      signed.
 
     Raises
     ------
@@ -529,10 +525,7 @@ def assemble(
 def linked_code(items: Iterable[Item], base: int, symbols: Mapping[str, int]) -> bytes:
     """Return the words of `items` at `base`, big-endian, without their texts.
 
-    Parameters
-    ----------
-    symbols
-        Addresses of all names, the labels among `items` included (`assign_labels`).
+    `symbols`: Addresses of all names, the labels among `items` included (`assign_labels`).
 
     Raises
     ------

@@ -79,21 +79,12 @@ IS_CALL = _kinds(TransferKind.CALL, TransferKind.INDIRECT_CALL, TransferKind.JUM
 
 @dataclass(frozen=True, eq=False)
 class Transfers:
-    """Decoded transfers, one entry per instruction word.
+    """Decoded transfers, one entry per instruction word."""
 
-    Attributes
-    ----------
-    kind
-        uint8, a `TransferKind`.
-    target
-        int64, address of a direct branch's or call's target; -1 where there is none.
-    annulled
-        bool, the annul bit of a branch.
-    """
-
-    kind: NDArray[np.uint8]
+    kind: NDArray[np.uint8]  # uint8, a `TransferKind`
+    # int64, address of a direct branch's or call's target; -1 where there is none.
     target: NDArray[np.int64]
-    annulled: NDArray[np.bool_]
+    annulled: NDArray[np.bool_]  # bool, the annul bit of a branch
 
 
 def decode_transfers(
@@ -101,17 +92,12 @@ def decode_transfers(
 ) -> Transfers:
     """Decode every word of a code image.
 
-    Parameters
-    ----------
-    words
-        uint32 in native order, shape (n,).
-    base
-        Address of the first word, in bytes.
-    address_bits
-        64, or 32 for a program whose addresses wrap at 2**32. Targets that wrap below zero or
-        beyond 2**63 cannot be code and read as -1.
-    supervisor
-        Whether this is V8 code for supervisor mode: its `rett` has the encoding of V9's `return`.
+    - `words`: uint32 in native order, shape (n,).
+    - `base`: Address of the first word, in bytes.
+    - `address_bits`: 64, or 32 for a program whose addresses wrap at 2**32. Targets that wrap below
+      zero or beyond 2**63 cannot be code and read as -1.
+    - `supervisor`: Whether this is V8 code for supervisor mode: its `rett` has the encoding of V9's
+      `return`.
 
     Returns
     -------

@@ -59,10 +59,7 @@ class Disassembler:
     Where the rest of that address is added, by `or`, `add`, a load or a store, it is written
     `%lo(ADDRESS)`, as compilers write it.
 
-    Parameters
-    ----------
-    v9
-        Whether the program is one of V9 (V8+ included); V8 has other names for some instructions.
+    `v9`: Whether the program is one of V9 (V8+ included); V8 has other names for some instructions.
     """
 
     def __init__(self, v9: bool = True) -> None:
@@ -110,10 +107,7 @@ def disassemble(word: int, address: int, v9: bool = True) -> str:
 
     Branch and call targets are absolute, in hexadecimal.
 
-    Parameters
-    ----------
-    v9
-        Whether names are those of V9, as opposed to V8: `subc` and `illtrap`, `subx` and `unimp`.
+    `v9`: Whether names are those of V9, as opposed to V8: `subc` and `illtrap`, `subx` and `unimp`.
     """
     if word >> 30 == 1:  # Capstone shows displacements of calls modulo nothing
         displacement = ((word & 0x3FFFFFFF) ^ 0x20000000) - 0x20000000

@@ -174,10 +174,7 @@ def _decode(words: Words) -> _Decoded:
 def effects(words: Words) -> Effects:
     """Return what each of `words` reads, writes and names.
 
-    Parameters
-    ----------
-    words
-        Instruction words, native byte order, shape (n,).
+    `words`: Instruction words, native byte order, shape (n,).
     """
     starts = range(0, max(len(words), 1), _PIECE)
     pieces = [_effects(words[start : start + _PIECE]) for start in starts]

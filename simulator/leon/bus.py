@@ -33,16 +33,10 @@ class BusError(Exception):
 class Bus:
     """Memory and devices.
 
-    Parameters
-    ----------
-    program
-        Whose code must not change.
-    memory
-        The memory.
-    host
-        What the UART is connected to.
-    now
-        Returns the time in processor cycles.
+    - `program`: Whose code must not change.
+    - `memory`: The memory.
+    - `host`: What the UART is connected to.
+    - `now`: Returns the time in processor cycles.
     """
 
     def __init__(

@@ -69,12 +69,7 @@ _RECEIVE, _TRANSMIT, _RECEIVE_INTERRUPT, _TRANSMIT_INTERRUPT = 1, 2, 4, 8
 class Uart:
     """APBUART: standard output, and standard input where that is a regular file.
 
-    Parameters
-    ----------
-    host
-        The outside world.
-    request
-        Requests the device's interrupt.
+    `host`: The outside world. `request`: Requests the device's interrupt.
     """
 
     def __init__(self, host: HostCalls, request: Callable[[], None]) -> None:
@@ -168,10 +163,7 @@ class _Timer:
 class Timers:
     """GPTIMER: a prescaler, which divides the processor's clock, and timers that count down.
 
-    Parameters
-    ----------
-    request
-        Requests an interrupt, by its number.
+    `request`: Requests an interrupt, by its number.
     """
 
     def __init__(self, request: Callable[[int], None]) -> None:

@@ -83,16 +83,11 @@ def is_supervisors(word: int) -> bool:
 class LeonMachine(BaseMachine):
     """Runs one bare LEON3 program once.
 
-    Parameters
-    ----------
-    program
-        What to run, linked for `MEMORY`.
-    host
-        Its UART's ends.
-    limits
-        Budgets.
-    observer
-        Sees the blocks, and handlers of traps as those of signals; without one they are counted.
+    - `program`: What to run, linked for `MEMORY`.
+    - `host`: Its UART's ends.
+    - `limits`: Budgets.
+    - `observer`: Sees the blocks, and handlers of traps as those of signals; without one they are
+      counted.
     """
 
     def __init__(

@@ -315,12 +315,8 @@ class PipeEnd(OpenFile):
 class DescriptorTable:
     """Descriptor numbers -> open files.
 
-    Parameters
-    ----------
-    host
-        Its standard streams become descriptors 0, 1 and 2.
-    hold
-        Counts bytes against the memory limit (`Memory.hold`).
+    `host`: Its standard streams become descriptors 0, 1 and 2. `hold`: Counts bytes against the
+    memory limit (`Memory.hold`).
     """
 
     def __init__(self, host: HostCalls, hold: Callable[[int], None] = lambda size: None) -> None:

@@ -53,12 +53,8 @@ def read_into(
 ) -> int:
     """Read from a file into buffers; return how many bytes.
 
-    Parameters
-    ----------
-    offset
-        Where in the file; None: at its own offset.
-    check_time
-        Called between pieces; may raise `RunInterrupted`.
+    `offset`: Where in the file; None: at its own offset. `check_time`: Called between pieces; may
+    raise `RunInterrupted`.
 
     Raises
     ------
@@ -273,12 +269,8 @@ class SharedMapping:
 class SharedFiles:
     """All shared mappings of one process.
 
-    Parameters
-    ----------
-    memory
-        Its memory.
-    check_time
-        Called again and again where much is read or written; may raise `RunInterrupted`.
+    `memory`: Its memory. `check_time`: Called again and again where much is read or written; may
+    raise `RunInterrupted`.
     """
 
     def __init__(self, memory: Memory, check_time: Callable[[], None]) -> None:

@@ -53,28 +53,17 @@ class _Open:
 class Host(HostCalls):
     """Files below `root`, read-only but for `writable`, and the standard streams.
 
-    Parameters
-    ----------
-    root
-        The directory that the program may see; also its working directory where `working` is None.
-    writable
-        Directory at or below `root` where it may create, change and remove files.
-    working
-        Initial working directory, at or below `root`.
-    program
-        The program's own file, for /proc/self/exe; readable wherever it lies.
-    seen_program
-        Its path as the program sees it; None: the host's.
-    seen_root
-        Path at which the program sees `root`; None: the host's.
-    sysroot
-        Directory in which absolute paths are looked up first, read-only; None: nowhere.
-    stdin
-        A file descriptor, or the input itself.
-    stdout, stderr
-        File descriptors, or buffers that collect the output.
-    before_output
-        See `StandardStreams`.
+    - `root`: The directory that the program may see; also its working directory where `working` is
+      None.
+    - `writable`: Directory at or below `root` where it may create, change and remove files.
+    - `working`: Initial working directory, at or below `root`.
+    - `program`: The program's own file, for /proc/self/exe; readable wherever it lies.
+    - `seen_program`: Its path as the program sees it; None: the host's.
+    - `seen_root`: Path at which the program sees `root`; None: the host's.
+    - `sysroot`: Directory in which absolute paths are looked up first, read-only; None: nowhere.
+    - `stdin`: A file descriptor, or the input itself.
+    - `stdout`, `stderr`: File descriptors, or buffers that collect the output.
+    - `before_output`: See `StandardStreams`.
 
     Attributes
     ----------

@@ -200,12 +200,8 @@ _TIME_IS_UP = "check_time"
 class RecordingHost(HostCalls):
     """Passes calls on to another host and logs every one; can start again from its log.
 
-    Parameters
-    ----------
-    host
-        Where calls go; None: nowhere, every call must be in the log.
-    log
-        Where calls are kept, and what is known already; None: a new one.
+    `host`: Where calls go; None: nowhere, every call must be in the log. `log`: Where calls are
+    kept, and what is known already; None: a new one.
 
     Raises
     ------
@@ -279,11 +275,8 @@ class RecordingHost(HostCalls):
 class ReplayHost(RecordingHost):
     """Answers from a log; touches nothing outside.
 
-    Parameters
-    ----------
-    log
-        From a `RecordingHost`. A run that was cut short may be replayed up to where it was cut;
-        a call that was interrupted is interrupted again.
+    `log`: From a `RecordingHost`. A run that was cut short may be replayed up to where it was cut;
+    a call that was interrupted is interrupted again.
 
     Raises
     ------
@@ -338,10 +331,7 @@ class LoggedCall:
 class CallLog:
     """The calls of a run, in their order.
 
-    Parameters
-    ----------
-    limit
-        Bytes that it may have.
+    `limit`: Bytes that it may have.
     """
 
     def __init__(self, limit: int = LEAST_LIMIT) -> None:
@@ -412,10 +402,7 @@ class CallLog:
     def read(self, offset: int) -> tuple[LoggedCall, int]:
         """Return the call at a place in the log, and the place of the next one.
 
-        Parameters
-        ----------
-        offset
-            0, or what the call before that one gave.
+        `offset`: 0, or what the call before that one gave.
         """
         self._is_at_end = False
         self._file.seek(offset)

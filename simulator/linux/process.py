@@ -51,12 +51,7 @@ _MAX_STRINGS = 2 << 20  # bytes of arguments and environment, as Linux with an 8
 class RandomBytes:
     """A reproducible stream of bytes (SHA-256 in counter mode).
 
-    Parameters
-    ----------
-    seed
-        Equal seeds give equal streams.
-    purpose
-        Separates the streams of one seed.
+    `seed`: Equal seeds give equal streams. `purpose`: Separates the streams of one seed.
     """
 
     def __init__(self, seed: int, purpose: str) -> None:
@@ -87,24 +82,12 @@ class StackPlace:
 
 @dataclass(frozen=True)
 class StartState:
-    """What the first instruction sees.
+    """What the first instruction sees."""
 
-    Attributes
-    ----------
-    entry
-        Its address.
-    stack_pointer
-        Value of %sp, bias included.
-    stack
-        Where the stack was put.
-    interpreter
-        Of a dynamically linked program, as it was loaded.
-    """
-
-    entry: int
-    stack_pointer: int
-    stack: StackPlace
-    interpreter: Module | None = None
+    entry: int  # Its address
+    stack_pointer: int  # Value of %sp, bias included
+    stack: StackPlace  # Where the stack was put
+    interpreter: Module | None = None  # Of a dynamically linked program, as it was loaded
 
 
 def start_process(
@@ -120,24 +103,15 @@ def start_process(
 ) -> StartState:
     """Load `program` into empty memory and build its stack.
 
-    Parameters
-    ----------
-    program
-        What to load.
-    memory
-        An empty address space.
-    stack
-        Where the stack goes unless the program's own segments lie there.
-    arguments
-        argv, the program's name first.
-    environment
-        `NAME=value` strings, in the order in which the program sees them.
-    seed
-        Of AT_RANDOM's 16 bytes.
-    file_name
-        What AT_EXECFN says; the program's name for itself by default.
-    heap_start
-        Where the heap begins, if that is behind the last segment; None: behind that segment.
+    - `program`: What to load.
+    - `memory`: An empty address space.
+    - `stack`: Where the stack goes unless the program's own segments lie there.
+    - `arguments`: argv, the program's name first.
+    - `environment`: `NAME=value` strings, in the order in which the program sees them.
+    - `seed`: Of AT_RANDOM's 16 bytes.
+    - `file_name`: What AT_EXECFN says; the program's name for itself by default.
+    - `heap_start`: Where the heap begins, if that is behind the last segment; None: behind that
+      segment.
 
     Raises
     ------

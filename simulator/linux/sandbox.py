@@ -90,18 +90,11 @@ class ResolvedPath:
 class Sandbox:
     """Resolves paths below `root`.
 
-    Parameters
-    ----------
-    root
-        The directory that the program may see.
-    writable
-        A directory at or below `root` in which it may create, change and remove files.
-    option
-        Which option names `root`.
-    seen_at
-        Path at which the program sees `root`; None: the host's.
-    file
-        A file that it sees somewhere else: the directories above are there, too.
+    - `root`: The directory that the program may see.
+    - `writable`: A directory at or below `root` in which it may create, change and remove files.
+    - `option`: Which option names `root`.
+    - `seen_at`: Path at which the program sees `root`; None: the host's.
+    - `file`: A file that it sees somewhere else: the directories above are there, too.
 
     Attributes
     ----------
@@ -167,14 +160,9 @@ class Sandbox:
     def resolve(self, start: Parts, path: bytes, *, follow: bool) -> ResolvedPath:
         """Walk `path` from the canonical directory `start`.
 
-        Parameters
-        ----------
-        start
-            Where relative paths begin.
-        path
-            As the program gave it.
-        follow
-            Whether a symbolic link in the last component is followed.
+        - `start`: Where relative paths begin.
+        - `path`: As the program gave it.
+        - `follow`: Whether a symbolic link in the last component is followed.
 
         Raises
         ------

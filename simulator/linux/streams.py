@@ -35,15 +35,10 @@ class _InputBuffer:
 class StandardStreams:
     """Handles 0, 1 and 2.
 
-    Parameters
-    ----------
-    stdin
-        A file descriptor, or the input itself (then it looks like a regular file).
-    stdout, stderr
-        File descriptors, or buffers that collect the output.
-    before_output
-        Called with what is about to be written to a terminal, and with a line end before a terminal
-        is read, where the user ends a line.
+    - `stdin`: A file descriptor, or the input itself (then it looks like a regular file).
+    - `stdout`, `stderr`: File descriptors, or buffers that collect the output.
+    - `before_output`: Called with what is about to be written to a terminal, and with a line end
+      before a terminal is read, where the user ends a line.
     """
 
     def __init__(

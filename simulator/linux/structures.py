@@ -158,10 +158,7 @@ def directory_entries(
 ) -> tuple[bytes, int]:
     """Encode as many entries from `position` on as fit into `room` bytes.
 
-    Parameters
-    ----------
-    layout
-        "dirent64", or "dirent" with 8-byte ("dirent/64") or 4-byte ("dirent/32") words.
+    `layout`: "dirent64", or "dirent" with 8-byte ("dirent/64") or 4-byte ("dirent/32") words.
 
     Returns
     -------

@@ -62,24 +62,14 @@ up."""
 class SystemCalls:
     """The emulated kernel, with one process and its threads.
 
-    Parameters
-    ----------
-    guest
-        The machine.
-    host
-        The outside world.
-    name
-        The program's file as it sees it.
-    arguments
-        argv, for /proc/self/cmdline; `name` where empty.
-    stack_size, memory_limit
-        What getrlimit and sysinfo answer, in bytes.
-    stack_top
-        Where the stack ends.
-    seed
-        Of everything random.
-    strict
-        Whether a refused call ends the run; it fails otherwise.
+    - `guest`: The machine.
+    - `host`: The outside world.
+    - `name`: The program's file as it sees it.
+    - `arguments`: argv, for /proc/self/cmdline; `name` where empty.
+    - `stack_size`, `memory_limit`: What getrlimit and sysinfo answer, in bytes.
+    - `stack_top`: Where the stack ends.
+    - `seed`: Of everything random.
+    - `strict`: Whether a refused call ends the run; it fails otherwise.
 
     Attributes
     ----------
@@ -163,12 +153,7 @@ class SystemCalls:
     def call(self, number: int, arguments: Arguments) -> Outcome:
         """Perform system call `number`.
 
-        Parameters
-        ----------
-        number
-            From %g1.
-        arguments
-            %o0..%o5, masked to the program's width.
+        `number`: From %g1. `arguments`: %o0..%o5, masked to the program's width.
 
         Raises
         ------
@@ -252,10 +237,7 @@ _SUBCALL_LAST = 20
 class MissingServices:
     """Sockets, processes, programs and tracing.
 
-    Parameters
-    ----------
-    task
-        The process.
+    `task`: The process.
     """
 
     def __init__(self, task: Task) -> None:

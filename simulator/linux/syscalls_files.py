@@ -29,10 +29,7 @@ _FIONBIO = 0x8004667E
 class DescriptorCalls:
     """Reading and writing.
 
-    Parameters
-    ----------
-    task
-        The process.
+    `task`: The process.
     """
 
     def __init__(self, task: Task) -> None:

@@ -36,12 +36,8 @@ _CHUNK = 1 << 20
 class MemoryCalls:
     """brk, mmap, mremap, munmap, mprotect, madvise, msync.
 
-    Parameters
-    ----------
-    task
-        The process.
-    on_code_file
-        Told of files that are mapped from their beginning so that they can be executed.
+    `task`: The process. `on_code_file`: Told of files that are mapped from their beginning so that
+    they can be executed.
     """
 
     def __init__(self, task: Task, on_code_file: CodeFile = lambda *_: None) -> None:

@@ -52,10 +52,7 @@ _ACCESS = (
 class PathCalls:
     """Everything that takes a path.
 
-    Parameters
-    ----------
-    task
-        The process.
+    `task`: The process.
     """
 
     def __init__(self, task: Task) -> None:

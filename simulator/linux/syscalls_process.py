@@ -37,10 +37,7 @@ _TIMER_ABSTIME = 1
 class ProcessCalls:
     """The process.
 
-    Parameters
-    ----------
-    task
-        The process.
+    `task`: The process.
     """
 
     def __init__(self, task: Task) -> None:
@@ -263,10 +260,7 @@ class ProcessCalls:
 class TimeCalls:
     """Virtual time: it advances with executed instructions and with sleeping.
 
-    Parameters
-    ----------
-    task
-        The process.
+    `task`: The process.
     """
 
     def __init__(self, task: Task) -> None:

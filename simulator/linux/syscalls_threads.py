@@ -57,10 +57,7 @@ class _Waiter:
 class ThreadCalls:
     """Threads and futexes.
 
-    Parameters
-    ----------
-    task
-        The process.
+    `task`: The process.
     """
 
     def __init__(self, task: Task) -> None:
@@ -276,10 +273,7 @@ _WORD_32 = 0xFFFFFFFF
 class SignalCalls:
     """Handlers, masks, sending to oneself, waiting.
 
-    Parameters
-    ----------
-    task
-        The process.
+    `task`: The process.
     """
 
     def __init__(self, task: Task) -> None:

@@ -33,10 +33,7 @@ AT_FDCWD = -100
 class ServiceMissingError(Exception):
     """A system call asks for what simprof does not have; `error` is how Linux says so.
 
-    Parameters
-    ----------
-    error
-        Name of the errno.
+    `error`: Name of the errno.
     """
 
     def __init__(self, error: str) -> None:
@@ -47,10 +44,7 @@ class ServiceMissingError(Exception):
 class WaitingError(Exception):
     """A system call waits, and other threads go on.
 
-    Parameters
-    ----------
-    wait
-        How long, and for what.
+    `wait`: How long, and for what.
     """
 
     def __init__(self, wait: Waits) -> None:
@@ -61,22 +55,14 @@ class WaitingError(Exception):
 class Task:
     """State of the one process.
 
-    Parameters
-    ----------
-    guest
-        The machine.
-    host
-        The outside world.
-    name
-        The program's file as it sees it: what its thread is called.
-    arguments
-        argv, for /proc/self/cmdline.
-    stack_size, stack_top
-        RLIMIT_STACK in bytes, of which all is mapped; where the stack ends.
-    memory_limit
-        For sysinfo, in bytes.
-    seed
-        Of everything random.
+    - `guest`: The machine.
+    - `host`: The outside world.
+    - `name`: The program's file as it sees it: what its thread is called.
+    - `arguments`: argv, for /proc/self/cmdline.
+    - `stack_size`, `stack_top`: RLIMIT_STACK in bytes, of which all is mapped; where the stack
+      ends.
+    - `memory_limit`: For sysinfo, in bytes.
+    - `seed`: Of everything random.
     """
 
     def __init__(
@@ -131,12 +117,8 @@ class Task:
     def sleep(self, nanoseconds: int | None, *, retry: bool = False) -> None:
         """Let the calling thread wait; the call is performed again afterwards where others ran.
 
-        Parameters
-        ----------
-        nanoseconds
-            Of virtual time; None: for ever.
-        retry
-            Whether what other threads do may end the wait before.
+        `nanoseconds`: Of virtual time; None: for ever. `retry`: Whether what other threads do may
+        end the wait before.
 
         Raises
         ------

@@ -330,12 +330,8 @@ _SAVED_WORDS: Final = slice(ClockWord.RESUME_PC, ClockWord.RESUMED_STATE + 1)
 class Position:
     """The program's place in its current block.
 
-    Parameters
-    ----------
-    cpu, space
-        The processor and the program's memory.
-    clock
-        The words that the block hook keeps (`traps.ClockWord`); corrected here.
+    `cpu`, `space`: The processor and the program's memory. `clock`: The words that the block hook
+    keeps (`traps.ClockWord`); corrected here.
     """
 
     def __init__(

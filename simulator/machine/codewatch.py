@@ -40,23 +40,14 @@ _UNIMP_MASK = 0xC1C00000  # op and op2 of `unimp` are zero
 
 @dataclass(frozen=True)
 class LoadedCode:
-    """What a dynamically linked program has executed that its own file does not have.
+    """What a dynamically linked program has executed that its own file does not have."""
 
-    Attributes
-    ----------
-    modules
-        Its interpreter and its libraries.
-    blocks
-        (address, words) of blocks of late code, as they were when they were executed.
-    late_words
-        (address, word) of late code, as it was when it was last translated.
-    earlier
-        (address, words) of blocks of late code as they were before these words were written.
-    """
-
-    modules: frozenset[Module]
+    modules: frozenset[Module]  # Its interpreter and its libraries
+    # (address, words) of blocks of late code, as they were when they were executed
     blocks: frozenset[tuple[int, tuple[int, ...]]]
+    # (address, word) of late code, as it was when it was last translated
     late_words: frozenset[tuple[int, int]]
+    # (address, words) of blocks of late code as they were before these words were written
     earlier: frozenset[tuple[int, tuple[int, ...]]]
 
 
@@ -223,12 +214,8 @@ def _inside(ranges: tuple[Range, ...], start: int, end: int) -> bool:
 class Shadows:
     """The shadows of one program's pages.
 
-    Parameters
-    ----------
-    cpu, memory
-        What executes them, and what they are copies of.
-    are_others
-        Says of an array of words which of them are not for the engine, for other reasons.
+    `cpu`, `memory`: What executes them, and what they are copies of. `are_others`: Says of an array
+    of words which of them are not for the engine, for other reasons.
     """
 
     def __init__(

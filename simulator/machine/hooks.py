@@ -33,17 +33,13 @@ _CODE_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64)
 class Hooks:
     """The native hooks of one machine.
 
-    Parameters
-    ----------
-    cpu, memory, clock
-        What they work on.
-    code
-        Ranges whose code passes without a look (`traps.check_code`).
-    on_trap, on_code, on_reserved
-        Called with the trap number, with (address, size in bytes) of code to look at, and with the
-        address of a page of reserved words that is about to be executed.
-    moves_windows
-        Whether native code answers traps of register windows; all go to `on_trap` otherwise.
+    - `cpu`, `memory`, `clock`: What they work on.
+    - `code`: Ranges whose code passes without a look (`traps.check_code`).
+    - `on_trap`, `on_code`, `on_reserved`: Called with the trap number, with (address, size in
+      bytes) of code to look at, and with the address of a page of reserved words that is about to
+      be executed.
+    - `moves_windows`: Whether native code answers traps of register windows; all go to `on_trap`
+      otherwise.
     """
 
     def __init__(
@@ -90,12 +86,8 @@ class Hooks:
     ) -> Callable[[], bool]:
         """Have window flushes and contexts done natively from now on.
 
-        Parameters
-        ----------
-        signals
-            The program's mask of blocked signals (`SignalState.words`).
-        observer
-            Who is to be told of contexts that are set.
+        `signals`: The program's mask of blocked signals (`SignalState.words`). `observer`: Who is
+        to be told of contexts that are set.
 
         Returns
         -------
@@ -127,12 +119,8 @@ class Hooks:
 
         A block that the engine translates otherwise than thought raises events all the same.
 
-        Parameters
-        ----------
-        sizes
-            These blocks, with their sizes in bytes.
-        before
-            The blocks that are silent so far.
+        `sizes`: These blocks, with their sizes in bytes. `before`: The blocks that are silent so
+        far.
         """
         cpu, observer = self._cpu, self._observer
         assert observer is not None

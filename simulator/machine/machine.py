@@ -96,36 +96,23 @@ _CONTEXT_TRAPS: Final = (Trap.GET_CONTEXT, Trap.SET_CONTEXT)
 class Machine(BaseMachine):
     """Runs one program once; implements `guest.Guest`.
 
-    Parameters
-    ----------
-    program
-        What to run.
-    arguments
-        The program's arguments, without its name.
-    environment
-        `NAME=value` strings.
-    host
-        The outside world as the program may see it.
-    limits
-        Budgets.
-    observer
-        Sees the blocks; without one they are only counted.
-    argv0
-        The program's name as it sees it; `file_name` by default.
-    file_name
-        Its file's name as the auxiliary vector has it (AT_EXECFN); its path by default.
-    heap_start
-        Where its heap begins, if that is behind its last segment; behind that segment by default.
-    seed
-        Of the program's randomness.
-    windows
-        Register windows of the processor (3..32).
-    on_late_code
-        Called when late code (`Program.late_code`) is about to be executed for the first time.
-    strict
-        Whether a system call for a service that simprof lacks ends the run; it fails otherwise.
-    thread_seed
-        Decides how the program's threads take turns (`threads.Turns`).
+    - `program`: What to run.
+    - `arguments`: The program's arguments, without its name.
+    - `environment`: `NAME=value` strings.
+    - `host`: The outside world as the program may see it.
+    - `limits`: Budgets.
+    - `observer`: Sees the blocks; without one they are only counted.
+    - `argv0`: The program's name as it sees it; `file_name` by default.
+    - `file_name`: Its file's name as the auxiliary vector has it (AT_EXECFN); its path by default.
+    - `heap_start`: Where its heap begins, if that is behind its last segment; behind that segment
+      by default.
+    - `seed`: Of the program's randomness.
+    - `windows`: Register windows of the processor (3..32).
+    - `on_late_code`: Called when late code (`Program.late_code`) is about to be executed for the
+      first time.
+    - `strict`: Whether a system call for a service that simprof lacks ends the run; it fails
+      otherwise.
+    - `thread_seed`: Decides how the program's threads take turns (`threads.Turns`).
     """
 
     def __init__(

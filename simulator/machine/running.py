@@ -61,34 +61,20 @@ def tell_nobody(address: int, words: tuple[int, ...]) -> None:
 
 @dataclass(frozen=True)
 class NativeHook:
-    """A block observer compiled to native code.
+    """A block observer compiled to native code."""
 
-    Attributes
-    ----------
-    address
-        Function pointer: `void(engine, uint64 address, uint32 size in bytes, void *user_data)`.
-    user_data
-        Pointer passed through.
-    clock
-        int64[32], C-contiguous, laid out as `traps.ClockWord`; shared by hook, traps, machine.
-    keepalive
-        Whatever must not be garbage-collected while the hook is installed.
-    on_context
-        Returns a function pointer `void(void *user_data)` that does what
-        `Observer.context_replaced` does; None where only that can.
-    thinning
-        Says which blocks need no events; None where all do.
-    on_late_block
-        Called with the address and the words of a block of a dynamically linked program's stubs
-        that is about to be translated for the first time, or with other words than before.
-    """
-
+    # Function pointer: `void(engine, uint64 address, uint32 size in bytes, void *user_data)`.
     address: int
-    user_data: int
+    user_data: int  # Pointer passed through
+    # int64[32], C-contiguous, laid out as `traps.ClockWord`; shared by hook, traps, machine.
     clock: NDArray[np.int64]
-    keepalive: object
+    keepalive: object  # Whatever must not be garbage-collected while the hook is installed
+    # Returns a function pointer `void(void *user_data)` that does what `Observer.context_replaced`
+    # does; None where only that can.
     on_context: Callable[[], int] | None = None
-    thinning: Thinning | None = None
+    thinning: Thinning | None = None  # Says which blocks need no events; None where all do.
+    # Called with the address and the words of a block of a dynamically linked program's stubs that
+    # is about to be translated for the first time, or with other words than before
     on_late_block: LateBlock = tell_nobody
 
 

@@ -57,10 +57,7 @@ Call = tuple[int, tuple[int, ...]]
 class Turns:
     """What a seed decides: who is next, and for how long.
 
-    Parameters
-    ----------
-    seed
-        Equal seeds decide alike.
+    `seed`: Equal seeds decide alike.
     """
 
     def __init__(self, seed: int) -> None:
@@ -93,41 +90,18 @@ class _Saved:
 
 @dataclass
 class _Thread:
-    """One thread.
+    """One thread."""
 
-    Attributes
-    ----------
-    number
-        As the program knows it.
-    saved
-        None while it runs.
-    instructions
-        That it had executed when it last stopped running.
-    call
-        The system call that it waits in: number and arguments.
-    until
-        Virtual time at which that call gives up; None: never.
-    retry
-        Whether other threads' calls may have ended the wait.
-    noted
-        How many calls others had made when it last looked.
-    restarts
-        Whether a signal may have the call begin again (`guest.Waits`).
-    is_expired
-        Whether `until` has passed.
-    outcome
-        What its call comes to when it goes on; None: the call is performed again.
-    """
-
-    number: int
-    saved: _Saved | None = None
-    instructions: int = 0
-    call: Call | None = None
-    until: int | None = None
-    retry: bool = False
-    noted: int = 0
-    restarts: bool = False
-    is_expired: bool = False
+    number: int  # As the program knows it
+    saved: _Saved | None = None  # None while it runs
+    instructions: int = 0  # That it had executed when it last stopped running
+    call: Call | None = None  # The system call that it waits in: number and arguments.
+    until: int | None = None  # Virtual time at which that call gives up; None: never.
+    retry: bool = False  # Whether other threads' calls may have ended the wait
+    noted: int = 0  # How many calls others had made when it last looked
+    restarts: bool = False  # Whether a signal may have the call begin again (`guest.Waits`)
+    is_expired: bool = False  # Whether `until` has passed
+    # What its call comes to when it goes on; None: the call is performed again.
     outcome: Outcome | None = None
 
     @property
@@ -138,19 +112,14 @@ class _Thread:
 
 @dataclass(frozen=True)
 class ThreadParts:
-    """The parts of the machine that threads share or replace.
-
-    Attributes
-    ----------
-    trap_pc
-        The machine's address of the last system call's trap: read, and set.
-    """
+    """The parts of the machine that threads share or replace."""
 
     cpu: Cpu
     contexts: Contexts
     signals: SignalState
     clock: NDArray[np.int64]
     observer: Observer | None
+    # The machine's address of the last system call's trap: read, and set.
     trap_pc: tuple[Callable[[], int], Callable[[int], None]]
 
 
@@ -158,31 +127,15 @@ class ThreadParts:
 class Threads:
     """All threads of one program; implements `guest.Threads`.
 
-    Parameters
-    ----------
-    parts
-        Of the machine.
-    seed
-        Decides the interleaving (`Turns`).
-
-    Attributes
-    ----------
-    calls
-        The program's system calls; set before it runs.
-    events
-        System calls that threads have completed: what one that waits may wait for.
-    is_alone
-        Whether there has never been a second thread.
-    deadline
-        Instructions of the whole program at which the current quantum is over.
+    `parts`: Of the machine. `seed`: Decides the interleaving (`Turns`).
     """
 
     parts: ThreadParts
     seed: int = 0
-    calls: SystemCallHandler = field(init=False)
-    events: int = 0
-    is_alone: bool = True
-    deadline: int = 0
+    calls: SystemCallHandler = field(init=False)  # The program's system calls; set before it runs.
+    events: int = 0  # System calls that threads have completed: what one that waits may wait for.
+    is_alone: bool = True  # Whether there has never been a second thread
+    deadline: int = 0  # Instructions of the whole program at which the current quantum is over
 
     def __post_init__(self) -> None:
         """Begin with the thread that every program has."""

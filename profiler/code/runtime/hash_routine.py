@@ -213,12 +213,8 @@ def _insert(name: str, on_back_edge: bool) -> list[Item]:
 def executed(items: Sequence[Item], taken: Iterable[bool]) -> int:
     """Count the instructions from the start of `items` to the return, delay slots included.
 
-    Parameters
-    ----------
-    items
-        A routine whose conditional branches name labels of its own.
-    taken
-        Outcome of each conditional branch, in the order met.
+    `items`: A routine whose conditional branches name labels of its own. `taken`: Outcome of each
+    conditional branch, in the order met.
     """
     code = [item for item in items if isinstance(item, Instruction)]
     places = _places(items)
@@ -293,22 +289,14 @@ def costs_of(plain: Sequence[Item], back: Sequence[Item]) -> HashCosts:
 
 @dataclass
 class HashTableModel:
-    """What the SPARC routine does to one table, in Python: the reference for kernels.
-
-    Attributes
-    ----------
-    counts
-        Key -> count, in order of insertion (so node k of the pool is the k-th key).
-    chains
-        Keys by bucket, head first.
-    last
-        Key of the remembered node, None before the first call on a back edge.
-    """
+    """What the SPARC routine does to one table, in Python: the reference for kernels."""
 
     costs: HashCosts
+    # Key -> count, in order of insertion (so node k of the pool is the k-th key)
     counts: dict[int, int] = field(default_factory=dict)
+    # Keys by bucket, head first
     chains: list[list[int]] = field(default_factory=lambda: [[] for _ in range(BUCKETS)])
-    last: int | None = None
+    last: int | None = None  # Key of the remembered node, None before the first call on a back edge
 
     def count(self, key: int, on_back_edge: bool) -> int:
         """Count one execution of path `key`; return the instructions that the routine executes."""

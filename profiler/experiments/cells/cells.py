@@ -89,19 +89,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell by its names: what a table or a grid asks for.
+    """A cell by its names: what a table or a grid asks for."""
 
-    Attributes
-    ----------
-    benchmark, build, input
-        Names of the suite ("compress", "v9-O2", "ref"); "v9-O2-arcs" is the build with gcc's own
-        edge counters in it. `input` is "" for `Kind.PLAN`.
-    setting
-        Mode and options, canonical (see `settings`).
-    """
-
+    # benchmark, build, input: Names of the suite ("compress", "v9-O2", "ref"); "v9-O2-arcs" is the
+    # build with gcc's own edge counters in it. `input` is "" for `Kind.PLAN`.
     benchmark: str
-    setting: CellSetting
+    setting: CellSetting  # Mode and options, canonical (see `settings`)
     input: str = "ref"
     kind: Kind = Kind.RUN
     build: str = DEFAULT_BUILD
@@ -124,169 +117,113 @@ def plan_cell(benchmark: str, setting: CellSetting, build: str = DEFAULT_BUILD) 
 
 @dataclass(frozen=True)
 class CellKey:
-    """Everything that decides a cell's result; equal keys have equal results.
+    """Everything that decides a cell's result; equal keys have equal results."""
 
-    Attributes
-    ----------
-    program
-        SHA-256 of the ELF file.
-    name
-        What the program is told that it is called.
-    arguments
-        As text, undecodable bytes as surrogates.
-    environment
-        Its variables, each as NAME=VALUE.
-    stdin, files
-        Digests of standard input and of the files that the program may read; "" for none.
-    max_instructions
-        Its budget; None: none.
-    simprof, engine, cost_model
-        Version of simprof, digest of the code that makes results, version of the cost model.
-    rewriting
-        Digest of the code that writes instrumented programs; "" where none is run.
-    """
-
-    program: str
+    program: str  # SHA-256 of the ELF file
     kind: Kind
     setting: str
-    name: str
-    arguments: tuple[str, ...]
-    environment: tuple[str, ...]
+    name: str  # What the program is told that it is called
+    arguments: tuple[str, ...]  # As text, undecodable bytes as surrogates
+    environment: tuple[str, ...]  # Its variables, each as NAME=VALUE
+    # stdin, files: Digests of standard input and of the files that the program may read; "" for
+    # none.
     stdin: str
     files: str
-    max_instructions: int | None
+    max_instructions: int | None  # Its budget; None: none.
+    # simprof, engine, cost_model: Version of simprof, digest of the code that makes results,
+    # version of the cost model.
     simprof: str
     engine: str
     cost_model: str
+    # Digest of the code that writes instrumented programs; "" where none is run.
     rewriting: str = ""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A cell with the files behind its names.
+    """A cell with the files behind its names."""
 
-    Attributes
-    ----------
-    cell
-        What it is called.
-    program
-        ELF file.
-    arguments, environment, stdin, root
-        Its input. `stdin`: None means empty. `root`: directory that it may read; None: an empty
-        one.
-    writable
-        Whether it may write into a copy of `root`, which is not kept.
-    status
-        Exit status that it must end with; another one is an error. None: any.
-    expected
-        File with what it must write to standard output; None: anything.
-    max_instructions
-        Budget; a program that spends it is an error.
-    compiler
-        What built it, for the record ("" where unknown).
-    replay
-        Recording that stands for the run, which is not emulated; None: it is.
-    records
-        Whether that recording is made where there is none.
-    group, suite, position
-        "INT" or "FP", the suite's name, and the benchmark's place in it; "" outside of suites.
-    """
-
-    cell: Cell
-    program: Path
+    cell: Cell  # What it is called
+    program: Path  # ELF file
+    # arguments, environment, stdin, root: Its input. `stdin`: None means empty. `root`: directory
+    # that it may read; None: an empty one.
     arguments: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     stdin: Path | None = None
     root: Path | None = None
-    writable: bool = False
+    writable: bool = False  # Whether it may write into a copy of `root`, which is not kept
+    # Exit status that it must end with; another one is an error. None: any.
     status: int | None = None
-    expected: Path | None = None
-    max_instructions: int | None = None
-    compiler: str = ""
+    expected: Path | None = None  # File with what it must write to standard output; None: anything.
+    max_instructions: int | None = None  # Budget; a program that spends it is an error.
+    compiler: str = ""  # What built it, for the record ("" where unknown)
+    # group, suite, position: "INT" or "FP", the suite's name, and the benchmark's place in it; ""
+    # outside of suites.
     group: str = ""
     suite: str = ""
     position: int = 0
+    # Recording that stands for the run, which is not emulated; None: it is.
     replay: Path | None = field(default=None, compare=False)  # the result is the same
+    # Whether that recording is made where there is none
     records: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
 class RoutineRow:
-    """One routine in one cell. Of RUN cells: entered routines; of PLAN cells: all.
-
-    Attributes
-    ----------
-    blocks, edges, back_edges, irreducible
-        The graph.
-    placed_blocks, placed_edges
-        Blocks and edges of the graph that counters were placed on: this one, or BL94's of merged
-        blocks.
-    potential_paths
-        Acyclic potential paths before truncation (EPP 5.3).
-    num_paths
-        Static paths that the plan tells apart; None for modes that count no paths.
-    untruncated_paths
-        How many these would be without a path limit; None for modes that count no paths.
-    cut_edges
-        Edges cut by truncation.
-    table, addressing, path_register
-        As in `profile.RoutineProfile`.
-    instrumented_edges, no_jump_edges
-        Edges with code (and blocks with code: `qpt`'s counters in blocks); those of them whose
-        code needs no jump (BL94 table 2).
-    activations, instructions, added
-        Dynamic; `instructions` without callees. 0 in PLAN cells, like all that follow.
-    path_increments, hashed_increments, hashing
-        Increments of path counters; those of them that called the hashing routine; the
-        instructions that this executed (as the result files name them).
-    edge_increments, jumps
-        Increments of edge and block counters; executed jumps that the code on edges needed (BL94
-        6.1).
-    inferred_paths
-        Path executions known without a counter (TPP's obvious paths).
-    executed_paths
-        Different whole paths executed.
-    name_bits, name_counters
-        Bits of the greatest name of a path, and counters of an array that the names index (None:
-        no word does); 0 where a scheme's names are not compared (`decoders.NamingDecoder`).
-    own
-        Whether it is the program's own, and no library's (`library_sources.is_library_source`).
-    self_loop_increments, self_loop_added
-        Of `edge_increments` those of self-loops, of `added` what these execute; the latter of
-        `pp` only.
-    """
+    """One routine in one cell. Of RUN cells: entered routines; of PLAN cells: all."""
 
     name: str
     address: int
+    # blocks, edges, back_edges, irreducible: The graph.
     blocks: int
     edges: int
     back_edges: int
     irreducible: bool
-    potential_paths: int
+    potential_paths: int  # Acyclic potential paths before truncation (EPP 5.3)
+    # Static paths that the plan tells apart; None for modes that count no paths.
     num_paths: int | None
-    cut_edges: int
+    cut_edges: int  # Edges cut by truncation
+    # table, addressing, path_register: As in `profile.RoutineProfile`.
     table: Table
     addressing: Addressing | None
     path_register: str | None
+    # instrumented_edges, no_jump_edges: Edges with code (and blocks with code: `qpt`'s counters in
+    # blocks); those of them whose code needs no jump (BL94 table 2).
     instrumented_edges: int
     no_jump_edges: int
+    # placed_blocks, placed_edges: Blocks and edges of the graph that counters were placed on: this
+    # one, or BL94's of merged blocks.
     placed_blocks: int = 0
     placed_edges: int = 0
+    # activations, instructions, added: Dynamic; `instructions` without callees. 0 in PLAN cells,
+    # like all that follow.
     activations: int = 0
     instructions: int = 0
     added: int = 0
+    # path_increments, hashed_increments, hashing: Increments of path counters; those of them that
+    # called the hashing routine; the instructions that this executed (as the result files name
+    # them).
     path_increments: int = 0
     hashed_increments: int = 0
     hashing: int = 0
+    # edge_increments, jumps: Increments of edge and block counters; executed jumps that the code on
+    # edges needed (BL94 6.1).
     edge_increments: int = 0
     jumps: int = 0
-    inferred_paths: int = 0
-    executed_paths: int = 0
+    inferred_paths: int = 0  # Path executions known without a counter (TPP's obvious paths)
+    executed_paths: int = 0  # Different whole paths executed
+    # name_bits, name_counters: Bits of the greatest name of a path, and counters of an array that
+    # the names index (None: no word does); 0 where a scheme's names are not compared
+    # (`decoders.NamingDecoder`).
     name_bits: int = 0
     name_counters: int | None = 0
+    # How many these would be without a path limit; None for modes that count no paths.
     untruncated_paths: int | None = None
+    # self_loop_increments, self_loop_added: Of `edge_increments` those of self-loops, of `added`
+    # what these execute; the latter of `pp` only.
     self_loop_increments: int = 0
     self_loop_added: int = 0
+    # Whether it is the program's own, and no library's (`library_sources.is_library_source`)
     own: bool = False
 
 
@@ -297,54 +234,39 @@ class PredictedPaths:
     A prediction starts where the path does and follows the edge crossed most often; of edges
     crossed equally often the fall-through, then the first. Self-loops, which are on no path, are
     not followed. A path is predicted as far as its blocks are those of the prediction.
-
-    Attributes
-    ----------
-    correct, correct_executions
-        Paths predicted to their very end, and how often these were executed.
-    edges, instructions
-        Sums over all executions, up to the first misprediction.
-    longest_edges, longest_instructions
-        The greatest of one path, up to the first misprediction.
     """
 
+    # correct, correct_executions: Paths predicted to their very end, and how often these were
+    # executed.
     correct: int
     correct_executions: int
+    # edges, instructions: Sums over all executions, up to the first misprediction.
     edges: int
     instructions: int
+    # longest_edges, longest_instructions: The greatest of one path, up to the first misprediction.
     longest_edges: int
     longest_instructions: int
 
 
 @dataclass(frozen=True)
 class PathFacts:
-    """Characteristics of the executed whole paths of a program (EPP table 2).
+    """Characteristics of the executed whole paths of a program (EPP table 2)."""
 
-    Attributes
-    ----------
-    paths, executions
-        Different paths; their executions.
-    edges, instructions
-        Sums over all executions. A path's edges are those between its blocks.
-    longest_edges, longest_instructions
-        The greatest of one path (of two paths, possibly).
-    partial
-        Executions of unfinished paths, which are not among the others.
-    routines, most_paths
-        Routines with an executed path; the most paths that one has.
-    predicted, definite
-        For `pp` only: how well edge counts predict the paths, and how much they tell of them.
-    """
-
+    # paths, executions: Different paths; their executions.
     paths: int
     executions: int
+    # edges, instructions: Sums over all executions. A path's edges are those between its blocks.
     edges: int
     instructions: int
+    # longest_edges, longest_instructions: The greatest of one path (of two paths, possibly).
     longest_edges: int
     longest_instructions: int
-    partial: int
+    partial: int  # Executions of unfinished paths, which are not among the others
+    # routines, most_paths: Routines with an executed path; the most paths that one has.
     routines: int
     most_paths: int
+    # predicted, definite: For `pp` only: how well edge counts predict the paths, and how much they
+    # tell of them.
     predicted: PredictedPaths | None
     definite: DefiniteFlow | None = None
 
@@ -387,104 +309,63 @@ greatest by Goldberg's weights (BL94 7.1.4)."""
 
 @dataclass(frozen=True)
 class TreeCost:
-    """What a placement of edge counters would have counted in this run.
+    """What a placement of edge counters would have counted in this run."""
 
-    Attributes
-    ----------
-    counters
-        Places with a counter, in the routines that were entered.
-    increments
-        Executed increments.
-    """
-
-    counters: int
-    increments: int
+    counters: int  # Places with a counter, in the routines that were entered
+    increments: int  # Executed increments
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of wall-clock time: what differs from run to run, never compared.
+    """Seconds of wall-clock time: what differs from run to run, never compared."""
 
-    Attributes
-    ----------
-    run
-        The cell's whole group (cells of one program and input are run together).
-    recovery, planning, generation
-        PLAN cells: recovering all graphs (the least of several times), planning all routines, and
-        of `qpt` and `qpt2` generating their code.
-    peak_memory
-        Bytes that the worker had used at most until then.
-    original, instrumented
-        TIME cells, seconds of processor time under qemu-user of the program and of the instrumented
-        one; None where qemu-user is missing.
-    simulated
-        TIME cells: the same of a simulated run.
-    """
-
-    run: float = 0.0
+    run: float = 0.0  # The cell's whole group (cells of one program and input are run together)
+    # recovery, planning, generation: PLAN cells: recovering all graphs (the least of several
+    # times), planning all routines, and of `qpt` and `qpt2` generating their code.
     recovery: float = 0.0
     planning: float = 0.0
     generation: float = 0.0
-    peak_memory: int = 0
+    peak_memory: int = 0  # Bytes that the worker had used at most until then
+    # original, instrumented: TIME cells, seconds of processor time under qemu-user of the program
+    # and of the instrumented one; None where qemu-user is missing.
     original: float | None = None
     instrumented: float | None = None
-    simulated: float = 0.0
+    simulated: float = 0.0  # TIME cells: the same of a simulated run.
 
 
 @dataclass(frozen=True)
 class CellResult:
-    """What a cell found: exact numbers, and an error instead where there is one.
+    """What a cell found: exact numbers, and an error instead where there is one."""
 
-    Attributes
-    ----------
-    error
-        One line; None where all went well. A program that ended wrongly has its numbers all the
-        same.
-    base, added
-        Instructions of the uninstrumented run, and of the scheme's code: predicted, in EXECUTE
-        cells executed.
-    reason, status
-        How the program ended, as in `profile.Ending`: its exit status, or 128 plus the signal;
-        "" and 0 in PLAN cells.
-    output
-        SHA-256 of what it wrote to standard output.
-    counts
-        As in `profile.Measurement` without `runs`, besides `jumps` (executed jumps that the code
-        on edges needed) and `hashing` (instructions inside the hashing routine); of programs with
-        a compiler's counters in them how often these count (`COMPILER_INCREMENTS`). Of EXECUTE
-        cells: `PREDICTED`, `REWRITING` and its parts, `ALONE_ROUTINES`, `ALONE_INSTRUCTIONS`.
-    sizes, lost
-        As in `profile.Measurement`.
-    routines
-        By address.
-    facts, paths
-        Of modes that count paths; `paths` of `pp` only, by key.
-    trees
-        Of `qpt2`: by name (`TREES`), all on the blocks of its setting.
-    warnings
-        One line each.
-    differences
-        Of EXECUTE cells: what the instrumented program did otherwise than predicted, a line each.
-    timing
-        Not part of the result: see there.
-    """
-
+    # One line; None where all went well. A program that ended wrongly has its numbers all the same.
     error: str | None = None
+    # base, added: Instructions of the uninstrumented run, and of the scheme's code: predicted, in
+    # EXECUTE cells executed.
     base: int = 0
     added: int = 0
+    # reason, status: How the program ended, as in `profile.Ending`: its exit status, or 128 plus
+    # the signal; "" and 0 in PLAN cells.
     reason: str = ""
     status: int = 0
-    output: str = ""
+    output: str = ""  # SHA-256 of what it wrote to standard output
+    # As in `profile.Measurement` without `runs`, besides `jumps` (executed jumps that the code on
+    # edges needed) and `hashing` (instructions inside the hashing routine); of programs with a
+    # compiler's counters in them how often these count (`COMPILER_INCREMENTS`). Of EXECUTE cells:
+    # `PREDICTED`, `REWRITING` and its parts, `ALONE_ROUTINES`, `ALONE_INSTRUCTIONS`.
     counts: Mapping[str, int] = field(default_factory=dict)
+    # sizes, lost: As in `profile.Measurement`.
     sizes: Mapping[str, int] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
-    routines: tuple[RoutineRow, ...] = ()
+    routines: tuple[RoutineRow, ...] = ()  # By address
+    # facts, paths: Of modes that count paths; `paths` of `pp` only, by key.
     facts: PathFacts | None = None
     paths: tuple[PathRow, ...] = ()
+    # Of `qpt2`: by name (`TREES`), all on the blocks of its setting.
     trees: Mapping[str, TreeCost] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # One line each
+    # Of EXECUTE cells: what the instrumented program did otherwise than predicted, a line each.
     differences: tuple[str, ...] = ()
-    timing: Timing = field(default=Timing(), compare=False)
+    timing: Timing = field(default=Timing(), compare=False)  # Not part of the result: see there.
 
     @property
     def failed(self) -> bool:
@@ -513,22 +394,15 @@ def failure(message: str) -> CellResult:
 
 @dataclass(frozen=True)
 class CommonPaths:
-    """Paths that two runs of one program have in common (EPP table 3).
+    """Paths that two runs of one program have in common (EPP table 3)."""
 
-    Attributes
-    ----------
-    common, paths
-        Paths of the first run that the second executed too, and all of the first.
-    common_executions, executions
-        The same, each path as often as the first run executed it.
-    common_instructions, instructions
-        Instructions that the first run executed along them.
-    """
-
+    # common, paths: Paths of the first run that the second executed too, and all of the first.
     common: int
     paths: int
+    # common_executions, executions: The same, each path as often as the first run executed it.
     common_executions: int
     executions: int
+    # common_instructions, instructions: Instructions that the first run executed along them.
     common_instructions: int
     instructions: int
 

@@ -35,22 +35,14 @@ class ClusterError(SimulatorError):
 
 @dataclass(frozen=True)
 class Parcel:
-    """A group with the content of its files, which its jobs share.
+    """A group with the content of its files, which its jobs share."""
 
-    Attributes
-    ----------
-    group
-        Its jobs; their paths are those of the sender.
-    program, stdin, expected
-        Content; None where there is no such file.
-    files
-        Content by path below the jobs' root; None where they have none.
-    """
-
-    group: JobGroup
+    group: JobGroup  # Its jobs; their paths are those of the sender.
+    # program, stdin, expected: Content; None where there is no such file.
     program: bytes
     stdin: bytes | None
     expected: bytes | None
+    # Content by path below the jobs' root; None where they have none.
     files: Mapping[str, bytes] | None
 
 

@@ -90,12 +90,8 @@ def timed(fresh: Callable[[], RunRequest], setting: Setting, directory: Path) ->
 
     Times are seconds of processor time, of one run each.
 
-    Parameters
-    ----------
-    fresh
-        Returns a request whose files are as they are at the program's start.
-    directory
-        Where the instrumented program is written.
+    `fresh`: Returns a request whose files are as they are at the program's start. `directory`:
+    Where the instrumented program is written.
 
     Raises
     ------

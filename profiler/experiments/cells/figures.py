@@ -103,10 +103,7 @@ ORDER BY cells.suite, cells.position, cells.benchmark, cells.input, cells.settin
 def keep_up(connection: sqlite3.Connection) -> None:
     """Make table and view where they are not, or those of another simprof; add the missing rows.
 
-    Parameters
-    ----------
-    connection
-        A results file, in a transaction.
+    `connection`: A results file, in a transaction.
     """
     found = tuple(row[1] for row in connection.execute("PRAGMA table_info(figures)"))
     wanted = columns()

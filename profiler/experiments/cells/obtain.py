@@ -51,18 +51,10 @@ class Order:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an order.
+    """What became of an order."""
 
-    Attributes
-    ----------
-    results
-        A result for every job, failures among them.
-    reused
-        How many of them the store had.
-    """
-
-    results: Mapping[Job, CellResult]
-    reused: int
+    results: Mapping[Job, CellResult]  # A result for every job, failures among them
+    reused: int  # How many of them the store had
 
     @property
     def failures(self) -> tuple[tuple[Job, str], ...]:
@@ -92,13 +84,8 @@ def obtain(
     What the store has is not run again, and what is run is stored. Whatever fails, be it to
     build or to run, is a result with an error.
 
-    Parameters
-    ----------
-    workers
-        Processes; 0: everything is done in this one.
-    replay
-        A recording, or a directory of recordings, that cells are measured by (`replays.find`);
-        None: they are run.
+    `workers`: Processes; 0: everything is done in this one. `replay`: A recording, or a directory
+    of recordings, that cells are measured by (`replays.find`); None: they are run.
 
     Raises
     ------
@@ -200,12 +187,7 @@ def carry_out(
 
     Each group of cells is stored as soon as it is finished.
 
-    Parameters
-    ----------
-    replay
-        See `obtain`.
-    retry
-        Run again what failed before.
+    `replay`: See `obtain`. `retry`: Run again what failed before.
 
     Raises
     ------

@@ -21,23 +21,13 @@ KEY_BYTES = 8
 
 @dataclass(frozen=True)
 class RoutinePaths:
-    """The paths that one routine executed.
+    """The paths that one routine executed."""
 
-    Attributes
-    ----------
-    cfg
-        Its graph.
-    paths
-        What `pp` (or another mode) counted; `PathCount.edges` are edge ids of `cfg`.
-    edges
-        Exact count by edge id.
-    removed
-        Ids of the edges that end paths, self-loops excepted: back edges and cut edges.
-    """
-
-    cfg: ControlFlowGraph
+    cfg: ControlFlowGraph  # Its graph
+    # What `pp` (or another mode) counted; `PathCount.edges` are edge ids of `cfg`.
     paths: Sequence[PathCount]
-    edges: Sequence[int]
+    edges: Sequence[int]  # Exact count by edge id
+    # Ids of the edges that end paths, self-loops excepted: back edges and cut edges.
     removed: Collection[int] = ()
 
     @property

@@ -37,22 +37,13 @@ _REWRITING = ("profiler/rewriting/**/*.py", "profiler/rewriting/*.c")
 
 @dataclass(frozen=True)
 class Versions:
-    """What made a result, apart from the program and its input.
+    """What made a result, apart from the program and its input."""
 
-    Attributes
-    ----------
-    simprof
-        Version of the distribution.
-    engine
-        Digest of the code that makes results, so that a checkout that was changed without a new
-        version never passes off old results as its own.
-    cost_model
-        Version of what instructions cost.
-    """
-
-    simprof: str
+    simprof: str  # Version of the distribution
+    # Digest of the code that makes results, so that a checkout that was changed without a new
+    # version never passes off old results as its own
     engine: str
-    cost_model: str
+    cost_model: str  # Version of what instructions cost
 
 
 @cache

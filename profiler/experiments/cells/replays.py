@@ -30,18 +30,10 @@ _EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 @dataclass(frozen=True)
 class Replays:
-    """Where the recordings are.
+    """Where the recordings are."""
 
-    Attributes
-    ----------
-    path
-        A recording, or a directory of recordings.
-    is_directory
-        Which of them.
-    """
-
-    path: Path
-    is_directory: bool
+    path: Path  # A recording, or a directory of recordings
+    is_directory: bool  # Which of them
 
     def of(self, job: Job, key: CellKey) -> Job:
         """Return a job with the recording that stands for its run, if one does."""
@@ -57,12 +49,8 @@ class Replays:
 def find(path: Path, jobs: Mapping[Job, CellKey]) -> Replays:
     """Return what `--replay PATH` means for these jobs.
 
-    Parameters
-    ----------
-    path
-        A recording; otherwise a directory, which is made where there is none.
-    jobs
-        The jobs with their keys.
+    `path`: A recording; otherwise a directory, which is made where there is none. `jobs`: The jobs
+    with their keys.
 
     Raises
     ------

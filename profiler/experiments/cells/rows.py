@@ -234,12 +234,8 @@ def tree_costs(
     An edge counter counts its edge, so exact counts tell that without a run (BL94 6.1 does the
     same).
 
-    Parameters
-    ----------
-    selects
-        Whether a routine is among those profiled.
-    options
-        Those of the schemes' own are kept: what a block is.
+    `selects`: Whether a routine is among those profiled. `options`: Those of the schemes' own are
+    kept: what a block is.
     """
     plain = SchemeOptions(own=options.own)
     totals = dict.fromkeys(TREES, TreeCost(0, 0))

@@ -97,15 +97,10 @@ def reads(mode: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class CellSetting:
-    """A mode with options; make one with `setting`, which checks and canonicalises.
-
-    Attributes
-    ----------
-    options
-        (name, value) of those that differ from the default, in the order of `cell_options`.
-    """
+    """A mode with options; make one with `setting`, which checks and canonicalises."""
 
     mode: str
+    # (name, value) of those that differ from the default, in the order of `cell_options`
     options: tuple[tuple[str, OptionValue], ...] = ()
 
     @property
@@ -147,10 +142,7 @@ class CellSetting:
     def scheme(self, exact: Path | None = None) -> Setting:
         """Return it as `session` wants it.
 
-        Parameters
-        ----------
-        exact
-            Saved edge profile; needed for exact weights only.
+        `exact`: Saved edge profile; needed for exact weights only.
         """
         options = dict(self.options)
         weights: Weights | Path = Weights.HEURISTIC

@@ -95,12 +95,8 @@ class StoredBenchmark:
 class Store:
     """An open results file; a context manager.
 
-    Parameters
-    ----------
-    path
-        The file; it is made where there is none (or an empty one).
-    create
-        False: it must be there.
+    `path`: The file; it is made where there is none (or an empty one). `create`: False: it must be
+    there.
 
     Raises
     ------
@@ -169,10 +165,7 @@ class Store:
     def cells(self, suite: str | None = None) -> Mapping[Cell, CellResult]:
         """Return results by name, those of the latest versions; of equal names the newest.
 
-        Parameters
-        ----------
-        suite
-            Name of a suite; None: all.
+        `suite`: Name of a suite; None: all.
         """
         query = (
             "SELECT benchmark, setting, input, kind, build, result, timing "

@@ -209,10 +209,8 @@ def make_order(
 ) -> Order:
     """Return the jobs of a grid, its programs built.
 
-    Parameters
-    ----------
-    allow_commands
-        Whether a suite's file that does not come with simprof may have commands executed.
+    `allow_commands`: Whether a suite's file that does not come with simprof may have commands
+    executed.
 
     Raises
     ------

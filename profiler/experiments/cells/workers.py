@@ -47,10 +47,7 @@ def run_processes(
 ) -> Iterator[Finished]:
     """Run groups in so many processes; yield each as it is finished.
 
-    Parameters
-    ----------
-    run
-        What a worker does with a group; importable by its name.
+    `run`: What a worker does with a group; importable by its name.
     """
     with _Team(run) as team:
         waiting = iter(enumerate(groups))

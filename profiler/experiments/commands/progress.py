@@ -26,10 +26,7 @@ class Callbacks:
 def cell_bar(choice: bool | None) -> Iterator[Callbacks]:
     """Show a bar while the body runs; yields the callbacks that move it.
 
-    Parameters
-    ----------
-    choice
-        What the user asked for; None: nothing, and a terminal on stderr decides.
+    `choice`: What the user asked for; None: nothing, and a terminal on stderr decides.
     """
     if not wanted(choice):
         yield Callbacks()

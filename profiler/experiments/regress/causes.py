@@ -46,24 +46,15 @@ MOST = 8
 
 @dataclass(frozen=True)
 class Cause:
-    """One thing that changed.
+    """One thing that changed."""
 
-    Attributes
-    ----------
-    kind
-        What changed. Three kinds are about plans. "plans": they differ because the program, its
-        input or the setting differ. "algorithm": they differ though none of these do. "code": they
-        are the same, but other instructions are generated for them, though no sample of the cost
-        model changed.
-    text
-        One line.
-    details
-        More lines: which parts, files, routines, edges.
-    """
-
+    # What changed. Three kinds are about plans. "plans": they differ because the program, its input
+    # or the setting differ. "algorithm": they differ though none of these do. "code": they are the
+    # same, but other instructions are generated for them, though no sample of the cost model
+    # changed.
     kind: CauseKind
-    text: str
-    details: tuple[str, ...] = ()
+    text: str  # One line
+    details: tuple[str, ...] = ()  # More lines: which parts, files, routines, edges.
 
 
 def unexplained() -> Cause:
@@ -131,11 +122,8 @@ def setting_causes(
 ) -> Iterator[Cause]:
     """Yield what changed for one setting of a run.
 
-    Parameters
-    ----------
-    run_causes
-        What changed for the run, and so under every setting: another program explains other
-        graphs, another program or input explains other plans.
+    `run_causes`: What changed for the run, and so under every setting: another program explains
+    other graphs, another program or input explains other plans.
     """
     parts = tuple(cost_changes(old.costs, new.costs, {*results[0].kinds, *results[1].kinds}))
     if parts:
@@ -179,10 +167,7 @@ def named(change: RoutineChange) -> str:
 def plan_text(plan: PlanChange, lines: Mapping[str, str] = MappingProxyType({})) -> str:
     """Describe how a plan differs in one line.
 
-    Parameters
-    ----------
-    lines
-        Place -> its source line, where that is known.
+    `lines`: Place -> its source line, where that is known.
     """
     parts = [
         f"{title} {' '.join(_limited(_located(place, lines) for place in places))}"
@@ -225,10 +210,7 @@ def cost_changes(
 ) -> Iterator[str]:
     """Yield the parts of the cost model that differ.
 
-    Parameters
-    ----------
-    kinds
-        Kinds of actions whose snippets matter; None: all.
+    `kinds`: Kinds of actions whose snippets matter; None: all.
     """
     used = None if kinds is None else frozenset(kinds)
     for part in sorted({*old, *new}):
@@ -283,14 +265,10 @@ def _shown(value: Fact) -> str:
 
 @dataclass(frozen=True)
 class PlanChange:
-    """How a plan differs where the graph is the same; places as in `RoutineFacts`.
+    """How a plan differs where the graph is the same; places as in `RoutineFacts`."""
 
-    Attributes
-    ----------
-    added, removed, changed
-        Places that are instrumented now, that are no more, and that have other actions.
-    """
-
+    # added, removed, changed: Places that are instrumented now, that are no more, and that have
+    # other actions.
     added: tuple[str, ...]
     removed: tuple[str, ...]
     changed: tuple[str, ...]
@@ -303,37 +281,20 @@ class PlanChange:
 
 @dataclass(frozen=True)
 class RoutineChange:
-    """One routine that differs.
-
-    Attributes
-    ----------
-    numbers
-        Name -> old and new value, of those that differ; None where the routine is not there.
-    facts
-        The same of `table` and `register`.
-    presence
-        "both", "gone" or "new".
-    graph
-        Whether its graph differs.
-    profile
-        Whether the count of some edge or path differs.
-    plan
-        How its plan differs; None where it does not, or the graph does.
-    source
-        The line of its source where it begins, "main.c:12"; "" where that is not known.
-    lines
-        Place of `plan` -> the line that it is on, where that is known.
-    """
+    """One routine that differs."""
 
     name: str
     address: int
+    # Name -> old and new value, of those that differ; None where the routine is not there.
     numbers: Mapping[str, tuple[int | None, int | None]]
-    facts: Mapping[str, tuple[str, str]]
-    presence: str
-    graph: bool
-    profile: bool
-    plan: PlanChange | None
+    facts: Mapping[str, tuple[str, str]]  # The same of `table` and `register`
+    presence: str  # "both", "gone" or "new"
+    graph: bool  # Whether its graph differs
+    profile: bool  # Whether the count of some edge or path differs
+    plan: PlanChange | None  # How its plan differs; None where it does not, or the graph does.
+    # The line of its source where it begins, "main.c:12"; "" where that is not known.
     source: str = ""
+    # Place of `plan` -> the line that it is on, where that is known
     lines: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -26,21 +26,11 @@ State = Literal["same", "within limits", "changed", "error"]
 
 @dataclass(frozen=True)
 class Limit:
-    """How far metrics may move.
+    """How far metrics may move."""
 
-    Attributes
-    ----------
-    pattern
-        Glob of "METRIC", "SETTING/METRIC" or "RUN/SETTING/METRIC".
-    percent
-        Of the baseline's value.
-    growth
-        Whether only growth is limited.
-    """
-
-    pattern: str
-    percent: Fraction
-    growth: bool = False
+    pattern: str  # Glob of "METRIC", "SETTING/METRIC" or "RUN/SETTING/METRIC"
+    percent: Fraction  # Of the baseline's value
+    growth: bool = False  # Whether only growth is limited
 
 
 @dataclass(frozen=True)
@@ -53,22 +43,14 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Limits:
-    """All limits of a check.
+    """All limits of a check."""
 
-    Attributes
-    ----------
-    tolerance
-        For metrics without a limit of their own; None: they may move as they like, because the
-        `limits` are about all that matters.
-    limits
-        The last that matches counts.
-    strict
-        Whether a changed program, input, cost model, setting or plan is a difference in itself.
-    """
-
+    # For metrics without a limit of their own; None: they may move as they like, because the
+    # `limits` are about all that matters.
     tolerance: Limit | None = Limit("*", Fraction(0))
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[Limit, ...] = ()  # The last that matches counts
     ceilings: tuple[Ceiling, ...] = ()
+    # Whether a changed program, input, cost model, setting or plan is a difference in itself
     strict: bool = False
 
     @property
@@ -98,25 +80,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Difference:
-    """A metric that moved or is above its ceiling, or a fact that changed.
+    """A metric that moved or is above its ceiling, or a fact that changed."""
 
-    Attributes
-    ----------
-    metric
-        Its name: of `SettingResult.metrics`, "overhead", "reason", "status", "output".
-    old, new
-        None where there was or is no such metric.
-    allowed
-        For people: "exact", "1 %", "at most 5".
-    exceeded
-        Whether it is beyond that.
-    """
-
-    metric: str
+    metric: str  # Its name: of `SettingResult.metrics`, "overhead", "reason", "status", "output".
+    # old, new: None where there was or is no such metric.
     old: Number | str | None
     new: Number | str | None
-    allowed: str
-    exceeded: bool
+    allowed: str  # For people: "exact", "1 %", "at most 5".
+    exceeded: bool  # Whether it is beyond that
 
     @property
     def percent(self) -> Fraction | None:
@@ -128,22 +99,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class SettingCheck:
-    """One run under one setting, compared.
-
-    Attributes
-    ----------
-    differences
-        Totals.
-    routines
-        Routines that differ.
-    causes
-        What changed that can explain it: also where nothing differs.
-    """
+    """One run under one setting, compared."""
 
     name: str
-    differences: tuple[Difference, ...]
-    routines: tuple[RoutineChange, ...]
-    causes: tuple[Cause, ...]
+    differences: tuple[Difference, ...]  # Totals
+    routines: tuple[RoutineChange, ...]  # Routines that differ
+    causes: tuple[Cause, ...]  # What changed that can explain it: also where nothing differs.
     failed: bool
 
     @property
@@ -161,26 +122,14 @@ class SettingCheck:
 
 @dataclass(frozen=True)
 class RunCheck:
-    """One run compared.
-
-    Attributes
-    ----------
-    error
-        Why it could not be; nothing else is there then.
-    budget
-        Whether that is a spent budget.
-    ending
-        How it ended and what it wrote, where that differs.
-    causes
-        What changed about program, input and tools.
-    """
+    """One run compared."""
 
     name: str
-    error: str | None = None
-    budget: bool = False
-    ending: tuple[Difference, ...] = ()
+    error: str | None = None  # Why it could not be; nothing else is there then.
+    budget: bool = False  # Whether that is a spent budget
+    ending: tuple[Difference, ...] = ()  # How it ended and what it wrote, where that differs
     settings: tuple[SettingCheck, ...] = ()
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[Cause, ...] = ()  # What changed about program, input and tools
 
     @property
     def state(self) -> State:
@@ -195,15 +144,9 @@ class RunCheck:
 
 @dataclass(frozen=True)
 class Check:
-    """A baseline compared with what its programs count now.
+    """A baseline compared with what its programs count now."""
 
-    Attributes
-    ----------
-    baseline
-        Its file, for people.
-    """
-
-    baseline: str
+    baseline: str  # Its file, for people
     runs: tuple[RunCheck, ...]
 
     @property

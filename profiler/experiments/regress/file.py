@@ -52,35 +52,20 @@ class RoutineFacts:
     they are when the routine moves: "1c>40" is an edge, ">0" one from ENTRY, "1c>" one to EXIT,
     "1c^" and "1c$" are the top and the end of a block; "s" marks slot blocks, and a word like
     "taken" behind ":" tells parallel edges apart.
-
-    Attributes
-    ----------
-    name, address
-        Of the routine.
-    graph
-        Digest of its control-flow graph.
-    plan
-        Digest of its instrumentation plan; "" where the setting instruments nothing.
-    places
-        Instrumented place -> short digest of the actions there.
-    table, register
-        Kind of path table ("array", "hash", "none") and where the path number lives ("" where
-        there is none).
-    profile
-        Digest of its edge and path counts.
-    numbers
-        activations, added, instructions, paths, cut_edges.
     """
 
+    # name, address: Of the routine.
     name: str
     address: int
-    graph: str
-    plan: str
-    places: Mapping[str, str]
+    graph: str  # Digest of its control-flow graph
+    plan: str  # Digest of its instrumentation plan; "" where the setting instruments nothing.
+    places: Mapping[str, str]  # Instrumented place -> short digest of the actions there
+    # table, register: Kind of path table ("array", "hash", "none") and where the path number lives
+    # ("" where there is none).
     table: str
     register: str
-    profile: str
-    numbers: Mapping[str, int]
+    profile: str  # Digest of its edge and path counts
+    numbers: Mapping[str, int]  # activations, added, instructions, paths, cut_edges
 
     @property
     def key(self) -> tuple[int, str]:
@@ -90,22 +75,14 @@ class RoutineFacts:
 
 @dataclass(frozen=True)
 class SettingResult:
-    """What one program counted under one setting.
+    """What one program counted under one setting."""
 
-    Attributes
-    ----------
-    metrics
-        Totals: `base`, `added`, and with a prefix those of `profile.Measurement`
-        ("counts.path_increments", "sizes.code_bytes", "lost.cold_paths").
-    kinds
-        Names of the kinds of actions in its plans, sorted: the snippets that it pays for.
-    routines
-        By address.
-    """
-
+    # Totals: `base`, `added`, and with a prefix those of `profile.Measurement`
+    # ("counts.path_increments", "sizes.code_bytes", "lost.cold_paths").
     metrics: Mapping[str, int]
+    # Names of the kinds of actions in its plans, sorted: the snippets that it pays for.
     kinds: tuple[str, ...] = ()
-    routines: tuple[RoutineFacts, ...] = ()
+    routines: tuple[RoutineFacts, ...] = ()  # By address
 
     def metric(self, name: str) -> int | Fraction | None:
         """Return a metric, None where there is none of that name."""
@@ -117,51 +94,28 @@ class SettingResult:
 
 @dataclass(frozen=True)
 class Run:
-    """One program on one input, under all settings of the baseline.
+    """One program on one input, under all settings of the baseline."""
 
-    Attributes
-    ----------
-    program
-        `file` (as found from the baseline's directory) or `suite`, `benchmark`, `build` and
-        `input`; `sha256`, `compiler` (`compiler_note`), `machine`.
-    input
-        What the program is given: see `measure.input_facts`.
-    ending
-        `reason`, `status` and `output`, the digest of what it wrote.
-    results
-        By the name of the setting.
-    ended, lines
-        Of a run that was made just now, its ending and its program's source lines; not kept.
-    """
-
+    # `file` (as found from the baseline's directory) or `suite`, `benchmark`, `build` and `input`;
+    # `sha256`, `compiler` (`compiler_note`), `machine`.
     program: Facts
-    input: Facts
-    ending: Facts
-    results: Mapping[str, SettingResult] = field(default_factory=dict)
+    input: Facts  # What the program is given: see `measure.input_facts`.
+    ending: Facts  # `reason`, `status` and `output`, the digest of what it wrote
+    results: Mapping[str, SettingResult] = field(default_factory=dict)  # By the name of the setting
+    # ended, lines: Of a run that was made just now, its ending and its program's source lines; not
+    # kept.
     ended: Ending | None = field(default=None, compare=False)
     lines: LineTable | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """Everything that one `simprof regress record` found.
+    """Everything that one `simprof regress record` found."""
 
-    Attributes
-    ----------
-    tool
-        Versions of `simprof` and of `unicorn`.
-    costs
-        Parts of the cost model with their digests, and `generation`.
-    settings
-        Name -> `mode` and every option of it.
-    runs
-        By name.
-    """
-
-    tool: Mapping[str, str]
-    costs: Mapping[str, str]
-    settings: Mapping[str, Facts]
-    runs: Mapping[str, Run]
+    tool: Mapping[str, str]  # Versions of `simprof` and of `unicorn`
+    costs: Mapping[str, str]  # Parts of the cost model with their digests, and `generation`
+    settings: Mapping[str, Facts]  # Name -> `mode` and every option of it
+    runs: Mapping[str, Run]  # By name
 
 
 def short_digest(text: str, digits: int = 12) -> str:

@@ -50,24 +50,12 @@ class TimeSpentError(SimulatorError):
 
 @dataclass(frozen=True)
 class MeasuringContext:
-    """What all measurements of one command share.
+    """What all measurements of one command share."""
 
-    Attributes
-    ----------
-    settings
-        In order.
-    directory
-        The baseline's: files are recorded as they are found from there.
-    timeout
-        Seconds for each program; None: any time.
-    progress
-        Called as the programs run.
-    """
-
-    settings: tuple[Setting, ...]
-    directory: Path
-    timeout: float | None = None
-    progress: Show = None
+    settings: tuple[Setting, ...]  # In order
+    directory: Path  # The baseline's: files are recorded as they are found from there.
+    timeout: float | None = None  # Seconds for each program; None: any time.
+    progress: Show = None  # Called as the programs run
 
 
 def measure(target: Target, context: MeasuringContext) -> Run:

@@ -51,24 +51,14 @@ _SHA = "_sha256"
 
 @dataclass(frozen=True)
 class Recording:
-    """What `record` made.
+    """What `record` made."""
 
-    Attributes
-    ----------
-    baseline
-        Of the programs that ran.
-    failures
-        Name -> one line, of those that did not.
-    failed
-        Names of runs of programs that failed: their exit status is not 0, or they ended otherwise.
-        Programs of suites are not among them where a suite says which status to expect.
-    error
-        What kept a lone program from being run, None where there were more or it was.
-    """
-
-    baseline: Baseline
-    failures: Failures
+    baseline: Baseline  # Of the programs that ran
+    failures: Failures  # Name -> one line, of those that did not
+    # Names of runs of programs that failed: their exit status is not 0, or they ended otherwise.
+    # Programs of suites are not among them where a suite says which status to expect.
     failed: tuple[str, ...]
+    # What kept a lone program from being run, None where there were more or it was
     error: SimulatorError | None = None
 
 
@@ -81,14 +71,9 @@ def record(
 ) -> Recording:
     """Run all targets under all settings.
 
-    Parameters
-    ----------
-    directory
-        Where the baseline will be.
-    show
-        Called as the programs run.
-    timeout
-        Seconds for each program.
+    - `directory`: Where the baseline will be.
+    - `show`: Called as the programs run.
+    - `timeout`: Seconds for each program.
 
     Raises
     ------
@@ -147,21 +132,13 @@ def _baseline(settings: Mapping[str, Facts], runs: Mapping[str, Run]) -> Baselin
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """How a baseline is checked.
-
-    Attributes
-    ----------
-    weights
-        Source of edge weights in place of the recorded one; None: that.
-    timeout
-        Seconds for each program.
-    allow_commands
-        Whether suites' files that do not come with simprof may have commands executed.
-    """
+    """How a baseline is checked."""
 
     limits: Limits = field(default_factory=Limits)
+    # Source of edge weights in place of the recorded one; None: that.
     weights: Weights | Path | None = None
-    timeout: float | None = None
+    timeout: float | None = None  # Seconds for each program
+    # Whether suites' files that do not come with simprof may have commands executed
     allow_commands: bool = False
 
 

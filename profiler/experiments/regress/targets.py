@@ -29,46 +29,25 @@ from simprof.simulator.errors import UsageError
 
 @dataclass(frozen=True)
 class Target:
-    """A program with what it is given.
+    """A program with what it is given."""
 
-    Attributes
-    ----------
-    name
-        What reports call it; unique in a baseline.
-    program
-        ELF file.
-    facts
-        Of a suite's program, where it comes from; empty for a file.
-    arguments, environment
-        As text, undecodable bytes as surrogates; variables as NAME=VALUE.
-    stdin, root
-        None: an empty file, an empty directory.
-    writable
-        Whether it may write: into a copy of `root`, which is thrown away.
-    argv0
-        Its name for itself.
-    selection
-        Which routines are profiled.
-    status
-        Exit status that a suite expects; None: any.
-    files
-        Files below `root` that a baseline has recorded: looked at whether they are opened or not.
-    """
-
-    name: str
-    program: Path
-    facts: Facts
+    name: str  # What reports call it; unique in a baseline.
+    program: Path  # ELF file
+    facts: Facts  # Of a suite's program, where it comes from; empty for a file.
+    # arguments, environment: As text, undecodable bytes as surrogates; variables as NAME=VALUE.
     arguments: tuple[str, ...] = ()
+    # stdin, root: None: an empty file, an empty directory.
     stdin: Path | None = None
     root: Path | None = None
-    writable: bool = False
+    writable: bool = False  # Whether it may write: into a copy of `root`, which is thrown away.
     environment: tuple[str, ...] = ()
-    argv0: str = ""
+    argv0: str = ""  # Its name for itself
     max_instructions: int | None = None
     memory_limit: int = DEFAULT_MEMORY_LIMIT
     stack_size: int = DEFAULT_STACK_SIZE
-    selection: Selection = ALL_ROUTINES
-    status: int | None = None
+    selection: Selection = ALL_ROUTINES  # Which routines are profiled
+    status: int | None = None  # Exit status that a suite expects; None: any.
+    # Files below `root` that a baseline has recorded: looked at whether they are opened or not.
     files: tuple[str, ...] = ()
 
 
@@ -122,18 +101,12 @@ def suite_targets(
 ) -> tuple[tuple[Target, ...], Failures]:
     """Build a suite; return its targets, and why others could not be made.
 
-    Parameters
-    ----------
-    name
-        Of the suite, or the path of its file.
-    model
-        Gives budgets and the selection of routines.
-    directory
-        The baseline's; a suite's file is recorded as it is found from there.
-    watch
-        Called as programs are built.
-    allow_commands
-        Whether a suite's file that does not come with simprof may have commands executed.
+    - `name`: Of the suite, or the path of its file.
+    - `model`: Gives budgets and the selection of routines.
+    - `directory`: The baseline's; a suite's file is recorded as it is found from there.
+    - `watch`: Called as programs are built.
+    - `allow_commands`: Whether a suite's file that does not come with simprof may have commands
+      executed.
 
     Raises
     ------

@@ -358,16 +358,10 @@ def render_suite_page(
 ) -> str:
     """Return the page.
 
-    Parameters
-    ----------
-    suite
-        The suite.
-    rows
-        Its programs, each with a result for each setting.
-    settings
-        Names of the settings.
-    basis
-        Which inputs and builds were run, in words.
+    - `suite`: The suite.
+    - `rows`: Its programs, each with a result for each setting.
+    - `settings`: Names of the settings.
+    - `basis`: Which inputs and builds were run, in words.
     """
     overheads = [_overhead(each) for _, results in rows for each in results]
     most = max(overheads, default=0.0) or 1.0

@@ -159,12 +159,7 @@ _STYLES = {"same": "green", "within limits": "yellow", "changed": "red", "error"
 def render_text(check: Check, width: int, color: bool) -> str:
     """Return the report.
 
-    Parameters
-    ----------
-    width
-        Columns of the terminal.
-    color
-        Whether it has colours.
+    `width`: Columns of the terminal. `color`: Whether it has colours.
     """
     parts: list[Part] = [paragraph(f"{check.baseline}: {summary(check)}")]
     for run in check.runs:

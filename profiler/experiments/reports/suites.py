@@ -107,12 +107,7 @@ ProgramKey = tuple[str, str, str]
 def render_sweep(results: Mapping[Job, CellResult], output: Path, width: int, color: bool) -> str:
     """Return the overheads of all runs that went well, and what to do next.
 
-    Parameters
-    ----------
-    output
-        The results file.
-    width, color
-        Of the terminal.
+    `output`: The results file. `width`, `color`: Of the terminal.
     """
     return print_parts([*_overheads(results), *_next(output)], width, color)
 

@@ -21,10 +21,8 @@ OLD = 1_000_000_000
 def prepare(benchmark: Benchmark, tree: Callable[[], Path]) -> None:
     """Write the files of both inputs.
 
-    Parameters
-    ----------
-    tree
-        Returns the benchmark's unpacked source; called only where a missing file comes from there.
+    `tree`: Returns the benchmark's unpacked source; called only where a missing file comes from
+    there.
 
     Raises
     ------

@@ -50,10 +50,7 @@ def suite_names() -> tuple[str, ...]:
 def load_suite(name: str, *, allow_commands: bool = False) -> Suite:
     """Return a suite by its name, or from the file that `name` is the path of (`*.toml`).
 
-    Parameters
-    ----------
-    allow_commands
-        Whether a file that does not come with simprof may have commands executed.
+    `allow_commands`: Whether a file that does not come with simprof may have commands executed.
 
     Raises
     ------
@@ -82,14 +79,9 @@ def build_suite(
 ) -> BuildReport:
     """Make the suite's inputs, and its programs in each width; what the cache has stays.
 
-    Parameters
-    ----------
-    counters
-        Whose counters the builds of each width have in them.
-    jobs
-        How many programs are built at the same time.
-    progress
-        Called as the builds go on, from one thread at a time.
+    - `counters`: Whose counters the builds of each width have in them.
+    - `jobs`: How many programs are built at the same time.
+    - `progress`: Called as the builds go on, from one thread at a time.
 
     Raises
     ------

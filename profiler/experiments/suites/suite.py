@@ -61,58 +61,29 @@ def parse_build(name: str) -> tuple[Width, Counters]:
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file that a program reads.
+    """A file that a program reads."""
 
-    Attributes
-    ----------
-    name
-        Its path below the input's root.
-    source
-        The committed file that it is a copy of; None: it is generated.
-    generator, parameters
-        A function of `generate` and its arguments, in their order.
-    unpacked
-        The file of the program's unpacked source that it is a copy of.
-    """
-
-    name: str
-    source: Path | None = None
+    name: str  # Its path below the input's root
+    source: Path | None = None  # The committed file that it is a copy of; None: it is generated.
+    # generator, parameters: A function of `generate` and its arguments, in their order.
     generator: str | None = None
     parameters: tuple[tuple[str, int], ...] = ()
-    unpacked: str | None = None
+    unpacked: str | None = None  # The file of the program's unpacked source that it is a copy of
 
 
 @dataclass(frozen=True)
 class Input:
-    """One run of a benchmark.
+    """One run of a benchmark."""
 
-    Attributes
-    ----------
-    name
-        "train" or "ref", as in SPEC: an input to learn from, and the one that is measured.
-    arguments
-        Without the program's own name.
-    stdin
-        File that is the standard input; None: it is empty.
-    root
-        The directory that the program may read; None: it reads no files.
-    environment
-        All variables that it has.
-    files
-        What `root` holds. They are there after `build_suite`.
-    status
-        The exit status of a good run.
-    expected
-        File that holds what a good run writes to standard output; None: not recorded.
-    """
-
+    # "train" or "ref", as in SPEC: an input to learn from, and the one that is measured.
     name: InputName
-    arguments: tuple[str, ...] = ()
-    stdin: Path | None = None
-    root: Path | None = None
-    environment: tuple[tuple[str, str], ...] = ()
-    files: tuple[InputFile, ...] = ()
-    status: int = 0
+    arguments: tuple[str, ...] = ()  # Without the program's own name
+    stdin: Path | None = None  # File that is the standard input; None: it is empty.
+    root: Path | None = None  # The directory that the program may read; None: it reads no files.
+    environment: tuple[tuple[str, str], ...] = ()  # All variables that it has
+    files: tuple[InputFile, ...] = ()  # What `root` holds. They are there after `build_suite`.
+    status: int = 0  # The exit status of a good run
+    # File that holds what a good run writes to standard output; None: not recorded.
     expected: Path | None = None
 
 
@@ -128,98 +99,57 @@ class Package:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a program is obtained.
+    """How a program is obtained."""
 
-    Attributes
-    ----------
-    committed
-        Path of the committed program, `{width}` in it standing for "v9" or "v8plus"; None: it is
-        built.
-    package
-        Where its source comes from; None: from `files` alone.
-    files
-        Committed files that are copied into the source directory.
-    directory
-        Where in the source directory the commands are executed.
-    prepare
-        Commands that make sources with the host's own tools, executed once for all widths.
-    commands
-        Commands that build `product`, for one width; empty: one call of the compiler does.
-    sources, exclude
-        Glob patterns of the files to compile, and of those among them that are left out.
-    language
-        Which compiler: "c", "c++" or "fortran".
-    flags
-        More arguments of the compiler.
-    constant_clock
-        Give the program a clock that stands still, where what it does depends on the time.
-    product
-        The file that `commands` make.
-    counted
-        Of a committed program: how it is built from its sources to have a compiler's counters in
-        it; None: it cannot be.
-    """
-
+    # Path of the committed program, `{width}` in it standing for "v9" or "v8plus"; None: it is
+    # built.
     committed: str | None = None
-    package: Package | None = None
-    files: tuple[Path, ...] = ()
-    directory: str = "."
+    package: Package | None = None  # Where its source comes from; None: from `files` alone.
+    files: tuple[Path, ...] = ()  # Committed files that are copied into the source directory
+    directory: str = "."  # Where in the source directory the commands are executed
+    # Commands that make sources with the host's own tools, executed once for all widths
     prepare: tuple[str, ...] = ()
+    # Commands that build `product`, for one width; empty: one call of the compiler does.
     commands: tuple[str, ...] = ()
+    # sources, exclude: Glob patterns of the files to compile, and of those among them that are left
+    # out.
     sources: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    language: Literal["c", "c++", "fortran"] = "c"
-    flags: tuple[str, ...] = ()
+    language: Literal["c", "c++", "fortran"] = "c"  # Which compiler: "c", "c++" or "fortran".
+    flags: tuple[str, ...] = ()  # More arguments of the compiler
+    # Give the program a clock that stands still, where what it does depends on the time
     constant_clock: bool = False
-    product: str | None = None
+    product: str | None = None  # The file that `commands` make
+    # Of a committed program: how it is built from its sources to have a compiler's counters in it;
+    # None: it cannot be.
     counted: Recipe | None = None
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A program of a suite.
-
-    Attributes
-    ----------
-    group
-        INT or FP, as SPEC divides its programs.
-    stands_for
-        The program of SPEC95, SPEC2000 or the Mälardalen set that it stands in for; "none" where
-        it is there for its own sake.
-    why
-        In which respect it is like that one.
-    inputs
-        By name; both are there, and may be the same.
-    """
+    """A program of a suite."""
 
     name: str
-    group: Group
+    group: Group  # INT or FP, as SPEC divides its programs
+    # The program of SPEC95, SPEC2000 or the Mälardalen set that it stands in for; "none" where it
+    # is there for its own sake.
     stands_for: str
-    why: str
+    why: str  # In which respect it is like that one
     recipe: Recipe
-    inputs: Mapping[str, Input]
+    inputs: Mapping[str, Input]  # By name; both are there, and may be the same.
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A named list of benchmarks.
-
-    Attributes
-    ----------
-    path
-        The file that describes it.
-    executed
-        Glob patterns of the benchmarks that tables instrument and run, unless told otherwise.
-    may_execute
-        Whether commands that its file names may be executed.
-    """
+    """A named list of benchmarks."""
 
     name: str
     title: str
     benchmarks: tuple[Benchmark, ...]
-    path: Path
+    path: Path  # The file that describes it
+    # Glob patterns of the benchmarks that tables instrument and run, unless told otherwise
     executed: tuple[str, ...] = ()
-    may_execute: bool = False
+    may_execute: bool = False  # Whether commands that its file names may be executed
 
     def benchmark(self, name: str) -> Benchmark:
         """Return a benchmark.
@@ -237,29 +167,16 @@ class Suite:
 
 @dataclass(frozen=True)
 class BuiltProgram:
-    """A program ready to run.
-
-    Attributes
-    ----------
-    build
-        "v9-O2" or "v8plus-O2"; "v9-O2-arcs" and so on with counters in it.
-    sha256
-        Of the file at `path`.
-    compiler
-        First line of the compiler's version; for a committed program as its record has it.
-    flags
-        The flags that the compiler got in this build.
-    source_hash
-        Digest of everything that the build reads: archive, committed files, recipe.
-    """
+    """A program ready to run."""
 
     benchmark: str
-    build: str
+    build: str  # "v9-O2" or "v8plus-O2"; "v9-O2-arcs" and so on with counters in it.
     path: Path
-    sha256: str
+    sha256: str  # Of the file at `path`
+    # First line of the compiler's version; for a committed program as its record has it.
     compiler: str
-    flags: tuple[str, ...]
-    source_hash: str
+    flags: tuple[str, ...]  # The flags that the compiler got in this build
+    source_hash: str  # Digest of everything that the build reads: archive, committed files, recipe.
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,8 @@ def untestable(text: str, reason: str) -> Claim:
 def judge(text: str, *conditions: Condition | None, absent: str = NO_PROGRAMS) -> Claim:
     """Return a claim that holds if all conditions do.
 
-    Parameters
-    ----------
-    conditions
-        None: there were no numbers to judge by.
-    absent
-        Why the claim is not testable then.
+    `conditions`: None: there were no numbers to judge by. `absent`: Why the claim is not testable
+    then.
     """
     found = tuple(each for each in conditions if each is not None)
     if not found or len(found) < len(conditions):
@@ -72,10 +68,7 @@ def members(
 ) -> tuple[Member, ...]:
     """Return each program's part in a condition on a column (of `group` only).
 
-    Parameters
-    ----------
-    others
-        Keys of columns whose numbers are shown beside.
+    `others`: Keys of columns whose numbers are shown beside.
     """
     found = []
     for row in programs(table):
@@ -204,12 +197,7 @@ def ordered(
 ) -> list[Member]:
     """Return rows' parts in an order of two of their numbers.
 
-    Parameters
-    ----------
-    rows
-        As `pairs` has them.
-    titles
-        What is said before each number.
+    `rows`: As `pairs` has them. `titles`: What is said before each number.
     """
     made = []
     for name, one, two in rows:

@@ -49,24 +49,12 @@ _COMPARED: dict[Relation, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Member:
-    """A row that a condition is made of.
+    """A row that a condition is made of."""
 
-    Attributes
-    ----------
-    name
-        The program, or the program and its routine.
-    text
-        Its number, with further ones that belong to it.
-    keeps
-        Whether it is by itself as the condition wants it.
-    miss
-        How far it is from that; orders the members that a reason names.
-    """
-
-    name: str
-    text: str
-    keeps: bool
-    miss: float
+    name: str  # The program, or the program and its routine
+    text: str  # Its number, with further ones that belong to it
+    keeps: bool  # Whether it is by itself as the condition wants it
+    miss: float  # How far it is from that; orders the members that a reason names.
 
     def __str__(self) -> str:
         return f"{self.name} {self.text}"
@@ -82,35 +70,19 @@ def member(
 
 @dataclass(frozen=True)
 class Condition:
-    """One comparison that must hold for a claim to hold.
+    """One comparison that must hold for a claim to hold."""
 
-    Attributes
-    ----------
-    what
-        What was measured: "mean overhead".
-    value, bound
-        The number and its bound, in `unit`.
-    unit
-        What follows a number: " %", " instructions", "".
-    against
-        What the bound is, where it was measured as well: "FP". "": a bound of our choice.
-    remark
-        What else the figure says, in brackets.
-    scope
-        What else the rule says: "in each".
-    members
-        The rows behind the number.
-    """
-
-    what: str
+    what: str  # What was measured: "mean overhead".
+    # value, bound: The number and its bound, in `unit`.
     value: float
     relation: Relation
     bound: float
-    unit: str = ""
+    unit: str = ""  # What follows a number: " %", " instructions", "".
+    # What the bound is, where it was measured as well: "FP". "": a bound of our choice.
     against: str = ""
-    remark: str = ""
-    scope: str = ""
-    members: tuple[Member, ...] = ()
+    remark: str = ""  # What else the figure says, in brackets
+    scope: str = ""  # What else the rule says: "in each".
+    members: tuple[Member, ...] = ()  # The rows behind the number
 
     @property
     def holds(self) -> bool:
@@ -208,10 +180,7 @@ def within(
 ) -> RangeCondition | None:
     """Require that a number lies in a range, its ends included; None where there is no number.
 
-    Parameters
-    ----------
-    parts
-        (program, its number, further ones) of each row behind the number.
+    `parts`: (program, its number, further ones) of each row behind the number.
     """
     if value is None:
         return None

@@ -29,18 +29,10 @@ CAPTION = (
 
 @dataclass(frozen=True)
 class Prediction:
-    """A column that shows a prediction.
+    """A column that shows a prediction."""
 
-    Attributes
-    ----------
-    need
-        Name of the need that it is made of.
-    unit
-        Makes the column's number of a result.
-    """
-
-    need: str
-    unit: Callable[[CellResult], float | None]
+    need: str  # Name of the need that it is made of
+    unit: Callable[[CellResult], float | None]  # Makes the column's number of a result
 
 
 Predictions = Mapping[str, Prediction]
@@ -69,14 +61,9 @@ def executed_row(
 ) -> Row:
     """Return a program's row with what was executed.
 
-    Parameters
-    ----------
-    columns
-        Of `row`.
-    predicted
-        Results of the predictions, by need.
-    found
-        Results of the instrumented programs, by need; {}: none was run.
+    - `columns`: Of `row`.
+    - `predicted`: Results of the predictions, by need.
+    - `found`: Results of the instrumented programs, by need; {}: none was run.
     """
     if row.kind == "failed":
         return Row((*row.values, *[None] * (len(predictions) + 1)), "failed", row.group, row.error)
@@ -108,10 +95,7 @@ def _error(predicted: Mapping[str, CellResult], found: Mapping[str, CellResult])
 def problems(result: CellResult, predicted: CellResult | None = None) -> Iterator[str]:
     """Yield what is not as it should be with a run of an instrumented program.
 
-    Parameters
-    ----------
-    predicted
-        The result whose prediction stands beside it; None: its own.
+    `predicted`: The result whose prediction stands beside it; None: its own.
     """
     if result.error is not None:
         yield result.error

@@ -10,38 +10,21 @@ from simprof.profiler.experiments.tables.table import ReportTable
 
 @dataclass(frozen=True)
 class TableReport:
-    """Tables with what they were made of.
+    """Tables with what they were made of."""
 
-    Attributes
-    ----------
-    suite, title
-        Name of the suite and its title ("" where only results of it are there).
-    view
-        Input, build and blocks.
-    simprof, engine, cost_model
-        What made the results (see `provenance.Versions`).
-    programs
-        Those that the tables are of.
-    tables
-        In the order asked for.
-    left_out
-        Names of tables that the results file has nothing for.
-    command
-        What makes this report again; "" where nobody said.
-    stored
-        Of a results file: what it has, and what it lacks for these tables, a line each.
-    """
-
+    # suite, title: Name of the suite and its title ("" where only results of it are there).
     suite: str
     title: str
-    view: View
+    view: View  # Input, build and blocks
+    # simprof, engine, cost_model: What made the results (see `provenance.Versions`).
     simprof: str
     engine: str
     cost_model: str
-    programs: tuple[Program, ...]
-    tables: tuple[ReportTable, ...]
-    left_out: tuple[str, ...] = ()
-    command: str = ""
+    programs: tuple[Program, ...]  # Those that the tables are of
+    tables: tuple[ReportTable, ...]  # In the order asked for
+    left_out: tuple[str, ...] = ()  # Names of tables that the results file has nothing for
+    command: str = ""  # What makes this report again; "" where nobody said.
+    # Of a results file: what it has, and what it lacks for these tables, a line each.
     stored: tuple[str, ...] = ()
 
     @property

@@ -39,14 +39,10 @@ def run_tables(
 ) -> TableReport:
     """Make tables of a suite; what `store` lacks is run.
 
-    Parameters
-    ----------
-    only
-        Glob patterns of benchmarks; empty: all.
-    executed
-        Glob patterns of those that are instrumented and run; None: those that the suite names.
-    replay
-        A recording, or a directory of recordings, that cells are measured by (`obtain`).
+    - `only`: Glob patterns of benchmarks; empty: all.
+    - `executed`: Glob patterns of those that are instrumented and run; None: those that the suite
+      names.
+    - `replay`: A recording, or a directory of recordings, that cells are measured by (`obtain`).
 
     Raises
     ------
@@ -105,14 +101,10 @@ def stored_tables(
     Input, build and selection of routines that nobody has chosen are those of the file, where it
     has results of one only.
 
-    Parameters
-    ----------
-    suite
-        Which suite of the file, `NO_SUITE` for programs outside of suites; None: the only one.
-    partial
-        Leave out tables that the file has no cell for.
-    given
-        Which of the view's "input", "build" and "selection" somebody has chosen.
+    - `suite`: Which suite of the file, `NO_SUITE` for programs outside of suites; None: the only
+      one.
+    - `partial`: Leave out tables that the file has no cell for.
+    - `given`: Which of the view's "input", "build" and "selection" somebody has chosen.
 
     Raises
     ------

@@ -42,16 +42,11 @@ RELEASE = re.compile(r"\((SPEC\d+)\)")
 
 @dataclass(frozen=True)
 class Program:
-    """A program of a suite, as tables know it.
-
-    Attributes
-    ----------
-    stands_for
-        As in `suite.Benchmark`, e.g. "129.compress (SPEC95), 164.gzip (SPEC2000)".
-    """
+    """A program of a suite, as tables know it."""
 
     name: str
     group: str = ""
+    # As in `suite.Benchmark`, e.g. "129.compress (SPEC95), 164.gzip (SPEC2000)".
     stands_for: str = ""
 
     @property
@@ -77,21 +72,14 @@ class Program:
 
 @dataclass(frozen=True)
 class Need:
-    """A cell that a table needs of each program.
-
-    Attributes
-    ----------
-    counters
-        Whose counters the program that runs has in it.
-    whole
-        Whether libraries' routines are profiled too where the view is of own ones: the table
-        tells them apart by itself.
-    """
+    """A cell that a table needs of each program."""
 
     setting: CellSetting
     input: str = "ref"
     kind: Kind = Kind.RUN
-    counters: Counters = Counters.NONE
+    counters: Counters = Counters.NONE  # Whose counters the program that runs has in it
+    # Whether libraries' routines are profiled too where the view is of own ones: the table tells
+    # them apart by itself.
     whole: bool = False
 
     def cell(self, program: str, build: str = DEFAULT_BUILD) -> Cell:
@@ -113,44 +101,28 @@ def _any(program: Program) -> bool:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """What `make` makes a table of. Names are as in `ReportTable`.
-
-    Attributes
-    ----------
-    needs
-        Our name -> the cell of each program.
-    rows
-        Values of the rows of one program, its name first; none where it has nothing to tell.
-    claims
-        Judge the paper's claims by the finished table.
-    averaged
-        Whether rows of averages are added.
-    includes
-        Whether a program has a row in it.
-    predictions
-        Columns beside which what was executed is shown, where that is asked for (`View.executed`).
-    of_instrumented
-        Whether it is about instrumented programs only: then it has rows of those that
-        `View.executed` chooses, or of all where it chooses none.
-    is_partial
-        Whether a row can be made of some of its cells; `rows` then gets those that are there.
-    """
+    """What `make` makes a table of. Names are as in `ReportTable`."""
 
     name: str
     title: str
     source: str
     caption: str
     columns: tuple[Column, ...]
-    needs: Mapping[str, Need]
+    needs: Mapping[str, Need]  # Our name -> the cell of each program
+    # Values of the rows of one program, its name first; none where it has nothing to tell.
     rows: Rows
-    claims: Claims
+    claims: Claims  # Judge the paper's claims by the finished table
     notes: tuple[str, ...] = ()
     bars: Bars | None = None
     compared: tuple[str, ...] = ()
-    averaged: bool = True
-    includes: Callable[[Program], bool] = _any
+    averaged: bool = True  # Whether rows of averages are added
+    includes: Callable[[Program], bool] = _any  # Whether a program has a row in it
+    # Columns beside which what was executed is shown, where that is asked for (`View.executed`)
     predictions: Predictions = field(default_factory=dict)
+    # Whether it is about instrumented programs only: then it has rows of those that `View.executed`
+    # chooses, or of all where it chooses none.
     of_instrumented: bool = False
+    # Whether a row can be made of some of its cells; `rows` then gets those that are there.
     is_partial: bool = False
 
     def cells(self, programs: Iterable[Program], view: View) -> Iterator[Cell]:
@@ -176,24 +148,15 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class View:
-    """Which input, build and blocks tables are made of.
+    """Which input, build and blocks tables are made of."""
 
-    Attributes
-    ----------
-    input
-        The input that stands where papers have "ref"; needs of "train" keep that.
-    blocks
-        The value of the option `blocks` for needs that give it one (BL94's); None: their own.
-    selection
-        Which routines are profiled; `--routine` has no meaning for programs that differ.
-    executed
-        Programs that are instrumented and run, to show what they execute beside predictions.
-    """
-
-    input: str = "ref"
+    input: str = "ref"  # The input that stands where papers have "ref"; needs of "train" keep that.
     build: str = DEFAULT_BUILD
+    # The value of the option `blocks` for needs that give it one (BL94's); None: their own.
     blocks: str | None = None
+    # Which routines are profiled; `--routine` has no meaning for programs that differ.
     selection: Selection = ALL_ROUTINES
+    # Programs that are instrumented and run, to show what they execute beside predictions
     executed: tuple[str, ...] = ()
 
     @property

@@ -65,50 +65,27 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """One row.
+    """One row."""
 
-    Attributes
-    ----------
-    values
-        As many as there are columns.
-    kind
-        Of a program, an average of programs, or a program that failed.
-    group
-        "INT" or "FP"; "" for averages over all.
-    error
-        Why it failed, in one line; None: it did not. Of a program's row: what in it is not as it
-        should be.
-    """
-
-    values: tuple[Value, ...]
-    kind: RowKind = "program"
-    group: str = ""
+    values: tuple[Value, ...]  # As many as there are columns
+    kind: RowKind = "program"  # Of a program, an average of programs, or a program that failed
+    group: str = ""  # "INT" or "FP"; "" for averages over all.
+    # Why it failed, in one line; None: it did not. Of a program's row: what in it is not as it
+    # should be.
     error: str | None = None
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A conclusion that a paper draws, and what our numbers say about it.
+    """A conclusion that a paper draws, and what our numbers say about it."""
 
-    Attributes
-    ----------
-    text
-        The claim, in our words, with the paper's figure.
-    verdict
-        See `Verdict`.
-    figure
-        Our number behind the verdict and the rule that it was judged by; where nothing can be
-        said, why not.
-    why
-        Of a claim that fails: by how much, and the rows that decide it. "" of others.
-    conditions
-        What it was judged by; verdict, figure and why are made of these. () where nothing was.
-    """
-
-    text: str
-    verdict: Verdict
+    text: str  # The claim, in our words, with the paper's figure
+    verdict: Verdict  # See `Verdict`
+    # Our number behind the verdict and the rule that it was judged by; where nothing can be said,
+    # why not.
     figure: str
-    why: str = ""
+    why: str = ""  # Of a claim that fails: by how much, and the rows that decide it. "" of others.
+    # What it was judged by; verdict, figure and why are made of these. () where nothing was.
     conditions: tuple[Condition, ...] = ()
 
 
@@ -128,46 +105,24 @@ class Bars:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table or graph of a paper, reproduced.
+    """A table or graph of a paper, reproduced."""
 
-    Attributes
-    ----------
-    name
-        What `simprof table` calls it ("epp1").
-    title
-        "EPP table 1: path profiling against edge profiling".
-    source
-        The paper's place, in full.
-    caption
-        What the columns are and in which units.
-    columns, rows
-        The first column names the program.
-    published
-        The paper's own numbers; None: the paper prints none (a graph).
-    claims
-        In the paper's order.
-    notes
-        How our numbers differ in kind from the paper's, one sentence each.
-    bars
-        The plot; None: none.
-    compared
-        Keys of columns that the paper prints as well; `beside` sets its numbers beside ours.
-    family
-        Of published tables: whose programs the rows are, "SPEC" or "Mälardalen".
-    """
-
-    name: str
-    title: str
-    source: str
-    caption: str
+    name: str  # What `simprof table` calls it ("epp1")
+    title: str  # "EPP table 1: path profiling against edge profiling".
+    source: str  # The paper's place, in full
+    caption: str  # What the columns are and in which units
+    # columns, rows: The first column names the program.
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    # The paper's own numbers; None: the paper prints none (a graph).
     published: ReportTable | None = None
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[Claim, ...] = ()  # In the paper's order
+    # How our numbers differ in kind from the paper's, one sentence each
     notes: tuple[str, ...] = ()
-    bars: Bars | None = None
+    bars: Bars | None = None  # The plot; None: none.
+    # Keys of columns that the paper prints as well; `beside` sets its numbers beside ours.
     compared: tuple[str, ...] = ()
-    family: str = ""
+    family: str = ""  # Of published tables: whose programs the rows are, "SPEC" or "Mälardalen".
 
     def index(self, key: str) -> int:
         """Return the position of a column.
@@ -265,10 +220,7 @@ def _average(
 def beside(table: ReportTable, matches: dict[str, tuple[str, ...]]) -> ReportTable:
     """Set the paper's numbers beside ours, in columns of their own.
 
-    Parameters
-    ----------
-    matches
-        Name of a program -> names of the paper's programs that it stands in for.
+    `matches`: Name of a program -> names of the paper's programs that it stands in for.
 
     Returns
     -------

@@ -180,12 +180,8 @@ def targeted(program: Program, found: Found) -> Iterator[Sequence[Value]]:
 def judge_targeted(table: ReportTable, part: float, told: str) -> Iterator[Claim]:
     """Judge section 5.1's claims about tables 2 and 3.
 
-    Parameters
-    ----------
-    part
-        TPP(5,15)'s overhead by PP's, at most: the paper's with a margin.
-    told
-        The claim in the paper's numbers.
+    `part`: TPP(5,15)'s overhead by PP's, at most: the paper's with a margin. `told`: The claim in
+    the paper's numbers.
     """
     pp, best = table.mean("pp"), table.mean("t515")
     yield judge(
@@ -316,10 +312,8 @@ def shares_of_reduction(
 ) -> list[tuple[str, float, str]]:
     """Return programs' parts of a reduction from PP that a column has, in percent, with numbers.
 
-    Parameters
-    ----------
-    lowest
-        Where each program's reduction ends; TPP(5,15) by default. Programs without any are absent.
+    `lowest`: Where each program's reduction ends; TPP(5,15) by default. Programs without any are
+    absent.
     """
     if lowest is None:
         lowest = {name: cost for name, cost, _ in pairs(table, "t515", "pp")}

@@ -20,10 +20,7 @@ LARGEST = "over 1e308"
 def number(value: float | None, digits: int = DIGITS) -> str:
     """Return a number for a sentence, "-" where there is none.
 
-    Parameters
-    ----------
-    digits
-        Significant digits; a number of more digits before the point keeps them all.
+    `digits`: Significant digits; a number of more digits before the point keeps them all.
 
     Examples
     --------
@@ -82,10 +79,7 @@ def _exact(value: float, digits: int) -> str:
 def extremes(values: Iterable[float], unit: str = "", bound: float | None = None) -> str:
     """Return "1.2-3.4 %" of some numbers, "1.2 %" where they are all alike.
 
-    Parameters
-    ----------
-    bound
-        What the numbers are compared with: digits show on which side of it they are.
+    `bound`: What the numbers are compared with: digits show on which side of it they are.
     """
     found = sorted(values)
     if not found:

@@ -25,16 +25,10 @@ def routine_code(
 ) -> dict[str, Any]:
     """Return the instructions and source lines of a routine.
 
-    Parameters
-    ----------
-    counts
-        The profile that the routine is of.
-    position
-        Of the routine in it.
-    image
-        The program's code; None where it is not at hand.
-    sources
-        Where source files are.
+    - `counts`: The profile that the routine is of.
+    - `position`: Of the routine in it.
+    - `image`: The program's code; None where it is not at hand.
+    - `sources`: Where source files are.
 
     Returns
     -------
@@ -76,12 +70,7 @@ def snippets(
 ) -> dict[str, dict[str, Any]] | None:
     """Return what is added to a routine; None where that is not known.
 
-    Parameters
-    ----------
-    routine
-        Its plan and code.
-    numbers
-        Numbers of its blocks on the page, by name.
+    `routine`: Its plan and code. `numbers`: Numbers of its blocks on the page, by name.
 
     Returns
     -------

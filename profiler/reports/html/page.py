@@ -33,14 +33,9 @@ STYLES = ("style.css",)
 def render(template: str, scripts: Sequence[str] = (), **values: Any) -> str:
     """Return a page.
 
-    Parameters
-    ----------
-    template
-        Name of a file in `templates`.
-    scripts
-        Files of scripts in the page, in order, below this package.
-    values
-        What the template shows.
+    - `template`: Name of a file in `templates`.
+    - `scripts`: Files of scripts in the page, in order, below this package.
+    - `values`: What the template shows.
     """
     style = "\n".join(asset(f"assets/{name}") for name in STYLES)
     script = "\n".join(asset(name) for name in scripts)

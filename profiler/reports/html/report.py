@@ -66,14 +66,9 @@ def render(
 ) -> str:
     """Return the page.
 
-    Parameters
-    ----------
-    runs
-        What it is about, in this order; their names differ.
-    sources
-        Where the source files are that it quotes.
-    told
-        Who is told how far it is.
+    - `runs`: What it is about, in this order; their names differ.
+    - `sources`: Where the source files are that it quotes.
+    - `told`: Who is told how far it is.
     """
     shown = rows(runs)
     title = f"simprof: {visible(runs[0].measurement.program.file)}"

@@ -26,24 +26,14 @@ _BLOCK, _SLOT, _ENTRY, _EXIT = range(4)
 
 @dataclass(frozen=True)
 class Run:
-    """A profile of a report.
+    """A profile of a report."""
 
-    Attributes
-    ----------
-    name
-        What the page calls it.
-    counts
-        The profile by instruction and source line, with its program where that is at hand.
-    planned
-        What was made again of its graphs and code; None where the program is not at hand.
-    notes
-        What its reader must know besides, one sentence each.
-    """
-
-    name: str
+    name: str  # What the page calls it
+    # The profile by instruction and source line, with its program where that is at hand
     counts: SourceCounts
+    # What was made again of its graphs and code; None where the program is not at hand.
     planned: PlannedProgram | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # What its reader must know besides, one sentence each
 
     @property
     def measurement(self) -> Measurement:
@@ -133,21 +123,15 @@ def path_name(path: PathCount) -> str:
 
 @dataclass(frozen=True)
 class Detail:
-    """What the page of a routine shows of one run.
+    """What the page of a routine shows of one run."""
 
-    Attributes
-    ----------
-    graph
-        What runs of one program have in common, if they ran alike: "nodes": [kind, address,
-        instructions, count]; "edges": [source, target, kind, count]; "backs": back edges; and what
-        `routine_code` returns.
-    scheme
-        "carry": edges that carry code; "added": [edge, added instructions] of those where it ran;
-        "paths": [name, count, instructions, partial, edges, nodes, whether the count is of another
-        run]; "snippets" as `snippets` has them.
-    """
-
+    # What runs of one program have in common, if they ran alike: "nodes": [kind, address,
+    # instructions, count]; "edges": [source, target, kind, count]; "backs": back edges; and what
+    # `routine_code` returns.
     graph: dict[str, Any]
+    # "carry": edges that carry code; "added": [edge, added instructions] of those where it ran;
+    # "paths": [name, count, instructions, partial, edges, nodes, whether the count is of another
+    # run]; "snippets" as `snippets` has them.
     scheme: dict[str, Any]
 
 

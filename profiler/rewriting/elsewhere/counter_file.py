@@ -60,20 +60,12 @@ class RegionKind(StrEnum):
 
 @dataclass(frozen=True)
 class Region:
-    """Memory whose content is in the file.
-
-    Attributes
-    ----------
-    size
-        In bytes; of a hash table the room that it has.
-    words
-        Of a hash table: 32-bit words of a key (see `word_hash_routine`).
-    """
+    """Memory whose content is in the file."""
 
     kind: RegionKind
     address: int
-    size: int
-    words: int = 1
+    size: int  # In bytes; of a hash table the room that it has.
+    words: int = 1  # Of a hash table: 32-bit words of a key (see `word_hash_routine`).
 
     @property
     def table(self) -> WordTable:
@@ -88,26 +80,14 @@ class Region:
 
 @dataclass(frozen=True)
 class CounterFile:
-    """What a run of an instrumented program counted; or several runs, added up.
+    """What a run of an instrumented program counted; or several runs, added up."""
 
-    Attributes
-    ----------
-    name
-        Where it comes from, for messages.
-    header
-        What is counted, and where (`header`).
-    memory
-        Region's address -> its bytes.
-    frames
-        For each run, the return addresses on the stack at its end, innermost first.
-    ends
-        For each run, how it ended: `EXITED` plus its status, `KILLED` plus a signal, 0 if unknown.
-    """
-
-    name: str
-    header: Mapping[str, Any]
-    memory: Mapping[int, bytes]
+    name: str  # Where it comes from, for messages
+    header: Mapping[str, Any]  # What is counted, and where (`header`)
+    memory: Mapping[int, bytes]  # Region's address -> its bytes
+    # For each run, the return addresses on the stack at its end, innermost first
     frames: tuple[tuple[int, ...], ...]
+    # For each run, how it ended: `EXITED` plus its status, `KILLED` plus a signal, 0 if unknown.
     ends: tuple[int, ...] = ()
 
     @cached_property
@@ -144,16 +124,10 @@ def header(
 ) -> bytes:
     """Return the first two lines of a program's counter files.
 
-    Parameters
-    ----------
-    file, sha256, machine
-        The program, before it was instrumented.
-    mode, options
-        The scheme, and what shapes its plans.
-    regions
-        What the program writes behind these lines, in order.
-    more
-        What else a reader needs, by name.
+    - `file`, `sha256`, `machine`: The program, before it was instrumented.
+    - `mode`, `options`: The scheme, and what shapes its plans.
+    - `regions`: What the program writes behind these lines, in order.
+    - `more`: What else a reader needs, by name.
     """
     fields = {
         "program": {"file": file, "sha256": sha256, "machine": str(machine)},
@@ -371,12 +345,7 @@ def _bytes(words: array[int]) -> bytes:
 def table_counts(content: bytes, words: int) -> Iterator[tuple[tuple[int, ...], int]]:
     """Yield the key, by word, and the count of each path in a table, as they were first counted.
 
-    Parameters
-    ----------
-    content
-        The table up to the first node that is not used.
-    words
-        32-bit words of a key.
+    `content`: The table up to the first node that is not used. `words`: 32-bit words of a key.
     """
     table = WordTable(words)
     for node in struct.iter_unpack(f">{words + 2}I", content[table.pool :]):

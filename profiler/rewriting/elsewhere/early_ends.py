@@ -52,12 +52,8 @@ def _is_signal(frames: Sequence[int]) -> bool:
 class StackReader:
     """Reads the stacks of one program.
 
-    Parameters
-    ----------
-    recovered, contexts
-        The program's graphs, and what is known of its registers.
-    copies
-        Where its calls were copied to.
+    `recovered`, `contexts`: The program's graphs, and what is known of its registers. `copies`:
+    Where its calls were copied to.
     """
 
     def __init__(
@@ -72,10 +68,7 @@ class StackReader:
     def ends(self, frames: Sequence[int]) -> dict[int, Counter[int]]:
         """Return how many activations ended early, by routine number and block.
 
-        Parameters
-        ----------
-        frames
-            The words of a stack, innermost first.
+        `frames`: The words of a stack, innermost first.
 
         Raises
         ------
@@ -241,14 +234,9 @@ def read_with_ends(
 ) -> tuple[RoutineCounters, Reading]:
     """Return a routine's counters with its unfinished paths, and what they say.
 
-    Parameters
-    ----------
-    plan
-        The plan, which counts acyclic paths.
-    memory
-        What the counters hold.
-    early
-        Block id -> activations that ended early in it, one at least.
+    - `plan`: The plan, which counts acyclic paths.
+    - `memory`: What the counters hold.
+    - `early`: Block id -> activations that ended early in it, one at least.
 
     Raises
     ------

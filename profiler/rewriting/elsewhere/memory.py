@@ -55,20 +55,11 @@ ReadMemory = Callable[[int, int], bytes]
 
 @dataclass(frozen=True)
 class PlacedPlan:
-    """A routine's plan whose counters have addresses.
+    """A routine's plan whose counters have addresses."""
 
-    Attributes
-    ----------
-    plan
-        What is counted.
-    layout
-        Where.
-    pairs
-        Where the plan's logged pairs are counted, in the order of its `pair_edges`.
-    """
-
-    plan: InstrumentationPlan
-    layout: CounterLayout
+    plan: InstrumentationPlan  # What is counted
+    layout: CounterLayout  # Where
+    # Where the plan's logged pairs are counted, in the order of its `pair_edges`
     pairs: tuple[PairSlot, ...] = ()
 
     @property
@@ -106,21 +97,13 @@ def placed(scheme: SchemeDefinition, plan: RoutinePlan, layout: CounterLayout) -
 
 @dataclass(frozen=True)
 class ProgramMemory:
-    """The memory that a program's instrumentation takes.
+    """The memory that a program's instrumentation takes."""
 
-    Attributes
-    ----------
-    mapped
-        (address, size in bytes) of the pages that must be there; all of them hold zeros but for
-    fills
-        (address, bytes) of what else must be there before the program starts.
-    regions
-        What is written to the counter file at the end, in order.
-    """
-
+    # (address, size in bytes) of the pages that must be there; all of them hold zeros but for
     mapped: tuple[tuple[int, int], ...]
+    # (address, bytes) of what else must be there before the program starts
     fills: tuple[tuple[int, bytes], ...]
-    regions: tuple[Region, ...]
+    regions: tuple[Region, ...]  # What is written to the counter file at the end, in order
 
 
 def program_memory(codes: Mapping[int, PlacedPlan]) -> ProgramMemory:
@@ -129,10 +112,7 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> ProgramMemory:
     All arrays are one region, as are all pairs; each hash table is one. Where a trace is written,
     its position is one: it tells how many bits of the trace's last byte are used.
 
-    Parameters
-    ----------
-    codes
-        Routine number -> its plan, placed by one `CounterSpace`.
+    `codes`: Routine number -> its plan, placed by one `CounterSpace`.
     """
     plans = codes.values()
     mapped = [(RUNTIME_DATA, PAGE_SIZE)]
@@ -170,18 +150,12 @@ def _owners(slots: Iterable[PairSlot], size: int) -> bytes:
 
 @dataclass(frozen=True)
 class MemoryCounters:
-    """What a routine's counters hold.
+    """What a routine's counters hold."""
 
-    Attributes
-    ----------
-    paths
-        Path counter -> value, where that is not 0, ascending; `COLD_COUNTER` among them.
-    events
-        Values of the plan's `CountEdge` counters, then those of its logged pairs: the beginning
-        of what `InstrumentationPlan.event_counts` returns. Traced edges are in the trace.
-    """
-
+    # Path counter -> value, where that is not 0, ascending; `COLD_COUNTER` among them.
     paths: Mapping[int, int]
+    # Values of the plan's `CountEdge` counters, then those of its logged pairs: the beginning of
+    # what `InstrumentationPlan.event_counts` returns. Traced edges are in the trace.
     events: tuple[int, ...]
 
 
@@ -233,14 +207,10 @@ def differences(
 ) -> list[str]:
     """Compare the counters of an instrumented program with the simulated ones of the same run.
 
-    Parameters
-    ----------
-    observation, scheme
-        The simulated run, and the scheme of it that the program was instrumented for.
-    codes
-        The routines that were instrumented, by number.
-    file
-        What the program has counted.
+    - `observation`, `scheme`: The simulated run, and the scheme of it that the program was
+      instrumented for.
+    - `codes`: The routines that were instrumented, by number.
+    - `file`: What the program has counted.
 
     Returns
     -------

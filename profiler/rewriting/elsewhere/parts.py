@@ -213,21 +213,11 @@ LONGEST_NAME = 4000
 
 @dataclass(frozen=True)
 class Dumped:
-    """A region of memory that the counter file holds.
+    """A region of memory that the counter file holds."""
 
-    Attributes
-    ----------
-    address
-        Where it begins.
-    size
-        Its bytes; None where `end` tells.
-    end
-        Where a word lies that holds the address behind the region's last byte (a hash table's
-        `free`).
-    """
-
-    address: int
-    size: int | None
+    address: int  # Where it begins
+    size: int | None  # Its bytes; None where `end` tells.
+    # Where a word lies that holds the address behind the region's last byte (a hash table's `free`)
     end: int | None = None
 
     def __post_init__(self) -> None:
@@ -238,31 +228,18 @@ class Dumped:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the start of an instrumented program maps and fills, and what its end writes.
+    """What the start of an instrumented program maps and fills, and what its end writes."""
 
-    Attributes
-    ----------
-    regions
-        (address, size in bytes) of the memory to map; all below 2 GB.
-    fills
-        (address, contents) of what is not zero in it at first, in words.
-    dumped
-        What the counter file holds, in its order.
-    trace
-        Whether a trace is written, in bytes or in bits.
-    auxiliary
-        What the program shall see in its auxiliary vector, whatever the kernel has put there; each
-        key is there once.
-    signals
-        Whether the file is written when a signal ends the program, too.
-    """
-
+    # (address, size in bytes) of the memory to map; all below 2 GB.
     regions: tuple[tuple[int, int], ...]
+    # (address, contents) of what is not zero in it at first, in words
     fills: tuple[tuple[int, bytes], ...] = ()
-    dumped: tuple[Dumped, ...] = ()
-    trace: str | None = None
+    dumped: tuple[Dumped, ...] = ()  # What the counter file holds, in its order
+    trace: str | None = None  # Whether a trace is written, in bytes or in bits
+    # What the program shall see in its auxiliary vector, whatever the kernel has put there; each
+    # key is there once.
     auxiliary: Auxiliary = ()
-    signals: bool = False
+    signals: bool = False  # Whether the file is written when a signal ends the program, too
 
 
 @dataclass(frozen=True)
@@ -346,12 +323,8 @@ def steps(items: Sequence[Item], start: str, taken: Iterable[bool], end: str | N
     Calls of labels among `items` are followed. The code is left by a return without a call, or by
     a transfer to another symbol; delay slots count.
 
-    Parameters
-    ----------
-    items
-        Code, without branches in delay slots.
-    taken
-        Outcome of each conditional branch, in the order met.
+    `items`: Code, without branches in delay slots. `taken`: Outcome of each conditional branch, in
+    the order met.
 
     Raises
     ------

@@ -56,12 +56,8 @@ from simprof.simulator.machine.running import RunResult
 def read_profile(file: CounterFile, program: Path | None = None) -> Measurement:
     """Return the profile that an instrumented program has counted.
 
-    Parameters
-    ----------
-    file
-        Its counter file, or several merged.
-    program
-        The program before it was instrumented; None: the file that the header names.
+    `file`: Its counter file, or several merged. `program`: The program before it was instrumented;
+    None: the file that the header names.
 
     Raises
     ------

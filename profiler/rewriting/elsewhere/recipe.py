@@ -51,38 +51,23 @@ class CopyMap:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What decides the plans of an instrumented program.
+    """What decides the plans of an instrumented program."""
 
-    Attributes
-    ----------
-    mode, options
-        The scheme.
-    discoveries
-        What the graphs rest on beside the program's file.
-    routines
-        Numbers of the routines that were instrumented, in the order of their counters.
-    edge_counts
-        The edge profile that guided the plans, if one did.
-    weights
-        The counts that edge weights were taken from, if they were.
-    copies
-        Where calls are now.
-    words
-        Routine number -> words for path registers beside the stack, where only its code told how
-        many it needs (`CounterSpace.with_words`).
-    left
-        Those of `routines` that were left alone: they count nothing.
-    """
-
+    # mode, options: The scheme.
     mode: str
     options: SchemeOptions
-    discoveries: Discoveries
+    discoveries: Discoveries  # What the graphs rest on beside the program's file
+    # Numbers of the routines that were instrumented, in the order of their counters
     routines: tuple[int, ...]
+    # The edge profile that guided the plans, if one did
     edge_counts: Counts = field(default_factory=dict)
+    # The counts that edge weights were taken from, if they were
     weights: Counts = field(default_factory=dict)
-    copies: CopyMap = CopyMap()
+    copies: CopyMap = CopyMap()  # Where calls are now
+    # Routine number -> words for path registers beside the stack, where only its code told how many
+    # it needs (`CounterSpace.with_words`)
     words: Mapping[int, int] = field(default_factory=dict)
-    left: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()  # Those of `routines` that were left alone: they count nothing.
 
     def fields(self) -> dict[str, Any]:
         """Return what `counter_file.header` takes as `more`."""

@@ -317,12 +317,7 @@ def signal_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int
 
     That one is counted.
 
-    Parameters
-    ----------
-    frames
-        Words of the stack in the file, at least 2.
-
-    All system calls succeed, and write all at once.
+    `frames`: Words of the stack in the file, at least 2.
     """
     items = [*signal_items(machine, memory), *dump_items(machine, memory, header)]
     own = (False, True)  # the process that was started, and its first thread

@@ -400,14 +400,10 @@ def start_cost(
 ) -> int:
     """Return the instructions that the start executes when all system calls succeed.
 
-    Parameters
-    ----------
-    environment
-        `NAME=value` strings, in the order in which the program sees them.
-    keys
-        Of the auxiliary vector, in their order, without AT_NULL. What comes behind all those of
-        `memory.auxiliary` changes nothing: so the start costs the same under qemu-user,
-        whatever its version puts there.
+    `environment`: `NAME=value` strings, in the order in which the program sees them. `keys`: Of the
+    auxiliary vector, in their order, without AT_NULL. What comes behind all those of
+    `memory.auxiliary` changes nothing: so the start costs the same under qemu-user, whatever its
+    version puts there.
     """
     outcomes = chain(
         _of_memory(memory),

@@ -37,32 +37,19 @@ from simprof.simulator.errors import UsageError
 
 @dataclass(frozen=True)
 class TokenStream:
-    """The tokens of a run, one after the other, the most significant bit first.
+    """The tokens of a run, one after the other, the most significant bit first."""
 
-    Attributes
-    ----------
-    stream
-        Whole bytes: bits behind the last token are 0.
-    bits
-        Bits of all tokens together.
-    """
-
-    stream: bytes
-    bits: int
+    stream: bytes  # Whole bytes: bits behind the last token are 0.
+    bits: int  # Bits of all tokens together
 
 
 def token_stream(raw: bytes, position: int, *, packed: bool) -> TokenStream:
     """Return the tokens in a program's raw trace.
 
-    Parameters
-    ----------
-    raw
-        All that the program has written.
-    position
-        The word `POSITION` of the trace buffer at the end: its low three bits are how many bits
-        of the last byte are used, 0 for all. Only read where the trace is packed.
-    packed
-        Whether the tokens are bits, else whole bytes.
+    - `raw`: All that the program has written.
+    - `position`: The word `POSITION` of the trace buffer at the end: its low three bits are how
+      many bits of the last byte are used, 0 for all. Only read where the trace is packed.
+    - `packed`: Whether the tokens are bits, else whole bytes.
 
     Raises
     ------
@@ -109,20 +96,13 @@ def write_trace(
 ) -> str | None:
     """Make a trace file of what a program has written.
 
-    Parameters
-    ----------
-    path
-        Where it goes.
-    header
-        What `simprof regenerate` must know of the program, the one that was instrumented.
-    tokens
-        Routine number -> what its edges write, of all routines.
-    stream
-        What the program has written.
-    recovered
-        The program's graphs.
-    end_block
-        Program-wide number of the block whose system call ended the program; None: unknown.
+    - `path`: Where it goes.
+    - `header`: What `simprof regenerate` must know of the program, the one that was instrumented.
+    - `tokens`: Routine number -> what its edges write, of all routines.
+    - `stream`: What the program has written.
+    - `recovered`: The program's graphs.
+    - `end_block`: Program-wide number of the block whose system call ended the program; None:
+      unknown.
 
     Returns
     -------
@@ -159,16 +139,10 @@ def read_trace(
 ) -> str | None:
     """Make a trace file, as `simprof run --trace` does, of what an instrumented program wrote.
 
-    Parameters
-    ----------
-    file
-        The counter file of the run.
-    raw
-        The trace that the program wrote beside it.
-    path
-        Where the trace goes.
-    program
-        As for `read_profile`.
+    - `file`: The counter file of the run.
+    - `raw`: The trace that the program wrote beside it.
+    - `path`: Where the trace goes.
+    - `program`: As for `read_profile`.
 
     Returns
     -------

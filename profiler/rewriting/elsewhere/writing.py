@@ -99,10 +99,7 @@ _G1, _FLAGS, _FILE, _AT, _END, _STACK, _BACK = R.L0, R.L1, R.L3, R.L4, R.L5, R.L
 def dump_items(machine: MachineKind, memory: Memory, header: bytes) -> tuple[Item, ...]:
     """Return the code of both ways to write the counter file, to be assembled anywhere.
 
-    Parameters
-    ----------
-    header
-        What the file begins with.
+    `header`: What the file begins with.
     """
     width = Width(machine)
     parts: list[Part] = [
@@ -304,10 +301,7 @@ _FP_WORD, _RETURN_WORD = 14, 15  # of a frame's window
 def write_frames(width: Width, write: Sequence[Part]) -> list[Part]:
     """Write how many words there are, and how the program ends, then the words (step 4).
 
-    Parameters
-    ----------
-    write
-        Writes %o2 bytes from %o1 on.
+    `write`: Writes %o2 bytes from %o1 on.
     """
     returns = width.bias + _RETURN_WORD * width.word
     return [
@@ -397,12 +391,7 @@ def note_process(width: Width, end: Register) -> list[Part]:
 def leave_to_the_process(width: Width, number: Register, leave: str, label: str) -> list[Part]:
     """Go to `leave` in forked children, and in threads that only end themselves.
 
-    Parameters
-    ----------
-    number
-        Holds the number of the system call.
-    label
-        What labels of this code begin with.
+    `number`: Holds the number of the system call. `label`: What labels of this code begin with.
     """
     return [
         *width.call(GETPID),
@@ -466,14 +455,8 @@ def exit_cost(
 ) -> int:
     """Return the instructions from `simprof.exit` to the system call, that included.
 
-    Parameters
-    ----------
-    frames
-        Words of the stack in the file, at least 1.
-    replaces
-        Whether there is a file of that name already.
-
-    All system calls succeed, and write all at once.
+    `frames`: Words of the stack in the file, at least 1. `replaces`: Whether there is a file of
+    that name already.
     """
     items = dump_items(machine, memory, header)
     own = (False, True)  # the process that was started, and its first thread

@@ -68,12 +68,7 @@ def _mode(mode: ModeResult) -> dict[str, object]:
 def render_text(result: Verification, width: int = 100, color: bool = False) -> str:
     """Return the report for people.
 
-    Parameters
-    ----------
-    width
-        Columns of the terminal.
-    color
-        Whether to use terminal colours.
+    `width`: Columns of the terminal. `color`: Whether to use terminal colours.
     """
     parts = [
         _summary(result),

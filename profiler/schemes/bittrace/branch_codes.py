@@ -41,36 +41,17 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class BranchCodes:
-    """Codes of the paths of a dag.
+    """Codes of the paths of a dag."""
 
-    Attributes
-    ----------
-    dag
-        The acyclic graph.
-    order
-        By vertex, its outgoing dag edges by label.
-    widths
-        By vertex, bits of its labels; 0 if it is no predicate.
-    words
-        By vertex, the word that its labels are appended to.
-    word_count
-        Words of a code.
-    initial
-        Dag edge from ENTRY -> initial value of its paths, in the word of the edge's target.
-    start_bits
-        Where there are several words, bits of an initial value behind its leading 1.
-    largest
-        Where there is one word, the largest code; None otherwise.
-    """
-
-    dag: Dag
-    order: tuple[tuple[int, ...], ...]
-    widths: tuple[int, ...]
-    words: tuple[int, ...]
-    word_count: int
+    dag: Dag  # The acyclic graph
+    order: tuple[tuple[int, ...], ...]  # By vertex, its outgoing dag edges by label
+    widths: tuple[int, ...]  # By vertex, bits of its labels; 0 if it is no predicate.
+    words: tuple[int, ...]  # By vertex, the word that its labels are appended to
+    word_count: int  # Words of a code
+    # Dag edge from ENTRY -> initial value of its paths, in the word of the edge's target
     initial: Mapping[int, int]
-    start_bits: int
-    largest: int | None
+    start_bits: int  # Where there are several words, bits of an initial value behind its leading 1
+    largest: int | None  # Where there is one word, the largest code; None otherwise.
 
     @cached_property
     def labels(self) -> Mapping[int, int]:
@@ -101,12 +82,8 @@ class BranchCodes:
     def decode(self, words: Sequence[int], vertex: int) -> tuple[int, ...]:
         """Return the dag edges from ENTRY to `vertex` with this code.
 
-        Parameters
-        ----------
-        words
-            The code by word. Words behind that of `vertex` are not read, if it is not EXIT.
-        vertex
-            EXIT for whole paths.
+        `words`: The code by word. Words behind that of `vertex` are not read, if it is not EXIT.
+        `vertex`: EXIT for whole paths.
 
         Raises
         ------

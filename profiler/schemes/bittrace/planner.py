@@ -55,11 +55,9 @@ class BitTracePlan(AcyclicPathPlan):
     ----------
     weights
         They choose removed edges with counters, and the increments that `choose_table` judges.
-    codes
-        The codes of the paths.
     """
 
-    codes: BranchCodes
+    codes: BranchCodes  # The codes of the paths
 
     @property
     def names(self) -> PathNames:

@@ -54,14 +54,9 @@ def disruptions(
 ) -> Disruptions:
     """Return where `logdisrupt` is needed.
 
-    Parameters
-    ----------
-    cfg, logged
-        The routine and its logged edges.
-    live
-        Ids of the edges that can execute.
-    weights
-        By edge id: calls are kept off frequent places.
+    - `cfg`, `logged`: The routine and its logged edges.
+    - `live`: Ids of the edges that can execute.
+    - `weights`: By edge id: calls are kept off frequent places.
     """
     search = _Search(cfg, tuple(logged), frozenset(live))
     blocks, edges = search.blocks, search.edges
@@ -189,10 +184,8 @@ class _Search:
         They would not if control could then get from a source to its destination along another
         way than the logged edge, with no logging call in between.
 
-        Parameters
-        ----------
-        place, is_block
-            The id of a block that has the call at its top, or of an edge that has it.
+        `place`, `is_block`: The id of a block that has the call at its top, or of an edge that has
+        it.
 
         Returns
         -------

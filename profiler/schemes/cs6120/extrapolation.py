@@ -22,14 +22,9 @@ def extrapolate(
 ) -> tuple[int, ...]:
     """Derive the count of every edge.
 
-    Parameters
-    ----------
-    cfg
-        The routine.
-    known
-        Edge id -> count, edges that cannot execute included.
-    early_exits
-        Block -> activations that ended early in it: a virtual edge to EXIT.
+    - `cfg`: The routine.
+    - `known`: Edge id -> count, edges that cannot execute included.
+    - `early_exits`: Block -> activations that ended early in it: a virtual edge to EXIT.
 
     Raises
     ------

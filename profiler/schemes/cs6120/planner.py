@@ -75,26 +75,16 @@ class NaivePlan:
 
 @dataclass(frozen=True)
 class CallsPlan:
-    """Logged edges of one routine.
+    """Logged edges of one routine."""
 
-    Attributes
-    ----------
-    cfg, plan, weights
-        See `RoutinePlan`. Event k of the plan is the count of the pair of `logged[k]`.
-    logged
-        The logged edges.
-    disrupted
-        Where `logdisrupt` is called.
-    tree
-        Spanning tree whose chords are logged; None where all edges are.
-    """
-
+    # cfg, plan, weights: See `RoutinePlan`. Event k of the plan is the count of the pair of
+    # `logged[k]`.
     cfg: ControlFlowGraph
     plan: InstrumentationPlan
     weights: tuple[float, ...]
-    logged: tuple[LoggedEdge, ...]
-    disrupted: Disruptions
-    tree: SpanningTree | None
+    logged: tuple[LoggedEdge, ...]  # The logged edges
+    disrupted: Disruptions  # Where `logdisrupt` is called
+    tree: SpanningTree | None  # Spanning tree whose chords are logged; None where all edges are.
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive the edge counts from the pairs that the library counted."""

@@ -36,17 +36,10 @@ class EnterLoop(Action):
 
 @dataclass(frozen=True)
 class AddAccumulators(Action):
-    """`c[j] += ...` for every j: the loop's edge in each of its copies.
+    """`c[j] += ...` for every j: the loop's edge in each of its copies."""
 
-    Attributes
-    ----------
-    entered
-        By accumulator: what a path is given that did not begin at the head.
-    compensated
-        The same for a path that did, and has not been through k iterations.
-    """
-
-    entered: tuple[int, ...]
+    entered: tuple[int, ...]  # By accumulator: what a path is given that did not begin at the head.
+    # The same for a path that did, and has not been through k iterations
     compensated: tuple[int, ...]
 
     def execute(self, execution: Execution) -> None:

@@ -32,16 +32,10 @@ def unrolled_edge_counts(
 ) -> tuple[int, ...]:
     """Derive the count of every edge.
 
-    Parameters
-    ----------
-    unrolled, forest
-        The numbered graph, and the `paths.removed_forest` of its removed edges.
-    paths
-        All paths with their counts, unfinished ones included, by edges of `unrolled`.
-    counted
-        Edges with counters of their own: self-loops and the chords of `forest`.
-    early
-        Block -> activations that ended early in it.
+    - `unrolled`, `forest`: The numbered graph, and the `paths.removed_forest` of its removed edges.
+    - `paths`: All paths with their counts, unfinished ones included, by edges of `unrolled`.
+    - `counted`: Edges with counters of their own: self-loops and the chords of `forest`.
+    - `early`: Block -> activations that ended early in it.
     """
     cfg = unrolled.cfg
     counts, executions = [0] * len(cfg.edges), [0] * cfg.vertex_count

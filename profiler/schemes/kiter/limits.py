@@ -29,12 +29,8 @@ def fit(
 ) -> Unrolled:
     """Return the unrolled graph within the limits.
 
-    Parameters
-    ----------
-    loops
-        The loops to iterate, with the k asked for.
-    path_limit, total_limit
-        See `numbering.find_cut_edges`; None for `path_limit`: no limit.
+    `loops`: The loops to iterate, with the k asked for. `path_limit`, `total_limit`: See
+    `numbering.find_cut_edges`; None for `path_limit`: no limit.
     """
     if path_limit is not None and path_limit < 1:
         raise ValueError(f"path limit {path_limit} is less than 1")

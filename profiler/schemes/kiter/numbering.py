@@ -35,26 +35,16 @@ class Choices(NamedTuple):
 
 @dataclass(frozen=True)
 class IterationNumbering:
-    """Numbers of the valid paths of an unrolled graph.
+    """Numbers of the valid paths of an unrolled graph."""
 
-    Attributes
-    ----------
-    unrolled
-        The numbered graph.
-    num_paths, invalid_paths
-        By vertex (copies included).
-    values, compensation
-        val and cval by edge (copies included).
-    order
-        Outgoing edges by vertex, by ascending value.
-    """
-
-    unrolled: Unrolled
+    unrolled: Unrolled  # The numbered graph
+    # num_paths, invalid_paths: By vertex (copies included).
     num_paths: tuple[int, ...]
     invalid_paths: tuple[int, ...]
+    # values, compensation: val and cval by edge (copies included).
     values: tuple[int, ...]
     compensation: tuple[int, ...]
-    order: tuple[tuple[int, ...], ...]
+    order: tuple[tuple[int, ...], ...]  # Outgoing edges by vertex, by ascending value
 
     @property
     def total(self) -> int:

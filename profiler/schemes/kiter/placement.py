@@ -56,12 +56,7 @@ class IterationIncrements:
     def validate(self, tree: SpanningTree, values: Sequence[int]) -> None:
         """Check that the increments reproduce `values`; see `ChordIncrements.validate`.
 
-        Parameters
-        ----------
-        tree
-            The tree that they were moved off.
-        values
-            `entry_values` of the numbering.
+        `tree`: The tree that they were moved off. `values`: `entry_values` of the numbering.
 
         Raises
         ------
@@ -87,12 +82,8 @@ def tree_weights(
 ) -> tuple[float, ...]:
     """Return the weights, by edge of `unrolled`, by which `tree` is one of greatest weight.
 
-    Parameters
-    ----------
-    tree
-        A `busy_tree`, or a `dummy_tree`, for which one dummy edge is as good as another.
-    weights
-        By control-flow edge.
+    `tree`: A `busy_tree`, or a `dummy_tree`, for which one dummy edge is as good as another.
+    `weights`: By control-flow edge.
     """
     return (0.0,) * len(unrolled.edges) if tree.excluded else unrolled.edge_weights(weights)
 
@@ -186,12 +177,9 @@ def place_iterations(
 ) -> Placement:
     """Place the instrumentation.
 
-    Parameters
-    ----------
-    tree, increments
-        A spanning tree of `unrolled`, and what `iteration_increments` made of it.
-    counted_edges
-        Control-flow edges that get a counter of their own. Self-loops always do (EPP 4.1).
+    `tree`, `increments`: A spanning tree of `unrolled`, and what `iteration_increments` made of it.
+    `counted_edges`: Control-flow edges that get a counter of their own. Self-loops always do (EPP
+    4.1).
     """
     placer = _Placer(unrolled, tree, increments)
     actions = {edge: placer.actions(edge) for edge in {*unrolled.by_cfg_edge, *unrolled.removed}}

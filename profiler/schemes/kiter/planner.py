@@ -62,23 +62,16 @@ from simprof.simulator.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class IterationPlan(PathCountingPlan):
-    """k-iteration path instrumentation of one routine, and the way back to paths.
+    """k-iteration path instrumentation of one routine, and the way back to paths."""
 
-    Attributes
-    ----------
-    asked
-        The innermost loops with the k that was asked for.
-    unrolled, numbering, tree, increments
-        By vertex and edge of the unrolled graph: what the plan was made from.
-    static_region
-        Vertices at which the path register means nothing, because one path leads there.
-    """
-
-    asked: tuple[IteratedLoop, ...]
+    asked: tuple[IteratedLoop, ...]  # The innermost loops with the k that was asked for
+    # unrolled, numbering, tree, increments: By vertex and edge of the unrolled graph: what the plan
+    # was made from.
     unrolled: Unrolled
     numbering: IterationNumbering
     tree: SpanningTree
     increments: IterationIncrements
+    # Vertices at which the path register means nothing, because one path leads there
     static_region: frozenset[int]
 
     @cached_property
@@ -219,26 +212,17 @@ def plan_kiter(
 ) -> IterationPlan:
     """Plan k-iteration path profiling of `cfg`.
 
-    Parameters
-    ----------
-    cfg
-        The routine; any graph, irreducible ones and parallel edges included.
-    iterations
-        k of the innermost loops; 1 gives EPP's paths.
-    weights
-        Edge weights by edge id; None for BL94's heuristic.
-    path_limit, total_limit
-        See `limits`; None for exact numbering of any size.
-    table
-        ARRAY or HASH to have that in any case; None for EPP's choice, or that of `hash_above`.
-    iterations_by_head
-        Loop head -> k, where that is not `iterations` (KITER 5).
-    event_counting
-        Keep increments off the busy edges (EPP 3.3). Otherwise every edge gets its value, as
-        KITER's algorithm 3 does it.
-    hash_above
-        Number of paths beyond which counters are in a hash table, and else in an array (KITER 6:
-        6,000); None to choose by the increments (EPP 5.2).
+    - `cfg`: The routine; any graph, irreducible ones and parallel edges included.
+    - `iterations`: k of the innermost loops; 1 gives EPP's paths.
+    - `weights`: Edge weights by edge id; None for BL94's heuristic.
+    - `path_limit`, `total_limit`: See `limits`; None for exact numbering of any size.
+    - `table`: ARRAY or HASH to have that in any case; None for EPP's choice, or that of
+      `hash_above`.
+    - `iterations_by_head`: Loop head -> k, where that is not `iterations` (KITER 5).
+    - `event_counting`: Keep increments off the busy edges (EPP 3.3). Otherwise every edge gets its
+      value, as KITER's algorithm 3 does it.
+    - `hash_above`: Number of paths beyond which counters are in a hash table, and else in an array
+      (KITER 6: 6,000); None to choose by the increments (EPP 5.2).
 
     Raises
     ------

@@ -56,32 +56,19 @@ class Unrolled:
 
     Vertices keep their ids in copy 1; those of other copies follow. Edges whose source cannot be
     reached are left out.
-
-    Attributes
-    ----------
-    cfg, dfs
-        Where it comes from.
-    loops
-        The iterated loops; their bodies are disjoint.
-    copies
-        By vertex.
-    edges
-        By id: real edges in control-flow order, then by copy; start dummies; end dummies.
-    removed
-        Back edges of loops that are not iterated (self-loops excepted), and cut edges, ascending.
-    cut_edges
-        Those of `removed` that are no back edges.
-    order
-        The vertices, targets before sources; the copies of a loop are together, the last first.
     """
 
+    # cfg, dfs: Where it comes from.
     cfg: ControlFlowGraph
     dfs: DepthFirst
-    loops: tuple[IteratedLoop, ...]
-    copies: tuple[Copy, ...]
+    loops: tuple[IteratedLoop, ...]  # The iterated loops; their bodies are disjoint.
+    copies: tuple[Copy, ...]  # By vertex
+    # By id: real edges in control-flow order, then by copy; start dummies; end dummies.
     edges: tuple[UnrolledEdge, ...]
+    # Back edges of loops that are not iterated (self-loops excepted), and cut edges, ascending
     removed: tuple[int, ...]
-    cut_edges: tuple[int, ...]
+    cut_edges: tuple[int, ...]  # Those of `removed` that are no back edges
+    # The vertices, targets before sources; the copies of a loop are together, the last first.
     order: tuple[int, ...]
 
     @cached_property
@@ -224,12 +211,8 @@ def unroll(
 ) -> Unrolled:
     """Return the unrolled graph.
 
-    Parameters
-    ----------
-    loops
-        Disjoint innermost loops with k >= 2 (`loops`).
-    cut_edges
-        Further edges to remove, from vertices outside of `loops`.
+    `loops`: Disjoint innermost loops with k >= 2 (`loops`). `cut_edges`: Further edges to remove,
+    from vertices outside of `loops`.
 
     Raises
     ------

@@ -41,18 +41,12 @@ from simprof.profiler.plan.plan import Table
 
 @dataclass(frozen=True, kw_only=True)
 class PathPlan(AcyclicPathPlan):
-    """Path instrumentation of one routine and the way back from counters to paths.
+    """Path instrumentation of one routine and the way back from counters to paths."""
 
-    Attributes
-    ----------
-    tree, increments
-        By dag edge and vertex: the structures that the plan was made from.
-    static_region
-        Vertices at which the path register means nothing, because one path leads there.
-    """
-
+    # tree, increments: By dag edge and vertex: the structures that the plan was made from.
     tree: SpanningTree
     increments: ChordIncrements
+    # Vertices at which the path register means nothing, because one path leads there
     static_region: frozenset[int]
 
     def decode(self, path_id: int) -> PathRecord:
@@ -72,12 +66,9 @@ class PathPlan(AcyclicPathPlan):
     def decode_partial(self, end: UnfinishedPath) -> PathRecord:
         """Return the unfinished path of activations that ended early (EPP 3.6).
 
-        Parameters
-        ----------
-        end
-            Where they ended. The register is not read where it is not initialised yet. The last
-            counter is read where the path was counted ahead (`plan.counted_region`); the caller
-            takes that count back.
+        `end`: Where they ended. The register is not read where it is not initialised yet. The last
+        counter is read where the path was counted ahead (`plan.counted_region`); the caller takes
+        that count back.
 
         Raises
         ------
@@ -122,16 +113,11 @@ def plan_pp(
 ) -> PathPlan:
     """Plan path profiling of `cfg`.
 
-    Parameters
-    ----------
-    cfg
-        The routine; any graph, irreducible ones and parallel edges included.
-    weights
-        Edge weights by edge id; None for BL94's heuristic.
-    path_limit, total_limit
-        See `numbering.find_cut_edges`; None for exact numbering of any size.
-    table
-        ARRAY or HASH to have that in any case; None for EPP's choice.
+    - `cfg`: The routine; any graph, irreducible ones and parallel edges included.
+    - `weights`: Edge weights by edge id; None for BL94's heuristic.
+    - `path_limit`, `total_limit`: See `numbering.find_cut_edges`; None for exact numbering of any
+      size.
+    - `table`: ARRAY or HASH to have that in any case; None for EPP's choice.
     """
     dfs = depth_first(cfg)
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)

@@ -19,21 +19,11 @@ from simprof.profiler.plan.plan import InstrumentationPlan
 
 @dataclass(frozen=True)
 class MergedPlan:
-    """A plan for the blocks of BL94.
+    """A plan for the blocks of BL94."""
 
-    Attributes
-    ----------
-    contraction
-        The routine and its contracted graph.
-    inner
-        The plan of the contracted graph; its counters have the same numbers.
-    plan
-        The same actions on the edges and blocks of the routine.
-    """
-
-    contraction: Contraction
-    inner: RoutinePlan
-    plan: InstrumentationPlan
+    contraction: Contraction  # The routine and its contracted graph
+    inner: RoutinePlan  # The plan of the contracted graph; its counters have the same numbers.
+    plan: InstrumentationPlan  # The same actions on the edges and blocks of the routine
 
     @property
     def cfg(self) -> ControlFlowGraph:

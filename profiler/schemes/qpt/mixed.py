@@ -28,23 +28,15 @@ INCREMENT = 5
 
 @dataclass(frozen=True)
 class MixedPlan:
-    """Counters on edges and in blocks that tell every edge's count.
+    """Counters on edges and in blocks that tell every edge's count."""
 
-    Attributes
-    ----------
-    cfg, plan, weights
-        See `RoutinePlan`. Counter k of the plan is on chord k of the tree.
-    tree
-        Spanning tree of the split graph: its edges are those of the routine, then its blocks.
-    jumps
-        Edges whose counters were taken to need a jump.
-    """
-
+    # cfg, plan, weights: See `RoutinePlan`. Counter k of the plan is on chord k of the tree.
     cfg: ControlFlowGraph
     plan: InstrumentationPlan
     weights: tuple[float, ...]
+    # Spanning tree of the split graph: its edges are those of the routine, then its blocks.
     tree: SpanningTree
-    jumps: frozenset[int]
+    jumps: frozenset[int]  # Edges whose counters were taken to need a jump
 
     @property
     def counted_edges(self) -> tuple[int, ...]:
@@ -89,14 +81,9 @@ def plan_mixed(
 ) -> MixedPlan:
     """Place counters on edges and in blocks.
 
-    Parameters
-    ----------
-    cfg
-        The routine; any graph.
-    weights
-        By edge id.
-    jumps
-        Ids of the edges whose code would need a jump.
+    - `cfg`: The routine; any graph.
+    - `weights`: By edge id.
+    - `jumps`: Ids of the edges whose code would need a jump.
     """
     needing = frozenset(jumps)
     reached = depth_first(cfg).reached

@@ -44,32 +44,21 @@ from simprof.profiler.schemes.qpt.vertex_counts import (
 
 @dataclass(frozen=True)
 class EdgePlan:
-    """Edge instrumentation of one routine.
+    """Edge instrumentation of one routine."""
 
-    Attributes
-    ----------
-    cfg, plan, weights
-        See `RoutinePlan`. Counter k of the plan is on edge `tree.chords[k]`.
-    tree
-        Spanning tree of the live edges, by control-flow edge id.
-    """
-
+    # cfg, plan, weights: See `RoutinePlan`. Counter k of the plan is on edge `tree.chords[k]`.
     cfg: ControlFlowGraph
     plan: InstrumentationPlan
     weights: tuple[float, ...]
-    tree: SpanningTree
+    tree: SpanningTree  # Spanning tree of the live edges, by control-flow edge id
 
     def edge_counts(
         self, counters: Sequence[int], early_exits: Mapping[int, int] = NO_EXITS
     ) -> tuple[int, ...]:
         """Derive the count of every edge.
 
-        Parameters
-        ----------
-        counters
-            Values of the plan's edge counters.
-        early_exits
-            Block -> activations that ended early in it (BL94 figure 7).
+        `counters`: Values of the plan's edge counters. `early_exits`: Block -> activations that
+        ended early in it (BL94 figure 7).
         """
         chord_counts = dict(zip(self.tree.chords, counters, strict=True))
         return propagate(self.cfg, self.tree, chord_counts, early_exits)
@@ -104,22 +93,14 @@ def plan_qpt2(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) 
 
 @dataclass(frozen=True)
 class VertexPlan:
-    """Counters in blocks: in each (redundant), or in the fewest that tell the others' counts.
+    """Counters in blocks: in each (redundant), or in the fewest that tell the others' counts."""
 
-    Attributes
-    ----------
-    cfg, plan, weights
-        See `RoutinePlan`. Counter k of the plan is in block `counted[k]`.
-    counted
-        Blocks with counters, ascending.
-    flow
-        How the other blocks' counts follow; None where every block that can execute is counted.
-    """
-
+    # cfg, plan, weights: See `RoutinePlan`. Counter k of the plan is in block `counted[k]`.
     cfg: ControlFlowGraph
     plan: InstrumentationPlan
     weights: tuple[float, ...]
-    counted: tuple[int, ...]
+    counted: tuple[int, ...]  # Blocks with counters, ascending
+    # How the other blocks' counts follow; None where every block that can execute is counted.
     flow: VertexFlow | None
 
     def block_counts(
@@ -159,23 +140,14 @@ class VertexPlan:
 
 @dataclass(frozen=True)
 class EdgeHeuristicPlan:
-    """Counters on edges that tell block counts: Vprof(Ecnt), BL94 figure 11.
+    """Counters on edges that tell block counts: Vprof(Ecnt), BL94 figure 11."""
 
-    Attributes
-    ----------
-    cfg, plan, weights
-        See `RoutinePlan`.
-    tree
-        Spanning tree as that of `qpt2`.
-    removed
-        Its chords without counters.
-    """
-
+    # cfg, plan, weights: See `RoutinePlan`.
     cfg: ControlFlowGraph
     plan: InstrumentationPlan
     weights: tuple[float, ...]
-    tree: SpanningTree
-    removed: tuple[int, ...]
+    tree: SpanningTree  # Spanning tree as that of `qpt2`
+    removed: tuple[int, ...]  # Its chords without counters
 
     @property
     def counted(self) -> tuple[int, ...]:
@@ -217,16 +189,11 @@ def plan_qpt(
 ) -> EdgePlan | VertexPlan | EdgeHeuristicPlan | MixedPlan:
     """Plan block profiling of `cfg` (BL94 section 3).
 
-    Parameters
-    ----------
-    cfg
-        The routine; any graph.
-    placement
-        Where the counters go. EDGE gives the plan of `qpt2`, which tells edge counts too.
-    weights
-        By edge id; None for BL94's heuristic.
-    jumps
-        Of MIXED: edges whose code needs a jump; None: what the graph says of that.
+    - `cfg`: The routine; any graph.
+    - `placement`: Where the counters go. EDGE gives the plan of `qpt2`, which tells edge counts
+      too.
+    - `weights`: By edge id; None for BL94's heuristic.
+    - `jumps`: Of MIXED: edges whose code needs a jump; None: what the graph says of that.
     """
     edge_plan = plan_qpt2(cfg, weights=weights)
     if placement is VertexPlacement.EDGE:

@@ -25,23 +25,14 @@ from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 
 @dataclass(frozen=True)
 class VertexFlow:
-    """The reduced graph of a routine, and a spanning tree of it.
+    """The reduced graph of a routine, and a spanning tree of it."""
 
-    Attributes
-    ----------
-    cfg
-        The routine.
-    tree
-        Spanning tree of the reduced graph: edge b is block b, vertices are the classes. ENTRY
-        and EXIT execute equally often and are one edge, the root edge, unless it is a loop.
-        Blocks that cannot execute are excluded.
-    exit_class
-        The class of EXIT.
-    """
-
-    cfg: ControlFlowGraph
+    cfg: ControlFlowGraph  # The routine
+    # Spanning tree of the reduced graph: edge b is block b, vertices are the classes. ENTRY and
+    # EXIT execute equally often and are one edge, the root edge, unless it is a loop. Blocks that
+    # cannot execute are excluded.
     tree: SpanningTree
-    exit_class: int
+    exit_class: int  # The class of EXIT
 
     @property
     def counted(self) -> tuple[int, ...]:
@@ -51,12 +42,8 @@ class VertexFlow:
     def block_counts(self, counters: Sequence[int], early: Mapping[int, int]) -> tuple[int, ...]:
         """Derive the count of every block.
 
-        Parameters
-        ----------
-        counters
-            Counts of the blocks `counted`.
-        early
-            Block -> activations that ended early in it, and so did not go on to its successors.
+        `counters`: Counts of the blocks `counted`. `early`: Block -> activations that ended early
+        in it, and so did not go on to its successors.
         """
         counts = [0] * len(self.cfg.blocks)
         for block, count in zip(self.counted, counters, strict=True):
@@ -125,12 +112,8 @@ def removable(tree: SpanningTree, weights: Sequence[float]) -> tuple[int, ...]:
     The heuristic of BL94 figure 11: chords by decreasing weight, each if the cycle that it closes
     has no pipe and no vertex in common with those of the chords removed before.
 
-    Parameters
-    ----------
-    tree
-        A maximum spanning tree of the control-flow graph, with the edge EXIT -> ENTRY.
-    weights
-        By edge.
+    `tree`: A maximum spanning tree of the control-flow graph, with the edge EXIT -> ENTRY.
+    `weights`: By edge.
     """
     up = _Upward(tree)
     marked: set[int] = set()
@@ -198,10 +181,7 @@ def edges_from_blocks(
     Each block is a vertex for what leaves it and another for what enters it. They tell all edge
     counts if the edges form no cycle between these vertices.
 
-    Parameters
-    ----------
-    blocks, early
-        Executions, and activations that ended early, by block.
+    `blocks`, `early`: Executions, and activations that ended early, by block.
     """
     apart = cfg.vertex_count
     live = [edge for edge in cfg.edges if edge.source in dfs.reached]

@@ -42,14 +42,9 @@ def cold_edges(
 ) -> frozenset[int]:
     """Return the edges that are cold by the local criterion (TPP 4.1.1).
 
-    Parameters
-    ----------
-    counts
-        Edge profile, by edge id.
-    percent
-        i of TPP(i, j), 0..100; at 0 nothing is cold, not even what control never takes.
-    exit_flow
-        Exit edges of disconnected loops -> what they are measured against.
+    - `counts`: Edge profile, by edge id.
+    - `percent`: i of TPP(i, j), 0..100; at 0 nothing is cold, not even what control never takes.
+    - `exit_flow`: Exit edges of disconnected loops -> what they are measured against.
 
     Notes
     -----
@@ -90,12 +85,7 @@ def _entered(cfg: ControlFlowGraph, counts: Sequence[int]) -> frozenset[int]:
 def remove_cold(dag: Dag, cold: Collection[int]) -> Dag:
     """Return the hot part of `dag` (TPP 4.1.1, 4.1.2).
 
-    Parameters
-    ----------
-    dag
-        The whole acyclic graph.
-    cold
-        Control-flow edges that are cold by themselves.
+    `dag`: The whole acyclic graph. `cold`: Control-flow edges that are cold by themselves.
     """
     if not cold:
         return dag

@@ -32,23 +32,15 @@ class LoopRegion:
 
 @dataclass(frozen=True)
 class Disconnection:
-    """The truncated edges of disconnected loops.
+    """The truncated edges of disconnected loops."""
 
-    Attributes
-    ----------
-    loops
-        The loops.
-    cuts, merged
-        Edge ids for `dag.make_dag`. Entry and exit edges that are back edges of other loops are
-        in neither: they end paths anyway.
-    exit_flow
-        Exit edge -> how often control leaves the loop, all exit edges together; for an edge out
-        of several loops the least of these.
-    """
-
-    loops: tuple[LoopRegion, ...]
+    loops: tuple[LoopRegion, ...]  # The loops
+    # cuts, merged: Edge ids for `dag.make_dag`. Entry and exit edges that are back edges of other
+    # loops are in neither: they end paths anyway.
     cuts: frozenset[int]
     merged: frozenset[int]
+    # Exit edge -> how often control leaves the loop, all exit edges together; for an edge out of
+    # several loops the least of these.
     exit_flow: dict[int, int]
 
 
@@ -57,12 +49,7 @@ def disconnect(
 ) -> Disconnection:
     """Choose the loops to disconnect.
 
-    Parameters
-    ----------
-    counts
-        Edge profile, by edge id.
-    percent
-        j of TPP(i, j), 0..100; 0 disconnects nothing.
+    `counts`: Edge profile, by edge id. `percent`: j of TPP(i, j), 0..100; 0 disconnects nothing.
     """
     executions = block_counts(cfg, counts)
     share, part = percent.numerator, 100 * percent.denominator

@@ -41,72 +41,39 @@ POISON_REACH = -POISON // 2
 
 @dataclass(frozen=True)
 class DraftInputs:
-    """What a draft is made from.
+    """What a draft is made from."""
 
-    Attributes
-    ----------
-    cfg, dfs, weights
-        The routine, its depth-first search, edge weights by edge id.
-    disconnection
-        The loops to cut out.
-    path_limit, total_limit
-        See `numbering.find_cut_edges`.
-    table
-        The kind of table that is wanted in any case, or None.
-    early
-        Blocks where activations end early, by the edge profile.
-    count_obvious
-        Whether obvious paths have counters, too.
-    cold_counter
-        Whether cold paths are counted.
-    """
-
+    # cfg, dfs, weights: The routine, its depth-first search, edge weights by edge id.
     cfg: ControlFlowGraph
     dfs: DepthFirst
     weights: tuple[float, ...]
-    disconnection: Disconnection
+    disconnection: Disconnection  # The loops to cut out
+    # path_limit, total_limit: See `numbering.find_cut_edges`.
     path_limit: int | None
     total_limit: int | None
-    table: Table | None
-    early: frozenset[int] = frozenset()
-    count_obvious: bool = False
-    cold_counter: bool = True
+    table: Table | None  # The kind of table that is wanted in any case, or None
+    early: frozenset[int] = frozenset()  # Blocks where activations end early, by the edge profile
+    count_obvious: bool = False  # Whether obvious paths have counters, too
+    cold_counter: bool = True  # Whether cold paths are counted
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A plan and the structures that it was made from.
+    """A plan and the structures that it was made from."""
 
-    Attributes
-    ----------
-    plan
-        The actions.
-    cold
-        Control-flow edges left out because they are cold by themselves.
-    graphs
-        The acyclic graph without cold edges, and the part of it that is instrumented.
-    obvious
-        The obvious paths of the former.
-    numbering, tree, increments
-        Of the latter.
-    static_region
-        Vertices at which the path register means nothing, because one path leads there.
-    natural
-        The table that EPP would choose; NONE where nothing is instrumented.
-    reach
-        How far the path register gets from its first values (`poisoning.register_range`).
-    """
-
-    plan: InstrumentationPlan
-    cold: frozenset[int]
+    plan: InstrumentationPlan  # The actions
+    cold: frozenset[int]  # Control-flow edges left out because they are cold by themselves
+    # The acyclic graph without cold edges, and the part of it that is instrumented
     graphs: HotGraphs
-    obvious: ObviousPaths
+    obvious: ObviousPaths  # The obvious paths of the former
+    # numbering, tree, increments: Of the latter.
     numbering: PathNumbering
     tree: SpanningTree
     increments: ChordIncrements
+    # Vertices at which the path register means nothing, because one path leads there
     static_region: frozenset[int]
-    natural: Table
-    reach: int
+    natural: Table  # The table that EPP would choose; NONE where nothing is instrumented.
+    reach: int  # How far the path register gets from its first values (`poisoning.register_range`)
 
 
 def poisonable_draft(inputs: DraftInputs, cold: frozenset[int]) -> Draft:

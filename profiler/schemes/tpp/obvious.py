@@ -29,24 +29,12 @@ _SEVERAL = 2
 
 @dataclass(frozen=True)
 class ObviousPaths:
-    """The obvious paths of an acyclic graph whose vertices all lie between ENTRY and EXIT.
+    """The obvious paths of an acyclic graph whose vertices all lie between ENTRY and EXIT."""
 
-    Attributes
-    ----------
-    dag
-        The graph.
-    defining
-        Whether the edge is a defining edge, by dag edge.
-    kept
-        Dag edges that need instrumentation.
-    early
-        Blocks where activations end early.
-    """
-
-    dag: Dag
-    defining: tuple[bool, ...]
-    kept: frozenset[int]
-    early: frozenset[int] = frozenset()
+    dag: Dag  # The graph
+    defining: tuple[bool, ...]  # Whether the edge is a defining edge, by dag edge
+    kept: frozenset[int]  # Dag edges that need instrumentation
+    early: frozenset[int] = frozenset()  # Blocks where activations end early
 
     @cached_property
     def first_edges(self) -> tuple[int, ...]:

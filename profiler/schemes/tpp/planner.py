@@ -70,26 +70,15 @@ class ObviousCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class TppPlan:
-    """Targeted path instrumentation of one routine.
+    """Targeted path instrumentation of one routine."""
 
-    Attributes
-    ----------
-    cfg, plan, weights
-        See `RoutinePlan`.
-    edge_profile
-        The edge counts that the plan was made from, by edge id.
-    disconnection
-        The loops that are cut out.
-    draft
-        The graphs, numbers and increments that the plan was made from.
-    """
-
+    # cfg, plan, weights: See `RoutinePlan`.
     cfg: ControlFlowGraph
     plan: InstrumentationPlan
     weights: tuple[float, ...]
-    edge_profile: tuple[int, ...]
-    disconnection: Disconnection
-    draft: Draft
+    edge_profile: tuple[int, ...]  # The edge counts that the plan was made from, by edge id
+    disconnection: Disconnection  # The loops that are cut out
+    draft: Draft  # The graphs, numbers and increments that the plan was made from
 
     @property
     def cold(self) -> frozenset[int]:
@@ -348,28 +337,19 @@ def plan_tpp(
 ) -> TppPlan:
     """Plan targeted path profiling of `cfg`.
 
-    Parameters
-    ----------
-    cfg
-        The routine; any graph, irreducible ones and parallel edges included.
-    edge_counts
-        Edge profile by edge id, of the same run or of another one.
-    cold, loop
-        i and j of TPP(i, j): percentages, 0..100; 0 removes, or disconnects, nothing.
-    cold_always
-        Whether to leave cold edges out even where that does not make a hash table an array.
-    count_obvious
-        Whether obvious paths have counters, too: what cold paths gain alone (TPP 5.1).
-    cold_counter
-        Whether cold paths are counted; else they are only kept out of other counts (TPP 4.1, the
-        second alternative).
-    weights
-        Edge weights by edge id; None for BL94's heuristic.
-    path_limit, total_limit
-        See `numbering.find_cut_edges`. With cold edges the numbers must leave room for poison
-        in any case.
-    table
-        ARRAY or HASH to have that in any case; None for EPP's choice.
+    - `cfg`: The routine; any graph, irreducible ones and parallel edges included.
+    - `edge_counts`: Edge profile by edge id, of the same run or of another one.
+    - `cold`, `loop`: i and j of TPP(i, j): percentages, 0..100; 0 removes, or disconnects, nothing.
+    - `cold_always`: Whether to leave cold edges out even where that does not make a hash table an
+      array.
+    - `count_obvious`: Whether obvious paths have counters, too: what cold paths gain alone (TPP
+      5.1).
+    - `cold_counter`: Whether cold paths are counted; else they are only kept out of other counts
+      (TPP 4.1, the second alternative).
+    - `weights`: Edge weights by edge id; None for BL94's heuristic.
+    - `path_limit`, `total_limit`: See `numbering.find_cut_edges`. With cold edges the numbers must
+      leave room for poison in any case.
+    - `table`: ARRAY or HASH to have that in any case; None for EPP's choice.
 
     Raises
     ------

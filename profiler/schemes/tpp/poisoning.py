@@ -35,18 +35,12 @@ Actions = dict[int, tuple[Action, ...]]
 
 @dataclass(frozen=True)
 class HotGraphs:
-    """The two graphs that decide what happens on which edge.
+    """The two graphs that decide what happens on which edge."""
 
-    Attributes
-    ----------
-    hot, kept
-        `kept` is a part of `hot`.
-    counts_cold
-        Whether cold paths have a counter; else they are only kept out of others (TPP 4.1).
-    """
-
+    # hot, kept: `kept` is a part of `hot`.
     hot: Dag
     kept: Dag
+    # Whether cold paths have a counter; else they are only kept out of others (TPP 4.1).
     counts_cold: bool = True
 
     @cached_property

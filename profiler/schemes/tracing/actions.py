@@ -14,20 +14,11 @@ class WriteTarget(Action):
 
     A transfer to a routine that only the run tells (BL94 3.2, footnote 2). Its code reads the
     registers of the transfer, so it stands right before that.
-
-    Attributes
-    ----------
-    block
-        Block with the transfer.
-    packed
-        As for `WriteTrace`.
-    token
-        What its edge writes before.
     """
 
-    block: int
-    packed: bool = False
-    token: WriteTrace | None = None
+    block: int  # Block with the transfer
+    packed: bool = False  # As for `WriteTrace`
+    token: WriteTrace | None = None  # What its edge writes before
 
     def execute(self, execution: Execution) -> None:
         """See `Action`. The trace is no part of an activation."""

@@ -36,23 +36,15 @@ from simprof.profiler.schemes.tracing.witnesses import (
 
 @dataclass(frozen=True)
 class TracePlan:
-    """Trace instrumentation of one routine.
+    """Trace instrumentation of one routine."""
 
-    Attributes
-    ----------
-    cfg, plan, weights
-        See `RoutinePlan`.
-    tokens
-        Edge id -> what crossing it writes.
-    witnesses
-        Whether each token tells its edge among all of the routine (`witness`), or among the
-        edges of its source only (`bits`).
-    """
-
+    # cfg, plan, weights: See `RoutinePlan`.
     cfg: ControlFlowGraph
     plan: InstrumentationPlan
     weights: tuple[float, ...]
-    tokens: dict[int, WriteTrace]
+    tokens: dict[int, WriteTrace]  # Edge id -> what crossing it writes
+    # Whether each token tells its edge among all of the routine (`witness`), or among the edges of
+    # its source only (`bits`)
     witnesses: bool
 
     @cached_property
@@ -129,10 +121,7 @@ class TracePlan:
     def _validate_forest(self, needed: AbstractSet[int]) -> None:
         """Check that what writes for the sake of counts alone is the cheapest.
 
-        Parameters
-        ----------
-        needed
-            The edges that write in any case.
+        `needed`: The edges that write in any case.
         """
         barred = {*needed, *self.tree.excluded, *self.cfg.out_edges[self.cfg.entry]}
         forest = replace(self.tree, excluded=frozenset(barred), root_edge=None)
