@@ -27,6 +27,16 @@ Decoder and reading
 
 These names stay what they are between minor versions of simprof; the modules that they come from
 do not.
+
+Examples
+--------
+>>> import simprof
+>>> from simprof.schemes import depth_first, natural_loops
+>>> recovered = simprof.recover("fixtures/bin/v9/bench.elf")
+>>> (main,) = (routine for routine in recovered.routines if routine.name == "main")
+>>> search = depth_first(main)
+>>> len(search.back_edges), len(natural_loops(main, search))
+(1, 1)
 """
 
 from __future__ import annotations
