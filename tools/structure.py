@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Measure how the packages lean on each other, from the code itself.
 
-    tools/structure.py               list the packages with size, imports and level; the exit status
-                                     is 1 if there is an import cycle, or an import that points up
+    tools/structure.py               list the packages with size, imports and level, and measure
+                                     the whole; the exit status is 1 if there is an import cycle, or
+                                     an import that points up
     tools/structure.py --dot FILE    write the drawing of the layers in Graphviz's language
     tools/structure.py --svg FILE    the same drawing as SVG, through Graphviz's `dot`
     --root DIRECTORY                 of another tree than this repository
@@ -25,6 +26,7 @@ Steps -> functions
     join modules to units              `unit_imports`, `levels`
     look for cycles                    `module_cycles`, `package_cycles`
     compare with the declared layers   `upward_imports`
+    measure lines, docstrings, names   `measures`
     write                              `listing`, `drawing`
 """
 
@@ -32,10 +34,13 @@ from __future__ import annotations
 
 import argparse
 import ast
+import io
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import graphviz
@@ -46,6 +51,11 @@ CONTAINERS = ("simprof.profiler", "simprof.simulator")
 FOLDERS = {"simprof": "simprof", **{name: name.split(".")[1] for name in CONTAINERS}}
 """Package -> its folder in the repository."""
 COLOURS = {"simprof": "#fdf2d0", "simprof.profiler": "#dce9f7", "simprof.simulator": "#e3f1dc"}
+
+WINGS = ("simprof.profiler.experiments", "simprof.profiler.rewriting")
+"""Packages above the command line: nothing of the house imports them."""
+ENTRIES = ("simprof.profiler.cli", "simprof.__main__")
+"""Modules that are started, not imported."""
 
 Graph = Mapping[str, frozenset[str]]
 """Who imports whom: name -> names."""
@@ -60,14 +70,14 @@ class Tree:
     imports
         Dotted name of a module -> the modules of the tree that it imports. A package's
         `__init__` has the package's name.
-    lines
-        Dotted name of a module -> lines of its file.
+    sources
+        Dotted name of a module -> the text of its file.
     packages
         Which of the modules are packages.
     """
 
     imports: Graph
-    lines: Mapping[str, int]
+    sources: Mapping[str, str]
     packages: frozenset[str]
 
 
@@ -84,7 +94,7 @@ def read_tree(root: Path, folders: Mapping[str, str] = FOLDERS) -> Tree:
             name: frozenset(set(_imported(ast.parse(text), name, files)) - {name})
             for name, text in sources.items()
         },
-        lines={name: text.count("\n") for name, text in sources.items()},
+        sources=sources,
         packages=frozenset(name for name, path in files.items() if path.stem == "__init__"),
     )
 
@@ -232,7 +242,7 @@ def listing(tree: Tree, root: Path) -> tuple[str, bool]:
                 unit,
                 str(height[unit]),
                 str(len(modules)),
-                f"{sum(tree.lines[module] for module in modules):,}",
+                f"{sum(tree.sources[module].count(chr(10)) for module in modules):,}",
                 str(len(graph[unit])),
                 str(sum(unit in others for others in graph.values())),
             )
@@ -240,9 +250,77 @@ def listing(tree: Tree, root: Path) -> tuple[str, bool]:
     edges = sum(len(others) for others in graph.values())
     text = _columns(rows)
     text += f"\n{len(graph)} units, {len(tree.imports)} modules, {edges} imports between units\n"
+    text += "\n" + _columns([("measure", "value"), *measures(tree)]) + "\n"
     for what, lines in problems.items():
         text += f"{len(lines)} {what}\n" + "".join(f"    {line}\n" for line in lines)
     return text, not any(problems.values())
+
+
+def measures(tree: Tree) -> list[tuple[str, str]]:
+    """Return what is measured of the whole, each with its value as text.
+
+    Lines are those of files without those that hold a comment only, which cost a reader nothing:
+    they are where he asks why. Sections of docstrings are those of attributes and parameters below
+    `CONTAINERS`, with their headings.
+    """
+    sizes = {name: _code_lines(text) for name, text in tree.sources.items()}
+    wings = sum(size for name, size in sizes.items() if name.startswith(WINGS))
+    comments = sum(map(_comments, tree.sources.values()))
+    inner = [text for name, text in tree.sources.items() if name.startswith(CONTAINERS)]
+    return [
+        ("lines, comment lines not counted", f"{sum(sizes.values()):,}"),
+        ("of these, the house without its wings", f"{sum(sizes.values()) - wings:,}"),
+        ("modules, `__init__` not counted", f"{len(sizes) - len(tree.packages):,}"),
+        ("lines of sections in docstrings", f"{sum(map(_section_lines, inner)):,}"),
+        ("comments, share of lines", f"{comments / sum(sizes.values()):.1%}"),
+        ("class names that mean two things", str(len(double_names(tree)))),
+        ("modules that nothing but tests imports", str(len(unused_modules(tree)))),
+    ]
+
+
+def _code_lines(text: str) -> int:
+    return sum(not line.lstrip().startswith("#") for line in text.splitlines())
+
+
+def _comments(text: str) -> int:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return sum(token.type == tokenize.COMMENT for token in tokens)
+
+
+def _section_lines(text: str) -> int:
+    """Return the lines of sections on attributes and parameters in all docstrings of a module."""
+    total = 0
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            heading = ""
+            lines = (ast.get_docstring(node) or "").splitlines()
+            for line, below in zip_longest(lines, lines[1:], fillvalue=""):
+                heading = line if below and set(below) == {"-"} else heading
+                total += heading in ("Attributes", "Parameters")
+    return total
+
+
+def double_names(tree: Tree) -> dict[str, list[str]]:
+    """Return the names of classes that more than one module defines, with these modules."""
+    found: dict[str, list[str]] = {}
+    for module, text in tree.sources.items():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(module)
+    return {name: modules for name, modules in sorted(found.items()) if len(modules) > 1}
+
+
+def unused_modules(tree: Tree) -> list[str]:
+    """Return the modules that no other one imports or names in a string, `ENTRIES` aside."""
+    used = set().union(*tree.imports.values()) | set(ENTRIES) | tree.packages
+    rest = sorted(tree.imports.keys() - used)
+    texts = tree.sources
+    return [name for name in rest if not any(_names(text, name) for text in texts.values())]
+
+
+def _names(text: str, module: str) -> bool:
+    """Return whether a string of a source names a module, whole or as a file of its package."""
+    return f'"{module}' in text or f'"{module.rpartition(".")[2]}"' in text
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> str:
