@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simprof.profiler.profiles.tables import Column, ColumnKind, ProfileTable
+from simprof.profiler.profiles.tables import ColumnKind, DataColumn, ProfileTable
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def data_frame(table: ProfileTable) -> pd.DataFrame:
     )
 
 
-def _dtype(column: Column, cells: list[Any]) -> Any:
+def _dtype(column: DataColumn, cells: list[Any]) -> Any:
     """Return pandas' type for a column."""
     if column.kind is ColumnKind.WHOLE:
         if any(cell is not None and not -(1 << 63) <= cell < 1 << 63 for cell in cells):

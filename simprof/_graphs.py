@@ -140,8 +140,8 @@ class PlannedGraph:
 
 
 @dataclass(frozen=True, repr=False)
-class RecoveredProgram(recovery.RecoveredProgram):
-    __doc__ = recovery.RecoveredProgram.__doc__
+class RecoveredProgram(recovery.ProgramGraphs):
+    __doc__ = recovery.ProgramGraphs.__doc__
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: how large it is, what is not known, large routines."""
@@ -229,7 +229,7 @@ def plan(
     chosen = parse(graph_command, ["graph"], {"mode": mode, **options})
     document = _document(graph)
     weights = chosen["weights"]
-    asked = analyse.GraphOptions(
+    asked = analyse.AnalysisOptions(
         mode=chosen["mode"].mode,
         enumerate=chosen["enumerate_paths"],
         weights=None if weights is None else Weights(weights),
@@ -264,7 +264,7 @@ def recover(elf: StrPath) -> RecoveredProgram:
     return RecoveredProgram(**{each.name: getattr(found, each.name) for each in fields(found)})
 
 
-def call_graph(recovered: recovery.RecoveredProgram) -> nx.MultiDiGraph:
+def call_graph(recovered: recovery.ProgramGraphs) -> nx.MultiDiGraph:
     """Return a program's routines and their direct calls as a networkx graph.
 
     Nodes are positions in `recovered.routines`, with `name`, `address`, `size`, `blocks` and
@@ -282,7 +282,7 @@ def call_graph(recovered: recovery.RecoveredProgram) -> nx.MultiDiGraph:
     """
     from simprof.profiler.recovery import calls
 
-    if not isinstance(recovered, recovery.RecoveredProgram):
+    if not isinstance(recovered, recovery.ProgramGraphs):
         raise wrong("recovered", "what simprof.recover gives", recovered)
     return calls.call_graph(recovered)
 
@@ -371,7 +371,7 @@ def _document(graph: Any) -> GraphDocument:
         return load(Path(graph))
     if isinstance(graph, Mapping):
         return parse(graph, "graph")
-    if isinstance(graph, recovery.RecoveredProgram):
+    if isinstance(graph, recovery.ProgramGraphs):
         raise UsageError(
             "graph is a whole program: plan takes one routine, as recovered.routines[0]"
         )

@@ -13,14 +13,14 @@ from multiprocessing.connection import Connection
 
 from simprof.profiler.profiles import storage
 from simprof.profiler.request.request import RunRequest, Setting
-from simprof.profiler.session.observation import Comparison
+from simprof.profiler.session.observation import SchemeComparison
 from simprof.profiler.session.pool import Spawned
 from simprof.simulator import errors
 
 
 def compare_isolated(
     request: RunRequest, settings: Sequence[Setting], *, jobs: int = 1
-) -> Comparison:
+) -> SchemeComparison:
     """Measure several schemes as `session.compare_program` does, in a process of its own.
 
     Raises
@@ -45,7 +45,7 @@ def compare_isolated(
         ) from None
     finally:
         process.kill()
-    return Comparison(measurements, head["emulations"], head["whole_emulations"])
+    return SchemeComparison(measurements, head["emulations"], head["whole_emulations"])
 
 
 def _error(kind: str, text: str) -> errors.SimulatorError:

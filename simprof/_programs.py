@@ -247,9 +247,9 @@ def save(measurement: Measurement, profile: StrPath) -> None:
     True
     """
     from simprof.profiler.profiles import storage
-    from simprof.profiler.profiles.profile import Measurement
+    from simprof.profiler.profiles.profile import RunMeasurement
 
-    if not isinstance(measurement, Measurement):
+    if not isinstance(measurement, RunMeasurement):
         raise wrong("measurement", "a Measurement, as run, compare and load give", measurement)
     storage.save(measurement, file_path(profile, "profile"))
 

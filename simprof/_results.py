@@ -26,8 +26,8 @@ TOP = 10
 
 
 @dataclass(frozen=True, repr=False)
-class Measurement(profile.Measurement):
-    __doc__ = profile.Measurement.__doc__
+class Measurement(profile.RunMeasurement):
+    __doc__ = profile.RunMeasurement.__doc__
 
     def to_frame(self, table: str = tables.DEFAULT) -> pd.DataFrame:
         """Return one of the measurement's tables as a pandas frame.
@@ -144,24 +144,24 @@ class Measurement(profile.Measurement):
         return facts(summary) + html_table(shown, columns, rows) + notes
 
 
-def shown(measurement: profile.Measurement) -> Measurement:
+def shown(measurement: profile.RunMeasurement) -> Measurement:
     """Return a measurement as one that notebooks show."""
     return Measurement(
-        **{each.name: getattr(measurement, each.name) for each in fields(profile.Measurement)}
+        **{each.name: getattr(measurement, each.name) for each in fields(profile.RunMeasurement)}
     )
 
 
 COMPARED = (
-    tables.Column("mode", tables.ColumnKind.TEXT),
-    tables.Column("base"),
-    tables.Column("added"),
-    tables.Column("overhead", tables.ColumnKind.NUMBER),
-    tables.Column("increments"),
-    tables.Column("counter_bytes"),
-    tables.Column("code_bytes"),
-    tables.Column("guided_by", tables.ColumnKind.TEXT),
-    tables.Column("edge_profile_added"),
-    tables.Column("attributed", tables.ColumnKind.NUMBER),
+    tables.DataColumn("mode", tables.ColumnKind.TEXT),
+    tables.DataColumn("base"),
+    tables.DataColumn("added"),
+    tables.DataColumn("overhead", tables.ColumnKind.NUMBER),
+    tables.DataColumn("increments"),
+    tables.DataColumn("counter_bytes"),
+    tables.DataColumn("code_bytes"),
+    tables.DataColumn("guided_by", tables.ColumnKind.TEXT),
+    tables.DataColumn("edge_profile_added"),
+    tables.DataColumn("attributed", tables.ColumnKind.NUMBER),
 )
 
 

@@ -10,7 +10,7 @@ Graph
     (`DepthFirst`), `natural_loops` its loops (`Loop`), `heuristic` guesses edge weights.
 Plan
     A planner makes a `RoutinePlan` of a `PlanOrder`. Its `InstrumentationPlan` says which actions
-    are where, and which counters there are (`Table`, `Addressing`).
+    are where, and which counters there are (`CounterTable`, `Addressing`).
 Actions
     `SetRegister`, `AddRegister`, `CountPath`, `CountConstantPath`, `CountEdge` and `WriteTrace`
     have code already. Others extend `Action`: `execute` does to an `Execution` what the code does,
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
         TraceWriter,
         UnfinishedPath,
     )
-    from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+    from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
     from simprof.profiler.request.request import RegisterUse, SchemeOptions
     from simprof.profiler.schemes.definition import (
         Loss,
@@ -100,6 +100,7 @@ __all__ = [
     "CountPath",
     "CounterAccess",
     "CounterLayout",
+    "CounterTable",
     "DepthFirst",
     "Edge",
     "EdgeKind",
@@ -128,7 +129,6 @@ __all__ = [
     "SchemeOption",
     "SchemeOptions",
     "SetRegister",
-    "Table",
     "TraceWriter",
     "UnfinishedPath",
     "UsageError",
@@ -191,7 +191,7 @@ _HOMES = {
     "simprof.profiler.plan.plan": (
         "Addressing",
         "InstrumentationPlan",
-        "Table",
+        "CounterTable",
     ),
     "simprof.profiler.request.request": (
         "RegisterUse",

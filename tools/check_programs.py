@@ -40,7 +40,7 @@ from rich.table import Table
 
 from simprof.profiler.experiments.suites.toolchain import BuildError
 from simprof.profiler.graphs.cfg import ENTRY, EXIT, VertexName
-from simprof.profiler.profiles.profile import Measurement, RoutineProfile
+from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.request.request import GuestOptions, Progress, RunRequest, Setting
 from simprof.profiler.session.session import compare_program
 from simprof.simulator.errors import SimulatorError
@@ -182,7 +182,7 @@ def under_qemu(
 
 def under_simprof(
     program: Path, run: ProgramRun, directory: Path, phases: Phases
-) -> tuple[Outcome, list[Measurement]]:
+) -> tuple[Outcome, list[RunMeasurement]]:
     """Run under simprof in both modes at once; the program may write in its directory."""
     output, errors = Reader(), Reader()
     guest = GuestOptions(
@@ -237,7 +237,7 @@ def shorten(value: object) -> str:
     return text if len(text) <= 300 else f"{text[:150]} ... {text[-150:]}"
 
 
-def contradictions(measurements: Sequence[Measurement]) -> Iterator[str]:
+def contradictions(measurements: Sequence[RunMeasurement]) -> Iterator[str]:
     """Yield what the two profiles disagree on, and where flow is not conserved."""
     paths, edges = measurements
     for measurement in measurements:

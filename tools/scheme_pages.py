@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
+from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.lesson import Lesson, lesson
 from simprof.profiler.reports.html import lesson as lesson_page
 from simprof.profiler.request.request import SchemeOptions
@@ -49,7 +49,7 @@ stroke: #fff; stroke-width: 7px; stroke-linejoin: round; font: 13px monospace }
 def lessons() -> dict[str, Lesson]:
     """Return by mode the lesson on the figure."""
     return {
-        mode: lesson(analyse_file(FIGURE, GraphOptions(mode=mode, scheme=options(mode))))
+        mode: lesson(analyse_file(FIGURE, AnalysisOptions(mode=mode, scheme=options(mode))))
         for mode in registry.planned_modes()
     }
 
@@ -88,7 +88,7 @@ def slug(title: str) -> str:
 
 def text(mode: str, made: Lesson) -> str:
     """Return a scheme's page."""
-    options = "".join(f" --{name.replace('_', '-')}" for name in OPTIONS.get(mode, {}))
+    options = "".join(f":{name.replace('_', '-')}" for name in OPTIONS.get(mode, {}))
     command = f"simprof explain docs/schemes/figure.json --mode {mode}{options}"
     section = f"#{SECTIONS[mode]}" if mode in SECTIONS else ""
     what, _, source = registry.definition(mode).description.partition(" (")

@@ -320,7 +320,8 @@ def unused_modules(tree: Tree) -> list[str]:
 
 def _names(text: str, module: str) -> bool:
     """Return whether a string of a source names a module, whole or as a file of its package."""
-    return f'"{module}' in text or f'"{module.rpartition(".")[2]}"' in text
+    last = module.rpartition(".")[2]
+    return any(f'"{name}{end}' in text for name in (module, last) for end in '":')
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> str:

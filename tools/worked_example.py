@@ -103,7 +103,7 @@ def numbering_stage(example: Example) -> Iterator[str]:
     weights = plan.dag.edge_weights(plan.weights)
     removed = ", ".join(example.edge_name(edge) for edge in plan.dag.removed)
     yield (
-        "**4. The scheme numbers paths** (`profiler/graphs/`: `weights`, `dag`, `numbering`, "
+        "**4. The scheme numbers paths** (`profiler/graphs/`: `dag`, `numbering`, "
         f"`spanning`). The weights above are BL94's guess. The back edge {removed} is replaced by "
         "two dummy edges; `Val` makes the sums along paths the numbers "
         f"0 to {plan.numbering.total - 1}; the chords of a maximum spanning tree take them over "

@@ -12,8 +12,8 @@ from unittest.mock import patch
 from simprof.profiler.cli import main as simprof
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutineCounters
-from simprof.profiler.profiles.profile import Measurement
-from simprof.profiler.recovery.recovery import Known, RecoveredProgram, recover
+from simprof.profiler.profiles.profile import RunMeasurement
+from simprof.profiler.recovery.recovery import Known, ProgramGraphs, recover
 from simprof.profiler.request.request import RunRequest
 from simprof.profiler.schemes.pp.planner import PathPlan
 from simprof.profiler.session.execution import (
@@ -40,10 +40,10 @@ class Example:
 
     request: RunRequest
     program: Program
-    recovered: RecoveredProgram
+    recovered: ProgramGraphs
     execution: ProgramExecution
     observation: Observation
-    measurement: Measurement
+    measurement: RunMeasurement
     routine: int
     plan: PathPlan
 
@@ -82,7 +82,7 @@ def make_request() -> RunRequest:
     """Let the command line make its request; nothing is run."""
     requests: list[RunRequest] = []
 
-    def keep(request: RunRequest) -> Measurement:
+    def keep(request: RunRequest) -> RunMeasurement:
         requests.append(request)
         raise SystemExit
 

@@ -45,7 +45,7 @@ from simprof.profiler.code.registers import mask
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.packed import NUMBER_OF_KIND
 from simprof.profiler.recovery.idioms import PROLOGUE, PROLOGUE_MASK
-from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
+from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, ProgramGraphs
 from simprof.profiler.recovery.routines import are_held
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.decode import NOP, TransferKind
@@ -75,7 +75,7 @@ _RUN_ON = (
 
 
 class _Blocks(NamedTuple):
-    """The blocks of all routines, in the order of `RecoveredProgram.arrays`; arrays by block."""
+    """The blocks of all routines, in the order of `ProgramGraphs.arrays`; arrays by block."""
 
     # first, end: Index of a block's first word, and of the one behind its last.
     first: Numbers
@@ -113,7 +113,7 @@ class _RegisterFlows(NamedTuple):
     registers: Sets
 
 
-def carried_registers(recovered: RecoveredProgram, facts: CodeFacts) -> int:
+def carried_registers(recovered: ProgramGraphs, facts: CodeFacts) -> int:
     """Return the application registers that carry values across calls or returns, as a mask.
 
     `recovered`: The whole program. `facts`: Its words; what routines hand to each other
@@ -130,7 +130,7 @@ def carried_registers(recovered: RecoveredProgram, facts: CodeFacts) -> int:
     return (found | mask(*map(Register, recovered.program.named_registers))) & APPLICATION[is64]
 
 
-def _blocks(recovered: RecoveredProgram) -> _Blocks:
+def _blocks(recovered: ProgramGraphs) -> _Blocks:
     arrays, code = recovered.arrays, recovered.code
     first = code.place.indices(arrays.block_start)
     end = first + arrays.block_length
@@ -144,7 +144,7 @@ def _blocks(recovered: RecoveredProgram) -> _Blocks:
     return _Blocks(first, end, kind, target)
 
 
-def _edges(recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks) -> _BlockEdges:
+def _edges(recovered: ProgramGraphs, facts: CodeFacts, blocks: _Blocks) -> _BlockEdges:
     arrays = recovered.arrays
     owner = np.repeat(np.arange(len(arrays)), np.diff(arrays.first_edge))
     base, count = arrays.first_block[owner], np.diff(arrays.first_block)[owner]
@@ -168,7 +168,7 @@ def _is_pc_read(words: NDArray[np.uint32]) -> Flags:
 
 
 def _flows(
-    recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges, chain: int
+    recovered: ProgramGraphs, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges, chain: int
 ) -> _RegisterFlows:
     """Do step 2."""
     inner, leaving = (edges.target >= 0) & ~edges.is_behind_call, edges.leaving
@@ -190,7 +190,7 @@ def _flows(
     return _RegisterFlows(source[known], target[known], registers[known])
 
 
-def _block_at(recovered: RecoveredProgram, words: Numbers) -> Numbers:
+def _block_at(recovered: ProgramGraphs, words: Numbers) -> Numbers:
     """Return the number of the ordinary block that starts at each word, or -1."""
     known = (words >= 0) & (words < len(recovered.block_at))
     found = recovered.block_at[np.where(known, words, 0)].astype(np.int64)
@@ -257,7 +257,7 @@ def _settled(own: Sets, kept: Sets, flows: _RegisterFlows) -> Sets:
 
 
 def _behind_calls(
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
     facts: CodeFacts,
     blocks: _Blocks,
     edges: _BlockEdges,
@@ -293,7 +293,7 @@ def _behind_calls(
 
 
 def _may_return(
-    recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges
+    recovered: ProgramGraphs, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges
 ) -> Flags:
     """Return, of each block that ends with a call, whether that may come back."""
     arrays, leaving = recovered.arrays, edges.leaving[_reached(recovered, facts, blocks, edges)]
@@ -313,7 +313,7 @@ def _may_return(
 
 
 def _reached(
-    recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges
+    recovered: ProgramGraphs, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges
 ) -> Flags:
     """Return, of `edges.leaving`, what is reached without coming back to another routine's code.
 
@@ -336,7 +336,7 @@ def _behind_nops(facts: CodeFacts) -> Numbers:
 
 
 def _at_entries(
-    recovered: RecoveredProgram, blocks: _Blocks, flows: _RegisterFlows, demands: Sets, chain: int
+    recovered: ProgramGraphs, blocks: _Blocks, flows: _RegisterFlows, demands: Sets, chain: int
 ) -> int:
     """Do step 5."""
     arrays, code = recovered.arrays, recovered.code

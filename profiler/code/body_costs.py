@@ -20,7 +20,7 @@ from simprof.profiler.code.registers import LOCAL_ORDER, Abi, abi, mask, members
 from simprof.profiler.code.snippet_parts import Body, CounterAccess, Generators, Needs
 from simprof.profiler.code.writer import effective_clobbers, needs, snippet_body
 from simprof.profiler.plan.actions import Action
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.effects import CC
@@ -99,12 +99,14 @@ def known_kind(actions: tuple[Action, ...], access: CounterAccess) -> ShapeCosts
     return known
 
 
-_NEEDS: dict[tuple[int, Table, MachineKind], tuple[Generators, dict[tuple[type, ...], Needs]]] = {}
+_NEEDS: dict[
+    tuple[int, CounterTable, MachineKind], tuple[Generators, dict[tuple[type, ...], Needs]]
+] = {}
 # The generators are among the values, so that no others can get their identity.
 
 
 def needs_of(
-    actions: tuple[Action, ...], table: Table, machine: MachineKind, generators: Generators
+    actions: tuple[Action, ...], table: CounterTable, machine: MachineKind, generators: Generators
 ) -> Needs:
     """Return what `writer.needs` does, worked out once for actions of the same kinds."""
     key = (id(generators), table, machine)
@@ -116,7 +118,7 @@ def needs_of(
 def known_needs(
     known: dict[tuple[type, ...], Needs],
     actions: tuple[Action, ...],
-    table: Table,
+    table: CounterTable,
     machine: MachineKind,
     generators: Generators,
 ) -> Needs:

@@ -21,7 +21,7 @@ from simprof.profiler.code.liveness import (
 from simprof.profiler.code.registers import abi, mask
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.recovery.idioms import is_prologue
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import RegisterUse
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Register
@@ -224,7 +224,7 @@ class ProgramContexts:
     `recovered`: The program's graphs and code.
     """
 
-    def __init__(self, recovered: RecoveredProgram) -> None:
+    def __init__(self, recovered: ProgramGraphs) -> None:
         self._recovered = recovered
         self._known: dict[int, RoutineContext] = {}
 

@@ -25,8 +25,8 @@ from simprof.profiler.plan.actions import (
     CountPath,
     SetRegister,
 )
-from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
-from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
+from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.simulator.binary.program import (
     Binding,
     MachineKind,
@@ -46,10 +46,10 @@ _ARRAY = CounterLayout(
     ARRAYS_BASE + 0x2008, ARRAYS_BASE + 0x9008, ARRAYS_BASE + 0x2004, ARRAYS_BASE + 0xB008, 5, 9
 )
 _TABLE = replace(_ARRAY, path_base=TABLES_BASE)
-BY_ADDRESS = (Table.ARRAY, Addressing.ADDRESS)
-BY_INDEX = (Table.ARRAY, Addressing.INDEX)
-IN_HASH_TABLE = (Table.HASH, None)
-NO_TABLE = (Table.NONE, None)
+BY_ADDRESS = (CounterTable.ARRAY, Addressing.ADDRESS)
+BY_INDEX = (CounterTable.ARRAY, Addressing.INDEX)
+IN_HASH_TABLE = (CounterTable.HASH, None)
+NO_TABLE = (CounterTable.NONE, None)
 PATH_TABLES = (BY_ADDRESS, BY_INDEX, IN_HASH_TABLE)
 _CONSTANTS = (0, 1, 1023, 1024, 4096, 1 << 20)
 
@@ -59,7 +59,7 @@ class Samples:
     """Actions of one kind, the kinds of tables that they are used with, and the registers."""
 
     actions: tuple[Action, ...]
-    tables: tuple[tuple[Table, Addressing | None], ...] = (NO_TABLE,)
+    tables: tuple[tuple[CounterTable, Addressing | None], ...] = (NO_TABLE,)
     registers: int = 0
 
 
@@ -106,7 +106,7 @@ def sites(
         (Site(context.abi.reserved, leaf, slots(leaf, None, context.abi)), registers),
     )
     for table, addressing in group.tables:
-        layout = _TABLE if table is Table.HASH else _ARRAY
+        layout = _TABLE if table is CounterTable.HASH else _ARRAY
         for site, path in places:
             first, *others = path or (None,)
             access = CounterAccess(
@@ -130,7 +130,7 @@ class _NoLines:
 _BASE = 0x100000
 
 
-def sample_program(machine: MachineKind) -> RecoveredProgram:
+def sample_program(machine: MachineKind) -> ProgramGraphs:
     """Return a program whose routines have an edge of every kind, and few registers to spare."""
     items: list[Item] = []
     starts: list[str] = []
@@ -210,15 +210,15 @@ def sample_plans(edges: int, blocks: int) -> Iterator[InstrumentationPlan]:
     """Yield plans that put code on every edge, and on every block of a graph."""
     counts = {edge: (CountEdge(edge),) for edge in range(edges)}
     in_blocks = {block: (CountEdge(block),) for block in range(blocks)}
-    yield InstrumentationPlan(counts, False, Table.NONE, 0, None, edges)
-    yield InstrumentationPlan({}, False, Table.NONE, 0, None, blocks, blocks=in_blocks)
-    yield InstrumentationPlan({}, False, Table.NONE, 0, None, blocks, block_ends=in_blocks)
+    yield InstrumentationPlan(counts, False, CounterTable.NONE, 0, None, edges)
+    yield InstrumentationPlan({}, False, CounterTable.NONE, 0, None, blocks, blocks=in_blocks)
+    yield InstrumentationPlan({}, False, CounterTable.NONE, 0, None, blocks, block_ends=in_blocks)
     for table, addressing in PATH_TABLES:
         path = {edge: (CountPath(edge), SetRegister(edge)) for edge in range(edges)}
         yield InstrumentationPlan(path, True, table, 2 * edges, addressing, 0)
 
 
-def sample_contexts(machine: MachineKind) -> tuple[RecoveredProgram, ProgramContexts]:
+def sample_contexts(machine: MachineKind) -> tuple[ProgramGraphs, ProgramContexts]:
     """Return the sample program and what is known of its routines' code."""
     recovered = sample_program(machine)
     return recovered, ProgramContexts(recovered)

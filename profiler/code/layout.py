@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from simprof.profiler.plan.actions import COLD_COUNTER
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.simulator.errors import UsageError
 
 COUNTER_SIZE = 4
@@ -129,7 +129,7 @@ class CounterSpace:
             The counters do not fit below 2 GB.
         """
         cold = self._take(2) + COUNTER_SIZE if plan.has_cold_counter else 0
-        if plan.table is Table.HASH:
+        if plan.table is CounterTable.HASH:
             path_base, self._table = self._table, self._table + TABLE_SPAN
         else:
             path_base = self._take(plan.path_counters)

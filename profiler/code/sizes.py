@@ -9,7 +9,7 @@ from simprof.profiler.code.layout import COUNTER_SIZE, PAIR_SIZE
 from simprof.profiler.code.pricing import RoutineCost
 from simprof.profiler.code.runtime.hash_routine import NODE_SIZE, POOL
 from simprof.profiler.plan.decoders import TraceWriter
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 
 
 def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:
@@ -20,7 +20,7 @@ def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:
     """
     size = COUNTER_SIZE * (plan.edge_counters + plan.has_cold_counter)
     size += PAIR_SIZE * (plan.log_sources + plan.log_destinations)
-    if plan.table is Table.HASH:
+    if plan.table is CounterTable.HASH:
         return size + POOL + NODE_SIZE * (executed_paths - plan.has_cold_counter)
     return size + COUNTER_SIZE * plan.path_counters
 

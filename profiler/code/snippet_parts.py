@@ -10,7 +10,7 @@ from typing import Any
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.layout import COUNTER_SIZE, STACK_REGISTERS, CounterLayout
 from simprof.profiler.code.registers import mask
-from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Instruction, Register
 
@@ -70,10 +70,10 @@ class Generator:
     """
 
     write: Callable[[Any, Any], None]
-    needs: Needs | Callable[[Any, Table, MachineKind], Needs] = NOTHING
+    needs: Needs | Callable[[Any, CounterTable, MachineKind], Needs] = NOTHING
     shape: Callable[[Any, Any], Hashable] | None = None
 
-    def needed(self, action: object, table: Table, machine: MachineKind) -> Needs:
+    def needed(self, action: object, table: CounterTable, machine: MachineKind) -> Needs:
         """Return the needs of `action`."""
         return self.needs(action, table, machine) if callable(self.needs) else self.needs
 
@@ -110,7 +110,7 @@ class CounterAccess:
         How many words for path registers the routine's caller keeps on the stack.
     """
 
-    table: Table
+    table: CounterTable
     addressing: Addressing | None
     layout: CounterLayout
     register: PathRegister
@@ -155,7 +155,7 @@ class CounterAccess:
     @cached_property
     def scale(self) -> int:
         """By how much path numbers are multiplied in a path register."""
-        by_address = self.table is Table.ARRAY and self.addressing is Addressing.ADDRESS
+        by_address = self.table is CounterTable.ARRAY and self.addressing is Addressing.ADDRESS
         return COUNTER_SIZE if by_address else 1
 
     @cached_property

@@ -41,7 +41,7 @@ from simprof.profiler.plan.actions import (
     CountPath,
     SetRegister,
 )
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register, fits_simm13
@@ -49,10 +49,10 @@ from simprof.simulator.isa.assembler import Register, fits_simm13
 R = Register
 
 
-def count_needs(action: Action, table: Table, machine: MachineKind) -> Needs:
+def count_needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
     """Return what counting a path needs: with a hash table a call."""
     path = not isinstance(action, CountConstantPath)
-    if table is not Table.HASH:
+    if table is not CounterTable.HASH:
         return Needs(path)
     return Needs(path, HASH_REGISTERS, machine is MachineKind.SPARCV8)
 
@@ -69,7 +69,7 @@ def add_register(writer: Writer, action: AddRegister) -> None:
 
 def count_path(writer: Writer, action: CountPath) -> None:
     """`count[r + c]++`."""
-    if writer.access.table is Table.HASH:
+    if writer.access.table is CounterTable.HASH:
         register = writer.path()
         if register is None:
             writer.load_path(R.O0)
@@ -104,7 +104,7 @@ def _count_index(writer: Writer, register: Register, constant: int, number: int)
 
 def count_constant(writer: Writer, action: CountConstantPath) -> None:
     """`count[c]++`."""
-    if writer.access.table is Table.HASH:
+    if writer.access.table is CounterTable.HASH:
         writer.constant(action.constant, R.O0)
         call_hash(writer, action.on_back_edge)
     else:
@@ -132,13 +132,13 @@ def _add_shape(action: AddRegister, access: CounterAccess) -> Hashable:
 
 
 def _count_shape(action: CountPath, access: CounterAccess) -> Hashable:
-    if access.table is Table.HASH:
+    if access.table is CounterTable.HASH:
         return shapes.constant(action.constant, access), shapes.table(access)
     return access.scale == 1 or shapes.constant(COUNTER_SIZE * action.constant, access)
 
 
 def _constant_shape(action: CountConstantPath, access: CounterAccess) -> Hashable:
-    if access.table is Table.HASH:
+    if access.table is CounterTable.HASH:
         return shapes.constant(action.constant, access), shapes.table(access)
     return None
 

@@ -29,7 +29,7 @@ from simprof.profiler.code.snippet_parts import (
     PathRegister,
 )
 from simprof.profiler.plan.actions import Action
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import AssemblyError, Instruction, Register, fits_simm13, link
@@ -445,7 +445,7 @@ _ON_ICC = {"z": "e", "nz": "ne", "lz": "neg", "gez": "pos", "gz": "g", "lez": "l
 
 
 def needs(
-    actions: Iterable[Action], table: Table, machine: MachineKind, generators: Generators
+    actions: Iterable[Action], table: CounterTable, machine: MachineKind, generators: Generators
 ) -> Needs:
     """Return what the code of all of `actions` needs.
 

@@ -19,7 +19,7 @@ from simprof.profiler.schemes.mode_options import ModeSetting
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.recovery.recovery import RecoveredProgram
+    from simprof.profiler.recovery.recovery import ProgramGraphs
 
 FORMATS = ("text", "dot", "graphml", "json")
 
@@ -102,7 +102,7 @@ def cfg_command(
 
 
 def render_code(
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
     selected: Mapping[int, str | None],
     setting: Setting,
     width: int,
@@ -137,7 +137,7 @@ def render_code(
     return "\n".join(filter(None, (code_text.render(recovered, mode, shown, width), runtime)))
 
 
-def select(recovered: RecoveredProgram, selection: Selection) -> dict[int, str | None]:
+def select(recovered: ProgramGraphs, selection: Selection) -> dict[int, str | None]:
     """Return the positions of the routines that a selection takes.
 
     With each comes the alias by which it was selected, None where that is its own name.
@@ -158,7 +158,7 @@ def select(recovered: RecoveredProgram, selection: Selection) -> dict[int, str |
 
 
 def render(
-    recovered: RecoveredProgram, selected: Mapping[int, str | None], form: str, width: int
+    recovered: ProgramGraphs, selected: Mapping[int, str | None], form: str, width: int
 ) -> str:
     """Return the graphs of the routines at positions `selected` in one of the formats.
 
@@ -166,7 +166,7 @@ def render(
     """
     from simprof.profiler.reports import cfg_formats
 
-    renderers: dict[str, Callable[[RecoveredProgram, Sequence[int]], str]] = {
+    renderers: dict[str, Callable[[ProgramGraphs, Sequence[int]], str]] = {
         "text": partial(cfg_formats.render_text, width=width, aliases=selected),
         "dot": cfg_formats.render_dot,
         "graphml": cfg_formats.render_graphml,

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from simprof.profiler.request.request import Contexts
+from simprof.profiler.request.request import ContextChoice
 from simprof.simulator.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,7 +44,7 @@ def context_options(command: F) -> F:
     return command
 
 
-def contexts(chosen: Mapping[str, Any], follow: str | None = None) -> Contexts | None:
+def contexts(chosen: Mapping[str, Any], follow: str | None = None) -> ContextChoice | None:
     """Return what is to be told apart by calling context; None: nothing.
 
     Raises
@@ -62,4 +62,4 @@ def contexts(chosen: Mapping[str, Any], follow: str | None = None) -> Contexts |
         raise UsageError(
             f"{given} beside --replay: a recording does not tell who calls whom; run the program"
         )
-    return Contexts(tree=tree, entry=entry, calls=calls, follow=follow)
+    return ContextChoice(tree=tree, entry=entry, calls=calls, follow=follow)

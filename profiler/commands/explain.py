@@ -44,7 +44,7 @@ def explain_command(
     the edges. FILE is what `simprof graph` reads.
     """
     options.check_outputs(html, inputs=(file, scheme["edge_profile"]))
-    from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
+    from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
     from simprof.profiler.graphfiles.lesson import lesson
     from simprof.profiler.schemes import registry
 
@@ -53,7 +53,7 @@ def explain_command(
     refuse_unused([mode.mode for mode in chosen])
     lessons = []
     for mode in chosen:
-        wanted = GraphOptions(
+        wanted = AnalysisOptions(
             mode=mode.mode,
             enumerate=enumerate_paths and registry.definition(mode.mode).counts_paths,
             weights=None if weights is None else Weights(weights),

@@ -71,11 +71,11 @@ def export_command(
     from simprof.profiler.profiles import storage
     from simprof.profiler.profiles.output import write_atomically
     from simprof.profiler.profiles.program_files import SourceFiles
-    from simprof.profiler.reports.listings import Choice
+    from simprof.profiler.reports.listings import RowChoice
 
     ready_engine(progress)
     with phase_bar(progress, Phase.RECOVERING) as told:
-        measurement = select(find(form), storage.load(profile), Choice(routines, exclude))
+        measurement = select(find(form), storage.load(profile), RowChoice(routines, exclude))
         source = ExportSource(measurement, profile, elf, table, SourceFiles(moved), told)
         content = export(find(form), source)
     profile_options.write_notes((*notes(find(form), source), *source.unused_directories))

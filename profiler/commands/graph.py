@@ -77,9 +77,9 @@ def graph_command(
     """
     refuse_unused([mode.mode])
     options.check_outputs(json_file, report, html, inputs=(*files, scheme["edge_profile"]))
-    from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
+    from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 
-    chosen = GraphOptions(
+    chosen = AnalysisOptions(
         mode=mode.mode,
         enumerate=enumerate_paths,
         weights=None if weights is None else Weights(weights),

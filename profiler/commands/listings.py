@@ -12,8 +12,8 @@ from simprof.profiler.commands import options, profile_options
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.profiles.profile import Measurement
-    from simprof.profiler.reports.listings import Choice, Listing
+    from simprof.profiler.profiles.profile import RunMeasurement
+    from simprof.profiler.reports.listings import Listing, RowChoice
 
 DEFAULT_TOP = 20
 
@@ -69,7 +69,7 @@ def _listing_options(command: Callable[..., int]) -> Callable[..., int]:
 
 def _list(
     profile: Path,
-    make: Callable[[Measurement, Choice], Listing],
+    make: Callable[[RunMeasurement, RowChoice], Listing],
     subject: str,
     chosen: dict[str, Any],
 ) -> int:
@@ -91,7 +91,7 @@ def _list(
         chosen["sort"] = name
     if chosen["top"] is None and not (as_csv or as_json):
         chosen["top"] = DEFAULT_TOP
-    measurement, choice = profile_options.load_profile(profile), listings.Choice(**chosen)
+    measurement, choice = profile_options.load_profile(profile), listings.RowChoice(**chosen)
     listings.check_matches(measurement, choice)
     listing = make(measurement, choice)
     if as_csv:
@@ -130,7 +130,7 @@ def paths_command(profile: Path, **chosen: Any) -> int:
     return _list(profile, _paths, "paths", chosen)
 
 
-def _paths(measurement: Measurement, choice: Choice) -> Listing:
+def _paths(measurement: RunMeasurement, choice: RowChoice) -> Listing:
     from simprof.profiler.reports.listings import paths
     from simprof.profiler.reports.mode_facts import collects_paths
 

@@ -14,7 +14,7 @@ from simprof.profiler.request.request import Phase
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.profiles.profile import Measurement
+    from simprof.profiler.profiles.profile import RunMeasurement
     from simprof.simulator.binary.program import Program
 
 _LARGE = 1 << 19
@@ -71,7 +71,7 @@ source_dir_option = click.option(
 )
 
 
-def load_profile(path: Path) -> Measurement:
+def load_profile(path: Path) -> RunMeasurement:
     """Return a saved profile; a bar says that a large one is being read."""
     from simprof.profiler.profiles.storage import load
 
@@ -84,7 +84,7 @@ def load_profile(path: Path) -> Measurement:
 
 
 def find_program(
-    measurement: Measurement, elf: Path | None, profile: Path
+    measurement: RunMeasurement, elf: Path | None, profile: Path
 ) -> tuple[Program | None, tuple[str, ...]]:
     """Return the program of a profile and notes: why it is not at hand."""
     from simprof.profiler.profiles.program_files import find_program as find

@@ -16,7 +16,7 @@ from simprof.simulator.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simprof.profiler.recovery.recovery import RecoveredProgram
+    from simprof.profiler.recovery.recovery import ProgramGraphs
     from simprof.profiler.trace.regeneration import Array, BlockSink
 
 
@@ -94,7 +94,7 @@ def _both(first: BlockSink | None, second: BlockSink | None) -> BlockSink | None
     if first is None or second is None:
         return first or second
 
-    def receive(recovered: RecoveredProgram, blocks: Array) -> None:
+    def receive(recovered: ProgramGraphs, blocks: Array) -> None:
         first(recovered, blocks)
         second(recovered, blocks)
 

@@ -63,7 +63,7 @@ def report_command(
             raise UsageError(
                 "--html beside --json, -o or --follow: it is written in place of the report"
             )
-        report_page.write(profiles, html, report_page.Places(elf, moved), progress)
+        report_page.write(profiles, html, report_page.GivenPlaces(elf, moved), progress)
         return 0
     report_text.write(profiles, Extent(top, details, follow), json_file, output)
     return 0

@@ -11,13 +11,13 @@ from simprof.profiler.commands.progress import Callback, progress_bar, ready_eng
 from simprof.profiler.request.request import Phase
 
 if TYPE_CHECKING:
-    from simprof.profiler.profiles.profile import Measurement
-    from simprof.profiler.reports.html.report import Run
+    from simprof.profiler.profiles.profile import RunMeasurement
+    from simprof.profiler.reports.html.report import ReportRun
     from simprof.profiler.session.planned_again import PlannedProgram
 
 
 @dataclass(frozen=True)
-class Places:
+class GivenPlaces:
     """Where the user says that things are."""
 
     elf: Path | None = None  # The program; None: where it was when it ran.
@@ -28,7 +28,7 @@ class Places:
 def write(
     paths: Sequence[Path],
     output: Path,
-    places: Places = Places(),
+    places: GivenPlaces = GivenPlaces(),
     progress: bool | None = None,
 ) -> None:
     """Write a page about profiles.
@@ -77,7 +77,7 @@ def write(
         write_atomically(output, bytes_shown(page).encode(errors="backslashreplace"))
 
 
-def distinct(paths: Sequence[Path], measurements: Sequence[Measurement]) -> list[str]:
+def distinct(paths: Sequence[Path], measurements: Sequence[RunMeasurement]) -> list[str]:
     """Return a short name for each profile: its mode where that tells them apart."""
     from simprof.profiler.reports.display import visible
 
@@ -91,13 +91,13 @@ def distinct(paths: Sequence[Path], measurements: Sequence[Measurement]) -> list
 
 
 def _run(
-    name: str, measurement: Measurement, path: Path, elf: Path | None, watch: Callback | None
-) -> Run:
+    name: str, measurement: RunMeasurement, path: Path, elf: Path | None, watch: Callback | None
+) -> ReportRun:
     """Return a profile with what its program's file tells besides, or why that is missing."""
     from simprof.profiler.profiles.cache_files import binaries, is_wanted
     from simprof.profiler.profiles.lines import SourceCounts
     from simprof.profiler.profiles.program_files import find_program
-    from simprof.profiler.reports.html.report import Run
+    from simprof.profiler.reports.html.report import ReportRun
     from simprof.profiler.session.memory import BinaryMemory
     from simprof.profiler.session.planned_again import Watch, plan_again
 
@@ -105,17 +105,17 @@ def _run(
     counts = SourceCounts(measurement, found.program)
     if found.program is None:
         note = f"instructions and added code are not shown: {found.note}"
-        return Run(name, counts, None, (note, *counts.notes))
+        return ReportRun(name, counts, None, (note, *counts.notes))
     memory = BinaryMemory(found.program, binaries() if is_wanted() else None)
     watched = Watch(
         recovering=lambda done, total: tell(watch, Phase.RECOVERING, done, total),
         generating=lambda done, total: tell(watch, Phase.GENERATING, done, total),
     )
     planned = plan_again(measurement, found.program, memory, watched)
-    return Run(name, counts, planned, (*_notes(measurement, planned), *counts.notes))
+    return ReportRun(name, counts, planned, (*_notes(measurement, planned), *counts.notes))
 
 
-def _notes(measurement: Measurement, planned: PlannedProgram) -> Iterator[str]:
+def _notes(measurement: RunMeasurement, planned: PlannedProgram) -> Iterator[str]:
     from simprof.profiler.reports.display import plural
     from simprof.profiler.schemes import registry
 

@@ -27,7 +27,7 @@ from simprof.profiler.schemes.mode_options import ModeSetting
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.profiles.profile import Measurement
+    from simprof.profiler.profiles.profile import RunMeasurement
 
 
 @click.command("run", cls=with_program())
@@ -104,7 +104,7 @@ def run_command(
 
 
 def write_results(
-    measurement: Measurement,
+    measurement: RunMeasurement,
     output: Path | None,
     json_file: Path | None,
     report: Path | None,

@@ -36,7 +36,7 @@ from simprof.profiler.engine.states import (
     Transition,
     lasts,
 )
-from simprof.profiler.engine.threads import Arrival, Threads
+from simprof.profiler.engine.threads import Arrival, ThreadStacks
 from simprof.profiler.engine.walk import (
     UNKNOWN,
     Cross,
@@ -114,7 +114,7 @@ class Automaton:
         self._arrival: Arrival | None = None
         self._natives: Landings | None = None
         self._recording: RecordingLowering | None = None
-        self._threads: Threads | None = None
+        self._threads: ThreadStacks | None = None
         self._places: dict[int, int] = {}  # key of an event in late code -> where its code is
         self._to_late: defaultdict[int, list[int]] = defaultdict(list)  # -> transitions to it
         self._retired = 0
@@ -610,7 +610,7 @@ class Automaton:
                 f"run it without a {what}"
             )
         if self._threads is None:
-            self._threads = Threads(self.memory, self._contexts)
+            self._threads = ThreadStacks(self.memory, self._contexts)
         self._threads.start(number, current, self._activations.enter)
 
     def thread_switched(self, number: int) -> None:
@@ -649,12 +649,12 @@ class Automaton:
 
     def choose_silent(self) -> dict[BlockPlace, int]:
         """Return the blocks that are to be silent from now on, with their sizes."""
-        from simprof.profiler.engine.silence import Thinning  # short runs never need it
+        from simprof.profiler.engine.silence import SilenceChoice  # short runs never need it
 
         counts = self.counts.transition_counts()
         keep = {} if self.silence is None else self.silence.sizes
         with _no_collection():
-            return Thinning(self._index, self._states, self._ways, counts).choose(keep)
+            return SilenceChoice(self._index, self._states, self._ways, counts).choose(keep)
 
     def begin_silence(self, sizes: Mapping[BlockPlace, int]) -> None:
         """Take note that these blocks raise no events any more."""

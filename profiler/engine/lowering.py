@@ -42,7 +42,7 @@ from simprof.profiler.engine.segments import (
 from simprof.profiler.engine.variants import GraphVariant, Variants
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.simulator.binary.program import MachineKind
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ class Lowering:
 
     def _table(self, routine: int, slot: int, plan: InstrumentationPlan) -> int:
         """Add a hash table for a scheme if it needs one; return its number, -1 for none."""
-        table = self.memory.add_table(plan.key_words) if plan.table is Table.HASH else -1
+        table = self.memory.add_table(plan.key_words) if plan.table is CounterTable.HASH else -1
         self._tables[routine, slot] = table
         if table >= 0:
             self._hashing.add(routine)

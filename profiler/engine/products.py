@@ -42,7 +42,7 @@ from simprof.profiler.plan.actions import (
     RegisterEffect,
 )
 from simprof.profiler.plan.decoders import UnfinishedPath
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 
 PathState = tuple[tuple[int, ...], int | None]
 """A player's state: its path registers, and its last counter where that may be asked for."""
@@ -81,7 +81,7 @@ class Totals:
 
 def hashes(plan: InstrumentationPlan, action: Action) -> bool:
     """Whether `action` counts in a hash table under a number that only its register knows."""
-    return plan.table is Table.HASH and action.effect is RegisterEffect.USES
+    return plan.table is CounterTable.HASH and action.effect is RegisterEffect.USES
 
 
 def acting_turns(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
@@ -189,7 +189,10 @@ class Player:
 
     def _counts_at_end(self, edge: int, actions: Iterable[Action]) -> bool:
         """Whether `edge` ends segments with hashed counts under numbers that depend on them."""
-        if self.plan.table is not Table.HASH or self._cfg.edges[edge].source == self._cfg.entry:
+        if (
+            self.plan.table is not CounterTable.HASH
+            or self._cfg.edges[edge].source == self._cfg.entry
+        ):
             return False
         return any(hashes(self.plan, action) for action in actions)
 
@@ -572,7 +575,9 @@ class SegmentReplay:
         for segment in segments:
             edges = self._edges((*segment.history, segment.key))
             self._by_start.setdefault(self._start(edges), []).append(segment)
-        self.possible = plan.table is not Table.HASH and self._is_fine(plan) and self._settle()
+        self.possible = (
+            plan.table is not CounterTable.HASH and self._is_fine(plan) and self._settle()
+        )
 
     def _is_fine(self, plan: InstrumentationPlan) -> bool:
         """Whether segments end at every self-loop on which the plan does more than count it."""

@@ -18,9 +18,9 @@ What makes this exact:
 - A silent block whose translation the emulator has thrown away raises events again. Then there are
   more events than needed, whose transitions are found in the same way.
 
-Which blocks are silent (`Thinning`) is a greedy choice, the block that the run has executed most
-often first. A block becomes silent if from no block that raises events two ways then lead to one
-that does. Blocks that the run has not executed yet are checked when it does (`Silence`).
+Which blocks are silent (`SilenceChoice`) is a greedy choice, the block that the run has executed
+most often first. A block becomes silent if from no block that raises events two ways then lead to
+one that does. Blocks that the run has not executed yet are checked when it does (`Silence`).
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class _Block:
     following: tuple[BlockPlace, ...] | None
 
 
-class Thinning:
+class SilenceChoice:
     """A choice of silent blocks.
 
     `index`, `states`, `ways`: The graphs, the automaton's states, what may follow what.

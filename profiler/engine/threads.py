@@ -47,7 +47,7 @@ class _Stack:
 _WORDS = [kernels.STATE, kernels.RESUMED_STATE, kernels.RESUME_PC, kernels.RESUME_END]
 
 
-class Threads:
+class ThreadStacks:
     """The stacks of the threads that do not run.
 
     `memory`, `contexts`: Of the run.

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.packed import NUMBER_OF_KIND
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.simulator.binary.dynamic import real_address
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, IS_CALL, TransferKind
@@ -162,7 +162,7 @@ class GraphIndex:
         The edge from a block that ends with a call to where the call returns.
     """
 
-    def __init__(self, recovered: RecoveredProgram, expected: frozenset[int] = frozenset()) -> None:
+    def __init__(self, recovered: ProgramGraphs, expected: frozenset[int] = frozenset()) -> None:
         self.recovered = recovered
         self.expected = expected
         graphs = recovered.arrays

@@ -32,15 +32,15 @@ from functools import lru_cache
 
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind, VertexName
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.lines import InlinedCounts, Placing, SourceCounts
 from simprof.profiler.profiles.profile import (
     BlockCount,
     EdgeCount,
-    Measurement,
     RoutineProfile,
+    RunMeasurement,
 )
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.request import Selection
 from simprof.simulator.binary.program import SourceLine
@@ -227,14 +227,14 @@ def _branches(
             yield block.transfer, BranchCoverage(numbers[block.name], block.count, arms)
 
 
-def whole(measurement: Measurement, recovered: RecoveredProgram) -> Measurement:
+def whole(measurement: RunMeasurement, recovered: ProgramGraphs) -> RunMeasurement:
     """Return the measurement with all routines that it is about, entered or not, by address."""
     missing = tuple(unexecuted(measurement, recovered))
     routines = sorted((*measurement.routines, *missing), key=lambda routine: routine.key)
     return replace(measurement, routines=tuple(routines))
 
 
-def unexecuted(measurement: Measurement, recovered: RecoveredProgram) -> Iterator[RoutineProfile]:
+def unexecuted(measurement: RunMeasurement, recovered: ProgramGraphs) -> Iterator[RoutineProfile]:
     """Yield the routines that were never entered."""
     entered = {routine.address for routine in measurement.routines}
     selected = _selected(measurement, recovered)
@@ -243,7 +243,7 @@ def unexecuted(measurement: Measurement, recovered: RecoveredProgram) -> Iterato
             yield never_entered(cfg, recovered)
 
 
-def _selected(measurement: Measurement, recovered: RecoveredProgram) -> SelectedRoutines | None:
+def _selected(measurement: RunMeasurement, recovered: ProgramGraphs) -> SelectedRoutines | None:
     """Return what tells which routines the profile is about; None: all."""
     options = measurement.options
     wanted, unwanted = (
@@ -257,7 +257,7 @@ def _selected(measurement: Measurement, recovered: RecoveredProgram) -> Selected
         return None
 
 
-def never_entered(cfg: ControlFlowGraph, recovered: RecoveredProgram) -> RoutineProfile:
+def never_entered(cfg: ControlFlowGraph, recovered: ProgramGraphs) -> RoutineProfile:
     """Return a routine whose blocks and edges all have the count 0."""
     code = recovered.code
     names = [cfg.name_of(vertex) for vertex in range(cfg.vertex_count)]
@@ -279,7 +279,7 @@ def never_entered(cfg: ControlFlowGraph, recovered: RecoveredProgram) -> Routine
         irreducible=False,
         potential_paths=0,
         cut_edges=0,
-        table=Table.NONE,
+        table=CounterTable.NONE,
         addressing=None,
         path_register=None,
         activations=0,

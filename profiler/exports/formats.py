@@ -16,15 +16,15 @@ from types import MappingProxyType
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles import tables
 from simprof.profiler.profiles.lines import MEANINGS, Placing
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import mode_facts
-from simprof.profiler.reports.listings import Choice
+from simprof.profiler.reports.listings import RowChoice
 from simprof.simulator.errors import UsageError
 
 Writer = Callable[[ExportSource], bytes]
 
 
-class Need(StrEnum):
+class FormatNeed(StrEnum):
     """What a format needs besides counts of edges, which every profile has."""
 
     PROGRAM = "the program's file"
@@ -40,7 +40,7 @@ class ExportFormat:
     summary: str  # What a file holds, and what opens it, in one line
     suffix: str  # How names of such files end
     place: str  # The function that writes it, "module:function" within this package
-    needs: frozenset[Need] = frozenset()  # What it needs besides the profile
+    needs: frozenset[FormatNeed] = frozenset()  # What it needs besides the profile
     # The names of the tables of which a file holds one; the first where none is asked for.
     tables: tuple[str, ...] = ()
     # Whether it has counts by address, beside which it names source lines where they are known
@@ -57,7 +57,7 @@ class ExportFormat:
         return writer
 
 
-_COVERAGE = frozenset({Need.PROGRAM, Need.LINES})
+_COVERAGE = frozenset({FormatNeed.PROGRAM, FormatNeed.LINES})
 _ENTRIES = (
     ExportFormat(
         "cobertura",
@@ -71,7 +71,7 @@ _ENTRIES = (
         "instructions, source lines, branches and calls, for callgrind_annotate and KCachegrind",
         ".callgrind",
         "callgrind:write",
-        frozenset({Need.PROGRAM}),
+        frozenset({FormatNeed.PROGRAM}),
         by_address=True,
     ),
     ExportFormat(
@@ -79,21 +79,21 @@ _ENTRIES = (
         "folded stacks with the program's instructions, for flamegraph.pl; from a call tree",
         ".folded",
         "stacks:write_base",
-        frozenset({Need.CALLS}),
+        frozenset({FormatNeed.CALLS}),
     ),
     ExportFormat(
         "collapsed_added",
         "folded stacks with the instructions that the scheme added; from a call tree",
         ".folded",
         "stacks:write_added",
-        frozenset({Need.CALLS}),
+        frozenset({FormatNeed.CALLS}),
     ),
     ExportFormat(
         "pprof",
         "stacks with addresses and lines, for `go tool pprof`; from a call tree",
         ".pb.gz",
         "stacks:write_pprof",
-        frozenset({Need.PROGRAM, Need.CALLS}),
+        frozenset({FormatNeed.PROGRAM, FormatNeed.CALLS}),
         by_address=True,
     ),
     ExportFormat(
@@ -101,7 +101,7 @@ _ENTRIES = (
         "stacks for https://www.speedscope.app; from a call tree",
         ".speedscope.json",
         "stacks:write_speedscope",
-        frozenset({Need.CALLS}),
+        frozenset({FormatNeed.CALLS}),
     ),
     ExportFormat(
         "csv",
@@ -170,7 +170,7 @@ def find(name: str) -> ExportFormat:
     return FORMATS[name]
 
 
-def select(form: ExportFormat, measurement: Measurement, choice: Choice) -> Measurement:
+def select(form: ExportFormat, measurement: RunMeasurement, choice: RowChoice) -> RunMeasurement:
     """Return the measurement with those of its routines that a file is to have.
 
     Raises
@@ -203,9 +203,9 @@ def export(form: ExportFormat, source: ExportSource) -> bytes:
         If the profile, or the program, lacks what the format needs.
     """
     _check_table(form, source)
-    if form.needs - {Need.CALLS}:
+    if form.needs - {FormatNeed.CALLS}:
         _check_program(form, source)
-    if Need.CALLS in form.needs:
+    if FormatNeed.CALLS in form.needs:
         _check_calls(source)
     return form.writer(source)
 
@@ -232,7 +232,7 @@ def _check_calls(source: ExportSource) -> None:
 
 def notes(form: ExportFormat, source: ExportSource) -> tuple[str, ...]:
     """Return what the reader of a file must know, one sentence each."""
-    if Need.LINES in form.needs:
+    if FormatNeed.LINES in form.needs:
         return _placing_notes(source)
     if not form.by_address or any(True for _ in source.program.lines.stretches()):
         return ()
@@ -260,7 +260,7 @@ def _placing_notes(source: ExportSource) -> tuple[str, ...]:
 
 def _check_program(form: ExportFormat, source: ExportSource) -> None:
     program = source.program  # if it is not there, this says so
-    if Need.LINES in form.needs and not any(
+    if FormatNeed.LINES in form.needs and not any(
         map(program.lines.find, source.recovered.arrays.addresses.tolist())
     ):
         others = ", ".join(name for name, each in FORMATS.items() if each.by_address)

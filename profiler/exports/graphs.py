@@ -26,7 +26,7 @@ from simprof.profiler.graphs.cfg import (
     EdgeKind,
     VertexName,
 )
-from simprof.profiler.profiles.profile import EdgeCount, Measurement, RoutineProfile
+from simprof.profiler.profiles.profile import EdgeCount, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.tables import block_counts
 from simprof.profiler.reports.cfg_formats import STYLES, CountedGraph, escaped, render_graphs
 from simprof.profiler.reports.display import readable
@@ -70,7 +70,7 @@ def heading(routine: RoutineProfile) -> str:
 
 
 def _draw(
-    cluster: graphviz.Digraph, position: int, routine: RoutineProfile, measurement: Measurement
+    cluster: graphviz.Digraph, position: int, routine: RoutineProfile, measurement: RunMeasurement
 ) -> None:
     counts = block_counts(routine)
     most = max(counts.values(), default=0)
@@ -106,7 +106,7 @@ def _edge_attributes(edge: EdgeCount, share: float) -> dict[str, str]:
     return attributes
 
 
-def _label(block: VertexName, count: int, measurement: Measurement) -> str:
+def _label(block: VertexName, count: int, measurement: RunMeasurement) -> str:
     line = measurement.lines.get(block.start) if isinstance(block.start, int) else None
     place = "" if line is None else f"\n{readable(line.file.rpartition('/')[2])}:{line.line}"
     return "\\n".join(escaped(part) for part in f"{block}{place}\n{count:,}".split("\n"))

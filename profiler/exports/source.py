@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.program_files import SourceFiles, find_program
-from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import UsageError
 
@@ -29,7 +29,7 @@ class ExportSource:
 
     def __init__(
         self,
-        measurement: Measurement,
+        measurement: RunMeasurement,
         profile: Path | None = None,
         elf: Path | None = None,
         table: str | None = None,
@@ -64,7 +64,7 @@ class ExportSource:
         return found.program
 
     @cached_property
-    def recovered(self) -> RecoveredProgram:
+    def recovered(self) -> ProgramGraphs:
         """The program's graphs, as its code alone tells them."""
         return recover(self.program, told=self._told)
 

@@ -23,7 +23,14 @@ from typing import Any
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles.codec import big_integers
 from simprof.profiler.profiles.csv_cells import quoted
-from simprof.profiler.profiles.tables import DEFAULT, Cell, Column, ColumnKind, ProfileTable, table
+from simprof.profiler.profiles.tables import (
+    DEFAULT,
+    Cell,
+    ColumnKind,
+    DataColumn,
+    ProfileTable,
+    table,
+)
 from simprof.simulator.errors import UsageError
 
 
@@ -78,7 +85,7 @@ def render_parquet(content: ProfileTable) -> bytes:
     return target.getvalue()
 
 
-def _array(arrow: ModuleType, column: Column, cells: list[Any]) -> Any:
+def _array(arrow: ModuleType, column: DataColumn, cells: list[Any]) -> Any:
     """Return the cells of one column as an array of its type."""
     types = {
         ColumnKind.WHOLE: arrow.int64(),

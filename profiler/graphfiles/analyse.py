@@ -177,7 +177,7 @@ DEFAULT_SCHEME = SchemeOptions()
 
 
 @dataclass(frozen=True)
-class GraphOptions:
+class AnalysisOptions:
     """What the user asks of `simprof graph`."""
 
     mode: str = DEFAULT_MODE  # Any that instruments
@@ -188,15 +188,15 @@ class GraphOptions:
     scheme: SchemeOptions = DEFAULT_SCHEME
 
 
-DEFAULT_OPTIONS = GraphOptions()
+DEFAULT_OPTIONS = AnalysisOptions()
 
 
-def analyse_file(path: Path, options: GraphOptions = DEFAULT_OPTIONS) -> dict[str, Any]:
+def analyse_file(path: Path, options: AnalysisOptions = DEFAULT_OPTIONS) -> dict[str, Any]:
     """Return the answer for the graph file `path`; see `analyse`."""
     return analyse(load(path), options)
 
 
-def analyse(document: GraphDocument, options: GraphOptions = DEFAULT_OPTIONS) -> dict[str, Any]:
+def analyse(document: GraphDocument, options: AnalysisOptions = DEFAULT_OPTIONS) -> dict[str, Any]:
     """Apply a scheme to a graph and its runs.
 
     `document`, `options`: The graph and what to do with it.
@@ -222,7 +222,7 @@ def analyse(document: GraphDocument, options: GraphOptions = DEFAULT_OPTIONS) ->
     return answer
 
 
-def _run(document: GraphDocument, options: GraphOptions) -> GraphRun:
+def _run(document: GraphDocument, options: AnalysisOptions) -> GraphRun:
     """Plan, execute and read."""
     cfg = document.cfg
     plan = _plan(document, options)
@@ -241,7 +241,7 @@ def _run(document: GraphDocument, options: GraphOptions) -> GraphRun:
 
 
 def _attribution(
-    document: GraphDocument, options: GraphOptions, plan: RoutinePlan, reading: Reading
+    document: GraphDocument, options: AnalysisOptions, plan: RoutinePlan, reading: Reading
 ) -> Attribution | None:
     """Judge a path profile by the scheme that its definition names; None where that is none."""
     judge = registry.definition(options.mode).judged_by
@@ -254,7 +254,7 @@ def _attribution(
 
 def _check(
     document: GraphDocument,
-    options: GraphOptions,
+    options: AnalysisOptions,
     plan: RoutinePlan,
     reading: Reading,
     crossed: Sequence[int],
@@ -274,7 +274,7 @@ def _check(
         )
 
 
-def _plan(document: GraphDocument, options: GraphOptions) -> RoutinePlan:
+def _plan(document: GraphDocument, options: AnalysisOptions) -> RoutinePlan:
     definition = registry.definition(options.mode)
     if not definition.instruments:
         modes = ", ".join(registry.planned_modes())
@@ -286,7 +286,7 @@ def _plan(document: GraphDocument, options: GraphOptions) -> RoutinePlan:
     return registry.make_plan(document.cfg, options.mode, options.scheme, weights, profile)
 
 
-def _options(options: GraphOptions) -> dict[str, Any]:
+def _options(options: AnalysisOptions) -> dict[str, Any]:
     """Return the options that the mode looks at."""
     scheme = options.scheme
     profile = scheme.edge_profile
@@ -303,7 +303,7 @@ def _options(options: GraphOptions) -> dict[str, Any]:
 
 
 def _check_enumeration(
-    document: GraphDocument, options: GraphOptions, plan: RoutinePlan
+    document: GraphDocument, options: AnalysisOptions, plan: RoutinePlan
 ) -> PathDecoder:
     """Refuse to list the paths of plans that have none, or too many to write down."""
     if not registry.definition(options.mode).counts_paths:

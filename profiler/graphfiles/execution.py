@@ -19,7 +19,7 @@ from simprof.profiler.plan import interpret
 from simprof.profiler.plan.actions import COLD_COUNTER, PathIncrement
 from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.plan.interpret import ExecutedWalk
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.request.errors import CountError
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
@@ -45,7 +45,7 @@ def execute(
     happened = [walk for walk in walks if walk.count]
     counters = interpret.execute(cfg, plan, happened)
     check_counters(cfg, plan, counters.paths)
-    if plan.table is not Table.HASH:
+    if plan.table is not CounterTable.HASH:
         return counters
     return replace(counters, hash_instructions=instructions_of_hashing(plan, happened, costs))
 
@@ -85,7 +85,7 @@ def check_counters(
     """
     first = COLD_COUNTER if plan.has_cold_counter else 0
     for counter in counted:
-        beyond = plan.table is Table.ARRAY and counter >= plan.path_counters
+        beyond = plan.table is CounterTable.ARRAY and counter >= plan.path_counters
         if counter < first or beyond:
             raise CountError(
                 f"{cfg.name}: path counter {counter} does not exist: this is a defect of simprof, "

@@ -15,7 +15,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.plan.actions import Execution
 from simprof.profiler.plan.decoders import RoutineCounters, UnfinishedPath
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def execute(
             crossings[edge] += walk.count
         for counter, _ in execution.counted:
             paths[counter] += walk.count
-            if plan.table is Table.HASH and counter >= 0:
+            if plan.table is CounterTable.HASH and counter >= 0:
                 hashed_increments += walk.count
         for edge in execution.taken:
             taken[edge] += walk.count

@@ -30,7 +30,7 @@ from simprof.profiler.plan.actions import (
     RegisterEffect,
     SetRegister,
 )
-from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 
 ADDRESSING_REACH = 1023
 """Greatest increment that fits an immediate field, scaled by the counter size (EPP 5.2)."""
@@ -241,8 +241,8 @@ def with_edge_counters(
 
 
 def choose_table(
-    greatest: int, forced: Table | None = None, sparse: SparseCounters | None = None
-) -> tuple[Table, Addressing | None]:
+    greatest: int, forced: CounterTable | None = None, sparse: SparseCounters | None = None
+) -> tuple[CounterTable, Addressing | None]:
     """Choose how path counters are kept: the one rule of all path schemes (EPP 5.2, 5.3).
 
     EPP's rule is about increments, not about the number of paths: a routine gets a hash table if
@@ -256,8 +256,8 @@ def choose_table(
       are indexed, never addressed. None: the numbers of the paths name the counters.
     """
     fits = greatest <= INDEXING_REACH and not (sparse is not None and sparse.waste_space)
-    table = forced or (Table.ARRAY if fits else Table.HASH)
-    if table is not Table.ARRAY:
+    table = forced or (CounterTable.ARRAY if fits else CounterTable.HASH)
+    if table is not CounterTable.ARRAY:
         return table, None
     addressed = greatest <= ADDRESSING_REACH and sparse is None
     return table, Addressing.ADDRESS if addressed else Addressing.INDEX
@@ -275,7 +275,7 @@ def uses_register(actions: Mapping[int, Sequence[Action]]) -> bool:
 def instrumentation(
     placement: Placement,
     num_paths: int,
-    kept: tuple[Table, Addressing | None],
+    kept: tuple[CounterTable, Addressing | None],
     registers: int = 1,
 ) -> InstrumentationPlan:
     """Return the plan of a placement.
@@ -289,7 +289,7 @@ def instrumentation(
         actions=placement.actions,
         uses_register=uses_register(placement.actions),
         table=table,
-        path_counters=num_paths if table is Table.ARRAY else 0,
+        path_counters=num_paths if table is CounterTable.ARRAY else 0,
         addressing=addressing,
         edge_counters=len(placement.edge_counters),
         registers=registers,

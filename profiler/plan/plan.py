@@ -13,7 +13,7 @@ from enum import StrEnum
 from simprof.profiler.plan.actions import Action, CountEdge
 
 
-class Table(StrEnum):
+class CounterTable(StrEnum):
     """How a routine's path counters are kept (EPP 5.2, 5.3)."""
 
     ARRAY = "array"
@@ -67,7 +67,7 @@ class InstrumentationPlan:
 
     actions: Mapping[int, tuple[Action, ...]]
     uses_register: bool
-    table: Table
+    table: CounterTable
     path_counters: int
     addressing: Addressing | None
     edge_counters: int
@@ -86,7 +86,7 @@ class InstrumentationPlan:
     @property
     def counts_paths(self) -> bool:
         """Whether the plan has path registers or path counters at all."""
-        return self.uses_register or self.table is not Table.NONE
+        return self.uses_register or self.table is not CounterTable.NONE
 
     def event_counts(self, crossings: Sequence[int], executions: Sequence[int]) -> tuple[int, ...]:
         """Return the values of the `CountEdge` counters, of logged pairs, of traced edges.

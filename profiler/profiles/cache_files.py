@@ -300,7 +300,7 @@ def dumps(value: object, left_out: object = None) -> bytes:
     `left_out`: An object in it that is not kept; None: everything is.
     """
     file = io.BytesIO()
-    (_Writer(file) if left_out is None else _LeavingOut(file, left_out)).dump(value)
+    (_ValueWriter(file) if left_out is None else _LeavingOut(file, left_out)).dump(value)
     return file.getvalue()
 
 
@@ -310,7 +310,7 @@ def loads(data: bytes, left_out: object = None) -> Any:
     `left_out`: What to put where an object was left out.
     """
     try:
-        return _Reader(data, left_out).load()
+        return _ValueReader(data, left_out).load()
     except Exception:  # whatever is wrong with it: nothing is known then
         return None
 
@@ -327,7 +327,7 @@ def words_of(kind: str, data: bytes) -> array.array[Any]:
     return array.array(kind, data)
 
 
-class _Writer(pickle.Pickler):
+class _ValueWriter(pickle.Pickler):
     dispatch_table = copyreg.dispatch_table | {
         np.ndarray: lambda value: (array_of, (value.dtype.str, value.shape, value.tobytes())),
         array.array: lambda value: (words_of, (value.typecode, value.tobytes())),
@@ -337,7 +337,7 @@ class _Writer(pickle.Pickler):
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
 
 
-class _LeavingOut(_Writer):
+class _LeavingOut(_ValueWriter):
     """Asks about each object, which takes time."""
 
     def __init__(self, file: io.BytesIO, left_out: object) -> None:
@@ -349,7 +349,7 @@ class _LeavingOut(_Writer):
         return _LEFT_OUT if value is self._left_out else None
 
 
-class _Reader(pickle.Unpickler):
+class _ValueReader(pickle.Unpickler):
     def __init__(self, data: bytes, left_out: object) -> None:
         super().__init__(io.BytesIO(data))
         self._left_out = left_out

@@ -38,11 +38,11 @@ from simprof.profiler.profiles.profile import (
     EdgeCount,
     Ending,
     Guide,
-    Measurement,
     PathCount,
     ProgramInfo,
     RefusedCalls,
     RoutineProfile,
+    RunMeasurement,
     ThreadInfo,
 )
 from simprof.simulator.errors import UsageError
@@ -52,7 +52,7 @@ PathKey = tuple[tuple[int | str, ...], tuple[int, ...], bool, tuple[EdgeKey, ...
 Key = TypeVar("Key", bound=Hashable)
 
 
-def merge(measurements: Sequence[Measurement]) -> Measurement:
+def merge(measurements: Sequence[RunMeasurement]) -> RunMeasurement:
     """Add up profiles of one program.
 
     The ending is that of the first run that did not end well, or else of the first run.
@@ -88,7 +88,7 @@ def merge(measurements: Sequence[Measurement]) -> Measurement:
     )
 
 
-def add_refused_calls(measurements: Sequence[Measurement]) -> tuple[RefusedCalls, ...]:
+def add_refused_calls(measurements: Sequence[RunMeasurement]) -> tuple[RefusedCalls, ...]:
     """Add up how often each system call was refused."""
     counts: Counter[tuple[str, str]] = Counter()
     for measurement in measurements:
@@ -97,7 +97,7 @@ def add_refused_calls(measurements: Sequence[Measurement]) -> tuple[RefusedCalls
     return tuple(RefusedCalls(*call, count) for call, count in sorted(counts.items()))
 
 
-def add_threads(measurements: Sequence[Measurement]) -> tuple[ThreadInfo, ...]:
+def add_threads(measurements: Sequence[RunMeasurement]) -> tuple[ThreadInfo, ...]:
     """Add up what threads of the same number have executed."""
     totals: Counter[int] = Counter()
     for measurement in measurements:
@@ -106,7 +106,7 @@ def add_threads(measurements: Sequence[Measurement]) -> tuple[ThreadInfo, ...]:
     return tuple(ThreadInfo(*each) for each in sorted(totals.items()))
 
 
-def merge_guides(measurements: Sequence[Measurement]) -> Guide | None:
+def merge_guides(measurements: Sequence[RunMeasurement]) -> Guide | None:
     """Return what guided all of the runs: their options, which name its file, are the same."""
     guides = [each.guide for each in measurements if each.guide is not None]
     if not guides:
@@ -119,7 +119,7 @@ def merge_guides(measurements: Sequence[Measurement]) -> Guide | None:
     )
 
 
-def check_comparable(first: Measurement, other: Measurement) -> None:
+def check_comparable(first: RunMeasurement, other: RunMeasurement) -> None:
     """Raise UsageError unless both are of one program and one scheme."""
     if first.program.sha256 != other.program.sha256:
         raise UsageError(
@@ -155,7 +155,7 @@ def add_counts(tables: Iterable[Mapping[Key, int]]) -> dict[Key, int]:
     return total
 
 
-def merge_all_routines(measurements: Sequence[Measurement]) -> tuple[RoutineProfile, ...]:
+def merge_all_routines(measurements: Sequence[RunMeasurement]) -> tuple[RoutineProfile, ...]:
     """Merge routine by routine, by address."""
     groups: dict[tuple[int, str], list[RoutineProfile]] = defaultdict(list)
     for measurement in measurements:
@@ -318,17 +318,19 @@ def split(routine: RoutineProfile, starts: Sequence[int]) -> RoutineProfile:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _BlockPart:
     """A part of a block. `cuts`: instructions executed -> executions that ended so within it."""
 
     block: BlockCount
     cuts: Mapping[int, int]
 
 
-_Parts = Mapping[VertexName, tuple[_Part, ...]]
+_Parts = Mapping[VertexName, tuple[_BlockPart, ...]]
 
 
-def _parts(routine: RoutineProfile, block: BlockCount, starts: Sequence[int]) -> tuple[_Part, ...]:
+def _parts(
+    routine: RoutineProfile, block: BlockCount, starts: Sequence[int]
+) -> tuple[_BlockPart, ...]:
     """Return the parts of a block. A delay slot stays with its transfer, leader or not."""
     own = starts[bisect_right(starts, block.start) : bisect_left(starts, block.end)]
     slot = block.end - 4 if block.delayed else block.end
@@ -341,12 +343,14 @@ def _parts(routine: RoutineProfile, block: BlockCount, starts: Sequence[int]) ->
     return tuple(_cut_up(block, (block.start, *inner), cuts))
 
 
-def _cut_up(block: BlockCount, begins: Sequence[int], cuts: Mapping[int, int]) -> Iterator[_Part]:
+def _cut_up(
+    block: BlockCount, begins: Sequence[int], cuts: Mapping[int, int]
+) -> Iterator[_BlockPart]:
     count = block.count
     for begin, end in zip(begins, (*begins[1:], block.end), strict=True):
         away, size = (begin - block.start) // 4, (end - begin) // 4
         own = {at - away: times for at, times in cuts.items() if away <= at < away + size}
-        yield _Part(
+        yield _BlockPart(
             replace(
                 block,
                 start=begin,
@@ -420,7 +424,7 @@ def _path(path: PathCount, parts: _Parts, edges: _Edges) -> PathCount:
     )
 
 
-def _leaves(edges: _Edges, edge: int, parts: Sequence[_Part]) -> bool:
+def _leaves(edges: _Edges, edge: int, parts: Sequence[_BlockPart]) -> bool:
     """Whether an edge leaves a path's last block, so that the block's inner edges came before."""
     found = edges.counts[edge]
     return found.source == parts[-1].block.name and found.target != parts[0].block.name

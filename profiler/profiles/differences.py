@@ -27,7 +27,7 @@ from pathlib import PurePath
 
 from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.profiles.combine import edge_keys, path_key
-from simprof.profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
+from simprof.profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile, RunMeasurement
 from simprof.simulator.binary.program import SourceLine
 
 Pair = tuple[int, int]
@@ -62,8 +62,8 @@ class CountDifference:
 class Difference:
     """Everything in which two profiles differ."""
 
-    before: Measurement
-    after: Measurement
+    before: RunMeasurement
+    after: RunMeasurement
     same_program: bool  # Whether both are of one file
     # routines, edges, paths: Those that differ.
     routines: tuple[RoutineDifference, ...]
@@ -77,7 +77,7 @@ class Difference:
         return totals[0] == totals[1] and not (self.routines or self.edges or self.paths)
 
 
-def difference(before: Measurement, after: Measurement) -> Difference:
+def difference(before: RunMeasurement, after: RunMeasurement) -> Difference:
     """Compare two profiles, of any modes."""
     same = before.program.sha256 == after.program.sha256
     pairs = _pairs(before, after, same)
@@ -103,7 +103,7 @@ def difference(before: Measurement, after: Measurement) -> Difference:
     )
 
 
-def _of_this_run(measurement: Measurement, routine: RoutineProfile) -> RoutineProfile:
+def _of_this_run(measurement: RunMeasurement, routine: RoutineProfile) -> RoutineProfile:
     """Return a routine without the path counts of the run that made the edge profile."""
     paths = [p for p in routine.path_counts if not measurement.is_of_another_run(p)]
     return replace(routine, path_counts=tuple(paths))
@@ -115,7 +115,7 @@ Named = Mapping[Hashable, tuple[tuple[str, ...], str, int]]
 
 
 def _pairs(
-    before: Measurement, after: Measurement, same: bool
+    before: RunMeasurement, after: RunMeasurement, same: bool
 ) -> list[tuple[str, tuple[Side, Side]]]:
     """Return the routines of both profiles, matched, in the order of the second."""
     keys: list[dict[Hashable, RoutineProfile]] = []
@@ -129,7 +129,7 @@ def _pairs(
     ]
 
 
-def _named(measurement: Measurement) -> dict[Hashable, RoutineProfile]:
+def _named(measurement: RunMeasurement) -> dict[Hashable, RoutineProfile]:
     """Return the routines of a build by name, file and position among those that share both."""
     seen: Counter[tuple[str, str]] = Counter()
     found: dict[Hashable, RoutineProfile] = {}
@@ -168,7 +168,7 @@ class _Exact:
 class _ByLine:
     """Edges and paths of a build, by source line."""
 
-    def __init__(self, measurement: Measurement) -> None:
+    def __init__(self, measurement: RunMeasurement) -> None:
         self._lines = measurement.lines
 
     def edges(self, routine: RoutineProfile) -> Named:

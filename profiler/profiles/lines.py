@@ -37,7 +37,7 @@ import numpy as np
 
 from simprof.profiler.graphs.cfg import EdgeKind, VertexName
 from simprof.profiler.profiles.code_counts import Branch, CodeCounts, code_counts
-from simprof.profiler.profiles.profile import EdgeCount, Measurement
+from simprof.profiler.profiles.profile import EdgeCount, RunMeasurement
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.simulator.binary.debug_info import InlinedCopy, Inlining, read_inlining
 from simprof.simulator.binary.demangling import demangle
@@ -122,7 +122,7 @@ class SourceCounts:
         The profile's routines, instruction by instruction.
     """
 
-    def __init__(self, measurement: Measurement, program: Program | None) -> None:
+    def __init__(self, measurement: RunMeasurement, program: Program | None) -> None:
         self.measurement = measurement
         self.program = program
         self.routines: tuple[CodeCounts, ...] = tuple(map(code_counts, measurement.routines))
@@ -205,8 +205,8 @@ class SourceCounts:
                 if not blocks.stated:
                     found[line] = Placing.JUMPS
         lines_in = Counter(piece for blocks in pieces.values() for piece in blocks)
-        copies = Places(span for copy in self._inlining.copies for span in copy.ranges)
-        optimised = Places(self._inlining.optimised)
+        copies = CodeRanges(span for copy in self._inlining.copies for span in copy.ranges)
+        optimised = CodeRanges(self._inlining.optimised)
         for line, blocks_of_line in pieces.items():
             addresses = self.lines[line].addresses
             if not any(address in optimised for address in addresses):
@@ -322,7 +322,7 @@ class _LineBlocks:
         return self.stated or self.all
 
 
-class Places:
+class CodeRanges:
     """Stretches of code, which may overlap: whether an address is in one of them."""
 
     def __init__(self, spans: Iterable[Range]) -> None:
@@ -346,7 +346,7 @@ class ProfiledCode:
     `measurement`: The profile. `program`: The program that ran.
     """
 
-    def __init__(self, measurement: Measurement, program: Program) -> None:
+    def __init__(self, measurement: RunMeasurement, program: Program) -> None:
         options = measurement.options
         self._wanted, self._unwanted = (
             each if isinstance(each, tuple) else ()
@@ -357,12 +357,12 @@ class ProfiledCode:
         self._is_all = not (self._wanted or self._unwanted or self._own_only)
 
     @cached_property
-    def _places(self) -> Places:
+    def _places(self) -> CodeRanges:
         names: dict[int, list[Symbol]] = defaultdict(list)
         for symbol in self._program.symbols:
             if symbol.is_function and symbol.size:
                 names[symbol.address].append(symbol)
-        return Places(
+        return CodeRanges(
             Range(address, address + max(symbol.size for symbol in symbols))
             for address, symbols in names.items()
             if self._takes(address, symbols)

@@ -1,6 +1,6 @@
 """What a run measured, as values: edge profiles, path profiles, and the whole measurement.
 
-A `Measurement` is what `simprof run` produces and what a profile file holds; `storage` saves
+A `RunMeasurement` is what `simprof run` produces and what a profile file holds; `storage` saves
 and loads it, `combine` merges and compares. Counts are exact. Instruction counts are
 user-mode instructions (docs/SEMANTICS.md, instructions).
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
-from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.profiles.calls import CallTree
 from simprof.profiler.profiles.codec import RARE
 from simprof.simulator.binary.program import MachineKind, Module, SourceLine
@@ -24,7 +24,7 @@ Option = str | int | float | bool | None | tuple[str, ...]
 RUN_SCHEMA = "simprof/run/2"
 """The schema of run objects in JSON: what `simprof run` and `simprof graph` answer."""
 INFERRED = "inferred_"
-"""Begins the names of losses that an edge profile of another run says (`Measurement.lost`)."""
+"""Begins the names of losses that an edge profile of another run says (`RunMeasurement.lost`)."""
 SIGINT = 2
 BUDGET_STATUS = 124
 REFUSED_STATUS = DEADLOCK_STATUS = SimulatorError.exit_status
@@ -115,7 +115,7 @@ class PathCount:
         Indices into the routine's `edge_counts` of the edges followed.
     inferred
         The scheme has no counter for the path: the edge profile that guided it determines `count`.
-        Where that is of another run (`Measurement.guide`), so is the count.
+        Where that is of another run (`RunMeasurement.guide`), so is the count.
     shortened
         The scheme cuts paths at the edge where this one begins or ends, which is no back edge: it
         also counts executions that would be parts of longer paths.
@@ -165,7 +165,7 @@ class RoutineProfile:
     irreducible: bool
     potential_paths: int
     cut_edges: int
-    table: Table
+    table: CounterTable
     addressing: Addressing | None
     path_register: str | None
     activations: int
@@ -316,7 +316,7 @@ class ProgramInfo:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class RunMeasurement:
     """One run (or several, merged) of one program under one scheme.
 
     Attributes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.simulator.binary.dynamic import load_linked
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import SimulatorError, UsageError
@@ -25,7 +25,7 @@ class FoundProgram:
 
 
 def find_program(
-    measurement: Measurement, given: Path | None = None, profile: Path | None = None
+    measurement: RunMeasurement, given: Path | None = None, profile: Path | None = None
 ) -> FoundProgram:
     """Look for the program that a profile is of.
 

@@ -7,7 +7,7 @@ from typing import TypedDict
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.numbering import GraphFacts
 from simprof.profiler.plan.decoders import PathDecoder
-from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 
 
 class RoutineFacts(TypedDict):
@@ -21,7 +21,7 @@ class RoutineFacts(TypedDict):
     irreducible: bool
     potential_paths: int
     cut_edges: int
-    table: Table
+    table: CounterTable
     addressing: Addressing | None
     path_register: str | None
 
@@ -49,7 +49,7 @@ def routine_facts(
         irreducible=graph.irreducible,
         potential_paths=graph.potential_paths,
         cut_edges=0 if decoder is None else len(decoder.cut_edges),
-        table=Table.NONE if plan is None else plan.table,
+        table=CounterTable.NONE if plan is None else plan.table,
         addressing=None if plan is None else plan.addressing,
         path_register=path_register,
     )

@@ -1,7 +1,7 @@
-"""Profile files: a `Measurement` on disk.
+"""Profile files: a `RunMeasurement` on disk.
 
 A file is one line of text, ``simprof-profile VERSION``, followed by gzip'd JSON: the fields of
-`Measurement` by name (`tail -n +2 FILE | zcat` shows them). The same measurement always gives
+`RunMeasurement` by name (`tail -n +2 FILE | zcat` shows them). The same measurement always gives
 the same bytes. gzip's checksum covers the content.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from simprof.profiler.graphs.cfg import ENTRY, EXIT
 from simprof.profiler.profiles.codec import big_integers, decode, encode, parse_json
 from simprof.profiler.profiles.output import write_atomically
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.simulator.errors import UsageError
 
 LONGEST_HEADER = 1 << 26
@@ -78,7 +78,7 @@ LARGEST_ROUTINE = 1 << 22
 """Instructions of a routine, each of which may get a count of its own: 16 MB of code."""
 
 
-def save(measurement: Measurement, path: Path) -> None:
+def save(measurement: RunMeasurement, path: Path) -> None:
     """Write `measurement` to `path`, whole or not at all.
 
     Raises
@@ -89,7 +89,7 @@ def save(measurement: Measurement, path: Path) -> None:
     write_atomically(path, to_bytes(measurement))
 
 
-def load(path: Path) -> Measurement:
+def load(path: Path) -> RunMeasurement:
     """Read the measurement saved in `path`.
 
     Raises
@@ -104,7 +104,7 @@ def load(path: Path) -> Measurement:
     return from_bytes(data, str(path))
 
 
-def validate(measurement: Measurement) -> None:
+def validate(measurement: RunMeasurement) -> None:
     """Check that a measurement, saved and loaded, is the same.
 
     Raises
@@ -121,14 +121,14 @@ def validate(measurement: Measurement) -> None:
         assert before == after, f"saved and loaded, its `{each.name}` is another"
 
 
-def to_bytes(measurement: Measurement) -> bytes:
+def to_bytes(measurement: RunMeasurement) -> bytes:
     """Return the content of a profile file."""
     with big_integers():
         text = json.dumps(encode(measurement), separators=(",", ":"))
     return FORMAT.first_line + gzip.compress(text.encode(), compresslevel=6, mtime=0)
 
 
-def from_bytes(data: bytes, name: str) -> Measurement:
+def from_bytes(data: bytes, name: str) -> RunMeasurement:
     """Return the measurement in the content of a profile file; `name` is for messages.
 
     Raises
@@ -140,7 +140,7 @@ def from_bytes(data: bytes, name: str) -> Measurement:
     try:
         with big_integers():
             content = parse_json(decompress(body))
-            measurement = decode(Measurement, content)
+            measurement = decode(RunMeasurement, content)
             _check_positions(measurement)
             return measurement
     except (ValueError, TypeError, zlib.error, RecursionError) as error:
@@ -148,7 +148,7 @@ def from_bytes(data: bytes, name: str) -> Measurement:
         raise UsageError(f"{name} is a damaged profile ({reason}): record it again") from error
 
 
-def _check_positions(measurement: Measurement) -> None:
+def _check_positions(measurement: RunMeasurement) -> None:
     """Raise ValueError if something refers to what is not there, or a count is negative."""
     for routine in measurement.routines:
         edges, blocks = len(routine.edge_counts), len(routine.block_counts)

@@ -13,7 +13,7 @@ from enum import Enum
 from types import MappingProxyType
 
 from simprof.profiler.graphs.cfg import EXIT, VertexName
-from simprof.profiler.profiles.profile import Measurement, RoutineProfile
+from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 
 Cell = int | float | str | bool | None
 
@@ -29,7 +29,7 @@ class ColumnKind(Enum):
 
 
 @dataclass(frozen=True)
-class Column:
+class DataColumn:
     """One column: its name and what its cells are."""
 
     name: str
@@ -41,35 +41,35 @@ class ProfileTable:
     """A table: the rows have one cell a column."""
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[DataColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
 
-def _text(name: str) -> Column:
-    return Column(name, ColumnKind.TEXT)
+def _text(name: str) -> DataColumn:
+    return DataColumn(name, ColumnKind.TEXT)
 
 
-def _flag(name: str) -> Column:
-    return Column(name, ColumnKind.FLAG)
+def _flag(name: str) -> DataColumn:
+    return DataColumn(name, ColumnKind.FLAG)
 
 
-_ROUTINE = (_text("routine"), Column("routine_address"))
-_SOURCE = (_text("file"), Column("line"))
-_COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
+_ROUTINE = (_text("routine"), DataColumn("routine_address"))
+_SOURCE = (_text("file"), DataColumn("line"))
+_COLUMNS: Mapping[str, tuple[DataColumn, ...]] = MappingProxyType(
     {
         "routines": (
             *_ROUTINE,
-            Column("activations"),
-            Column("instructions"),
-            Column("added"),
-            Column("overhead", ColumnKind.NUMBER),
-            Column("blocks"),
-            Column("edges"),
-            Column("back_edges"),
+            DataColumn("activations"),
+            DataColumn("instructions"),
+            DataColumn("added"),
+            DataColumn("overhead", ColumnKind.NUMBER),
+            DataColumn("blocks"),
+            DataColumn("edges"),
+            DataColumn("back_edges"),
             _flag("irreducible"),
-            Column("potential_paths", ColumnKind.LONG),
-            Column("executed_paths"),
-            Column("cut_edges"),
+            DataColumn("potential_paths", ColumnKind.LONG),
+            DataColumn("executed_paths"),
+            DataColumn("cut_edges"),
             _text("table"),
             _text("addressing"),
             _text("path_register"),
@@ -80,15 +80,15 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
             _text("source"),
             _text("target"),
             _text("kind"),
-            Column("count"),
+            DataColumn("count"),
             _flag("instrumented"),
             *_SOURCE,
         ),
         "paths": (
             *_ROUTINE,
-            Column("path", ColumnKind.LONG),
-            Column("count"),
-            Column("instructions"),
+            DataColumn("path", ColumnKind.LONG),
+            DataColumn("count"),
+            DataColumn("instructions"),
             _flag("partial"),
             _text("blocks"),
             *_SOURCE,
@@ -96,7 +96,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
             _text("inferred_from"),
             _flag("shortened"),
         ),
-        "blocks": (*_ROUTINE, Column("block"), _flag("slot"), Column("count"), *_SOURCE),
+        "blocks": (*_ROUTINE, DataColumn("block"), _flag("slot"), DataColumn("count"), *_SOURCE),
     }
 )
 NAMES = tuple(_COLUMNS)
@@ -104,7 +104,7 @@ DEFAULT = "routines"
 """The table that is meant where none is named."""
 
 
-def table(measurement: Measurement, name: str) -> ProfileTable:
+def table(measurement: RunMeasurement, name: str) -> ProfileTable:
     """Return one of the tables `NAMES`.
 
     routines
@@ -131,7 +131,7 @@ def table(measurement: Measurement, name: str) -> ProfileTable:
     )
 
 
-def executed_paths(measurement: Measurement, routine: RoutineProfile) -> int:
+def executed_paths(measurement: RunMeasurement, routine: RoutineProfile) -> int:
     """Return how many different whole paths of a routine this run is known to have executed."""
     return sum(
         path.count > 0 and not path.partial and not measurement.is_of_another_run(path)
@@ -148,7 +148,9 @@ def block_counts(routine: RoutineProfile) -> dict[VertexName, int]:
     return dict(counts)
 
 
-def _routine_rows(measurement: Measurement, routine: RoutineProfile) -> Iterator[tuple[Cell, ...]]:
+def _routine_rows(
+    measurement: RunMeasurement, routine: RoutineProfile
+) -> Iterator[tuple[Cell, ...]]:
     yield (
         routine.name,
         routine.address,
@@ -170,7 +172,7 @@ def _routine_rows(measurement: Measurement, routine: RoutineProfile) -> Iterator
     )
 
 
-def _edge_rows(measurement: Measurement, routine: RoutineProfile) -> Iterator[tuple[Cell, ...]]:
+def _edge_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[tuple[Cell, ...]]:
     for edge in routine.edge_counts:
         yield (
             routine.name,
@@ -184,7 +186,7 @@ def _edge_rows(measurement: Measurement, routine: RoutineProfile) -> Iterator[tu
         )
 
 
-def _path_rows(measurement: Measurement, routine: RoutineProfile) -> Iterator[tuple[Cell, ...]]:
+def _path_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[tuple[Cell, ...]]:
     for path in routine.path_counts:
         blocks = (
             VertexName(start, position in path.slots) for position, start in enumerate(path.blocks)
@@ -204,7 +206,7 @@ def _path_rows(measurement: Measurement, routine: RoutineProfile) -> Iterator[tu
         )
 
 
-def _block_rows(measurement: Measurement, routine: RoutineProfile) -> Iterator[tuple[Cell, ...]]:
+def _block_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[tuple[Cell, ...]]:
     for block, count in block_counts(routine).items():
         yield (
             routine.name,
@@ -216,13 +218,13 @@ def _block_rows(measurement: Measurement, routine: RoutineProfile) -> Iterator[t
         )
 
 
-def _line(measurement: Measurement, start: int | str | None) -> tuple[str | None, int | None]:
+def _line(measurement: RunMeasurement, start: int | str | None) -> tuple[str | None, int | None]:
     """Return file and line of a block, None where they are not known."""
     known = measurement.lines.get(start) if isinstance(start, int) else None
     return (None, None) if known is None else (known.file, known.line)
 
 
-_ROWS: Mapping[str, Callable[[Measurement, RoutineProfile], Iterator[tuple[Cell, ...]]]] = (
+_ROWS: Mapping[str, Callable[[RunMeasurement, RoutineProfile], Iterator[tuple[Cell, ...]]]] = (
     MappingProxyType(
         {
             "routines": _routine_rows,

@@ -5,7 +5,7 @@ The call graph is networkx's `MultiDiGraph`.
 Attributes
 ----------
 node
-    The routine's position in `RecoveredProgram.routines`. `name`; `address` and `size` in bytes;
+    The routine's position in `ProgramGraphs.routines`. `name`; `address` and `size` in bytes;
     `blocks`, their number; `indirect`, how many of them go to routines that only a run tells.
 edge
     One for each call site; the key numbers them by address. `site` is the address of the
@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
-from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
+from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, ProgramGraphs
 from simprof.simulator.isa.decode import TransferKind
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class CallSite(NamedTuple):
     returns: bool
 
 
-def call_graph(recovered: RecoveredProgram) -> nx.MultiDiGraph:
+def call_graph(recovered: ProgramGraphs) -> nx.MultiDiGraph:
     """Return the routines and their direct calls, with the attributes that the module describes."""
     import networkx as nx
 
@@ -74,7 +74,7 @@ def call_graph(recovered: RecoveredProgram) -> nx.MultiDiGraph:
     return graph
 
 
-def call_sites(recovered: RecoveredProgram) -> Iterator[CallSite]:
+def call_sites(recovered: ProgramGraphs) -> Iterator[CallSite]:
     """Yield the direct calls of every routine, block by block."""
     for position, cfg in enumerate(recovered.routines):
         for block in cfg.blocks:
@@ -88,14 +88,14 @@ def call_sites(recovered: RecoveredProgram) -> Iterator[CallSite]:
                 yield from _tail_call(recovered, position, block, site)
 
 
-def _last_transfer(recovered: RecoveredProgram, block: Block) -> int:
+def _last_transfer(recovered: ProgramGraphs, block: Block) -> int:
     """Word index of the transfer that ends a block, or -1 where another block cuts it short."""
     code = recovered.code
     last = code.lists.next_end[code.place.index(block.start)]
     return last if not block.is_slot and code.address(last) < block.end else -1
 
 
-def _call(recovered: RecoveredProgram, caller: int, block: Block, site: int) -> Iterator[CallSite]:
+def _call(recovered: ProgramGraphs, caller: int, block: Block, site: int) -> Iterator[CallSite]:
     address = recovered.code.address(site)
     callee = _routine_at(recovered, recovered.code.lists.targets[site])
     if callee < 0 or address in recovered.call_aliases:
@@ -107,7 +107,7 @@ def _call(recovered: RecoveredProgram, caller: int, block: Block, site: int) -> 
 
 
 def _tail_call(
-    recovered: RecoveredProgram, caller: int, block: Block, site: int
+    recovered: ProgramGraphs, caller: int, block: Block, site: int
 ) -> Iterator[CallSite]:
     """A branch whose target the routine's own graph does not hold as one."""
     cfg = recovered.routines[caller]
@@ -127,7 +127,7 @@ def _edge_kinds(cfg: ControlFlowGraph, block: int) -> set[EdgeKind]:
     return {cfg.edges[edge].kind for edge in cfg.out_edges[block]}
 
 
-def _routine_at(recovered: RecoveredProgram, index: int) -> int:
+def _routine_at(recovered: ProgramGraphs, index: int) -> int:
     """Position of the routine that has a block starting at word `index`, or -1."""
     if index < 0:
         return -1
@@ -158,7 +158,7 @@ _MIXES = frozenset([0x00, 0x02, 0x03, 0x04, 0x07])  # add, or, xor, sub, xnor
 _STORES = {0x04: 1, 0x0E: 1, 0x07: 2}  # st, stx, std: registers stored
 
 
-def second_returns(recovered: RecoveredProgram) -> tuple[int, ...]:
+def second_returns(recovered: ProgramGraphs) -> tuple[int, ...]:
     """Return the blocks, by number, where a call may return twice, but that are no entries.
 
     Where setjmp is made of the system's `getcontext`, that is also the block behind its trap.
@@ -178,7 +178,7 @@ def second_returns(recovered: RecoveredProgram) -> tuple[int, ...]:
     )
 
 
-def all_second_returns(recovered: RecoveredProgram) -> frozenset[int]:
+def all_second_returns(recovered: ProgramGraphs) -> frozenset[int]:
     """Return every address to which a call may return a second time."""
     code, graphs, kinds = recovered.code, recovered.arrays, recovered.code.transfers.kind
     own, to = _routines_by_word(recovered)
@@ -203,7 +203,7 @@ def all_second_returns(recovered: RecoveredProgram) -> frozenset[int]:
     return frozenset(code.address(word) for word in behind if recovered.block_at[word] >= 0)
 
 
-def _routines_by_word(recovered: RecoveredProgram) -> tuple[Numbers, Numbers]:
+def _routines_by_word(recovered: ProgramGraphs) -> tuple[Numbers, Numbers]:
     """Return the routine that each word is in, and the one that its transfer leads into.
 
     `NOBODY` where there is none.
@@ -249,10 +249,10 @@ def _inside(registers: set[int]) -> set[int]:
 
 
 def with_entries(
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
     blocks: Iterable[int],
     made: Mapping[int, ControlFlowGraph] = MappingProxyType({}),
-) -> RecoveredProgram:
+) -> ProgramGraphs:
     """Return the graphs with an ENTRY edge to each of `blocks`, which are numbers.
 
     `made`: those of the routines concerned that are there already, by number.

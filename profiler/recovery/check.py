@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
@@ -18,7 +18,7 @@ class RecoveryError(SimulatorError):
     """A recovered graph contradicts the code that it was recovered from: a defect of simprof."""
 
 
-def validate(recovered: RecoveredProgram) -> None:
+def validate(recovered: ProgramGraphs) -> None:
     """Check every structural invariant.
 
     Raises
@@ -40,7 +40,7 @@ def validate(recovered: RecoveredProgram) -> None:
     _check_order(recovered)
 
 
-def _check_graph(recovered: RecoveredProgram, position: int, graph: ControlFlowGraph) -> None:
+def _check_graph(recovered: ProgramGraphs, position: int, graph: ControlFlowGraph) -> None:
     """Check one routine; its name is not in the message yet."""
     _check_ids(graph)
     _check_reachable(graph)
@@ -50,7 +50,7 @@ def _check_graph(recovered: RecoveredProgram, position: int, graph: ControlFlowG
     _check_index(recovered, position, graph)
 
 
-def _words(recovered: RecoveredProgram, block: Block) -> range:
+def _words(recovered: ProgramGraphs, block: Block) -> range:
     """Addresses of a block's words but for its delay slot, which may be in two blocks."""
     return range(block.start, block.end - (4 if _ends_in_slot(recovered, block) else 0), 4)
 
@@ -63,11 +63,11 @@ def _require(holds: bool, what: str, address: int) -> None:
         )
 
 
-def _kind(recovered: RecoveredProgram, address: int) -> TransferKind:
+def _kind(recovered: ProgramGraphs, address: int) -> TransferKind:
     return TransferKind(int(recovered.code.transfers.kind[recovered.code.index(address)]))
 
 
-def _ends_in_slot(recovered: RecoveredProgram, block: Block) -> bool:
+def _ends_in_slot(recovered: ProgramGraphs, block: Block) -> bool:
     """Whether the block's last word is the delay slot of the word before it."""
     if block.is_slot or block.instructions < 2:
         return False
@@ -102,7 +102,7 @@ def _check_reachable(graph: ControlFlowGraph) -> None:
         _require(block.id in seen, "unreachable block", block.start)
 
 
-def _check_blocks(recovered: RecoveredProgram, graph: ControlFlowGraph) -> None:
+def _check_blocks(recovered: ProgramGraphs, graph: ControlFlowGraph) -> None:
     """Only the last instruction of a block, or the one before its slot, transfers control."""
     for block in graph.blocks:
         index = recovered.code.index(block.start)
@@ -114,7 +114,7 @@ def _check_blocks(recovered: RecoveredProgram, graph: ControlFlowGraph) -> None:
         _require(not block.is_slot or block.instructions == 1, "long slot block", block.start)
 
 
-def _check_end(recovered: RecoveredProgram, graph: ControlFlowGraph, block: Block) -> None:
+def _check_end(recovered: ProgramGraphs, graph: ControlFlowGraph, block: Block) -> None:
     """A block's outgoing edges are what its last instructions say."""
     edges = [graph.edges[i] for i in graph.out_edges[block.id]]
     kinds = [edge.kind for edge in edges]
@@ -142,7 +142,7 @@ def _check_end(recovered: RecoveredProgram, graph: ControlFlowGraph, block: Bloc
             _require(target == at + (8 if slot else 4), "fall-through elsewhere", at)
 
 
-def _allowed(recovered: RecoveredProgram, at: int) -> set[EdgeKind]:
+def _allowed(recovered: ProgramGraphs, at: int) -> set[EdgeKind]:
     kind = _kind(recovered, at)
     match kind:
         case _K.NONE | _K.TRAP_CONDITIONAL | _K.TRAP_ALWAYS | _K.BRANCH_NEVER:
@@ -161,7 +161,7 @@ def _allowed(recovered: RecoveredProgram, at: int) -> set[EdgeKind]:
     return {_E.EXIT}
 
 
-def _check_index(recovered: RecoveredProgram, position: int, graph: ControlFlowGraph) -> None:
+def _check_index(recovered: ProgramGraphs, position: int, graph: ControlFlowGraph) -> None:
     for block in graph.blocks:
         name = int(recovered.first_block[position]) + block.id
         _require(recovered.routine_of_block(name) == position, "wrong routine", block.start)
@@ -169,7 +169,7 @@ def _check_index(recovered: RecoveredProgram, position: int, graph: ControlFlowG
             _require(recovered.block_starting_at(block.start) == name, "lost", block.start)
 
 
-def _check_order(recovered: RecoveredProgram) -> None:
+def _check_order(recovered: ProgramGraphs) -> None:
     starts = [graph.address for graph in recovered.routines]
     _require(starts == sorted(set(starts)), "routines out of order", starts[0] if starts else 0)
     known = sum(1 for number in recovered.block_at.tolist() if number >= 0)

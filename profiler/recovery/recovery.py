@@ -79,7 +79,7 @@ class Discoveries:
 
 
 @dataclass(frozen=True)
-class RecoveredProgram:
+class ProgramGraphs:
     """The graphs of a program.
 
     A block's *global number* is `first_block[routine] + block id`.
@@ -178,7 +178,7 @@ def recover(
     discoveries: Discoveries = Discoveries(),
     known: Known | None = None,
     told: Callable[[int, int], None] | None = None,
-) -> RecoveredProgram:
+) -> ProgramGraphs:
     """Recover the control-flow graphs of all routines.
 
     Parameters
@@ -204,7 +204,7 @@ def recover(
     code = known.code[late_words]
     exploration = _explore(program, code, discoveries, known.jumps, told)
     routines, block_at = build_graphs(exploration)
-    recovered = RecoveredProgram(
+    recovered = ProgramGraphs(
         program=program,
         routines=routines.reusing(known.graphs),
         code=code,

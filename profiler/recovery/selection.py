@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.packed import PackedGraphs
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.profiler.request.request import Selection
 from simprof.simulator.binary.demangling import demangle
@@ -145,7 +145,7 @@ class SelectedRoutines:
         asks for its own routines, or nothing is left.
     """
 
-    def __init__(self, recovered: RecoveredProgram, selection: Selection) -> None:
+    def __init__(self, recovered: ProgramGraphs, selection: Selection) -> None:
         self._selection = selection
         self._lines = recovered.program.lines
         self._names = RoutineNames(recovered.program)
@@ -184,7 +184,7 @@ class SelectedRoutines:
         line = self._lines.find(cfg.address)
         return line is not None and not is_library_source(line.file)
 
-    def _check_patterns(self, recovered: RecoveredProgram, patterns: Iterable[str]) -> None:
+    def _check_patterns(self, recovered: ProgramGraphs, patterns: Iterable[str]) -> None:
         for pattern in patterns:
             known = any(self._names.match(cfg, [pattern]) for cfg in recovered.routines)
             if not known and not pattern.startswith(UNKNOWN_CODE):

@@ -64,7 +64,7 @@ class BlockStep(NamedTuple):
     moves: int
 
 
-class BlockCode(NamedTuple):
+class SliceBlock(NamedTuple):
     """A block; what it does as masks, where it goes as leaders (-1 for none)."""
 
     steps: list[tuple[int, BlockStep]]  # (Word index, step), without its control transfer
@@ -181,7 +181,7 @@ class BlockEffects:
             places |= self._slots.get((register, other), 0)
         return places
 
-    def _block(self, graph: BlockGraph, leader: int, extent: BlockExtent) -> BlockCode:
+    def _block(self, graph: BlockGraph, leader: int, extent: BlockExtent) -> SliceBlock:
         words, known = self._x.words, self._steps
         body = [
             (index, step)
@@ -199,11 +199,11 @@ class BlockEffects:
         flow, at = extent.flow, extent.at
         if flow is None:
             follows = (extent.falls_to,) if extent.falls_to in inside else ()
-            return BlockCode(body, writes, reads, touched, follows)
+            return SliceBlock(body, writes, reads, touched, follows)
         past = flow.fall if flow.slot_block else -1
         after = (flow.taken, *flow.switch, -1 if flow.slot_block else flow.fall)
         in_slot = known[words[at + 1]] if flow.has_slot or flow.slot_block else None
-        return BlockCode(
+        return SliceBlock(
             body,
             writes,
             reads,
@@ -355,7 +355,7 @@ class Slice:
                     heapq.heappush(work, -source)
         return changed
 
-    def _through(self, leader: int, block: BlockCode) -> int:
+    def _through(self, leader: int, block: SliceBlock) -> int:
         """What is needed where a block starts; notes what of its results is."""
         mask = self._before_transfer(leader, block, self._at_end(block))
         if mask & block.writes:
@@ -369,7 +369,7 @@ class Slice:
             self._results[leader] = results
         return mask | self.needed[leader]
 
-    def _at_end(self, block: BlockCode) -> int:
+    def _at_end(self, block: SliceBlock) -> int:
         """What any of the blocks that follow needs, unless a call or trap makes it anew."""
         needed, mask = self.needed, 0
         for successor in block.successors:
@@ -379,13 +379,13 @@ class Slice:
             mask |= needed[block.call_return] & block.left_by_call
         return mask
 
-    def _before_transfer(self, leader: int, block: BlockCode, mask: int) -> int:
+    def _before_transfer(self, leader: int, block: SliceBlock, mask: int) -> int:
         """What is needed before a block's control transfer, if `mask` is behind it."""
         for step in block.delay:
             mask = self._before(step, mask)
         return (mask | self._past(block)) & ~block.links | self._uses[leader]
 
-    def _past(self, block: BlockCode) -> int:
+    def _past(self, block: SliceBlock) -> int:
         """What is needed where control goes without the delay slot."""
         return self.needed[block.falls_past] if block.falls_past >= 0 else 0
 
@@ -435,7 +435,7 @@ class Slice:
                         heapq.heappush(work, successor)
         return found
 
-    def _ends(self, block: BlockCode, mask: int) -> list[tuple[int, int]]:
+    def _ends(self, block: SliceBlock, mask: int) -> list[tuple[int, int]]:
         """(What follows a block, what is related there), `mask` before its control transfer."""
         mask &= ~block.links
         before = mask

@@ -16,7 +16,7 @@ from simprof.profiler.profiles.calls import (
     TreeBuilder,
     call_graph,
 )
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports.display import brief, percent, plural, readable
 from simprof.profiler.reports.tables import Part, Table, columns, name, number, paragraph, section
 from simprof.simulator.binary.demangling import demangle
@@ -29,7 +29,7 @@ REST = "(less than 1 % each)"
 FOLLOW = "--follow ROUTINE shows what the calls of a routine execute, as a tree"
 
 
-def sections(measurement: Measurement, top: int, follow: str | None) -> Iterator[Part]:
+def sections(measurement: RunMeasurement, top: int, follow: str | None) -> Iterator[Part]:
     """Yield the parts of the report that a call tree makes possible."""
     tree = measurement.call_tree
     if tree is None:
@@ -70,7 +70,7 @@ def routine(tree: CallTree, wanted: str) -> CalledRoutine | None:
     return None
 
 
-def inclusive(measurement: Measurement, tree: CallTree, top: int) -> Table:
+def inclusive(measurement: RunMeasurement, tree: CallTree, top: int) -> Table:
     """List the routines that executed most, what they call included."""
     table = columns(
         *map(number, ("share", "base", "added", "overhead", "own base", "own added", "calls")),

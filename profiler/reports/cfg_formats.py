@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.interchange import vertex_attributes
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.reports.display import HEADING, UNFOLDED, brief, fold_lines
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.disassembly import Disassembler
 
 
 def render_text(
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
     selected: Sequence[int],
     width: int = UNFOLDED,
     aliases: Mapping[int, str | None] = MappingProxyType({}),
@@ -54,7 +54,7 @@ def render_text(
     return "\n".join("\n".join(fold_lines(lines, width)) + "\n" for lines in paragraphs)
 
 
-def _notes(recovered: RecoveredProgram) -> dict[int, str]:
+def _notes(recovered: ProgramGraphs) -> dict[int, str]:
     """Return the remarks that stand beside a block's instructions."""
     notes = dict.fromkeys(recovered.no_return_calls, "does not return")
     notes |= dict.fromkeys(recovered.unresolved_jumps, "targets unknown")
@@ -63,7 +63,7 @@ def _notes(recovered: RecoveredProgram) -> dict[int, str]:
 
 
 def _routine_text(
-    recovered: RecoveredProgram, graph: ControlFlowGraph, notes: dict[int, str], name: str
+    recovered: ProgramGraphs, graph: ControlFlowGraph, notes: dict[int, str], name: str
 ) -> Iterator[str]:
     yield (
         f"{name} at {graph.address:#x}: {graph.size} bytes, "
@@ -76,7 +76,7 @@ def _routine_text(
 
 
 def _block(
-    recovered: RecoveredProgram, graph: ControlFlowGraph, block: Block, notes: dict[int, str]
+    recovered: ProgramGraphs, graph: ControlFlowGraph, block: Block, notes: dict[int, str]
 ) -> Iterator[str]:
     unit = "instruction" if block.instructions == 1 else "instructions"
     yield f"  {graph.name_of(block.id)}: {block.instructions} {unit}"
@@ -94,7 +94,7 @@ def _block(
 SCHEMA = "simprof/cfg/1"
 
 
-def render_json(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
+def render_json(recovered: ProgramGraphs, selected: Sequence[int]) -> str:
     """Return one JSON object with the graphs of the routines at positions `selected`."""
     program = recovered.program
     graphs = [recovered.routines[position] for position in selected]
@@ -110,7 +110,7 @@ def render_json(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
     return json.dumps(answer, indent=1) + "\n"
 
 
-def _routine_object(recovered: RecoveredProgram, graph: ControlFlowGraph) -> dict[str, object]:
+def _routine_object(recovered: ProgramGraphs, graph: ControlFlowGraph) -> dict[str, object]:
     ends = {block.end - back for block in graph.blocks for back in (4, 8)}
     return {
         "name": graph.name,
@@ -152,7 +152,7 @@ STYLES = {
 }
 
 
-def render_dot(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
+def render_dot(recovered: ProgramGraphs, selected: Sequence[int]) -> str:
     """Return one digraph of the routines at positions `selected`."""
     import graphviz
 
@@ -197,7 +197,7 @@ class CountedGraph:
     crossings: Sequence[int] | None = None
 
 
-def render_graphml(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
+def render_graphml(recovered: ProgramGraphs, selected: Sequence[int]) -> str:
     """Return one GraphML document with the routines at positions `selected`.
 
     Characters of routine names that XML cannot hold are replaced by `?`.

@@ -22,8 +22,8 @@ from simprof.profiler.code.emission import (
 from simprof.profiler.code.runtime.routines import Routines, runtime_code
 from simprof.profiler.code.runtime.word_hash_routine import key_hash_costs, key_routine_name
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.reports.display import HEADING, UNFOLDED, brief, fold_lines
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Assembly, Instruction
@@ -55,7 +55,7 @@ class InstrumentedRoutine:
 
 
 def render(
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
     mode: str,
     routines: list[InstrumentedRoutine],
     width: int = UNFOLDED,
@@ -88,7 +88,7 @@ class _Listing:
     """Makes the lines of one routine."""
 
     def __init__(
-        self, recovered: RecoveredProgram, mode: str, shown: InstrumentedRoutine, width: int
+        self, recovered: ProgramGraphs, mode: str, shown: InstrumentedRoutine, width: int
     ) -> None:
         self._width = width
         self._recovered = recovered
@@ -133,9 +133,9 @@ class _Listing:
         if code.path_register is not None:
             kept = "" if plan.addressing is None else f", {plan.addressing.value}"
             yield f"  path register: {code.path_register}{kept}"
-        if plan.table is Table.ARRAY:
+        if plan.table is CounterTable.ARRAY:
             yield f"  path counters: {plan.path_counters} at {layout.path_base:#x}"
-        elif plan.table is Table.HASH:
+        elif plan.table is CounterTable.HASH:
             yield f"  path counters: hash table at {layout.path_base:#x}"
         if plan.has_cold_counter:
             yield f"  cold paths: counter at {layout.cold:#x}"

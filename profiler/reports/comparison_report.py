@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from simprof.profiler.profiles.codec import big_integers
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import hot_tables, mode_facts, run_text
 from simprof.profiler.reports.display import group_digits, percent, plural
 from simprof.profiler.reports.hot_tables import marked
@@ -36,7 +36,7 @@ from simprof.profiler.reports.run_text import (
 )
 from simprof.profiler.reports.tables import (
     BLANK,
-    Kind,
+    CellAlignment,
     Paragraph,
     Part,
     Table,
@@ -132,7 +132,7 @@ def paths_setting(rows: Sequence[NamedMeasurement]) -> NamedMeasurement | None:
     return min(counting, key=lambda row: _paths_rank(row[1]), default=None)
 
 
-def _paths_rank(measurement: Measurement) -> tuple[bool, bool, bool]:
+def _paths_rank(measurement: RunMeasurement) -> tuple[bool, bool, bool]:
     """Sort key: settings whose paths tell a reader most come first."""
     lost = {loss.name for loss in mode_facts.losses(measurement)}
     lost |= {"overcounted_blocks", "undercounted_blocks"}
@@ -144,7 +144,7 @@ def _paths_rank(measurement: Measurement) -> tuple[bool, bool, bool]:
 
 
 def lines_of_paths(
-    measurement: Measurement, top: int, lines: LineTable
+    measurement: RunMeasurement, top: int, lines: LineTable
 ) -> Mapping[int, SourceLine]:
     """Return the source lines of the blocks on the hottest paths."""
     found = {
@@ -280,7 +280,7 @@ def traces(rows: Sequence[NamedMeasurement]) -> Table:
 
 def losses(rows: Sequence[NamedMeasurement]) -> Table:
     """Say what modes lose; those that are not named tell their profile exactly."""
-    table = grid(Kind.TEXT, Kind.TEXT, Kind.TEXT)
+    table = grid(CellAlignment.TEXT, CellAlignment.TEXT, CellAlignment.TEXT)
     for mode, measurement in rows:
         for about, words in lost(measurement):
             table.add_row(mode, about, words)

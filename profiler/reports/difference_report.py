@@ -15,7 +15,7 @@ from simprof.profiler.profiles.differences import (
     Pair,
     RoutineDifference,
 )
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import csv_text
 from simprof.profiler.reports.csv_text import Cell
 from simprof.profiler.reports.display import digits, plural, readable, shorten_list, visible
@@ -209,5 +209,5 @@ def render_json(difference: Difference) -> str:
         return json.dumps(answer) + "\n"
 
 
-def _run(measurement: Measurement) -> dict[str, object]:
+def _run(measurement: RunMeasurement) -> dict[str, object]:
     return {"program": program_object(measurement.program), "mode": measurement.mode}

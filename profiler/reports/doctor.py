@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from simprof.profiler.reports.display import visible
-from simprof.profiler.reports.tables import BLANK, Kind, Part, grid, paragraph, print_parts
+from simprof.profiler.reports.tables import BLANK, CellAlignment, Part, grid, paragraph, print_parts
 
 SCHEMA = "simprof/doctor/1"
 
@@ -36,7 +36,7 @@ class Diagnosis:
 
 def render_text(diagnosis: Diagnosis, width: int = 100) -> str:
     """Return one row a check, then what to do, then the verdict."""
-    table = grid(Kind.TEXT, Kind.TEXT, Kind.TEXT)
+    table = grid(CellAlignment.TEXT, CellAlignment.TEXT, CellAlignment.TEXT)
     for check in diagnosis.checks:
         table.add_row(state(check), check.name, visible(check.detail))
     parts: list[Part] = [table]

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import VertexName
-from simprof.profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
+from simprof.profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.tables import block_counts
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import ShortNames, identifier, known_as, percent, shorten_list
@@ -76,19 +76,19 @@ class ExecutedBlock(NamedTuple):
     block: VertexName
 
 
-def executed_paths(measurement: Measurement) -> list[ExecutedPath]:
+def executed_paths(measurement: RunMeasurement) -> list[ExecutedPath]:
     """Return the paths that were executed; those whose executions took most instructions first."""
     return [
         each for each in _ranked_paths(measurement) if not measurement.is_of_another_run(each.path)
     ]
 
 
-def paths_of_another_run(measurement: Measurement) -> list[ExecutedPath]:
+def paths_of_another_run(measurement: RunMeasurement) -> list[ExecutedPath]:
     """Return the paths whose counts are those of the run that made the edge profile."""
     return [each for each in _ranked_paths(measurement) if measurement.is_of_another_run(each.path)]
 
 
-def _ranked_paths(measurement: Measurement) -> list[ExecutedPath]:
+def _ranked_paths(measurement: RunMeasurement) -> list[ExecutedPath]:
     ranked = [
         ExecutedPath(path.count * path.instructions, routine, path)
         for routine in measurement.routines
@@ -98,7 +98,7 @@ def _ranked_paths(measurement: Measurement) -> list[ExecutedPath]:
     return sorted(ranked, key=lambda each: (-each.flow, each.routine.address))
 
 
-def hot_flow(measurement: Measurement) -> list[ExecutedPath]:
+def hot_flow(measurement: RunMeasurement) -> list[ExecutedPath]:
     """Return the executed paths, and iterations of loops of one block where these are on no path.
 
     `pp` counts such an iteration as an edge (EPP 4.1). What is on no path tells: iterations are
@@ -131,7 +131,7 @@ def _loops_of_one_block(routine: RoutineProfile) -> list[ExecutedPath]:
     return found
 
 
-def executed_edges(measurement: Measurement) -> list[ExecutedEdge]:
+def executed_edges(measurement: RunMeasurement) -> list[ExecutedEdge]:
     """Return the edges that were crossed; those crossed most often first."""
     ranked = [
         ExecutedEdge(routine, edge)
@@ -142,7 +142,7 @@ def executed_edges(measurement: Measurement) -> list[ExecutedEdge]:
     return sorted(ranked, key=lambda each: (-each.edge.count, each.routine.address))
 
 
-def executed_blocks(measurement: Measurement) -> list[ExecutedBlock]:
+def executed_blocks(measurement: RunMeasurement) -> list[ExecutedBlock]:
     """Return the blocks that were executed; those executed most often first."""
     ranked = [
         ExecutedBlock(count, routine, block)
@@ -153,12 +153,12 @@ def executed_blocks(measurement: Measurement) -> list[ExecutedBlock]:
     return sorted(ranked, key=lambda each: (-each.executions, each.routine.address))
 
 
-PathTable = Callable[[Measurement, Sequence[ExecutedPath], bool], Table]
+PathTable = Callable[[RunMeasurement, Sequence[ExecutedPath], bool], Table]
 """Makes a table of paths; the last argument says whether their counts are this run's."""
 
 
 def path_parts(
-    measurement: Measurement, top: int, table: PathTable, title: str = "Hot paths"
+    measurement: RunMeasurement, top: int, table: PathTable, title: str = "Hot paths"
 ) -> Iterator[Part]:
     """Yield the hottest paths, those that an edge profile of another run determines apart."""
     shown, elsewhere = hot_flow(measurement)[:top], paths_of_another_run(measurement)[:top]
@@ -171,7 +171,7 @@ def path_parts(
         yield from [paragraph(""), *map(paragraph, notes)]
 
 
-def _mark_notes(measurement: Measurement, paths: Sequence[PathCount]) -> Iterator[str]:
+def _mark_notes(measurement: RunMeasurement, paths: Sequence[PathCount]) -> Iterator[str]:
     """Yield what the marks behind some paths mean, where that must be said."""
     if any(path.inferred for path in paths):
         guide = mode_facts.guide_text(measurement.guide)
@@ -183,7 +183,7 @@ def _mark_notes(measurement: Measurement, paths: Sequence[PathCount]) -> Iterato
         )
 
 
-def hot_paths(measurement: Measurement, shown: Sequence[ExecutedPath], is_own: bool) -> Table:
+def hot_paths(measurement: RunMeasurement, shown: Sequence[ExecutedPath], is_own: bool) -> Table:
     """List the paths that executed most instructions."""
     files = ShortNames(line.file for each in shown for line in known_lines(each.path, measurement))
     table = columns(
@@ -205,7 +205,7 @@ def hot_paths(measurement: Measurement, shown: Sequence[ExecutedPath], is_own: b
     return table
 
 
-def path_text(path: PathCount, measurement: Measurement, files: ShortNames) -> str:
+def path_text(path: PathCount, measurement: RunMeasurement, files: ShortNames) -> str:
     """Return a path's blocks and, below them, its source lines where they are known."""
     source = files.route(known_lines(path, measurement))
     return f"{blocks_text(path)}\n{source}" if source else blocks_text(path)
@@ -231,13 +231,13 @@ def edge_text(edge: EdgeCount) -> str:
     return f"{block_text(edge.source)} > {block_text(edge.target)}"
 
 
-def known_lines(path: PathCount, measurement: Measurement) -> list[SourceLine]:
+def known_lines(path: PathCount, measurement: RunMeasurement) -> list[SourceLine]:
     """Return the source lines of a path's blocks, as far as they are known."""
     starts = (start for start in path.blocks if isinstance(start, int))
     return [measurement.lines[start] for start in starts if start in measurement.lines]
 
 
-def lines_text(path: PathCount, measurement: Measurement) -> str:
+def lines_text(path: PathCount, measurement: RunMeasurement) -> str:
     """Return "FILE:LINE > LINE > ...", repeats of a line left out; empty where unknown."""
     parts: list[str] = []
     file = None
@@ -247,7 +247,7 @@ def lines_text(path: PathCount, measurement: Measurement) -> str:
     return " > ".join(shorten_list(parts))
 
 
-def hot_edges(measurement: Measurement, top: int) -> Table:
+def hot_edges(measurement: RunMeasurement, top: int) -> Table:
     """List the edges crossed most often."""
     shown = executed_edges(measurement)[:top]
     lines = [known_line((each.edge.target, each.edge.source), measurement) for each in shown]
@@ -269,7 +269,7 @@ def hot_edges(measurement: Measurement, top: int) -> Table:
     return table
 
 
-def hot_blocks(measurement: Measurement, top: int) -> Table:
+def hot_blocks(measurement: RunMeasurement, top: int) -> Table:
     """List the blocks executed most often."""
     shown = executed_blocks(measurement)[:top]
     lines = [known_line((each.block,), measurement) for each in shown]
@@ -280,12 +280,12 @@ def hot_blocks(measurement: Measurement, top: int) -> Table:
     return table
 
 
-def line_columns(measurement: Measurement) -> list[Column]:
+def line_columns(measurement: RunMeasurement) -> list[Column]:
     """Return the column of source lines; none where no line is known of the whole profile."""
     return [text("source line")] if measurement.lines else []
 
 
-def known_line(vertices: Iterable[VertexName], measurement: Measurement) -> SourceLine | None:
+def known_line(vertices: Iterable[VertexName], measurement: RunMeasurement) -> SourceLine | None:
     """Return the source line of the first vertex that has one; of an edge name the target first."""
     for vertex in vertices:
         if isinstance(vertex.start, int) and vertex.start in measurement.lines:
@@ -349,7 +349,7 @@ def with_mark(shown: str, name: str) -> str:
     return f"{shown} {HELPER_MARK}" if is_helper(name) else shown
 
 
-def kind_of(routine: RoutineProfile, measurement: Measurement) -> CodeKind:
+def kind_of(routine: RoutineProfile, measurement: RunMeasurement) -> CodeKind:
     """Return the kind of a routine; by the source file of its first instruction, where known."""
     if is_helper(routine.name):
         return CodeKind.HELPER
@@ -359,7 +359,7 @@ def kind_of(routine: RoutineProfile, measurement: Measurement) -> CodeKind:
     return CodeKind.LIBRARY if is_library_source(line.file) else CodeKind.OWN
 
 
-def kind_totals(measurement: Measurement) -> Iterator[KindTotal]:
+def kind_totals(measurement: RunMeasurement) -> Iterator[KindTotal]:
     """Yield a total for each kind of which a routine ran, in the order of `CodeKind`."""
     ran = [routine for routine in measurement.routines if routine.activations]
     kinds = [kind_of(routine, measurement) for routine in ran]

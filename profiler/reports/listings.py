@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.profiles.code_counts import edge_address
 from simprof.profiler.profiles.codec import big_integers
-from simprof.profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.tables import executed_paths
 from simprof.profiler.reports import csv_text, mode_facts
 from simprof.profiler.reports.display import (
@@ -32,7 +32,15 @@ from simprof.profiler.reports.display import (
 from simprof.profiler.reports.hot_tables import with_mark
 from simprof.profiler.reports.run_json import program_object
 from simprof.profiler.reports.run_text import helper_note, program_text
-from simprof.profiler.reports.tables import BLANK, Column, Kind, Part, Table, paragraph, print_parts
+from simprof.profiler.reports.tables import (
+    BLANK,
+    CellAlignment,
+    Column,
+    Part,
+    Table,
+    paragraph,
+    print_parts,
+)
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
@@ -59,7 +67,7 @@ class Field(NamedTuple):
 
     name: str
     title: str
-    kind: Kind
+    kind: CellAlignment
     shown: Callable[[Value], int | str] | None = None
 
 
@@ -68,14 +76,14 @@ class Listing:
     """Rows of values by field; `left_out`: how many rows `--top` has cut off."""
 
     subject: str
-    measurement: Measurement
+    measurement: RunMeasurement
     fields: tuple[Field, ...]
     rows: tuple[tuple[Value, ...], ...]
     left_out: int = 0
 
 
 @dataclass(frozen=True)
-class Choice:
+class RowChoice:
     """Which rows are wanted, and in which order."""
 
     # routines, exclude: Globs for names of routines: only such, none such.
@@ -128,7 +136,7 @@ def _path(value: Value) -> str:
     return identifier(value) if isinstance(value, int) else "-"
 
 
-NUMBER, NAME, TEXT = Kind.NUMBER, Kind.NAME, Kind.TEXT
+NUMBER, NAME, TEXT = CellAlignment.NUMBER, CellAlignment.NAME, CellAlignment.TEXT
 
 ROUTINES = (
     Field("added", "added", NUMBER),
@@ -187,7 +195,7 @@ def field_name(subject: str, column: str) -> str | None:
     return column if column in names else {f.title: f.name for f in fields if f.title}.get(column)
 
 
-def check_matches(measurement: Measurement, choice: Choice) -> None:
+def check_matches(measurement: RunMeasurement, choice: RowChoice) -> None:
     """Check that every pattern for routines and files matches one of the profile.
 
     Raises
@@ -218,7 +226,7 @@ def _no_match(option: str, what: str, names: Iterable[str], pattern: str) -> Usa
     )
 
 
-def routines(measurement: Measurement, choice: Choice) -> Listing:
+def routines(measurement: RunMeasurement, choice: RowChoice) -> Listing:
     """List routines, those where the scheme's code executes most first.
 
     `least` is about activations.
@@ -248,7 +256,7 @@ def routines(measurement: Measurement, choice: Choice) -> Listing:
     return _listing("routines", measurement, rows, choice, ("added", "instructions"))
 
 
-def edges(measurement: Measurement, choice: Choice) -> Listing:
+def edges(measurement: RunMeasurement, choice: RowChoice) -> Listing:
     """List edges, those crossed most often first; their line is that of their last instruction."""
     rows: list[tuple[Value, ...]] = []
     for routine in _chosen(measurement, choice):
@@ -273,7 +281,7 @@ def edges(measurement: Measurement, choice: Choice) -> Listing:
     return _listing("edges", measurement, rows, choice, ("count",))
 
 
-def paths(measurement: Measurement, choice: Choice) -> Listing:
+def paths(measurement: RunMeasurement, choice: RowChoice) -> Listing:
     """List executed paths, those that execute most instructions first.
 
     What an edge profile of another run determines executes nothing in this run, as far as is known:
@@ -312,7 +320,7 @@ def path_blocks(path: PathCount) -> list[str]:
     return [VertexName(start, at in slots).text("") for at, start in enumerate(path.blocks)]
 
 
-def path_lines(path: PathCount, measurement: Measurement) -> list[SourceLine]:
+def path_lines(path: PathCount, measurement: RunMeasurement) -> list[SourceLine]:
     """Return the source lines of a path's blocks, as far as they are known, repeats left out."""
     places = (
         measurement.lines.get(start) if isinstance(start, int) else None for start in path.blocks
@@ -334,7 +342,7 @@ def plain(value: Value) -> Any:
     return str(value) if isinstance(value, Route) else value
 
 
-def _chosen(measurement: Measurement, choice: Choice) -> Iterator[RoutineProfile]:
+def _chosen(measurement: RunMeasurement, choice: RowChoice) -> Iterator[RoutineProfile]:
     return (each for each in measurement.routines if choice.takes_routine(each))
 
 
@@ -347,16 +355,16 @@ def _place(line: SourceLine | None) -> tuple[str | None, int | None, Route | str
     return (None, None, "") if line is None else (line.file, line.line, Route((line,)))
 
 
-def _edge_line(measurement: Measurement, *vertices: VertexName) -> SourceLine | None:
+def _edge_line(measurement: RunMeasurement, *vertices: VertexName) -> SourceLine | None:
     starts = (vertex.start for vertex in vertices if isinstance(vertex.start, int))
     return next(filter(None, map(measurement.lines.get, starts)), None)
 
 
 def _listing(
     subject: str,
-    measurement: Measurement,
+    measurement: RunMeasurement,
     rows: Sequence[tuple[Value, ...]],
-    choice: Choice,
+    choice: RowChoice,
     default: tuple[str, ...],
 ) -> Listing:
     fields = FIELDS[subject]
@@ -464,7 +472,7 @@ def _cell(field: Field, value: Value, files: ShortNames) -> int | str:
     if isinstance(value, int):
         return value if field.name == "potential_paths" else digits(value)
     text = "-" if value is None else visible(str(value))
-    return _shortened(text) if field.kind is Kind.TEXT else text
+    return _shortened(text) if field.kind is CellAlignment.TEXT else text
 
 
 def _shortened(text: str) -> str:

@@ -10,26 +10,26 @@ from dataclasses import dataclass
 
 from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.profiles.accuracy import Attribution
-from simprof.profiler.profiles.profile import INFERRED, Guide, Measurement
+from simprof.profiler.profiles.profile import INFERRED, Guide, RunMeasurement
 from simprof.profiler.reports.display import group_digits, percent, plural, share
-from simprof.profiler.reports.tables import Kind, Table, grid
+from simprof.profiler.reports.tables import CellAlignment, Table, grid
 from simprof.profiler.schemes.definition import Loss, ProfileKind
 from simprof.profiler.schemes.registry import find
 
 INSTRUCTION_BYTES = 4
 """Every SPARC instruction is a word."""
 
-NamedMeasurement = tuple[str, Measurement]
+NamedMeasurement = tuple[str, RunMeasurement]
 """The name of a setting, and what it measured: a row of a comparison."""
 
 
-def collects(measurement: Measurement) -> ProfileKind:
+def collects(measurement: RunMeasurement) -> ProfileKind:
     """Return what the mode collects; edges where this simprof does not have the scheme."""
     scheme = find(measurement.mode)
     return ProfileKind.EDGES if scheme is None else scheme.collected(measurement.options)
 
 
-def collects_paths(measurement: Measurement) -> bool:
+def collects_paths(measurement: RunMeasurement) -> bool:
     """Whether the profile is one of paths, though none may have been executed."""
     scheme = find(measurement.mode)
     if scheme is None:
@@ -37,18 +37,18 @@ def collects_paths(measurement: Measurement) -> bool:
     return scheme.counts_paths
 
 
-def instruments(measurement: Measurement) -> bool:
+def instruments(measurement: RunMeasurement) -> bool:
     """Whether the mode adds code, though none of it may have been executed."""
     scheme = find(measurement.mode)
     return measurement.added > 0 or scheme is None or scheme.instruments
 
 
-def counts_blocks(measurement: Measurement) -> bool:
+def counts_blocks(measurement: RunMeasurement) -> bool:
     """Whether the profile is one of blocks."""
     return collects(measurement) is ProfileKind.BLOCKS
 
 
-def description(measurement: Measurement) -> str:
+def description(measurement: RunMeasurement) -> str:
     """Return the mode with the settings that shape it and what it does."""
     scheme = find(measurement.mode)
     if scheme is None:
@@ -77,19 +77,19 @@ def guided_by(guide: Guide) -> str:
     return f"{guide.file}, {told}"
 
 
-def losses(measurement: Measurement) -> tuple[Loss, ...]:
+def losses(measurement: RunMeasurement) -> tuple[Loss, ...]:
     """Return what the mode can lose."""
     scheme = find(measurement.mode)
     return () if scheme is None else scheme.losses
 
 
-def increments(measurement: Measurement) -> int:
+def increments(measurement: RunMeasurement) -> int:
     """Return how often counters were incremented, or pairs of logging calls made."""
     counts = measurement.counts
     return counts.get("path_increments", 0) + counts.get("edge_increments", 0)
 
 
-def sizes(measurement: Measurement) -> dict[str, int]:
+def sizes(measurement: RunMeasurement) -> dict[str, int]:
     """Return the sizes by name, those in other units added that follow from a measurement's.
 
     The code of snippets is also counted in instructions, traces also in whole bytes.
@@ -103,7 +103,7 @@ def sizes(measurement: Measurement) -> dict[str, int]:
     return named
 
 
-def attribution(measurement: Measurement) -> Attribution | None:
+def attribution(measurement: RunMeasurement) -> Attribution | None:
     """Return how much of the exact path profile this one tells; None where nothing judges it."""
     lost = measurement.lost
     flow = lost.get("flow_blocks")
@@ -133,7 +133,7 @@ class PathShares:
         return counted_somehow - self.overcounted
 
 
-def path_shares(measurement: Measurement) -> PathShares:
+def path_shares(measurement: RunMeasurement) -> PathShares:
     """Add up the path counts of all routines."""
     every = [path for routine in measurement.routines for path in routine.path_counts]
     paths = [path for path in every if not measurement.is_of_another_run(path)]
@@ -174,12 +174,12 @@ NEGATIVE = "misplaced flow counts as both, so that it can be negative"
 """Why attribution, a share by its name, is none."""
 
 
-def path_kinds(measurement: Measurement) -> Table | None:
+def path_kinds(measurement: RunMeasurement) -> Table | None:
     """List executions of paths by how they are known; None in modes that collect none."""
     if not collects_paths(measurement):
         return None
     shares = path_shares(measurement)
-    table = grid(Kind.NUMBER, Kind.TEXT)
+    table = grid(CellAlignment.NUMBER, CellAlignment.TEXT)
     rows = [
         (shares.counted, "path executions, each counted"),
         (shares.obvious, "of obvious paths (determined by the edge profile)"),
@@ -197,12 +197,12 @@ def path_kinds(measurement: Measurement) -> Table | None:
     return table
 
 
-def _by_another_run(measurement: Measurement) -> str:
+def _by_another_run(measurement: RunMeasurement) -> str:
     guide = guide_text(measurement.guide)
     return f"(determined by {guide}: counts of the run that made it, not of this one)"
 
 
-def guide_price(measurement: Measurement) -> str:
+def guide_price(measurement: RunMeasurement) -> str:
     """Say what collecting an edge profile costs, which a guided scheme needs; empty if unknown."""
     guide = measurement.guide
     if guide is None or guide.added is None:
@@ -214,16 +214,16 @@ def guide_price(measurement: Measurement) -> str:
     )
 
 
-def sizes_table(measurement: Measurement) -> Table:
+def sizes_table(measurement: RunMeasurement) -> Table:
     """List what the mode takes besides instructions."""
-    table = grid(Kind.NUMBER, Kind.TEXT)
+    table = grid(CellAlignment.NUMBER, CellAlignment.TEXT)
     for name, size in sizes(measurement).items():
         if name in SIZE_NAMES and size:
             table.add_row(size, SIZE_NAMES[name])
     return table
 
 
-def losses_table(measurement: Measurement) -> Table:
+def losses_table(measurement: RunMeasurement) -> Table:
     """Say what the mode lost."""
     table = grid()
     for name, text in lost(measurement):
@@ -231,7 +231,7 @@ def losses_table(measurement: Measurement) -> Table:
     return table
 
 
-def lost(measurement: Measurement) -> Iterator[tuple[str, str]]:
+def lost(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
     """Yield what the mode lost, each with what it is about."""
     judged = attribution(measurement)
     if judged is not None:

@@ -19,11 +19,11 @@ from simprof.profiler.profiles.profile import (
     Ending,
     FaultInfo,
     Guide,
-    Measurement,
     PathCount,
     ProgramInfo,
     RefusalInfo,
     RoutineProfile,
+    RunMeasurement,
     WaitInfo,
 )
 from simprof.profiler.profiles.tables import block_counts
@@ -31,13 +31,13 @@ from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.call_tree import call_tree_object
 
 
-def render(measurement: Measurement) -> str:
+def render(measurement: RunMeasurement) -> str:
     """Return the run object as one line of JSON."""
     with big_integers():
         return json.dumps(to_object(measurement)) + "\n"
 
 
-def to_object(measurement: Measurement) -> dict[str, object]:
+def to_object(measurement: RunMeasurement) -> dict[str, object]:
     """Return the run object as Python values.
 
     `paths` and `blocks` are there only where the scheme collects them, `attribution` only where
@@ -68,7 +68,7 @@ def to_object(measurement: Measurement) -> dict[str, object]:
 LAST_OF_SUMMARY = ("runs", "attribution")
 
 
-def summary_object(measurement: Measurement) -> dict[str, object]:
+def summary_object(measurement: RunMeasurement) -> dict[str, object]:
     """Return the run object without the counts of edges, blocks and paths."""
     result: dict[str, object] = {
         "schema": RUN_SCHEMA,
@@ -100,7 +100,7 @@ def summary_object(measurement: Measurement) -> dict[str, object]:
     return result
 
 
-def guide_object(measurement: Measurement, guide: Guide) -> dict[str, object]:
+def guide_object(measurement: RunMeasurement, guide: Guide) -> dict[str, object]:
     """Return `guide`."""
     known = guide.added is not None and measurement.base > 0
     return {
@@ -144,7 +144,7 @@ def wait_object(wait: WaitInfo) -> dict[str, object]:
     return {"thread": wait.thread, "name": wait.name, "pc": wait.pc, **_place(wait)}
 
 
-def refused_call_objects(measurement: Measurement) -> list[dict[str, object]]:
+def refused_call_objects(measurement: RunMeasurement) -> list[dict[str, object]]:
     """Return `refused_calls`."""
     return [
         {"name": call.name, "error": call.error, "count": call.count}

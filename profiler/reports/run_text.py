@@ -22,9 +22,9 @@ from signal import SIGINT
 from simprof.profiler.profiles.profile import (
     Ending,
     FaultInfo,
-    Measurement,
     RefusalInfo,
     RoutineProfile,
+    RunMeasurement,
     WaitInfo,
 )
 from simprof.profiler.reports import call_tree, hot_tables, mode_facts
@@ -48,7 +48,7 @@ from simprof.profiler.reports.hot_tables import (
 from simprof.profiler.reports.mode_facts import losses_table, path_kinds, sizes_table
 from simprof.profiler.reports.tables import (
     BLANK,
-    Kind,
+    CellAlignment,
     Part,
     Styled,
     Table,
@@ -91,7 +91,7 @@ ONE = {"runs": "emulated run", "window_calls": "call counted, and nothing outsid
 
 
 def render(
-    measurement: Measurement,
+    measurement: RunMeasurement,
     top: int | None = None,
     width: int = 100,
     color: bool = False,
@@ -111,7 +111,7 @@ def render(
 
 
 def brief_sections(
-    measurement: Measurement, top: int | None, follow: str | None = None
+    measurement: RunMeasurement, top: int | None, follow: str | None = None
 ) -> Iterable[Part]:
     """Yield the parts of the first screen: the answer, and what must be known to trust it."""
     top = TOP if top is None else top
@@ -129,7 +129,7 @@ def brief_sections(
 
 
 def detailed(
-    measurement: Measurement, top: int | None, follow: str | None = None
+    measurement: RunMeasurement, top: int | None, follow: str | None = None
 ) -> Iterable[Part]:
     """Yield the parts of the report that says everything."""
     top = DETAILS_TOP if top is None else top
@@ -156,13 +156,13 @@ def detailed(
     yield from warnings(measurement)
 
 
-def warnings(measurement: Measurement) -> Iterable[Part]:
+def warnings(measurement: RunMeasurement) -> Iterable[Part]:
     """Yield the warnings."""
     for warning in measurement.warnings:
         yield paragraph(f"warning: {warning}", style="yellow")
 
 
-def summary(measurement: Measurement) -> Table:
+def summary(measurement: RunMeasurement) -> Table:
     """Say what ran, how it ended and what profiling it costs."""
     table = grid()
     table.add_row("program", program_text(measurement))
@@ -189,7 +189,7 @@ THREADS_NAMED = 8
 """Threads whose instructions the summary says; those of all are in the JSON."""
 
 
-def threads_text(measurement: Measurement) -> str:
+def threads_text(measurement: RunMeasurement) -> str:
     """Say how many threads there were, and what the first of them executed."""
     threads = measurement.threads
     named = [group_digits(each.instructions) for each in threads[:THREADS_NAMED]]
@@ -197,20 +197,20 @@ def threads_text(measurement: Measurement) -> str:
     return f"{len(threads)}, which executed {', '.join(named)}{more}"
 
 
-def program_text(measurement: Measurement) -> str:
+def program_text(measurement: RunMeasurement) -> str:
     """Say what ran."""
     program = measurement.program
     return visible(f"{' '.join([program.file, *program.arguments])} ({program.machine})")
 
 
-def counted_row(table: Table, measurement: Measurement) -> None:
+def counted_row(table: Table, measurement: RunMeasurement) -> None:
     """Say to which routines and calls a run was restricted, if it was."""
     told = list(_restrictions(measurement))
     if told:
         table.add_row("counted", visible("; ".join(told)))
 
 
-def _restrictions(measurement: Measurement) -> Iterable[str]:
+def _restrictions(measurement: RunMeasurement) -> Iterable[str]:
     """Yield what a run was restricted to, one phrase for each option."""
     options = measurement.options
     entry, limit = options.get("entry"), options.get("calls")
@@ -232,7 +232,7 @@ def _patterns(option: object) -> str:
     return " or ".join(map(str, option)) if isinstance(option, tuple) else ""
 
 
-def ending_rows(table: Table, measurement: Measurement) -> None:
+def ending_rows(table: Table, measurement: RunMeasurement) -> None:
     """Say how the run ended."""
     table.add_row("ended", visible(ending_text(measurement.ending)))
     if measurement.partial:
@@ -295,7 +295,7 @@ def _place_text(stop: FaultInfo | RefusalInfo | WaitInfo) -> str:
     return found
 
 
-def refused_calls(measurement: Measurement) -> Table:
+def refused_calls(measurement: RunMeasurement) -> Table:
     """List the system calls that were refused, and how they were answered."""
     table = columns(number("times"), text("answer"), text("system call"))
     for call in measurement.refused_calls:
@@ -303,9 +303,9 @@ def refused_calls(measurement: Measurement) -> Table:
     return table
 
 
-def totals(measurement: Measurement) -> Table:
+def totals(measurement: RunMeasurement) -> Table:
     """List the run's counts by their plain names."""
-    table = grid(Kind.NUMBER, Kind.TEXT)
+    table = grid(CellAlignment.NUMBER, CellAlignment.TEXT)
     for key, count in measurement.counts.items():
         if key == "whole_runs" and count == measurement.counts.get("runs"):
             continue
@@ -316,7 +316,7 @@ def totals(measurement: Measurement) -> Table:
     return table
 
 
-def ran_text(measurement: Measurement) -> str:
+def ran_text(measurement: RunMeasurement) -> str:
     """Say of how many routines those are that ran."""
     of_all = plural(measurement.program.routines, "routine")
     if any(measurement.options.get(name) for name in ("routines", "exclude", "user_only")):
@@ -324,7 +324,7 @@ def ran_text(measurement: Measurement) -> str:
     return f"of the program's {of_all} ran"
 
 
-def routines(measurement: Measurement, top: int) -> Table:
+def routines(measurement: RunMeasurement, top: int) -> Table:
     """List the routines whose instrumentation costs most."""
     ran = [routine for routine in measurement.routines if routine.activations]
     shown = sorted(ran, key=lambda each: (-each.added, -each.instructions))[:top]
@@ -366,7 +366,7 @@ NO_LINES = "No source line of this code is known: compile the program with -g to
 MORE = "--details shows counters, sizes, blocks and edges; --top N shows N rows of each table"
 
 
-def answer(measurement: Measurement, top: int) -> Iterator[Part]:
+def answer(measurement: RunMeasurement, top: int) -> Iterator[Part]:
     """Yield where the program spends, where added instructions come from, and what is hot.
 
     `top`: Rows of each table; 0: no tables.
@@ -384,7 +384,7 @@ def helper_note(parts: Iterable[Part]) -> Iterator[Part]:
         yield from [paragraph(""), paragraph(HELPER_NOTE)]
 
 
-def _tables(measurement: Measurement, top: int) -> Iterator[Part]:
+def _tables(measurement: RunMeasurement, top: int) -> Iterator[Part]:
     yield from section("Where instructions were executed", routine_work(measurement, top))
     if measurement.added:
         yield from section(
@@ -395,7 +395,7 @@ def _tables(measurement: Measurement, top: int) -> Iterator[Part]:
     yield from lines_note(measurement)
 
 
-def lines_note(measurement: Measurement) -> Iterator[Part]:
+def lines_note(measurement: RunMeasurement) -> Iterator[Part]:
     """Yield why hot code has no source lines, where no line is known."""
     if not measurement.lines and any(routine.instructions for routine in measurement.routines):
         yield from [paragraph(""), paragraph(NO_LINES)]
@@ -405,7 +405,7 @@ def _marks_helpers(table: Table) -> bool:
     return any(str(entry).endswith(f" {HELPER_MARK}") for row in table.rows for entry in row)
 
 
-def counting(measurement: Measurement) -> str:
+def counting(measurement: RunMeasurement) -> str:
     """Say what the added instructions do: how often counters are incremented, tokens written."""
     counts = measurement.counts
     events = mode_facts.increments(measurement)
@@ -420,7 +420,7 @@ def counting(measurement: Measurement) -> str:
     return f"{told}, {measurement.added / events:.1f} added instructions each"
 
 
-def hot(measurement: Measurement, top: int) -> Iterator[Part]:
+def hot(measurement: RunMeasurement, top: int) -> Iterator[Part]:
     """Yield what was executed most, of what the mode counts."""
     if mode_facts.collects_paths(measurement):
         yield from hot_tables.path_parts(measurement, top, hot_paths)
@@ -430,7 +430,7 @@ def hot(measurement: Measurement, top: int) -> Iterator[Part]:
         yield from section("Hot edges", hot_edges(measurement, top))
 
 
-def routine_costs(measurement: Measurement, top: int) -> Table:
+def routine_costs(measurement: RunMeasurement, top: int) -> Table:
     """List the routines that most instructions were added to, and the rest in one row."""
     costly = [routine for routine in measurement.routines if routine.added]
     costly.sort(key=lambda each: (-each.added, -each.instructions, each.address))
@@ -455,7 +455,7 @@ def routine_costs(measurement: Measurement, top: int) -> Table:
     return table
 
 
-def routine_work(measurement: Measurement, top: int) -> Table:
+def routine_work(measurement: RunMeasurement, top: int) -> Table:
     """List the routines that executed most instructions, and the rest in one row."""
     ran = [routine for routine in measurement.routines if routine.instructions]
     ran.sort(key=lambda each: (-each.instructions, each.address))
@@ -471,7 +471,7 @@ def routine_work(measurement: Measurement, top: int) -> Table:
     return table
 
 
-def kind_costs(measurement: Measurement) -> Table | None:
+def kind_costs(measurement: RunMeasurement) -> Table | None:
     """List what was added to each kind of code; None where there is but one, or nothing added."""
     if not measurement.added:
         return None
@@ -487,7 +487,7 @@ def kind_costs(measurement: Measurement) -> Table | None:
 
 
 def hot_paths(
-    measurement: Measurement, shown: Sequence[hot_tables.ExecutedPath], is_own: bool
+    measurement: RunMeasurement, shown: Sequence[hot_tables.ExecutedPath], is_own: bool
 ) -> Table:
     """List the paths that executed most instructions, as source lines where these are known.
 
@@ -517,7 +517,7 @@ def hot_paths(
     return table
 
 
-def hot_edges(measurement: Measurement, top: int) -> Table:
+def hot_edges(measurement: RunMeasurement, top: int) -> Table:
     """List the edges crossed most often, and the source line that each leads to."""
     shown = executed_edges(measurement)[:top]
     lines = [
@@ -535,7 +535,7 @@ def hot_edges(measurement: Measurement, top: int) -> Table:
     return table
 
 
-def hot_blocks(measurement: Measurement, top: int) -> Table:
+def hot_blocks(measurement: RunMeasurement, top: int) -> Table:
     """List the blocks executed most often, and their source lines."""
     shown = executed_blocks(measurement)[:top]
     lines = [hot_tables.known_line((each.block,), measurement) for each in shown]
@@ -547,7 +547,7 @@ def hot_blocks(measurement: Measurement, top: int) -> Table:
     return table
 
 
-def place(start: int, measurement: Measurement) -> SourceLine | None:
+def place(start: int, measurement: RunMeasurement) -> SourceLine | None:
     """Return the source line of a block; None where it is not known."""
     return measurement.lines.get(start)
 

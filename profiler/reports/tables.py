@@ -46,7 +46,7 @@ COMPACTED_FROM = 10**12
 STACKED_INDENT = 2
 
 
-class Kind(Enum):
+class CellAlignment(Enum):
     """What a column holds: numbers at the right, names to be shortened, texts to be folded."""
 
     NUMBER = "number"
@@ -67,7 +67,7 @@ class Column:
     """The head of a column."""
 
     title: str
-    kind: Kind
+    kind: CellAlignment
 
 
 Value = int | str
@@ -75,7 +75,7 @@ Value = int | str
 
 
 @dataclass(frozen=True)
-class Need:
+class ColumnWidths:
     """How many cells a column takes at least, and where there is room."""
 
     floor: int
@@ -83,7 +83,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Place:
+class ColumnPlace:
     """A column of a line: which, how wide, and whether its long numbers have the short form."""
 
     column: int
@@ -91,7 +91,7 @@ class Place:
     compact: bool = False
 
 
-Line = tuple[Place, ...]
+Line = tuple[ColumnPlace, ...]
 
 
 def fit(
@@ -110,24 +110,24 @@ def fit(
         needs = [need(column, entries, at in compact) for at, (column, entries) in enumerate(pairs)]
         widths = spread(needs, width, space)
         if widths is not None:
-            return (tuple(Place(at, each, at in compact) for at, each in enumerate(widths)),)
+            return (tuple(ColumnPlace(at, each, at in compact) for at, each in enumerate(widths)),)
     compact = next(_compacted(by_column))
     needs = [need(*pair, compact=at in compact) for at, pair in enumerate(pairs)]
     return tuple(_stacked(needs, compact, width, space))
 
 
-def need(column: Column, entries: Sequence[Value], compact: bool) -> Need:
+def need(column: Column, entries: Sequence[Value], compact: bool) -> ColumnWidths:
     """Return what a column takes; `compact`: with its long numbers in short form."""
     words = max(map(cells, column.title.split(" ")))
     wholes = [cells(whole(each, compact)) for each in entries if isinstance(each, int)]
     texts = [cells(line) for each in entries if isinstance(each, str) for line in each.split("\n")]
     most, longest = max(wholes, default=0), max(texts, default=0)
-    least = NAME_FLOOR if column.kind is Kind.NAME else TEXT_FLOOR
+    least = NAME_FLOOR if column.kind is CellAlignment.NAME else TEXT_FLOOR
     floor = max(words, most, min(longest, least))
-    return Need(floor, max(cells(column.title), most, longest))
+    return ColumnWidths(floor, max(cells(column.title), most, longest))
 
 
-def spread(needs: Sequence[Need], width: int, space: int) -> list[int] | None:
+def spread(needs: Sequence[ColumnWidths], width: int, space: int) -> list[int] | None:
     """Share `width` among columns side by side; None where not even their floors fit.
 
     All get the same, but none less than its floor or more than it takes.
@@ -162,7 +162,7 @@ def _compacted(by_column: Sequence[Sequence[Value]]) -> Iterator[frozenset[int]]
 
 
 def _stacked(
-    needs: Sequence[Need], compact: Collection[int], width: int, space: int
+    needs: Sequence[ColumnWidths], compact: Collection[int], width: int, space: int
 ) -> Iterator[Line]:
     """Yield lines of columns, as many in each as fit; those after the first are indented."""
     room, start = width, 0
@@ -173,24 +173,26 @@ def _stacked(
             and sum(each.floor for each in needs[start : end + 1]) + space * (end - start) <= room
         ):
             end += 1
-        line = [Need(min(each.floor, room), each.natural) for each in needs[start:end]]
+        line = [ColumnWidths(min(each.floor, room), each.natural) for each in needs[start:end]]
         widths = spread(line, room, space) or [room]
         places = range(start, end)
-        yield tuple(Place(at, each, at in compact) for at, each in zip(places, widths, strict=True))
+        yield tuple(
+            ColumnPlace(at, each, at in compact) for at, each in zip(places, widths, strict=True)
+        )
         start, room = end, width - STACKED_INDENT
 
 
-def shown(entry: Value, kind: Kind, place: Place) -> list[str]:
+def shown(entry: Value, kind: CellAlignment, place: ColumnPlace) -> list[str]:
     """Return the lines of one entry, none wider than its place, all but texts filled up to it."""
     width = place.width
     if isinstance(entry, int):
         text = whole(entry, place.compact)
         lines = [text if cells(text) <= width else scientific(entry)]
-    elif kind is Kind.NAME:
+    elif kind is CellAlignment.NAME:
         lines = [shorten(entry, width)]
     else:
         lines = fold(entry, width)
-    if kind is Kind.NUMBER:
+    if kind is CellAlignment.NUMBER:
         return [" " * (width - cells(line)) + line for line in lines]
     return lines
 
@@ -289,10 +291,12 @@ class Table:
                     pieces += [Styled(text[:begin]), Styled(text[begin:], each), Styled(" " * gap)]
                 yield pieces
 
-    def _entry(self, entry: Cell, place: Place, head: bool) -> list[str]:
+    def _entry(self, entry: Cell, place: ColumnPlace, head: bool) -> list[str]:
         kind = self.columns[place.column].kind
         value = entry.text if isinstance(entry, Styled) else entry
-        return shown(value, Kind.TEXT if head and kind is Kind.NAME else kind, place)
+        return shown(
+            value, CellAlignment.TEXT if head and kind is CellAlignment.NAME else kind, place
+        )
 
 
 Part = Paragraph | Table
@@ -317,17 +321,17 @@ def section(title: str, table: Table | None) -> Iterator[Part]:
 
 def number(title: str) -> Column:
     """Return the head of a column of numbers."""
-    return Column(title, Kind.NUMBER)
+    return Column(title, CellAlignment.NUMBER)
 
 
 def name(title: str) -> Column:
     """Return the head of a column of names."""
-    return Column(title, Kind.NAME)
+    return Column(title, CellAlignment.NAME)
 
 
 def text(title: str) -> Column:
     """Return the head of a column of texts."""
-    return Column(title, Kind.TEXT)
+    return Column(title, CellAlignment.TEXT)
 
 
 def columns(*heads: Column, space: int = 2, indent: int = 0) -> Table:
@@ -335,9 +339,9 @@ def columns(*heads: Column, space: int = 2, indent: int = 0) -> Table:
     return Table(heads, space, indent)
 
 
-def grid(*kinds: Kind) -> Table:
+def grid(*kinds: CellAlignment) -> Table:
     """Return an empty list without heads: of facts, or of columns of these kinds."""
-    kinds = kinds or (Kind.TEXT, Kind.TEXT)
+    kinds = kinds or (CellAlignment.TEXT, CellAlignment.TEXT)
     return Table(tuple(Column("", kind) for kind in kinds), headed=False)
 
 

@@ -281,7 +281,7 @@ ALL_ROUTINES = Selection()
 
 
 @dataclass(frozen=True)
-class Contexts:
+class ContextChoice:
     """What a run tells apart by calling context."""
 
     tree: bool = False  # Whether it makes a call tree
@@ -314,7 +314,7 @@ class RunRequest:
     partial: bool = False  # Whether that recording is measured as far as it goes where it is cut
     # Whether to use, and to keep, what is known of the program (`session.memory`)
     remember: bool = False
-    contexts: Contexts | None = None  # What to tell apart by calling context; None: nothing.
+    contexts: ContextChoice | None = None  # What to tell apart by calling context; None: nothing.
 
     @property
     def setting(self) -> Setting:

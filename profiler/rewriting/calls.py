@@ -26,7 +26,7 @@ from simprof.profiler.code.registers import mask, members
 from simprof.profiler.graphs.cfg import Block, Edge, EdgeKind
 from simprof.profiler.rewriting.draft import (
     Cause,
-    Draft,
+    CopyDraft,
     NotRewritableError,
     ThunkCall,
     constant,
@@ -35,7 +35,7 @@ from simprof.profiler.rewriting.draft import (
     retargeted,
 )
 from simprof.profiler.rewriting.jumps import delay_slot
-from simprof.profiler.rewriting.placing import SchemeCode
+from simprof.profiler.rewriting.placing import PlacedCode
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register, fits_simm13
@@ -44,10 +44,10 @@ from simprof.simulator.isa.decode import TransferKind, simm13
 R = Register
 
 
-class Landings:
+class RoutineEntries:
     """The ways into one routine, and the tests behind its calls."""
 
-    def __init__(self, draft: Draft, scheme: SchemeCode) -> None:
+    def __init__(self, draft: CopyDraft, scheme: PlacedCode) -> None:
         self._draft, self._scheme = draft, scheme
         self._landed: set[int] = set()
         is64 = draft.context.is64
@@ -159,7 +159,7 @@ _RETL = 0x81C3E008
 _ADD, _OR, _O7 = 0x00, 0x02, 15
 
 
-def thunk_call(draft: Draft, block: Block) -> ThunkCall | None:
+def thunk_call(draft: CopyDraft, block: Block) -> ThunkCall | None:
     """Return the call of a thunk that ends a block, None if there is none, or it is not like that.
 
     The constant must be made where the call is, and nobody behind it may read the return address.
@@ -188,7 +188,7 @@ def _makes_low_part(word: int, register: Register) -> bool:
     return op3 == _ADD or (op3 == _OR and not word & 0x1C00)
 
 
-def _added_to(draft: Draft, target: int) -> Register | None:
+def _added_to(draft: CopyDraft, target: int) -> Register | None:
     """Return the register to which the thunk at an address adds its return address."""
     if draft.program.code.index(target) < 0 or draft.word(target) != _RETL:
         return None
@@ -208,7 +208,7 @@ CALLS = (TransferKind.CALL, TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LI
 class CallCopies:
     """Copies the calls of one routine."""
 
-    def __init__(self, draft: Draft, landings: Landings) -> None:
+    def __init__(self, draft: CopyDraft, landings: RoutineEntries) -> None:
         self._draft, self._landings = draft, landings
 
     @cached_property

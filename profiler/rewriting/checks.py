@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.graphs.cfg import Block
-from simprof.profiler.rewriting.draft import Cause, Draft, NotRewritableError, constant, jump
+from simprof.profiler.rewriting.draft import Cause, CopyDraft, NotRewritableError, constant, jump
 from simprof.profiler.rewriting.elsewhere.parts import REWRITES, UNFORESEEN, Width, flush_windows
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
@@ -33,7 +33,7 @@ R = Register
 _IMMEDIATE = 1 << 13
 
 
-def needs_flags(draft: Draft, block: Block, address: int) -> bool:
+def needs_flags(draft: CopyDraft, block: Block, address: int) -> bool:
     """Whether a test before an instruction would destroy condition codes.
 
     V8 code cannot keep them.
@@ -43,7 +43,7 @@ def needs_flags(draft: Draft, block: Block, address: int) -> bool:
     return bool(draft.liveness.live_before(block.id, (address - block.start) >> 2) & ICC)
 
 
-def operand_sum(draft: Draft, word: int, to: Register, other: Register) -> list[Instruction]:
+def operand_sum(draft: CopyDraft, word: int, to: Register, other: Register) -> list[Instruction]:
     """Leave in `to` the sum of the operands of `word`, an instruction of the window below.
 
     Locals and inputs of that window are read from the stack, where its place is. `other` is lost.
@@ -57,7 +57,7 @@ def operand_sum(draft: Draft, word: int, to: Register, other: Register) -> list[
     return [*code, _fetch(draft, second, other), asm.arithmetic("add", to, other, to)]
 
 
-def _fetch(draft: Draft, register: Register, to: Register) -> Instruction:
+def _fetch(draft: CopyDraft, register: Register, to: Register) -> Instruction:
     """Leave in `to` what a register of the window below holds."""
     if register < R.O0:
         return asm.mov(register, to)
@@ -73,7 +73,7 @@ LARGEST_TABLE = 1 << 16
 _OFFSET, _FOUND, _WHERE = R.L0, R.L1, R.L2
 
 
-def write_jump_check(draft: Draft, block: Block, address: int, targets: frozenset[int]) -> None:
+def write_jump_check(draft: CopyDraft, block: Block, address: int, targets: frozenset[int]) -> None:
     """Write the test before the jump at an old address, which ends `block`.
 
     `targets`: Old addresses, at least one, to which it is known to lead.
@@ -140,7 +140,7 @@ def is_flush(word: int) -> bool:
     return word >> 30 == 2 and word >> 19 & 63 == _FLUSH
 
 
-def write_flush_check(draft: Draft, block: Block, address: int) -> None:
+def write_flush_check(draft: CopyDraft, block: Block, address: int) -> None:
     """Write the test before the `flush` at an old address.
 
     Raises

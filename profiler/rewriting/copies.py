@@ -14,12 +14,12 @@ from __future__ import annotations
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.emission import Emission, Stub
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
-from simprof.profiler.rewriting.calls import CALLS, CallCopies, Landings
+from simprof.profiler.rewriting.calls import CALLS, CallCopies, RoutineEntries
 from simprof.profiler.rewriting.checks import is_flush, write_flush_check
 from simprof.profiler.rewriting.draft import (
     ARITHMETIC,
     Cause,
-    Draft,
+    CopyDraft,
     NotRewritableError,
     OldProgram,
     RoutineCopy,
@@ -30,7 +30,7 @@ from simprof.profiler.rewriting.draft import (
     reads_pc,
 )
 from simprof.profiler.rewriting.jumps import BRANCHES, Jumps, delay_slot, write_branch
-from simprof.profiler.rewriting.placing import SchemeCode, is_save, larger_save, more_room
+from simprof.profiler.rewriting.placing import PlacedCode, is_save, larger_save, more_room
 from simprof.profiler.rewriting.traps import write_trap
 from simprof.simulator.isa.assembler import Instruction, Label, Register
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
@@ -54,16 +54,16 @@ def copy_routine(
     NotRewritableError
         If that cannot be done with certainty.
     """
-    return _Copier(Draft(number, cfg, context, program), emission).make()
+    return _Copier(CopyDraft(number, cfg, context, program), emission).make()
 
 
 class _Copier:
     """Copies one routine."""
 
-    def __init__(self, draft: Draft, emission: Emission) -> None:
+    def __init__(self, draft: CopyDraft, emission: Emission) -> None:
         self._draft, self._cfg = draft, draft.cfg
-        self._scheme = SchemeCode(draft, emission)
-        self._landings = Landings(draft, self._scheme)
+        self._scheme = PlacedCode(draft, emission)
+        self._landings = RoutineEntries(draft, self._scheme)
         self._calls = CallCopies(draft, self._landings)
         words = [word for block in draft.cfg.blocks for word in draft.program.words(block)]
         self._jumps = Jumps(draft, self._scheme, self._ways_in())

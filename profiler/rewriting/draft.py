@@ -30,7 +30,7 @@ from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.recovery.calls import call_sites
 from simprof.profiler.recovery.code_image import CodeImage
-from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
+from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, ProgramGraphs
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Fixup, FixupKind, Instruction, Item, Label, Register
 from simprof.simulator.isa.decode import TransferKind
@@ -199,7 +199,7 @@ _ADDITIVE = frozenset({0x00, 0x04, 0x08, 0x0C, 0x10, 0x14})  # add, sub and thei
 class CallPlaces:
     """Where the calls of a program must stay."""
 
-    def __init__(self, recovered: RecoveredProgram, contexts: ProgramContexts) -> None:
+    def __init__(self, recovered: ProgramGraphs, contexts: ProgramContexts) -> None:
         self._recovered, self._contexts = recovered, contexts
         self._code = recovered.code
 
@@ -373,7 +373,7 @@ class OldProgram:
         return list(self.code.lists.words[first : first + block.instructions])
 
 
-class Draft:
+class CopyDraft:
     """A copy while it is made: its routine, its names, and what has been written of it.
 
     `number`, `cfg`, `context`: The routine. `program`: Where it is from.

@@ -20,16 +20,16 @@ from simprof.profiler.code.layout import STACK_REGISTERS
 from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.code.registers import members
 from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.request import ALL_ROUTINES, Phase, Progress, Selection, Setting
 from simprof.profiler.rewriting.draft import CallPlaces
-from simprof.profiler.rewriting.elsewhere.counter_file import Region, RegionKind, header
+from simprof.profiler.rewriting.elsewhere.counter_file import FileRegion, RegionKind, header
 from simprof.profiler.rewriting.elsewhere.memory import PlacedPlan, placed, program_memory
-from simprof.profiler.rewriting.elsewhere.parts import Dumped, Memory, refusal_items
+from simprof.profiler.rewriting.elsewhere.parts import Dumped, StartMemory, refusal_items
 from simprof.profiler.rewriting.elsewhere.recipe import (
     CopyMap,
     Counts,
-    Recipe,
+    PlanRecipe,
     counts_of,
     option_fields,
 )
@@ -60,7 +60,7 @@ class Order:
     """What is to be instrumented."""
 
     # recovered, contexts: The program.
-    recovered: RecoveredProgram
+    recovered: ProgramGraphs
     contexts: ProgramContexts
     setting: Setting  # The scheme with its options
     # Routine number -> its plan; None where nothing is to be counted.
@@ -79,7 +79,7 @@ class Order:
 class Basis:
     """A program as it is known before it is instrumented, whatever the scheme."""
 
-    recovered: RecoveredProgram  # Its graphs
+    recovered: ProgramGraphs  # Its graphs
     selection: Selection = ALL_ROUTINES  # The routines that are instrumented
     # What the graphs rest on beside the program's file
     discoveries: Discoveries = field(default_factory=Discoveries)
@@ -161,7 +161,7 @@ class Instrumented:
     codes: Mapping[int, RoutineCode] = field(repr=False)
     placed: Mapping[int, PlacedPlan] = field(repr=False)
     # memory, header: What the program maps and writes.
-    memory: Memory = field(repr=False)
+    memory: StartMemory = field(repr=False)
     header: bytes = field(repr=False)
     rewritten: Rewritten = field(repr=False)  # Where everything is
     # The names of the routines that were left alone, and why each was
@@ -269,12 +269,12 @@ def _refuse_writable_code(program: Program) -> None:
 def _header(
     order: Order,
     plans: Mapping[int, PlacedPlan],
-    regions: Sequence[Region],
+    regions: Sequence[FileRegion],
     copies: CopyMap,
     left: tuple[int, ...],
 ) -> bytes:
     program, setting = order.recovered.program, order.setting
-    recipe = Recipe(
+    recipe = PlanRecipe(
         mode=setting.mode,
         options=setting.options,
         discoveries=order.discoveries,
@@ -341,7 +341,7 @@ def _codes(order: Order, progress: Watch) -> tuple[dict[int, RoutineCode], dict[
 
 def _memory(
     program: Program, plans: Mapping[int, PlacedPlan], codes: Mapping[int, RoutineCode]
-) -> Memory:
+) -> StartMemory:
     needed = program_memory(plans)
     dumped = tuple(
         Dumped(r.address, None, r.free) if r.kind is RegionKind.TABLE else Dumped(r.address, r.size)
@@ -350,7 +350,7 @@ def _memory(
     trace = None
     if any(plan.plan.trace_edges for plan in plans.values()):
         trace = "bits" if _packs(codes.values()) else "bytes"
-    return Memory(needed.mapped, needed.fills, dumped, trace, original_auxiliary(program))
+    return StartMemory(needed.mapped, needed.fills, dumped, trace, original_auxiliary(program))
 
 
 def _packs(codes: Iterable[RoutineCode]) -> bool:
@@ -364,7 +364,7 @@ def _packs(codes: Iterable[RoutineCode]) -> bool:
     )
 
 
-def _symbols(recovered: RecoveredProgram, copies: Copies, rewritten: Rewritten) -> dict[str, int]:
+def _symbols(recovered: ProgramGraphs, copies: Copies, rewritten: Rewritten) -> dict[str, int]:
     """Return names of the copies, for debuggers and listings."""
     names = {}
     for number, copy in copies.routines.items():

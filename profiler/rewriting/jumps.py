@@ -33,11 +33,11 @@ from functools import cached_property
 from simprof.profiler.code.registers import LOCAL_ORDER, mask, members
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.recovery.idioms import is_restore
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.profiler.rewriting.checks import write_jump_check
 from simprof.profiler.rewriting.draft import (
     Cause,
-    Draft,
+    CopyDraft,
     NotRewritableError,
     is_short,
     jump,
@@ -45,7 +45,7 @@ from simprof.profiler.rewriting.draft import (
     reads_pc,
     retargeted,
 )
-from simprof.profiler.rewriting.placing import SchemeCode, named_by
+from simprof.profiler.rewriting.placing import PlacedCode, named_by
 from simprof.simulator.binary.program import Program
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
@@ -55,7 +55,7 @@ BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)
 _ANNUL = 1 << 29
 
 
-def delay_slot(draft: Draft, address: int, kind: TransferKind) -> list[Instruction]:
+def delay_slot(draft: CopyDraft, address: int, kind: TransferKind) -> list[Instruction]:
     """Return the delay slot of the transfer at an old address, if it has one."""
     if not HAS_DELAY_SLOT[kind]:
         return []
@@ -66,7 +66,12 @@ def delay_slot(draft: Draft, address: int, kind: TransferKind) -> list[Instructi
 
 
 def write_branch(
-    draft: Draft, scheme: SchemeCode, block: Block, address: int, kind: TransferKind, target: int
+    draft: CopyDraft,
+    scheme: PlacedCode,
+    block: Block,
+    address: int,
+    kind: TransferKind,
+    target: int,
 ) -> None:
     """Write the branch that ends a block, with its delay slot."""
     word = draft.word(address)
@@ -85,7 +90,7 @@ def write_branch(
         draft.emit(*delay_slot(draft, address, kind))
 
 
-def _taken(draft: Draft, block: Block, is_apart: bool) -> Edge:
+def _taken(draft: CopyDraft, block: Block, is_apart: bool) -> Edge:
     """Return the edge along which a branch leads, EXIT if it leaves the routine.
 
     An annulled slot that is executed with the taken branch alone is a block (`is_apart`).
@@ -102,7 +107,7 @@ def _taken(draft: Draft, block: Block, is_apart: bool) -> Edge:
     return edge
 
 
-def _leave(draft: Draft, edge: Edge, target: int, short: bool) -> str:
+def _leave(draft: CopyDraft, edge: Edge, target: int, short: bool) -> str:
     """Return the label of another routine's copy, or of an island from which it is reached."""
     label = draft.program.label_of(target)
     if not short:
@@ -147,7 +152,9 @@ class Jumps:
     that lead elsewhere already; None: to no single place.
     """
 
-    def __init__(self, draft: Draft, scheme: SchemeCode, taken: Mapping[int, str | None]) -> None:
+    def __init__(
+        self, draft: CopyDraft, scheme: PlacedCode, taken: Mapping[int, str | None]
+    ) -> None:
         self._draft, self._scheme = draft, scheme
         self._words = dict(taken)
 
@@ -305,7 +312,7 @@ def _switch_targets(cfg: ControlFlowGraph, jump: int) -> frozenset[int]:
     )
 
 
-def computed_jumps(recovered: RecoveredProgram, cfg: ControlFlowGraph) -> list[int]:
+def computed_jumps(recovered: ProgramGraphs, cfg: ControlFlowGraph) -> list[int]:
     """Return the jumps of a routine of which the code does not tell the targets.
 
     Two kinds leave the routine: tail calls, which close the window in their delay slots, and jumps

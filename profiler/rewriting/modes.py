@@ -20,8 +20,8 @@ from simprof.profiler.rewriting.prediction import (
     predicted_end,
     predicted_rewriting,
 )
-from simprof.profiler.rewriting.trials import Place, divergence
-from simprof.profiler.rewriting.verification import EMULATOR, Left, ModeResult, Run
+from simprof.profiler.rewriting.trials import TrialDirectory, divergence
+from simprof.profiler.rewriting.verification import EMULATOR, Left, ModeResult, ObservedRun
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.scheme_runs import SchemeRun
@@ -43,7 +43,12 @@ class Modes:
     """
 
     def __init__(
-        self, basis: Basis, counted: CountedRun, place: Place, original: Run, ways: Sequence[str]
+        self,
+        basis: Basis,
+        counted: CountedRun,
+        place: TrialDirectory,
+        original: ObservedRun,
+        ways: Sequence[str],
     ) -> None:
         self._basis, self._counted = basis, counted
         self._place, self._original, self._ways = place, original, ways
@@ -192,7 +197,9 @@ class _Trial:
 
     # -- comparisons
 
-    def compare(self, way: str, original: Run, run: Run, expected: traces.Trace | None) -> None:
+    def compare(
+        self, way: str, original: ObservedRun, run: ObservedRun, expected: traces.Trace | None
+    ) -> None:
         """Note how a run of the instrumented program differs from what was predicted."""
         self.executed[way] = run.instructions
         difference = original.difference(run)
@@ -251,7 +258,7 @@ class _Trial:
         return replace(result, differences=tuple(self.found))
 
 
-def _trace_differences(expected: traces.Trace, run: Run, made: Instrumented) -> list[str]:
+def _trace_differences(expected: traces.Trace, run: ObservedRun, made: Instrumented) -> list[str]:
     if run.trace is None:
         return ["there is no trace"]
     packed = made.memory.trace == "bits"

@@ -20,7 +20,7 @@ from simprof.profiler.code.emission import Emission, Piece, Stub
 from simprof.profiler.code.frames import FRAME_SLOTS
 from simprof.profiler.code.places import find_place
 from simprof.profiler.graphs.cfg import Block, EdgeKind
-from simprof.profiler.rewriting.draft import Draft, NotRewritableError
+from simprof.profiler.rewriting.draft import CopyDraft, NotRewritableError
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register, fits_simm13
 from simprof.simulator.isa.decode import simm13
@@ -32,7 +32,7 @@ def named_by(words: Sequence[int]) -> int:
     return int(np.bitwise_or.reduce(effects(np.array(words, dtype=np.uint32)).names, initial=0))
 
 
-class SchemeCode:
+class PlacedCode:
     """The code of a scheme in one routine.
 
     Attributes
@@ -43,7 +43,7 @@ class SchemeCode:
         Old addresses of delay slots whose copies begin stubs.
     """
 
-    def __init__(self, draft: Draft, emission: Emission) -> None:
+    def __init__(self, draft: CopyDraft, emission: Emission) -> None:
         self._draft, self._emission = draft, emission
         self.stubs = emission.stubs
         self.copied = {stub.copied for stub in emission.stubs}
@@ -190,7 +190,7 @@ def growth(words: Iterable[int], context: RoutineContext, more: int = 0) -> int:
     return -(-(_WORD * (FRAME_SLOTS + more) + outgoing) // _BLOCK) * _BLOCK
 
 
-def more_room(words: Sequence[int], draft: Draft, emission: Emission, asked: int) -> int:
+def more_room(words: Sequence[int], draft: CopyDraft, emission: Emission, asked: int) -> int:
     """Return by how many bytes frames of a copy are larger.
 
     - `words`: The routine's instructions.
@@ -212,7 +212,7 @@ def more_room(words: Sequence[int], draft: Draft, emission: Emission, asked: int
     return more
 
 
-def _varies(draft: Draft) -> bool:
+def _varies(draft: CopyDraft) -> bool:
     """Whether something moves %sp in a frame that is complete."""
     return any(
         moves_stack(draft.word(block.start + 4 * position))

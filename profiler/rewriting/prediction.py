@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from simprof.profiler.plan.decoders import RoutineCounters
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.rewriting.draft import Cause, charged
 from simprof.profiler.rewriting.elsewhere.signals import FATAL, signal_cost
 from simprof.profiler.rewriting.elsewhere.startup import start_cost
@@ -51,7 +51,7 @@ class CountedRun:
         return others + (0 if events is None else _instructions(events))
 
 
-def count_on(recovered: RecoveredProgram, observation: Observation) -> CountedRun:
+def count_on(recovered: ProgramGraphs, observation: Observation) -> CountedRun:
     """Return what a run has counted, on other graphs of its program."""
     if recovered.arrays == observation.recovered.arrays:
         return CountedRun(replace(observation, recovered=recovered), ())

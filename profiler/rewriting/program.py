@@ -18,7 +18,7 @@ from simprof.profiler.code.emission import Emission, emit
 from simprof.profiler.code.runtime.conditions import restore_routine
 from simprof.profiler.code.runtime.routines import ROUTINES, Routines
 from simprof.profiler.recovery.calls import CONTEXTS
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.rewriting.copies import copy_routine
 from simprof.profiler.rewriting.draft import (
     CallPlaces,
@@ -44,7 +44,7 @@ class Rewritten:
     patches: Mapping[int, int] = field(repr=False)  # Old address -> new word
 
 
-class Places(dict[str, int]):
+class LabelAddresses(dict[str, int]):
     """Addresses of labels, and of what is named by an old address.
 
     `entry.ADDRESS` is where a copy is entered that stands for an old address, or that address
@@ -85,7 +85,7 @@ def place_program(
     AssemblyError
         Something is out of reach.
     """
-    places = Places(labels, copies.entries, entry)
+    places = LabelAddresses(labels, copies.entries, entry)
     code = linked_code(items, base, places)
     return Rewritten(
         base, _with_distances(copies, code, base, labels), labels, _patches(copies, places)
@@ -103,7 +103,7 @@ def _with_distances(copies: Copies, code: bytes, base: int, labels: Mapping[str,
     return bytes(changed)
 
 
-def _patches(copies: Copies, places: Places) -> dict[int, int]:
+def _patches(copies: Copies, places: LabelAddresses) -> dict[int, int]:
     """Return the words of the old code that change."""
     patches: dict[int, int] = {}
     for copy in copies.routines.values():
@@ -139,7 +139,7 @@ class Copies:
 
 
 def copy_routines(
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
     contexts: ProgramContexts,
     codes: Mapping[int, RoutineCode],
     calls: CallPlaces,
@@ -179,13 +179,13 @@ def copy_routines(
     return Copies(copies, left)
 
 
-def _span(recovered: RecoveredProgram) -> tuple[int, int]:
+def _span(recovered: ProgramGraphs) -> tuple[int, int]:
     """Return where the old code begins and ends, without stubs that are written later."""
     spans = recovered.program.code
     return min(span.start for span in spans), max(span.end for span in spans)
 
 
-def _not_copied(recovered: RecoveredProgram) -> dict[int, str]:
+def _not_copied(recovered: ProgramGraphs) -> dict[int, str]:
     """Return the routines that cannot be copied whatever their copies would be."""
     irregular = dict(recovered.irregular)
     found = {}
@@ -201,7 +201,7 @@ def _not_copied(recovered: RecoveredProgram) -> dict[int, str]:
 
 
 def _unforeseen(
-    recovered: RecoveredProgram, contexts: ProgramContexts, shown: Iterable[tuple[int, int]]
+    recovered: ProgramGraphs, contexts: ProgramContexts, shown: Iterable[tuple[int, int]]
 ) -> tuple[dict[int, str], dict[int, frozenset[int]]]:
     """Return routines with jumps that may lead anywhere in them, and jumps that a run has shown."""
     targets: dict[int, frozenset[int]] = {}
@@ -221,12 +221,12 @@ def _unforeseen(
 
 
 def entry_label(address: int) -> str:
-    """Return the name of what is entered at an old address (`Places`)."""
+    """Return the name of what is entered at an old address (`LabelAddresses`)."""
     return f"entry.{address:x}"
 
 
 def _clashing(
-    recovered: RecoveredProgram, copies: Mapping[int, RoutineCopy], left: Mapping[int, str]
+    recovered: ProgramGraphs, copies: Mapping[int, RoutineCopy], left: Mapping[int, str]
 ) -> dict[int, str]:
     """Return routines whose old code would be changed where old code still executes."""
     code = recovered.code
@@ -245,7 +245,7 @@ def _clashing(
 
 
 def program_items(
-    recovered: RecoveredProgram, copies: Copies, routines: Sequence[Routines] = ()
+    recovered: ProgramGraphs, copies: Copies, routines: Sequence[Routines] = ()
 ) -> list[Item]:
     """Return the code of the new segment, which must begin at a multiple of `ALIGNMENT`.
 

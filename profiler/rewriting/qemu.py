@@ -37,7 +37,7 @@ FILE_SIZE = 1 << 30
 """Bytes of the file in which the plugin counts. It is sparse: what is not used takes no room."""
 
 
-class Kind(IntEnum):
+class StepKind(IntEnum):
     """What an instruction can do besides completing (`enum kind` of the plugin)."""
 
     PLAIN = 0
@@ -49,7 +49,7 @@ class Kind(IntEnum):
     OTHER = 6
 
 
-COMPLETE = frozenset({Kind.PLAIN, Kind.BRANCH, Kind.TRAP, Kind.WINDOW})
+COMPLETE = frozenset({StepKind.PLAIN, StepKind.BRANCH, StepKind.TRAP, StepKind.WINDOW})
 """Kinds that complete if they are the last of a block."""
 
 
@@ -94,11 +94,11 @@ def read_counts(counts: Path, killed: bool) -> int | None:
     executed: int = total - repeats - faults
     if not killed or not 0 < done <= length:
         return executed
-    kind = Kind(kinds[done - 1])
-    if kind is Kind.TRAP:
+    kind = StepKind(kinds[done - 1])
+    if kind is StepKind.TRAP:
         return executed
     if done == length and (
-        kind in COMPLETE or (kind is Kind.MEMORY and accesses != accesses_before)
+        kind in COMPLETE or (kind is StepKind.MEMORY and accesses != accesses_before)
     ):
         return executed
     return executed - 1

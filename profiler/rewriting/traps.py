@@ -10,9 +10,9 @@ from enum import Enum
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
 from simprof.profiler.recovery.idioms import writes_integer
-from simprof.profiler.recovery.recovery import RecoveredProgram
-from simprof.profiler.rewriting.calls import Landings
-from simprof.profiler.rewriting.draft import Cause, Draft, jump, raw
+from simprof.profiler.recovery.recovery import ProgramGraphs
+from simprof.profiler.rewriting.calls import RoutineEntries
+from simprof.profiler.rewriting.draft import Cause, CopyDraft, jump, raw
 from simprof.profiler.rewriting.elsewhere.signals import action_cost, call_site
 from simprof.profiler.rewriting.elsewhere.writing import EXIT as EXIT_ROUTINE
 from simprof.simulator.isa import assembler as asm
@@ -23,32 +23,32 @@ CONTEXT_SAVED = Register.G1
 """Zero behind the trap with which the 64-bit setjmp saves the context, unless longjmp lands."""
 
 
-def write_trap(draft: Draft, landings: Landings, block: Block, address: int) -> None:
+def write_trap(draft: CopyDraft, landings: RoutineEntries, block: Block, address: int) -> None:
     """Write the trap that ends a block."""
     word, is64 = draft.word(address), draft.context.is64
     ending = ending_of([draft.word(a) for a in range(block.start, address + 4, 4)], is64)
-    if ending is Ending.EXITS:
+    if ending is TrapEnding.EXITS:
         draft.emit(jump(EXIT_ROUTINE))
         draft.charge(Cause.SYSTEM_CALLS, 1, block=block.id)
         draft.copy.endings.append(block.id)
         return
-    if ending is Ending.UNKNOWN:
+    if ending is TrapEnding.UNKNOWN:
         _test_number(draft, block, address)
     if trap_number(word) == SYSTEM_CALL_TRAP[is64]:
         draft.emit(Label(f"r{draft.number}.call.{address:x}"))
-    if ending is Ending.ACTS:
+    if ending is TrapEnding.ACTS:
         draft.emit(*call_site(draft.context.machine))
         draft.charge(Cause.SYSTEM_CALLS, action_cost(draft.context.machine), block=block.id)
     else:
         draft.emit(raw(word))
-    if ending is Ending.UNKNOWN:
+    if ending is TrapEnding.UNKNOWN:
         draft.emit(Label(draft.label("behind", block.id)))
     onward = draft.out(block.id, EdgeKind.FALL_THROUGH, EdgeKind.CALL_RETURN)
     if onward is not None and trap_number(word) == GET_CONTEXT and is64:
         landings.test(onward, CONTEXT_SAVED)
 
 
-def _test_number(draft: Draft, block: Block, address: int) -> None:
+def _test_number(draft: CopyDraft, block: Block, address: int) -> None:
     """Leave for the run-time code if %g1 is the number of a system call that it makes.
 
     The flags are the kernel's to change here. All ways execute as many instructions.
@@ -86,7 +86,7 @@ _G1 = 1
 _TRAP = 0x3A
 
 
-class Ending(Enum):
+class TrapEnding(Enum):
     """Whether a trap ends the program, or says what a signal does."""
 
     GOES_ON = "goes on"
@@ -102,19 +102,19 @@ def trap_number(word: int) -> int | None:
     return word & 0x7F
 
 
-def ending_of(words: Sequence[int], is64: bool) -> Ending:
+def ending_of(words: Sequence[int], is64: bool) -> TrapEnding:
     """Tell what the trap that is the last of `words` does.
 
     `words` is a block; a number that it does not put into %g1 itself is unknown.
     """
     if trap_number(words[-1]) != SYSTEM_CALL_TRAP[is64]:
-        return Ending.GOES_ON
+        return TrapEnding.GOES_ON
     number = _number(words[:-1])
     if number < 0:
-        return Ending.UNKNOWN
+        return TrapEnding.UNKNOWN
     if number in ACTIONS[is64]:
-        return Ending.ACTS
-    return Ending.EXITS if number in (EXIT, EXIT_GROUP) else Ending.GOES_ON
+        return TrapEnding.ACTS
+    return TrapEnding.EXITS if number in (EXIT, EXIT_GROUP) else TrapEnding.GOES_ON
 
 
 _NOT_THERE, _NOT_CONSTANT = -1, -2
@@ -132,7 +132,7 @@ def _number(words: Sequence[int]) -> int:
     return _NOT_THERE
 
 
-def acts_on_signals(recovered: RecoveredProgram, routines: Iterable[int]) -> bool:
+def acts_on_signals(recovered: ProgramGraphs, routines: Iterable[int]) -> bool:
     """Whether one of `routines`, by number, may make a system call that installs a handler."""
     is64 = recovered.program.is64
     acting = {*ACTIONS[is64], _NOT_CONSTANT}
@@ -150,7 +150,7 @@ def acts_on_signals(recovered: RecoveredProgram, routines: Iterable[int]) -> boo
     return False
 
 
-def _numbers(recovered: RecoveredProgram, cfg: ControlFlowGraph, trap: int) -> set[int]:
+def _numbers(recovered: ProgramGraphs, cfg: ControlFlowGraph, trap: int) -> set[int]:
     """Return the numbers that %g1 may hold at the trap that ends a block, whatever leads there."""
     found: set[int] = set()
     seen, work = {trap}, [trap]
@@ -170,6 +170,6 @@ def _numbers(recovered: RecoveredProgram, cfg: ControlFlowGraph, trap: int) -> s
     return found
 
 
-def _words(recovered: RecoveredProgram, block: Block) -> Sequence[int]:
+def _words(recovered: ProgramGraphs, block: Block) -> Sequence[int]:
     first = recovered.code.index(block.start)
     return recovered.code.lists.words[first : first + block.instructions]

@@ -34,7 +34,7 @@ from simprof.profiler.rewriting.elsewhere.counter_file import parse
 from simprof.profiler.rewriting.elsewhere.startup import DEFAULT_NAME, TRACE_SUFFIX
 from simprof.profiler.rewriting.instrument import Instrumented
 from simprof.profiler.rewriting.instrument_file import content_of, load_rewritable
-from simprof.profiler.rewriting.verification import EMULATOR, Run
+from simprof.profiler.rewriting.verification import EMULATOR, ObservedRun
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.session import observe
 from simprof.profiler.session.world import open_world
@@ -46,7 +46,7 @@ from simprof.simulator.machine.machine import Machine
 _OWN_FILES = (DEFAULT_NAME.decode(), (DEFAULT_NAME + TRACE_SUFFIX).decode())
 
 
-class Place:
+class TrialDirectory:
     """A directory for runs, one after the other.
 
     `request`: The original program and what it sees. `directory`: Where the runs take place; it is
@@ -125,7 +125,7 @@ class Place:
         self.file.write_bytes(program)
         self.file.chmod(0o755)
 
-    def run(self, way: str) -> Run:
+    def run(self, way: str) -> ObservedRun:
         """Run the program that is there."""
         program = elf.load(self.file)
         with self.fresh() as guest:
@@ -163,7 +163,7 @@ class Place:
     def _errors(self) -> Path:
         return self._directory / "err"
 
-    def _left(self, status: int, instructions: int | None, depth: int = 0) -> Run:
+    def _left(self, status: int, instructions: int | None, depth: int = 0) -> ObservedRun:
         """Gather what a run has left."""
         counters, trace = (self._working / name for name in _OWN_FILES)
         files = {
@@ -171,7 +171,7 @@ class Place:
             for path in sorted(self._root.rglob("*"))
             if path.is_file() and not path.is_symlink() and path not in (counters, trace)
         }
-        return Run(
+        return ObservedRun(
             status,
             _digest(self._output),
             _digest(self._errors),
@@ -210,7 +210,7 @@ _SHOWN = 5
 _EDGES = "edges"
 
 
-def divergence(place: Place, made: Instrumented, observation: Observation) -> list[str]:
+def divergence(place: TrialDirectory, made: Instrumented, observation: Observation) -> list[str]:
     """Return a line for each routine with blocks that were executed more often, or less.
 
     - `place`: Where the instrumented program lies.
@@ -228,7 +228,7 @@ def divergence(place: Place, made: Instrumented, observation: Observation) -> li
     return lines[:_SHOWN] + ([f"and {more} more routines"] if more > 0 else [])
 
 
-def _executed(place: Place) -> Counter[int]:
+def _executed(place: TrialDirectory) -> Counter[int]:
     """Run the program; return how often each of its instructions was executed, by address."""
     with place.fresh() as guest:
         request = RunRequest(place.file, guest, place.arguments)

@@ -16,7 +16,7 @@ WAYS = (EMULATOR, QEMU)
 
 
 @dataclass(frozen=True)
-class Run:
+class ObservedRun:
     """What a run did to the outside, and how many instructions it executed."""
 
     status: int  # As a shell has it: the program's own, or 128 + signal.
@@ -30,7 +30,7 @@ class Run:
     trace: bytes | None = None
     depth: int = 0  # Frames in which it ended; 0 where that was not looked at.
 
-    def difference(self, other: Run) -> str | None:
+    def difference(self, other: ObservedRun) -> str | None:
         """Say in one line how another run behaved differently; None if it did not."""
         if self.status != other.status:
             return f"the status is {other.status}, not {self.status}"

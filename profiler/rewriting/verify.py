@@ -37,7 +37,7 @@ from simprof.profiler.rewriting.instrument_file import (
 )
 from simprof.profiler.rewriting.modes import Modes
 from simprof.profiler.rewriting.prediction import count_on
-from simprof.profiler.rewriting.trials import Place
+from simprof.profiler.rewriting.trials import TrialDirectory
 from simprof.profiler.rewriting.verification import (
     EMULATOR,
     QEMU,
@@ -73,14 +73,14 @@ def shared_out(items: int, workers: int, begin: Begin[T]) -> Iterator[tuple[int,
         do = begin(0)
         yield from ((number, do(number)) for number in range(items))
         return
-    team = _Team(items, min(items, workers), begin)
+    team = _VerifyTeam(items, min(items, workers), begin)
     try:
         yield from team.results()
     finally:
         team.end()
 
 
-class _Team:
+class _VerifyTeam:
     """The processes, and the pipes on which their results come."""
 
     def __init__(self, items: int, workers: int, begin: Begin[Any]) -> None:
@@ -236,7 +236,7 @@ class _Verifier:
         progress = self._request.progress
         return basis_without_run(self._name, self._request.selection, progress or unwatched)
 
-    def _after_run(self, place: Place) -> Basis:
+    def _after_run(self, place: TrialDirectory) -> Basis:
         """Run the program as `instrument` does, but for writing into a copy of its directory."""
         mine = self._request.guest
         with place.fresh() as guest:
@@ -251,14 +251,14 @@ class _Verifier:
             )
             return basis_after_run(replace(self._request, guest=guest))
 
-    def _place(self, worker: int) -> Place:
+    def _place(self, worker: int) -> TrialDirectory:
         """Return a place for runs.
 
         The paths of all have the same length, whatever this process's number: C libraries look
         where the program is, and execute more for longer paths.
         """
         room = max(_PATH_LENGTH - len(os.fsencode(self._scratch)), 3)
-        return Place(self._request, self._scratch / f"{worker:0{room}d}")
+        return TrialDirectory(self._request, self._scratch / f"{worker:0{room}d}")
 
     def _tell(self, done: int, total: int) -> None:
         if self._request.progress is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from simprof.profiler.code.snippet_parts import Generator
     from simprof.profiler.graphs.cfg import ControlFlowGraph
     from simprof.profiler.plan.decoders import GuidedDecoder, PathDecoder, RoutinePlan, TraceWriter
-    from simprof.profiler.plan.plan import Table
+    from simprof.profiler.plan.plan import CounterTable
     from simprof.simulator.binary.program import MachineKind
 
 
@@ -159,11 +159,11 @@ class PlanOrder:
     edge_counts: Sequence[int] | None = None
 
     @property
-    def table(self) -> Table | None:
+    def table(self) -> CounterTable | None:
         """The kind of counter table that the user insists on, None where the planner chooses."""
-        from simprof.profiler.plan.plan import Table
+        from simprof.profiler.plan.plan import CounterTable
 
-        tables = {TableChoice.ARRAY: Table.ARRAY, TableChoice.HASH: Table.HASH}
+        tables = {TableChoice.ARRAY: CounterTable.ARRAY, TableChoice.HASH: CounterTable.HASH}
         return tables.get(self.options.table)
 
 

@@ -2,7 +2,7 @@
 
 Terms
 window
-    Some calls of one routine; outside of them nothing is counted (`Window`).
+    Some calls of one routine; outside of them nothing is counted (`CountedWindow`).
 place
     A context and a routine whose activations were counted there: the context's own, under the
     context's number, and behind these others where calls have no context of their own
@@ -30,10 +30,10 @@ from simprof.profiler.engine.products import Stretch
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.profiles.calls import BEYOND, TOP, CalledRoutine, CallTree, TreeBuilder
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.recovery.selection import UNKNOWN_CODE, RoutineNames, did_you_mean
 from simprof.profiler.request.errors import CountError
-from simprof.profiler.request.request import Contexts
+from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.session.counters import RoutineEvents, collect_events
 from simprof.simulator.errors import UsageError
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from simprof.profiler.engine.walk import GraphIndex
 
 
-def counting_of(index: GraphIndex, wanted: Contexts | None) -> ContextCounting | None:
+def counting_of(index: GraphIndex, wanted: ContextChoice | None) -> ContextCounting | None:
     """Return what counts by context in a run on these graphs; None where nothing is to.
 
     Raises
@@ -63,7 +63,7 @@ def counting_of(index: GraphIndex, wanted: Contexts | None) -> ContextCounting |
     return ContextCounting(index, options)
 
 
-def check_contexts(recovered: RecoveredProgram, wanted: Contexts | None) -> None:
+def check_contexts(recovered: ProgramGraphs, wanted: ContextChoice | None) -> None:
     """Check that a program has the routine of a window, and the one to be followed.
 
     Raises
@@ -79,7 +79,7 @@ def check_contexts(recovered: RecoveredProgram, wanted: Contexts | None) -> None
         routine_number(recovered, wanted.entry)
 
 
-def routine_number(recovered: RecoveredProgram, name: str) -> int:
+def routine_number(recovered: ProgramGraphs, name: str) -> int:
     """Return the number of the routine that has a name.
 
     Raises
@@ -95,7 +95,7 @@ def routine_number(recovered: RecoveredProgram, name: str) -> int:
     return found[0]
 
 
-def check_followed(recovered: RecoveredProgram, name: str) -> None:
+def check_followed(recovered: ProgramGraphs, name: str) -> None:
     """Check that a call tree may have a routine of a name.
 
     Raises
@@ -114,7 +114,7 @@ def check_followed(recovered: RecoveredProgram, name: str) -> None:
         raise UsageError(f"--follow {name}: reports call that routine {found[0]}: name it so")
 
 
-def _no_such_routine(recovered: RecoveredProgram, option: str, name: str) -> UsageError:
+def _no_such_routine(recovered: ProgramGraphs, option: str, name: str) -> UsageError:
     """Say that neither the program nor a library that it has loaded has a routine."""
     meant = did_you_mean(RoutineNames(recovered.program).like(recovered.arrays, name))
     has = "the program has"
@@ -126,7 +126,7 @@ def _no_such_routine(recovered: RecoveredProgram, option: str, name: str) -> Usa
 
 
 @dataclass(frozen=True)
-class Window:
+class CountedWindow:
     """The counts of a window, as those of a whole run."""
 
     calls: int  # How many calls of its routine it was
@@ -147,7 +147,7 @@ class Window:
         return total
 
 
-def window_of(counts: ContextCounts, lowering: Lowering, index: GraphIndex) -> Window:
+def window_of(counts: ContextCounts, lowering: Lowering, index: GraphIndex) -> CountedWindow:
     """Return what was counted in a window.
 
     `counts`: Of a run with a window: there is nothing in them of what is outside. `lowering`,
@@ -172,7 +172,7 @@ def window_of(counts: ContextCounts, lowering: Lowering, index: GraphIndex) -> W
     for (_, block, pc), count in counts.cuts.items():
         cut[block, pc] += count
     events = collect_events(index, edges, early, dict(sorted(cut.items())))
-    return Window(counts.window_calls, events, times.tolist())
+    return CountedWindow(counts.window_calls, events, times.tolist())
 
 
 def _cross(

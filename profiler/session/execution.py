@@ -43,8 +43,8 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.recovery.calls import second_returns, with_entries
 from simprof.profiler.recovery.code_image import build_code_image
-from simprof.profiler.recovery.recovery import START_UP, Discoveries, RecoveredProgram, read_words
-from simprof.profiler.request.request import Contexts
+from simprof.profiler.recovery.recovery import START_UP, Discoveries, ProgramGraphs, read_words
+from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.session.contexts import counting_of
 from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from simprof.profiler.session.world import World
@@ -64,7 +64,7 @@ class ExpectedEntries:
         The graphs with all of these entries. Blocks have the same numbers; edges do not.
     """
 
-    def __init__(self, base: RecoveredProgram, blocks: Sequence[int]) -> None:
+    def __init__(self, base: ProgramGraphs, blocks: Sequence[int]) -> None:
         self.base = base
         self.blocks = tuple(blocks)
         self.recovered = with_entries(base, blocks)
@@ -120,7 +120,7 @@ class ExpectedEntries:
         unused = [edge for block, edge in self._edges.items() if block not in used]
         return np.delete(edge_counts, unused)
 
-    def graphs_with(self, used: frozenset[int]) -> RecoveredProgram:
+    def graphs_with(self, used: frozenset[int]) -> ProgramGraphs:
         """Return the graphs with some of these entries; what is the same is the same object."""
         return with_entries(self.base, used, self._chosen(used)) if used else self.base
 
@@ -158,13 +158,13 @@ class VariantPlans:
         return self._schemes[slot].plan_on(routine, variant.cfg)
 
 
-def expected_entries(recovered: RecoveredProgram) -> ExpectedEntries | None:
+def expected_entries(recovered: ProgramGraphs) -> ExpectedEntries | None:
     """Return the entries that a run on these graphs may need; None if there are none."""
     blocks = second_returns(recovered)
     return ExpectedEntries(recovered, blocks) if blocks else None
 
 
-def are_same(graphs: RecoveredProgram, others: RecoveredProgram) -> bool:
+def are_same(graphs: ProgramGraphs, others: ProgramGraphs) -> bool:
     """Whether two recoveries of one program came to the same."""
     return (
         graphs.arrays == others.arrays
@@ -208,7 +208,7 @@ def scout(world: World) -> tuple[Discoveries, RunResult]:
     return _everything(loaded), result
 
 
-def loaded_code(recovered: RecoveredProgram, loaded: LoadedCode) -> Discoveries:
+def loaded_code(recovered: ProgramGraphs, loaded: LoadedCode) -> Discoveries:
     """Return what a dynamically linked program has loaded, if its graphs lack some of that."""
     code = recovered.code
     known = loaded.modules.issubset(recovered.program.modules) and all(
@@ -222,7 +222,7 @@ def _everything(loaded: LoadedCode) -> Discoveries:
 
 
 def discoveries_of(
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
     missing: Collection[Missing],
     read: Callable[[int, int], bytes],
 ) -> Discoveries:
@@ -279,7 +279,7 @@ class ExecutionOptions:
     # Whether every block raises events throughout the run, as it does where a trace is written or a
     # recording made
     is_dense: bool = False
-    contexts: Contexts | None = None  # What to tell apart by calling context; None: nothing.
+    contexts: ContextChoice | None = None  # What to tell apart by calling context; None: nothing.
     # Entries that the graphs may turn out to have; None: none. The run is made on graphs that have
     # them all.
     expected: ExpectedEntries | None = None
@@ -293,7 +293,7 @@ class ProgramExecution:
     """One run, finished or given up."""
 
     # recovered, schemes: The graphs and the schemes that it was made with.
-    recovered: RecoveredProgram
+    recovered: ProgramGraphs
     schemes: Sequence[SchemeRun]
     # index, lowering, automaton: What counted.
     index: GraphIndex
@@ -327,7 +327,7 @@ class ProgramExecution:
         return counts if self.expected is None else self.expected.without_unused(counts)
 
     def turned_out(
-        self, recovered: RecoveredProgram, schemes: Sequence[SchemeRun]
+        self, recovered: ProgramGraphs, schemes: Sequence[SchemeRun]
     ) -> ProgramExecution:
         """Return this run as one on the graphs that it has shown to be right.
 
@@ -357,7 +357,7 @@ class _GivingUp:
 
 def execute(
     world: World,
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
     schemes: Sequence[SchemeRun],
     options: ExecutionOptions,
 ) -> ProgramExecution:
@@ -415,7 +415,7 @@ def execute(
 
 
 def _lowering(
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
     index: GraphIndex,
     schemes: Sequence[SchemeRun],
     options: ExecutionOptions,

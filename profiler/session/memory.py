@@ -45,7 +45,7 @@ from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.fingerprint import fingerprint
 from simprof.profiler.recovery.code_image import build_code_image
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.request import RunRequest, Setting, Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.scheme_runs import KnownPlans
@@ -80,7 +80,7 @@ class BinaryMemory:
 
     def graphs(
         self, discoveries: Discoveries, program: Program | None = None
-    ) -> RecoveredProgram | None:
+    ) -> ProgramGraphs | None:
         """Return the graphs that rest on some discoveries, None if they are not known.
 
         `discoveries`: What else is known of the program. `program`: With the modules that it loads;
@@ -89,14 +89,14 @@ class BinaryMemory:
         if self._files is None:
             return None
         recovered = self._load(_graphs_of(discoveries))
-        if not isinstance(recovered, RecoveredProgram):
+        if not isinstance(recovered, ProgramGraphs):
             return None
         program = program or self._program
         code = build_code_image(program, discoveries.late_words)
         block_at = recovered.arrays.block_index(code.place.indices, len(code.words))
         return replace(recovered, program=program, code=code, block_at=block_at)
 
-    def keep_graphs(self, recovered: RecoveredProgram, discoveries: Discoveries) -> None:
+    def keep_graphs(self, recovered: ProgramGraphs, discoveries: Discoveries) -> None:
         """Keep graphs that rest on some discoveries, without what the file has."""
         if self._files is not None:
             graphs = replace(recovered, program=None, code=None, block_at=None)  # type: ignore[arg-type]

@@ -23,20 +23,20 @@ from simprof.profiler.graphs.numbering import KnownFacts
 from simprof.profiler.profiles.profile import (
     Ending,
     FaultInfo,
-    Measurement,
     Option,
     ProgramInfo,
     RefusalInfo,
     RoutineProfile,
+    RunMeasurement,
     ThreadInfo,
     WaitInfo,
 )
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.recovery.selection import RoutineNames
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import (
     ALL_ROUTINES,
-    Contexts,
+    ContextChoice,
     SchemeOptions,
     Selection,
     Setting,
@@ -53,7 +53,7 @@ from simprof.simulator.binary.program import LineTable, Program, SourceLine
 from simprof.simulator.machine.running import Fault, Refusal, RunResult, ThreadWait
 
 if TYPE_CHECKING:
-    from simprof.profiler.session.contexts import Ledger, Window
+    from simprof.profiler.session.contexts import CountedWindow, Ledger
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Invocation:
     # max_instructions, timeout: The budgets, in instructions and seconds; None: none.
     max_instructions: int | None = None
     timeout: float | None = None
-    contexts: Contexts | None = None  # What is told apart by calling context; None: nothing.
+    contexts: ContextChoice | None = None  # What is told apart by calling context; None: nothing.
 
     @property
     def argument_texts(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class Observation:
     # invocation, program, recovered: What was asked for, the program, and its graphs.
     invocation: Invocation
     program: Program
-    recovered: RecoveredProgram
+    recovered: ProgramGraphs
     schemes: Sequence[SchemeRun]  # Those that were asked for, in order
     # Mode -> scheme of the run. Those by which others are judged (TPP 5) are among them, even if
     # nobody asked for them.
@@ -114,7 +114,7 @@ class Observation:
     memory: BinaryMemory | None = None  # What earlier sessions knew of the program
     ledger: Ledger | None = None  # What was counted by calling context; None: nothing was.
     # The calls to which `events` and `counters` are confined; None: they are of the whole run.
-    window: Window | None = None
+    window: CountedWindow | None = None
     # Files that the program has opened, where they are on the host
     opened: frozenset[Path] = frozenset()
 
@@ -173,7 +173,7 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SchemeComparison:
     """Several schemes on one program.
 
     Attributes
@@ -190,14 +190,14 @@ class Comparison:
         Source lines of the program: brief measurements have none of their own.
     """
 
-    measurements: tuple[Measurement, ...]
+    measurements: tuple[RunMeasurement, ...]
     emulations: int
     whole_emulations: int
     lines: LineTable | None = field(default=None, compare=False)
 
 
 if TYPE_CHECKING:
-    from simprof.profiler.session.contexts import Ledger, Window
+    from simprof.profiler.session.contexts import CountedWindow, Ledger
 
 
 def collect(
@@ -251,7 +251,9 @@ def collect(
     )
 
 
-def _by_context(index: GraphIndex, lowering: Lowering) -> tuple[Window | None, Ledger | None]:
+def _by_context(
+    index: GraphIndex, lowering: Lowering
+) -> tuple[CountedWindow | None, Ledger | None]:
     """Return what a run has counted by calling context: in its window, and for its call tree."""
     from simprof.profiler.session.contexts import (
         Ledger,  # which few runs need

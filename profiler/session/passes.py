@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.walk import GraphIndex
-from simprof.profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.registry import judges, needs_edge_profile
@@ -68,7 +68,7 @@ class Study:
     # Numbers of the only routines that concern the schemes; None: all that were selected.
     routines: frozenset[int] | None = None
     # Graphs that are there already, with the discoveries that they rest on
-    recovered: tuple[Discoveries, RecoveredProgram] | None = None
+    recovered: tuple[Discoveries, ProgramGraphs] | None = None
     _planners: dict[Setting, Planner] = field(default_factory=dict)
     _linked: dict[object, Known] = field(default_factory=dict)
 
@@ -80,7 +80,7 @@ class Study:
         """
         return self.trace is None and self.recording is None and self.recovered is None
 
-    def recover(self, program: Program, discoveries: Discoveries) -> RecoveredProgram:
+    def recover(self, program: Program, discoveries: Discoveries) -> ProgramGraphs:
         """Return the program's graphs, which may be known already."""
         if self.recovered is not None and self.recovered[0] == discoveries:
             return self.recovered[1]
@@ -268,7 +268,7 @@ def _schemes(
     study: Study,
     current: Round,
     planners: Sequence[Planner],
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
     unsure: frozenset[tuple[int, str]] = frozenset(),
 ) -> list[SchemeRun]:
     """Make the schemes of a run; what earlier sessions planned for `unsure` routines is not read.

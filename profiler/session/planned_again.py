@@ -17,8 +17,8 @@ from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind, VertexName
 from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.profiler.profiles.profile import EdgeCount, Measurement, RoutineProfile
-from simprof.profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
+from simprof.profiler.profiles.profile import EdgeCount, RoutineProfile, RunMeasurement
+from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.request.request import SchemeOptions, Setting
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.memory import BinaryMemory
@@ -47,7 +47,7 @@ class PlannedRoutine:
 class PlannedProgram:
     """What could be made again of a profile."""
 
-    recovered: RecoveredProgram  # The program's graphs
+    recovered: ProgramGraphs  # The program's graphs
     # By position among the profile's routines; those whose graph is another are absent.
     routines: Mapping[int, PlannedRoutine]
     # Why there is no instrumentation code; None where there is, or where the mode has none.
@@ -76,7 +76,7 @@ class Watch:
 
 
 def plan_again(
-    measurement: Measurement,
+    measurement: RunMeasurement,
     program: Program,
     memory: BinaryMemory | None = None,
     watch: Watch = Watch(),
@@ -117,9 +117,9 @@ def plan_again(
 
 
 def _planned(
-    measurement: Measurement,
+    measurement: RunMeasurement,
     options: SchemeOptions,
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
     found: Mapping[int, int],
     told: Told,
 ) -> dict[int, PlannedRoutine]:
@@ -164,11 +164,11 @@ def has_edges_of(cfg: ControlFlowGraph, routine: RoutineProfile) -> bool:
 
 
 def recover_again(
-    measurement: Measurement,
+    measurement: RunMeasurement,
     program: Program,
     memory: BinaryMemory | None = None,
     told: Told = _unwatched,
-) -> RecoveredProgram:
+) -> ProgramGraphs:
     """Recover the graphs of a program, with what a profile shows beyond its file.
 
     Graphs of an earlier run that has them kept are taken where they are those of the profile, edge
@@ -195,7 +195,7 @@ def recover_again(
 
 def _recovered(
     program: Program, discoveries: Discoveries, memory: BinaryMemory, made: Known, told: Told
-) -> RecoveredProgram:
+) -> ProgramGraphs:
     recovered = memory.graphs(discoveries)
     if recovered is None:
         recovered = recover(program, discoveries, made, told)
@@ -203,14 +203,14 @@ def _recovered(
     return recovered
 
 
-def _numbers(recovered: RecoveredProgram) -> dict[tuple[int, str], int]:
+def _numbers(recovered: ProgramGraphs) -> dict[tuple[int, str], int]:
     """Return the number of each routine by address and name. No graph is made for that."""
     arrays = recovered.arrays
     keys = zip(arrays.addresses.tolist(), arrays.names, strict=True)
     return {key: number for number, key in enumerate(keys)}
 
 
-def _explains(recovered: RecoveredProgram, measurement: Measurement) -> bool:
+def _explains(recovered: ProgramGraphs, measurement: RunMeasurement) -> bool:
     """Whether graphs have all routines of a profile, with the very edges that it has."""
     numbers = _numbers(recovered)
     return all(
@@ -219,7 +219,7 @@ def _explains(recovered: RecoveredProgram, measurement: Measurement) -> bool:
     )
 
 
-def _seen(measurement: Measurement, recovered: RecoveredProgram) -> Discoveries:
+def _seen(measurement: RunMeasurement, recovered: ProgramGraphs) -> Discoveries:
     """Return what a profile's edges show that graphs lack."""
     numbers = _numbers(recovered)
     entries, returning, targets = set[int](), set[int](), set[tuple[int, int]]()
@@ -251,7 +251,7 @@ def _missing(cfg: ControlFlowGraph, routine: RoutineProfile) -> list[EdgeCount]:
     return [edge for edge in routine.edge_counts if edge.key not in known]
 
 
-def _transfer(recovered: RecoveredProgram, block: Block) -> int:
+def _transfer(recovered: ProgramGraphs, block: Block) -> int:
     """Return the address of the control transfer that ends a block."""
     before_slot = block.end - 8
     index = recovered.code.index(before_slot)

@@ -17,7 +17,7 @@ from simprof.profiler.engine.recording import RecordedPiece
 from simprof.profiler.engine.replaying import CutRun, DamagedError, Replayer
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.errors import CountError, ProfileMismatchError
 from simprof.profiler.request.request import Phase, Selection, Setting
 from simprof.profiler.session.counters import Counters, collect_events
@@ -181,7 +181,7 @@ def check_program(recording: Recording, name: Path, program: Program) -> None:
         )
 
 
-def _cut_run(recording: Recording, name: Path, recovered: RecoveredProgram) -> CutRun:
+def _cut_run(recording: Recording, name: Path, recovered: ProgramGraphs) -> CutRun:
     cut_run = CutRun(recovered.routines)
     _play(recording, name, recovered, cut_run.take)
     if not cut_run.entered:
@@ -189,7 +189,7 @@ def _cut_run(recording: Recording, name: Path, recovered: RecoveredProgram) -> C
     return cut_run
 
 
-def _end_of(cut_run: CutRun | None, recovered: RecoveredProgram) -> RecordingEnd:
+def _end_of(cut_run: CutRun | None, recovered: ProgramGraphs) -> RecordingEnd:
     """Return what a recording would say at its end if the run had ended where it is cut."""
     assert cut_run is not None
     edges = [(number, cut_run.edges(number)) for number in cut_run.entered]
@@ -211,7 +211,7 @@ def _end_of(cut_run: CutRun | None, recovered: RecoveredProgram) -> RecordingEnd
 def _play(
     recording: Recording,
     name: Path,
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
     take: Callable[[RecordedPiece], None],
 ) -> None:
     for piece in recording.pieces():
@@ -236,7 +236,7 @@ def _discoveries(name: Path, recording: Recording) -> Discoveries:
         raise UsageError(f"{name} is damaged in its header: record it again") from None
 
 
-def _check_end(name: Path, end: RecordingEnd, recovered: RecoveredProgram) -> RunResult:
+def _check_end(name: Path, end: RecordingEnd, recovered: ProgramGraphs) -> RunResult:
     """Return how the run ended; refuse what cannot be of these graphs."""
     routines = recovered.routines
     try:
@@ -265,7 +265,7 @@ def _place(number: int, things: Sequence[object]) -> int:
     return number
 
 
-def _check_stretches(piece: RecordedPiece, recovered: RecoveredProgram) -> None:
+def _check_stretches(piece: RecordedPiece, recovered: ProgramGraphs) -> None:
     """Raise ValueError unless all edges are there: native code takes them as they are."""
     for stretch in piece.stretches:
         graph = recovered.routines[_place(stretch.routine, recovered.routines)]
@@ -285,7 +285,7 @@ def _edge_counts(index: GraphIndex, end: RecordingEnd) -> Array:
 
 
 def _by_graph(
-    recovered: RecoveredProgram, end: RecordingEnd
+    recovered: ProgramGraphs, end: RecordingEnd
 ) -> Callable[[ControlFlowGraph], Sequence[int] | None]:
     routines = recovered.routines
     known = {

@@ -1,4 +1,4 @@
-"""From an observed run to a `Measurement`: counts checked, code priced, names given."""
+"""From an observed run to a `RunMeasurement`: counts checked, code priced, names given."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from simprof.profiler.profiles.profile import (
     BlockCount,
     EdgeCount,
     Guide,
-    Measurement,
     PathCount,
     RefusedCalls,
     RoutineProfile,
+    RunMeasurement,
 )
 from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.recovery.code_image import CodeImage
@@ -215,7 +215,7 @@ def measure_all(
     brief: bool = False,
     keep_plans: bool = True,
     told: Callable[[int, int], None] | None = None,
-) -> tuple[Measurement, ...]:
+) -> tuple[RunMeasurement, ...]:
     """Return what each scheme measured in an observed run.
 
     Each routine is measured under all schemes before the next one, so that what is worked out of
@@ -415,7 +415,7 @@ class Measuring:
                     lost[f"{INFERRED}{name}"] = count
         return dict(lost)
 
-    def measurement(self) -> Measurement:
+    def measurement(self) -> RunMeasurement:
         """Return what the scheme measured in all routines together."""
         observation, results = self._observation, self.results
         definition, machine = self._definition, observation.program.machine
@@ -424,7 +424,7 @@ class Measuring:
         unattributed = {**_unattributed(observation), **window_counts(observation)}
         wrapped = [result.profile.name for result in results if result.wraps]
         run, guide = observation.result, self._guide()
-        return Measurement(
+        return RunMeasurement(
             program=program_info(observation),
             mode=definition.mode,
             options={
@@ -452,8 +452,8 @@ class Measuring:
 
 
 def with_prices(
-    measured: Mapping[Setting, Measurement], profiler: Setting | None, asked: Sequence[Setting]
-) -> tuple[Measurement, ...]:
+    measured: Mapping[Setting, RunMeasurement], profiler: Setting | None, asked: Sequence[Setting]
+) -> tuple[RunMeasurement, ...]:
     """Return the measurements asked for, the guided ones with what an edge profile costs."""
     priced = []
     for setting in asked:

@@ -13,7 +13,7 @@ from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.profile import EdgeProfile
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import SchemeOptions, Selection, Setting, Weights
@@ -37,7 +37,7 @@ class Graphs:
 
     def __init__(
         self,
-        recovered: RecoveredProgram,
+        recovered: ProgramGraphs,
         selection: Selection,
         routines: frozenset[int] | None = None,
     ) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.plan.rehearsal import activations, rehearse
 from simprof.profiler.profiles import storage
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.recovery.check import validate
 from simprof.profiler.request.errors import SelfCheckError
 from simprof.profiler.session.counters import RoutineEvents
@@ -80,7 +80,7 @@ class SelfCheck:
                 self._walks[routine] = activations(plan.cfg)
             rehearse(plan, scheme.definition.path_decoder(plan), self._walks[routine])
 
-    def check_profile(self, measurement: Measurement) -> None:
+    def check_profile(self, measurement: RunMeasurement) -> None:
         """Check that a profile survives being saved.
 
         Raises

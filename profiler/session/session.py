@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.graphs.flow import FlowError
 from simprof.profiler.profiles.cache_files import binaries
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.recovery.recovery import Discoveries
 from simprof.profiler.request.errors import CountError
@@ -48,7 +48,7 @@ from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import CompletedCounters
 from simprof.profiler.session.execution import late_words, scout
 from simprof.profiler.session.memory import BinaryMemory, PastRun, with_kept_lines
-from simprof.profiler.session.observation import Comparison, Invocation, Observation
+from simprof.profiler.session.observation import Invocation, Observation, SchemeComparison
 from simprof.profiler.session.passes import Round, Study, TraceOrder, settle, tell, write_trace
 from simprof.profiler.session.results import measure_all, with_prices
 from simprof.profiler.session.scheme_runs import (
@@ -78,7 +78,7 @@ FEW_ROUTINES = 100
 """Routines of a recorded run below which one process is enough."""
 
 
-def run_program(request: RunRequest) -> Measurement:
+def run_program(request: RunRequest) -> RunMeasurement:
     """Run a program under the scheme of `request` and measure it.
 
     Raises
@@ -91,8 +91,8 @@ def run_program(request: RunRequest) -> Measurement:
 
 def compare_program(
     request: RunRequest, settings: Sequence[Setting], *, brief: bool = False, jobs: int = 1
-) -> Comparison:
-    """Measure several schemes, all in one emulation, or two (see `Comparison`).
+) -> SchemeComparison:
+    """Measure several schemes, all in one emulation, or two (see `SchemeComparison`).
 
     `request.mode` and `request.scheme` are not read; `brief`, `jobs`: see `measure_all`. Raises
     what `run_program` does.
@@ -118,7 +118,7 @@ def _contradictions(recording: Path | None) -> Iterator[None]:
 
 def _compare(
     request: RunRequest, settings: Sequence[Setting], brief: bool, jobs: int
-) -> Comparison:
+) -> SchemeComparison:
     limit = request.guest.max_instructions
 
     def told(done: int, total: int) -> None:
@@ -147,7 +147,7 @@ def _compare(
             told=told,
         )
     measurements = with_prices(dict(zip(settings, measurements, strict=True)), profiler, asked)
-    return Comparison(
+    return SchemeComparison(
         measurements, observation.runs, observation.whole_runs, observation.program.lines
     )
 

@@ -4,8 +4,8 @@ Each process has some of the routines: it replays what these did (`replay`), and
 schemes in them. A routine concerns the others in one way: where its counters lie depends on how
 much space those before it take. So the work has two steps:
 
-1. plan, replay; answer how much space the counters take       `_Part.plan`
-2. measure, behind the counters of all routines before         `_Part.measure`
+1. plan, replay; answer how much space the counters take       `_ProcessPart.plan`
+2. measure, behind the counters of all routines before         `_ProcessPart.measure`
 
 Plans are large, and live from the first step to the second: many routines are measured in several
 waves, one after the other.
@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeVar
 from simprof.profiler.code.layout import NOTHING_USED, Room
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import Setting
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.pool import Forked
@@ -61,7 +61,7 @@ class _Learnt(NamedTuple):
     facts: Mapping[int, GraphFacts]
 
 
-class _Part:
+class _ProcessPart:
     """What one process does: some chunks of the routines of each wave."""
 
     def __init__(
@@ -123,7 +123,7 @@ def measure_shared(
     *,
     brief: bool = False,
     told: Told | None = None,
-) -> tuple[Measurement, ...]:
+) -> tuple[RunMeasurement, ...]:
     """Return what each scheme measures in a recorded run.
 
     - `guide`: The run as it was made, under whatever schemes.
@@ -140,7 +140,7 @@ def measure_shared(
     waves = _waves(run, jobs)
     costs, facts = [guide.costs(setting) for setting in settings], guide.facts()
     run.prepare(registers=not all(each.known for each in costs))
-    parts = [_Part(run, settings, costs, facts, brief=brief) for _ in range(jobs)]
+    parts = [_ProcessPart(run, settings, costs, facts, brief=brief) for _ in range(jobs)]
     own = parts[0]
     own.told = _teller(told, jobs, len(run.entered))
     used = [NOTHING_USED] * len(settings)
@@ -182,7 +182,7 @@ def measure_shared(
 
 def _measured_alone(
     guide: Observation, observed: Observation, *, brief: bool, told: Told | None
-) -> tuple[Measurement, ...]:
+) -> tuple[RunMeasurement, ...]:
     """Measure a replayed run in this process."""
     whole = replace(observed, runs=guide.runs, whole_runs=guide.whole_runs)
     return measure_all(whole, brief=brief, keep_plans=False, told=told)

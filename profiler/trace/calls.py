@@ -40,7 +40,7 @@ import numpy.typing as npt
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.profiler.graphs.cfg import Block, EdgeKind
 from simprof.profiler.recovery.calls import call_sites
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
 _K = TransferKind
@@ -284,7 +284,7 @@ class CallPaths:
         """Call path -> activations."""
         return Counter(dict(zip(self._paths, self._times, strict=True)))
 
-    def __call__(self, recovered: RecoveredProgram, blocks: Array) -> None:
+    def __call__(self, recovered: ProgramGraphs, blocks: Array) -> None:
         """Follow the next executed blocks, by program-wide number."""
         if not len(blocks):
             return
@@ -320,7 +320,7 @@ class CallPaths:
             ),
         )
 
-    def _prepare(self, recovered: RecoveredProgram, first: int) -> None:
+    def _prepare(self, recovered: ProgramGraphs, first: int) -> None:
         index = GraphIndex(recovered)
         self._names = tuple(cfg.name for cfg in recovered.routines)
         self._routines = np.asarray(index.routine_of_block).astype(np.int64)

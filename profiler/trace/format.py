@@ -38,7 +38,7 @@ from typing import Any
 from simprof.profiler.profiles.codec import decode, encode, parse_json
 from simprof.profiler.profiles.output import discard
 from simprof.profiler.profiles.storage import LONGEST_HEADER, FileFormat
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.simulator.errors import UsageError
 
 FORMAT = FileFormat("trace", version=1, option="run --trace", longest=LONGEST_HEADER)
@@ -319,7 +319,7 @@ _WIDEST = 32
 """Bits of a token."""
 
 
-def check_numbers(trace: Trace, recovered: RecoveredProgram) -> None:
+def check_numbers(trace: Trace, recovered: ProgramGraphs) -> None:
     """Check that routines, edges and blocks are there, and that counts can be counted.
 
     Raises

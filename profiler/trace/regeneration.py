@@ -24,7 +24,7 @@ from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.tracing import TARGET_BITS, decisions, free_way
 from simprof.profiler.recovery.code_image import WordMap
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.trace import regeneration_kernel as kernel
 from simprof.profiler.trace.calls import Callees, Exit
@@ -79,9 +79,7 @@ class Regenerator:
     - `sink`: Receives the blocks.
     """
 
-    def __init__(
-        self, trace: Trace, recovered: RecoveredProgram, *, check: bool, sink: Sink
-    ) -> None:
+    def __init__(self, trace: Trace, recovered: ProgramGraphs, *, check: bool, sink: Sink) -> None:
         self._trace = trace
         self._index = GraphIndex(recovered)
         self._sink = sink
@@ -362,7 +360,7 @@ def _choices(cfg: ControlFlowGraph, tokens: Tokens, block: int) -> dict[int, int
     return decisions(cfg, tokens, block)
 
 
-BlockSink = Callable[[RecoveredProgram, Array], None]
+BlockSink = Callable[[ProgramGraphs, Array], None]
 """Receives the program's graphs and the next executed blocks, by global number."""
 
 
@@ -426,7 +424,7 @@ def regenerate(
     return Regenerated(trace, file, result, instructions, block, routine, check)
 
 
-def _recover(path: Path, header: TraceHeader, file: Path) -> RecoveredProgram:
+def _recover(path: Path, header: TraceHeader, file: Path) -> ProgramGraphs:
     if not file.is_file():
         raise UsageError(f"{path} is a trace of {file}, which is not there: name it with --program")
     discoveries = _discoveries(path, header)
@@ -445,7 +443,7 @@ def _discoveries(path: Path, header: TraceHeader) -> Discoveries:
         raise UsageError(f"{path} is damaged in its header: record it again") from None
 
 
-def _position(recovered: RecoveredProgram, place: int) -> tuple[int | None, str | None]:
+def _position(recovered: ProgramGraphs, place: int) -> tuple[int | None, str | None]:
     if place < 0:
         return None, None
     number = recovered.routine_of_block(place)
@@ -463,7 +461,7 @@ class BlockLines:
         self._write = write
         self._lines: list[bytes] = []
 
-    def __call__(self, recovered: RecoveredProgram, blocks: Array) -> None:
+    def __call__(self, recovered: ProgramGraphs, blocks: Array) -> None:
         """Write `blocks`."""
         if not self._lines:
             self._lines = [
@@ -487,7 +485,7 @@ class Completion:
     end: TraceEnd
 
 
-def complete(trace: Trace, recovered: RecoveredProgram, block: int, bits: int) -> Completion:
+def complete(trace: Trace, recovered: ProgramGraphs, block: int, bits: int) -> Completion:
     """Find out how a trace goes on behind its tokens.
 
     - `trace`: What there is: the tokens of all routines and the stream. It has no events.

@@ -101,7 +101,7 @@ def _on_fatal_signal(number: Any, argument: Any) -> None:
         end_process(words, np.uint64(number))
 
 
-class _Stack(ctypes.Structure):
+class _SignalStack(ctypes.Structure):
     _fields_ = (("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
 
 
@@ -131,8 +131,8 @@ def reported(program: Path, clock: NDArray[np.int64], block: int, endings: int) 
     words, texts = _make_words(program, clock.ctypes.data + 8 * block)
     stack = ctypes.create_string_buffer(_STACK_BYTES)
     libc = ctypes.CDLL(None)
-    old_stack = _Stack()
-    new_stack = _Stack(ctypes.addressof(stack), 0, _STACK_BYTES)
+    old_stack = _SignalStack()
+    new_stack = _SignalStack(ctypes.addressof(stack), 0, _STACK_BYTES)
     libc.sigaltstack(ctypes.byref(new_stack), ctypes.byref(old_stack))
     _remember(words.ctypes.data)
     clock[endings] = words.ctypes.data

@@ -203,7 +203,7 @@ class Guest(Protocol):
     signals: Signals
 
     @property
-    def threads(self) -> Threads:
+    def threads(self) -> GuestThreads:
         """The program's threads."""
         ...
 
@@ -299,10 +299,10 @@ class Replaced:
 class Waits:
     """The call waits, while other threads run.
 
-    It is over when it is given a result (`Threads.wake`), or when it is performed again and does
-    not wait any more: that is after `nanoseconds` of virtual time (None: never), and, where `retry`
-    says so, after other threads have done something that may have changed what it waits for. A
-    signal ends it: with EINTR, or, where it `restarts`, as the handler's SA_RESTART says.
+    It is over when it is given a result (`GuestThreads.wake`), or when it is performed again and
+    does not wait any more: that is after `nanoseconds` of virtual time (None: never), and, where
+    `retry` says so, after other threads have done something that may have changed what it waits
+    for. A signal ends it: with EINTR, or, where it `restarts`, as the handler's SA_RESTART says.
     """
 
     nanoseconds: int | None
@@ -345,7 +345,7 @@ Outcome = (
 )
 
 
-class Threads(Protocol):
+class GuestThreads(Protocol):
     """The threads of the program, as its kernel numbers them."""
 
     @property

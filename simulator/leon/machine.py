@@ -31,7 +31,7 @@ from simprof.simulator.linux.outside import HostCalls
 from simprof.simulator.machine.base import BaseMachine, Position
 from simprof.simulator.machine.codewatch import CodeWatch, Shadows
 from simprof.simulator.machine.faults import Trap, effective_address
-from simprof.simulator.machine.running import Ending, Fault, Limits, Observer, RunResult
+from simprof.simulator.machine.running import Fault, Limits, MachineEnding, Observer, RunResult
 
 WINDOWS: Final = 8
 MEMORY: Final = 0x4000_0000
@@ -271,7 +271,7 @@ class LeonMachine(BaseMachine):
             return
         text = f"trap {kind:#04x} while traps are disabled"
         fault = Fault(_SIGABRT, "error mode", pc, None, text, origin)
-        self._ending = Ending(_STATUS_ERROR_MODE, "fault", _SIGABRT, fault)
+        self._ending = MachineEnding(_STATUS_ERROR_MODE, "fault", _SIGABRT, fault)
 
     def _enter_trap(self, kind: int, pc: int, npc: int, resumes_at: int, between: bool) -> None:
         """Go to the handler of a trap; see `Observer.signal_delivered` for the last two."""
@@ -288,7 +288,7 @@ class LeonMachine(BaseMachine):
     def _halt(self, number: int) -> None:
         """Stop the processor: a software trap while traps are disabled."""
         if number == 0:
-            self._ending = Ending(int(self.cpu.window()[0]) & 0xFF, "exit")
+            self._ending = MachineEnding(int(self.cpu.window()[0]) & 0xFF, "exit")
         else:
             self._trap(TrapType.SOFTWARE + number)
 
@@ -332,7 +332,7 @@ class LeonMachine(BaseMachine):
         try:
             action()
         except BrokenPipeError:
-            self._ending = Ending(128 + signal.SIGPIPE, "signal", signal.SIGPIPE)
+            self._ending = MachineEnding(128 + signal.SIGPIPE, "signal", signal.SIGPIPE)
         except OSError as error:
             raise UsageError(
                 f"{self.program.path}: what the program sends cannot be written to standard output "

@@ -47,7 +47,7 @@ from simprof.simulator.linux.contexts import Interrupted
 from simprof.simulator.machine.codewatch import CodeWatch, LoadedCode, Shadows
 from simprof.simulator.machine.faults import is_transfer
 from simprof.simulator.machine.hooks import NO_LIMIT, Hooks
-from simprof.simulator.machine.running import Ending, Limits, Observer, RunResult
+from simprof.simulator.machine.running import Limits, MachineEnding, Observer, RunResult
 from simprof.simulator.stopping import that_stop_a_run
 
 STATUS_BUDGET: Final = 124
@@ -78,7 +78,7 @@ class BaseMachine(ABC):
             np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         )
         self._resume_at = 0, 0
-        self._ending: Ending | None = None
+        self._ending: MachineEnding | None = None
         self._error: BaseException | None = None
 
     def _connect(self, *, moves_windows: bool = True) -> Hooks:
@@ -204,12 +204,12 @@ class BaseMachine(ABC):
         """End the run if its time or budget is over, or Ctrl-C was pressed; say whether it is."""
         interruption = int(self._clock[ClockWord.INTERRUPTED])
         if interruption == Interruption.TIMEOUT:
-            self._ending = Ending(STATUS_BUDGET, "budget")
+            self._ending = MachineEnding(STATUS_BUDGET, "budget")
         elif interruption:
             number = interruption % Interruption.SIGNAL
-            self._ending = Ending(128 + number, "interrupted", number)
+            self._ending = MachineEnding(128 + number, "interrupted", number)
         elif self.limits.max_instructions == self._clock[ClockWord.LIMIT]:
-            self._ending = Ending(STATUS_BUDGET, "budget")
+            self._ending = MachineEnding(STATUS_BUDGET, "budget")
         return self._ending is not None
 
     def _resumes(self, number: int, npc: int) -> bool:

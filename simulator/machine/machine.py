@@ -68,9 +68,9 @@ from simprof.simulator.machine.faults import (
 from simprof.simulator.machine.hooks import NO_LIMIT
 from simprof.simulator.machine.running import (
     BlockPlace,
-    Ending,
     Fault,
     Limits,
+    MachineEnding,
     Observer,
     Refusal,
     RunResult,
@@ -485,10 +485,10 @@ class Machine(BaseMachine):
     def _end_by_fault(self, kind: FaultKind, origin: int | None = None) -> None:
         number, pc = int(kind.signal), int(self.cpu.state.pc)
         fault = Fault(number, SIGNALS[number], pc, kind.address, kind.text, origin)
-        self._ending = Ending(_SIGNAL_STATUS + number, "fault", number, fault)
+        self._ending = MachineEnding(_SIGNAL_STATUS + number, "fault", number, fault)
 
     def _end_by_signal(self, info: SignalInfo) -> None:
-        self._ending = Ending(_SIGNAL_STATUS + info.number, "signal", info.number)
+        self._ending = MachineEnding(_SIGNAL_STATUS + info.number, "signal", info.number)
 
     def _deliver(
         self, info: SignalInfo, kind: FaultKind | None = None, *, between: bool = False
@@ -547,7 +547,7 @@ class Machine(BaseMachine):
                 if not self.threads.is_beginning:
                     self._deliver_pending(between=call is None and not self._position.is_inside)
                 return
-        self._ending = Ending(STATUS_REFUSED, "deadlock", waits=self.threads.waits())
+        self._ending = MachineEnding(STATUS_REFUSED, "deadlock", waits=self.threads.waits())
 
     def _finish_call(self, outcome: Outcome, call: Call) -> bool:
         """Act on what a system call has come to; return whether its thread goes on."""
@@ -571,10 +571,10 @@ class Machine(BaseMachine):
     def _finish_system_call(self, outcome: Outcome) -> None:
         window, mask = self.cpu.window(), self.cpu.address_mask
         if isinstance(outcome, Exited):
-            self._ending = Ending(outcome.status & 0xFF, "exit")
+            self._ending = MachineEnding(outcome.status & 0xFF, "exit")
         elif isinstance(outcome, Refused):
             refusal = Refusal(outcome.call, self.pc)
-            self._ending = Ending(STATUS_REFUSED, "refused", refusal=refusal)
+            self._ending = MachineEnding(STATUS_REFUSED, "refused", refusal=refusal)
         elif isinstance(outcome, Yields):
             self._finish_system_call(Returned(0))
         elif isinstance(outcome, Returned):

@@ -217,7 +217,7 @@ class RunResult:
 
 
 @dataclass(frozen=True)
-class Ending:
+class MachineEnding:
     """How a run ended."""
 
     status: int

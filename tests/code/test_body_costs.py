@@ -20,7 +20,7 @@ from simprof.profiler.code.shapes import same
 from simprof.profiler.code.snippet_parts import Generator, Generators
 from simprof.profiler.code.writer import Writer, snippet_body
 from simprof.profiler.plan.actions import Action, CountEdge
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.cost_model import own_code
 from simprof.profiler.schemes.kiter.actions import AddAccumulators
 from simprof.profiler.schemes.registry import generators
@@ -132,7 +132,7 @@ def test_a_routine_costs_what_its_code_does(machine: MachineKind) -> None:
 def test_code_of_one_shape_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     cfg = named("A>B B>C C>D", "A", "D")
     plan = InstrumentationPlan(
-        {edge.id: (CountEdge(edge.id),) for edge in cfg.edges}, False, Table.NONE, 0, None, 5
+        {edge.id: (CountEdge(edge.id),) for edge in cfg.edges}, False, CounterTable.NONE, 0, None, 5
     )
     written = []
 
@@ -149,7 +149,7 @@ def test_code_of_one_shape_is_generated_once(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_shape_that_tells_too_little_is_found_when_code_is_made() -> None:
     cfg = named("A>B B>C", "A", "C")
     plan = InstrumentationPlan(
-        {edge.id: (CountEdge(edge.id),) for edge in cfg.edges}, False, Table.NONE, 0, None, 5
+        {edge.id: (CountEdge(edge.id),) for edge in cfg.edges}, False, CounterTable.NONE, 0, None, 5
     )
 
     def write(writer: Writer, action: CountEdge) -> None:

@@ -19,7 +19,7 @@ from simprof.profiler.code.runtime import hash_routine as hr
 from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import CountConstantPath, CountEdge
-from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
 from simprof.profiler.schemes.qpt.planner import plan_qpt2
 from simprof.simulator.binary.program import MachineKind
@@ -46,13 +46,13 @@ def check_paths(lab: Lab, paths: PathPlan, plan: InstrumentationPlan, edges: Seq
     generated, layout, state, executed = lab.run_plan(plan)
     lab.check_same_result(base[0], state)
     counters = lab.words(layout.edge_base, plan.edge_counters)
-    if plan.table is Table.HASH:
+    if plan.table is CounterTable.HASH:
         found = hashed_paths(lab.bench)
     else:
         found = dict(enumerate(lab.words(layout.path_base, plan.path_counters)))
     assert paths.edge_counts(found, counters) == tuple(edges)
     added = executed - base[1] - priced(generated, edges)
-    if plan.table is Table.ARRAY:
+    if plan.table is CounterTable.ARRAY:
         assert added == 0
     else:
         check_hash_cost(lab, generated, found, edges, added)
@@ -73,7 +73,7 @@ def check_hash_cost(
 def every_edge(cfg: ControlFlowGraph) -> InstrumentationPlan:
     """Return the plan that counts each edge by a counter of its own."""
     actions = {edge.id: (CountEdge(edge.id),) for edge in cfg.edges}
-    return InstrumentationPlan(actions, False, Table.NONE, 0, None, len(cfg.edges))
+    return InstrumentationPlan(actions, False, CounterTable.NONE, 0, None, len(cfg.edges))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -107,7 +107,9 @@ def test_instrumented_routines(machine: MachineKind, seed: int) -> None:
     calls = sum(edges[e.id] for e in lab.cfg.edges if e.kind is EdgeKind.CALL_RETURN)
     assert base[1] == inside + calls * len(lab.callee)
     for table, addressing in (
-        (Table.ARRAY, Addressing.ADDRESS), (Table.ARRAY, Addressing.INDEX), (Table.HASH, None)
+        (CounterTable.ARRAY, Addressing.ADDRESS),
+        (CounterTable.ARRAY, Addressing.INDEX),
+        (CounterTable.HASH, None),
     ):  # fmt: skip
         paths = plan_pp(lab.cfg, table=table, path_limit=2000)
         plan = replace(paths.plan, addressing=addressing)
@@ -156,7 +158,7 @@ DIAMOND = [
 def free_code(cfg: ControlFlowGraph, *edges: int) -> RoutineCode:
     """Return the code of an edge counter on each of `edges`, everything free."""
     actions = {edge: (CountEdge(k),) for k, edge in enumerate(edges)}
-    plan = InstrumentationPlan(actions, False, Table.NONE, 0, None, len(edges))
+    plan = InstrumentationPlan(actions, False, CounterTable.NONE, 0, None, len(edges))
     return generate(cfg, plan, RoutineContext.free(), CounterSpace().place(plan), GENERATORS)
 
 
@@ -187,7 +189,7 @@ def test_code_around_a_slot_block_shares_one_stub() -> None:
 
 def test_a_hash_call_cannot_fill_the_jump_slot() -> None:
     cfg = graph([*DIAMOND[:2], (0, 2, K.TAKEN), (1, 0, K.TAKEN), (2, 4, K.EXIT)], 3)
-    plan = plan_pp(cfg, table=Table.HASH).plan
+    plan = plan_pp(cfg, table=CounterTable.HASH).plan
     made = generate(cfg, plan, RoutineContext.free(), CounterSpace().place(plan), GENERATORS)
     assert all(s.jump_cost in (0, 2) for s in made.snippets.values() if s.hash_calls == 1)
 
@@ -196,7 +198,7 @@ def test_a_call_at_the_end_of_a_stub_keeps_its_own_delay_slot() -> None:
     """The jump behind it gets a nop: two instructions, in place of one."""
     cfg = graph(DIAMOND, 3)
     actions = {2: (CountConstantPath(7, False),)}
-    plan = InstrumentationPlan(actions, False, Table.HASH, 0, None, 0)
+    plan = InstrumentationPlan(actions, False, CounterTable.HASH, 0, None, 0)
     made = generate(cfg, plan, RoutineContext.free(), CounterSpace().place(plan), GENERATORS)
     stub = made.snippets[2]
     assert (stub.where, stub.hash_calls, stub.jump_cost) == ("stub", 1, 2)
@@ -228,7 +230,7 @@ def test_system_calls_keep_code_behind_them() -> None:
     program = Assembled({"f": body})
     cfg = program.cfg("f")
     after = next(e.id for e in cfg.edges if e.kind is K.FALL_THROUGH and e.source == 0)
-    plan = InstrumentationPlan({after: (CountEdge(0),)}, False, Table.NONE, 0, None, 1)
+    plan = InstrumentationPlan({after: (CountEdge(0),)}, False, CounterTable.NONE, 0, None, 1)
     made = generate(cfg, plan, program.context("f"), CounterSpace().place(plan), GENERATORS)
     assert made.snippets[after].where == "fall-through"
 
@@ -240,7 +242,7 @@ def test_entry_code_stands_behind_the_save_and_exit_code_before_the_restore() ->
     cfg = program.cfg("f")
     edges = [edge_of(cfg, K.ENTRY), edge_of(cfg, K.EXIT)]
     plan = InstrumentationPlan(
-        {e: (CountEdge(k),) for k, e in enumerate(edges)}, False, Table.NONE, 0, None, 2
+        {e: (CountEdge(k),) for k, e in enumerate(edges)}, False, CounterTable.NONE, 0, None, 2
     )
     made = generate(cfg, plan, program.context("f"), CounterSpace().place(plan), GENERATORS)
     assert [made.snippets[e].position for e in edges] == [1, 2]
@@ -268,14 +270,14 @@ def test_unused_local_is_the_path_register() -> None:
 
 def test_counters_stay_below_2_gb() -> None:
     space = CounterSpace()
-    plan = InstrumentationPlan({}, True, Table.HASH, 0, None, 3)
+    plan = InstrumentationPlan({}, True, CounterTable.HASH, 0, None, 3)
     first, second = space.place(plan), space.place(plan)
     assert second.path_base - first.path_base == TABLE_SPAN
     assert first.path_base % hr.TABLE_ALIGNMENT == TABLE_SPAN % hr.TABLE_ALIGNMENT == 0
     assert second.edge_base % 8 == 0
     assert second.edge_base >= first.edge_counter(3)
     with pytest.raises(UsageError):
-        space.place(InstrumentationPlan({}, True, Table.ARRAY, 1 << 28, None, 0))
+        space.place(InstrumentationPlan({}, True, CounterTable.ARRAY, 1 << 28, None, 0))
 
 
 def test_hash_model_is_fresh_per_table() -> None:

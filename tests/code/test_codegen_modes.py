@@ -19,7 +19,7 @@ from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_cost
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.plan.actions import WriteTrace
 from simprof.profiler.plan.interpret import ExecutedWalk, begin, execute, follow
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.request.request import RegisterUse, SchemeOptions, TableChoice
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.profiler.schemes.registry import definition, make_plan
@@ -337,9 +337,9 @@ def buffered_bits(lab: Lab, count: int) -> str:
 def counted_paths(lab: Lab, plan: InstrumentationPlan, layout: CounterLayout) -> dict[int, int]:
     """Return the path counters that are not 0."""
     found: dict[int, int] = {}
-    if plan.table is Table.HASH:
+    if plan.table is CounterTable.HASH:
         found = hashed_paths(lab.bench)
-    elif plan.table is Table.ARRAY:
+    elif plan.table is CounterTable.ARRAY:
         found = dict(enumerate(lab.words(layout.path_base, plan.path_counters)))
     if plan.has_cold_counter:
         found[-1] = lab.bench.word(layout.cold)
@@ -348,7 +348,7 @@ def counted_paths(lab: Lab, plan: InstrumentationPlan, layout: CounterLayout) ->
 
 def hashing(lab: Lab, plan: InstrumentationPlan, edges: tuple[int, ...]) -> int:
     """Return the instructions that the hashing routine executes."""
-    if plan.table is not Table.HASH:
+    if plan.table is not CounterTable.HASH:
         return 0
     model, stack, cost = HashTableModel(hash_costs(lab.machine)), [], 0
     for edge in edges:

@@ -13,7 +13,7 @@ from simprof.profiler.code.layout import (
     CounterSpace,
 )
 from simprof.profiler.plan.actions import COLD_COUNTER
-from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.simulator.errors import UsageError
 
 
@@ -21,7 +21,7 @@ def plan_of(
     paths: int = 0,
     edges: int = 0,
     *,
-    table: Table = Table.ARRAY,
+    table: CounterTable = CounterTable.ARRAY,
     registers: int = 1,
     cold: bool = False,
 ) -> InstrumentationPlan:
@@ -48,8 +48,8 @@ def test_the_cold_counter_lies_right_below_its_array() -> None:
 
 def test_hash_tables_stand_apart_and_take_no_room_among_the_arrays() -> None:
     space = CounterSpace()
-    first = space.place(plan_of(1000, 1, table=Table.HASH))
-    second = space.place(plan_of(1000, 1, table=Table.HASH))
+    first = space.place(plan_of(1000, 1, table=CounterTable.HASH))
+    second = space.place(plan_of(1000, 1, table=CounterTable.HASH))
     assert (first.path_base, second.path_base) == (TABLES_BASE, TABLES_BASE + TABLE_SPAN)
     assert (first.edge_base, second.edge_base) == (ARRAYS_BASE, ARRAYS_BASE + 8)
 
@@ -70,7 +70,7 @@ def test_registers_that_the_stack_has_no_room_for_get_two_words_each() -> None:
 def test_numbers_of_logged_edges_go_on_from_routine_to_routine() -> None:
     """Three sources and one destination, then nothing, then the same again."""
     logging = InstrumentationPlan(
-        {}, False, Table.NONE, 0, None, 0, log_sources=3, log_destinations=1
+        {}, False, CounterTable.NONE, 0, None, 0, log_sources=3, log_destinations=1
     )
     space = CounterSpace()
     places = [space.place(logging), space.place(plan_of()), space.place(logging)]
@@ -85,13 +85,13 @@ def test_counters_that_do_not_fit_are_refused_with_a_remedy() -> None:
         space.place(plan_of(1))
     space = CounterSpace()
     for _ in range((LIMIT - TABLES_BASE) // TABLE_SPAN):
-        space.place(plan_of(table=Table.HASH))
+        space.place(plan_of(table=CounterTable.HASH))
     with pytest.raises(UsageError, match="--routine"):
-        space.place(plan_of(table=Table.HASH))
+        space.place(plan_of(table=CounterTable.HASH))
 
 
 def test_plans_in_the_same_order_get_the_same_addresses() -> None:
-    plans = [plan_of(3, 1), plan_of(table=Table.HASH), plan_of(5, cold=True)]
+    plans = [plan_of(3, 1), plan_of(table=CounterTable.HASH), plan_of(5, cold=True)]
     assert [CounterSpace().place(plan) for plan in plans[:1]] == [CounterLayout(
         ARRAYS_BASE, ARRAYS_BASE + 16, 0, ARRAYS_BASE + 24, 1, 1
     )]  # fmt: skip

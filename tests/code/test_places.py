@@ -13,7 +13,7 @@ from simprof.profiler.code.frames import Where
 from simprof.profiler.code.places import find_place
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.recovery.recovery import Discoveries, recover
 from simprof.profiler.schemes.pp.planner import plan_pp
 from simprof.simulator.isa import assembler as asm
@@ -42,7 +42,7 @@ def where(*edges: EdgeEnds) -> list[Where]:
 def counted(cfg: ControlFlowGraph, edges: Sequence[int], context: RoutineContext) -> RoutineCode:
     """The code of a counter on each of `edges`."""
     actions = {edge: (CountEdge(k),) for k, edge in enumerate(edges)}
-    plan = InstrumentationPlan(actions, False, Table.NONE, 0, None, len(edges))
+    plan = InstrumentationPlan(actions, False, CounterTable.NONE, 0, None, len(edges))
     return generate(cfg, plan, context, CounterSpace().place(plan), GENERATORS)
 
 

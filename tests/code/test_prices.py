@@ -8,7 +8,7 @@ from simprof.profiler.code.pricing import Pricer, added
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.kiter.planner import plan_kiter
 from simprof.profiler.schemes.registry import generators
 from tests.support.figures import KITER_1_EDGES, KITER_1_TRACE, named, walk
@@ -41,7 +41,7 @@ def test_no_plan_has_no_price() -> None:
 
 def test_a_counter_costs_what_its_edge_executes() -> None:
     cfg = named("A>B", "A", "B")
-    plan = InstrumentationPlan({0: (CountEdge(0),)}, False, Table.NONE, 0, None, 1)
+    plan = InstrumentationPlan({0: (CountEdge(0),)}, False, CounterTable.NONE, 0, None, 1)
     price = Pricer(generators("pp")).price(cfg, plan, RoutineContext.free(), [9, 9, 9], [9, 9])
     assert price.added == 4 * 9  # sethi, ld, add, st
 

@@ -31,7 +31,7 @@ from simprof.profiler.plan.actions import (
     CountPath,
     SetRegister,
 )
-from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Item, Register
 from simprof.simulator.isa.effects import ALL, CC, ICC, INTEGER, XCC, Y
@@ -40,7 +40,11 @@ from tests.support.scheme_code import GENERATORS
 
 R = Register
 MACHINES = list(MachineKind)
-MODES = [(Table.ARRAY, Addressing.ADDRESS), (Table.ARRAY, Addressing.INDEX), (Table.HASH, None)]
+MODES = [
+    (CounterTable.ARRAY, Addressing.ADDRESS),
+    (CounterTable.ARRAY, Addressing.INDEX),
+    (CounterTable.HASH, None),
+]
 LAYOUT = CounterLayout(ARRAYS_BASE + 0x2008, ARRAYS_BASE + 0x9008)
 HASHED = CounterLayout(TABLES_BASE, ARRAYS_BASE + 0x9008)
 CONSTANTS = [0, 1, 5, 1023, 1024, 4095, 4096, 70000]
@@ -77,7 +81,7 @@ def make_case(rng: random.Random, machine: MachineKind, mode: int, on_stack: boo
     """Return a random case."""
     context = RoutineContext(machine, None)
     table, addressing = MODES[mode]
-    hashing = table is Table.HASH
+    hashing = table is CounterTable.HASH
     register = None
     if not on_stack:
         order = (*LOCAL_ORDER, R.G2, R.G4, *(() if hashing else (R.O1, R.O3)))
@@ -209,7 +213,7 @@ class Runner:
         return number, hashed
 
     def expect_count(self, case: Case, number: int, back: bool) -> int:
-        if case.access.table is Table.HASH:
+        if case.access.table is CounterTable.HASH:
             return self.model.count(number, back)
         self.bump(case.access.layout.path_counter(number))
         return 0

@@ -29,7 +29,7 @@ from simprof.profiler.code.snippet_parts import (
 )
 from simprof.profiler.code.writer import Writer, needs, snippet_body
 from simprof.profiler.plan.actions import Action, Execution
-from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import AssemblyError, Item, Label, Register, assemble
@@ -93,7 +93,7 @@ def write_mix(writer: Writer, action: Mix) -> None:
         writer.conditional(action.condition, other, lambda: writer.add_path(1000), 3)
 
 
-def mix_needs(action: Mix, _table: Table, machine: MachineKind) -> Needs:
+def mix_needs(action: Mix, _table: CounterTable, machine: MachineKind) -> Needs:
     """Needs of `Mix`."""
     v8 = machine is MachineKind.SPARCV8
     conditions = action.flags or action.calls or (v8 and action.condition is not None)
@@ -149,7 +149,7 @@ def make_case(rng: random.Random, machine: MachineKind) -> Case:
     mixed = rng.random() < 0.3
     first, *others = registers
     access = CounterAccess(
-        Table.ARRAY, Addressing.INDEX, LAYOUT, first, context, MIXED, tuple(others), mixed
+        CounterTable.ARRAY, Addressing.INDEX, LAYOUT, first, context, MIXED, tuple(others), mixed
     )
     bias = context.abi.bias
     state = State([rng.getrandbits(64 if is64 else 32) for _ in range(32)])
@@ -264,7 +264,7 @@ def free_scheme(machine: MachineKind, register: PathRegister = R.L0) -> tuple[Co
     """Return a scheme with one path register at a site where everything is free."""
     context = RoutineContext(machine, None)
     return CounterAccess(
-        Table.ARRAY, Addressing.INDEX, LAYOUT, register, context, MIXED
+        CounterTable.ARRAY, Addressing.INDEX, LAYOUT, register, context, MIXED
     ), context.free_site
 
 
@@ -298,10 +298,10 @@ def test_a_call_takes_the_last_instruction_into_its_delay_slot() -> None:
 
 
 def test_needs_are_joined() -> None:
-    joined = needs((Mix(), Mix(calls=True)), Table.ARRAY, MachineKind.SPARCV9, MIXED)
+    joined = needs((Mix(), Mix(calls=True)), CounterTable.ARRAY, MachineKind.SPARCV9, MIXED)
     assert joined == Needs(True, HASH_REGISTERS, True)
     with pytest.raises(AssemblyError, match="no code for object"):
-        needs((object(),), Table.ARRAY, MachineKind.SPARCV9, MIXED)  # type: ignore[arg-type]
+        needs((object(),), CounterTable.ARRAY, MachineKind.SPARCV9, MIXED)  # type: ignore[arg-type]
 
 
 def test_two_conditional_parts_are_refused() -> None:

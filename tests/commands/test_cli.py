@@ -16,7 +16,7 @@ import pytest
 
 from simprof.profiler import cli
 from simprof.profiler.commands import options, progress
-from simprof.profiler.profiles.profile import Ending, Measurement
+from simprof.profiler.profiles.profile import Ending, RunMeasurement
 from simprof.profiler.profiles.storage import load
 from simprof.profiler.request.request import (
     Phase,
@@ -38,7 +38,7 @@ from simprof.simulator.stopping import Stopped
 from tests.support.samples import FAULT, measurement
 
 ROOT = Path(__file__).resolve().parents[2]
-Session = Callable[[RunRequest], Measurement]
+Session = Callable[[RunRequest], RunMeasurement]
 
 
 class FakeSession:
@@ -49,7 +49,7 @@ class FakeSession:
         self.settings: tuple[Setting, ...] = ()
         self.answer: Session = lambda request: measurement()
 
-    def run_program(self, request: RunRequest) -> Measurement:
+    def run_program(self, request: RunRequest) -> RunMeasurement:
         self.requests.append(request)
         return self.answer(request)
 
@@ -457,7 +457,7 @@ def test_an_output_may_not_be_an_input(
 def test_deliberate_errors_are_one_line_and_leave_no_files(
     session: FakeSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(request: RunRequest) -> Measurement:
+    def refuse(request: RunRequest) -> RunMeasurement:
         raise ProgramFileError(f"{request.program} is not an ELF file:\nname a SPARC program")
 
     session.answer = refuse
@@ -479,7 +479,7 @@ def test_errors_carry_their_exit_status(
     class OddError(SimulatorError):
         exit_status = 99
 
-    def refuse(request: RunRequest) -> Measurement:
+    def refuse(request: RunRequest) -> RunMeasurement:
         raise OddError("odd")
 
     session.answer = refuse
@@ -506,7 +506,7 @@ def test_other_ends(
     status: int,
     phrase: str,
 ) -> None:
-    def fail(request: RunRequest) -> Measurement:
+    def fail(request: RunRequest) -> RunMeasurement:
         raise error
 
     session.answer = fail

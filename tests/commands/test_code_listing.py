@@ -11,7 +11,7 @@ from simprof.profiler import cli
 from simprof.profiler.code.codegen import CounterSpace, RoutineCode, generate
 from simprof.profiler.code.emission import PieceKind, emit
 from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.reports import code_text
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.pp.planner import plan_pp
@@ -81,7 +81,7 @@ def test_every_place_of_a_routine() -> None:
     every = {edge.id: (CountEdge(edge.id),) for edge in cfg.edges}
     blocks = {block.id: (CountEdge(len(cfg.edges) + block.id),) for block in cfg.blocks}
     counters = len(cfg.edges) + len(cfg.blocks)
-    plan = InstrumentationPlan(every, False, Table.NONE, 0, None, counters, blocks)
+    plan = InstrumentationPlan(every, False, CounterTable.NONE, 0, None, counters, blocks)
     text, made = shown(program, plan)
     assert {s.where for s in made.snippets.values()} == {
         "stub", "target-top", "fall-through", "source-end",
@@ -109,7 +109,7 @@ def test_a_stub_is_named_at_its_branch_and_jumps_to_the_target() -> None:
     program = sample()
     cfg = program.cfg("f")
     outer = next(e.id for e in cfg.edges if e.target == cfg.exit and e.source == 0)
-    plan = InstrumentationPlan({outer: (CountEdge(0),)}, False, Table.NONE, 0, None, 1)
+    plan = InstrumentationPlan({outer: (CountEdge(0),)}, False, CounterTable.NONE, 0, None, 1)
     text, _ = shown(program, plan)
     target = program.cfg("g").address
     assert f"be {target:#x}  ! now goes to stub 1" in text
@@ -119,7 +119,7 @@ def test_a_stub_is_named_at_its_branch_and_jumps_to_the_target() -> None:
 
 def test_hash_costs_are_told() -> None:
     program = sample()
-    plan = plan_pp(program.cfg("f"), table=Table.HASH).plan
+    plan = plan_pp(program.cfg("f"), table=CounterTable.HASH).plan
     text, _ = shown(program, plan)
     assert "each time, and those of the hashing routine" in text
     assert "call hash_count" in text
@@ -135,7 +135,7 @@ def test_a_block_shows_cheapest_position_and_order() -> None:
     )  # fmt: skip
     program = Assembled({"f": body})
     plan = InstrumentationPlan(
-        {0: (CountEdge(0),)}, False, Table.NONE, 0, None, 3, {0: (CountEdge(1),)},
+        {0: (CountEdge(0),)}, False, CounterTable.NONE, 0, None, 3, {0: (CountEdge(1),)},
         {0: (CountEdge(2),)},
     )  # fmt: skip
     cfg, context = program.cfg("f"), program.context("f")

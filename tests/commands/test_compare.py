@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.commands.modes import settings as made
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import save
 from simprof.profiler.reports import comparison_report
 from simprof.profiler.request.request import (
@@ -25,7 +25,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.schemes.mode_options import read
 from simprof.profiler.schemes.registry import planned_modes
-from simprof.profiler.session.observation import Comparison
+from simprof.profiler.session.observation import SchemeComparison
 from simprof.profiler.session.session import compare_program, run_program
 from tests.support.samples import measurement
 from tests.support.turns import first
@@ -59,7 +59,7 @@ def settings(
     return list(made(map(read, (*modes[:place], *tpp, *modes[place:])), scheme))
 
 
-def comparable(found: Measurement) -> Measurement:
+def comparable(found: RunMeasurement) -> RunMeasurement:
     """Without what depends on how often the program was run."""
     return replace(found, counts={k: v for k, v in found.counts.items() if "runs" not in k})
 
@@ -170,17 +170,17 @@ MODE_FIELDS = {
 
 
 @pytest.fixture(scope="module")
-def loops(fixture_elf: Find) -> Comparison:
+def loops(fixture_elf: Find) -> SchemeComparison:
     """All modes on one program."""
     with Path(os.devnull).open("wb") as output:
         return compare_program(request_for(fixture_elf("loops"), output.fileno()), settings())
 
 
-def rows(found: Comparison) -> list[tuple[str, Measurement]]:
+def rows(found: SchemeComparison) -> list[tuple[str, RunMeasurement]]:
     return list(zip((s.name for s in settings()), found.measurements, strict=True))
 
 
-def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
+def test_json_has_the_fields_of_the_schema(loops: SchemeComparison) -> None:
     data = json.loads(
         comparison_report.render_json(rows(loops), loops.emulations, loops.whole_emulations)
     )
@@ -216,7 +216,7 @@ def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
 # --- text
 
 
-def test_table_shows_every_number(loops: Comparison) -> None:
+def test_table_shows_every_number(loops: SchemeComparison) -> None:
     emulations = (loops.emulations, loops.whole_emulations)
     report = comparison_report.render_text(rows(loops), *emulations, details=True)
     costs = report.split("\nCosts (sizes in bytes)\n")[1].split("\n\n")[0]

@@ -17,7 +17,7 @@ import pytest
 from simprof.profiler import cli
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.profiles.lines import NO_LINES, NO_PROGRAM
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import FORMAT, load, save
 from simprof.profiler.reports.annotation import AS_CODE
 from tests.end_to_end.test_gcov import SOURCE, gcov_counts
@@ -509,7 +509,7 @@ def damaged(content: Any) -> bytes:
     return FORMAT.first_line + gzip.compress(json.dumps(content).encode())
 
 
-def content_of(measurement: Measurement, path: Path) -> Any:
+def content_of(measurement: RunMeasurement, path: Path) -> Any:
     save(measurement, path)
     return json.loads(gzip.decompress(path.read_bytes().split(b"\n", 1)[1]))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
@@ -102,7 +102,7 @@ class Run:
     """One program under all settings, by the setting's name and the routine's number."""
 
     observation: Observation
-    measurements: Mapping[str, Measurement]
+    measurements: Mapping[str, RunMeasurement]
 
     def routines(self, *names: str) -> Iterator[tuple[RoutineRun, ...]]:
         """Yield each routine that was entered under the settings of these names."""

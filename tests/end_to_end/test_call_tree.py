@@ -12,10 +12,10 @@ import pytest
 from simprof.profiler.profiles import storage
 from simprof.profiler.profiles.calls import BEYOND, TOP, CallTree, call_graph
 from simprof.profiler.profiles.combine import merge
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import run_text
 from simprof.profiler.request.request import (
-    Contexts,
+    ContextChoice,
     GuestOptions,
     RunRequest,
     SchemeOptions,
@@ -45,10 +45,10 @@ def measured(
     program: Path,
     arguments: Sequence[str],
     directory: Path,
-    wanted: Contexts,
+    wanted: ContextChoice,
     modes: Sequence[str] = MODES,
     scheme: SchemeOptions | None = None,
-) -> tuple[Observation, dict[str, Measurement]]:
+) -> tuple[Observation, dict[str, RunMeasurement]]:
     """Run a program with contexts told apart."""
     given, output = directory / "stdin", directory / "output"
     given.touch()
@@ -63,7 +63,7 @@ def measured(
         return observation, dict(zip(modes, measure_all(observation), strict=True))
 
 
-def tree_of(measurement: Measurement) -> CallTree:
+def tree_of(measurement: RunMeasurement) -> CallTree:
     """Return a measurement's call tree, whose columns fit together."""
     tree = measurement.call_tree
     assert tree is not None
@@ -79,7 +79,7 @@ def routines_above(tree: CallTree) -> list[frozenset[int]]:
     return found
 
 
-def check_tree(measurement: Measurement, expected: oracle.Contexts) -> None:
+def check_tree(measurement: RunMeasurement, expected: oracle.Contexts) -> None:
     """Compare a call tree with what a log tells."""
     tree = tree_of(measurement)
     address = [routine.address for routine in tree.routines]
@@ -129,7 +129,7 @@ def test_fixture_has_the_contexts_of_its_log(
     width: str,
 ) -> None:
     program = fixture_elf(name, width)
-    observation, found = measured(program, arguments, tmp_path, Contexts(tree=True))
+    observation, found = measured(program, arguments, tmp_path, ContextChoice(tree=True))
     jumps = name in ("nonlocal", "signals")
     log = trace(program, arguments, directory=tmp_path, stack_pointers=jumps)
     expected = oracle.contexts_of(observation.recovered.routines, log)
@@ -154,7 +154,7 @@ def test_program_has_the_contexts_of_its_log(
 ) -> None:
     language = "c++" if source.endswith("cc") else "c"
     program = compile_c(PROGRAMS / source, (*flags, "-lm"), width="v9", language=language)
-    observation, found = measured(program, [], tmp_path, Contexts(tree=True), ["pp"])
+    observation, found = measured(program, [], tmp_path, ContextChoice(tree=True), ["pp"])
     log = trace(program, directory=tmp_path, stack_pointers=source != "calling.c")
     expected = oracle.contexts_of(observation.recovered.routines, log)
     check_tree(found["pp"], expected)
@@ -166,8 +166,8 @@ def test_tree_at_its_limit_keeps_all_counts(
 ) -> None:
     """What has no context of its own is told apart by routine, below where it was called."""
     program = fixture_elf("calls", "v9")
-    _, whole = measured(program, [], tmp_path, Contexts(tree=True))
-    _, cut = measured(program, [], tmp_path, Contexts(tree=True, limit=limit))
+    _, whole = measured(program, [], tmp_path, ContextChoice(tree=True))
+    _, cut = measured(program, [], tmp_path, ContextChoice(tree=True, limit=limit))
     for mode in MODES:
         tree, graph = tree_of(cut[mode]), call_graph(tree_of(cut[mode]))
         assert 0 < sum(site != BEYOND for site in tree.sites) < limit
@@ -182,7 +182,7 @@ def test_tree_at_its_limit_keeps_all_counts(
 
 
 def test_saved_profile_has_the_tree(fixture_elf: Callable[..., Path], tmp_path: Path) -> None:
-    _, found = measured(fixture_elf("nonlocal", "v9"), [], tmp_path, Contexts(tree=True))
+    _, found = measured(fixture_elf("nonlocal", "v9"), [], tmp_path, ContextChoice(tree=True))
     for measurement in found.values():
         storage.save(measurement, tmp_path / "profile")
         assert storage.load(tmp_path / "profile") == measurement
@@ -191,7 +191,9 @@ def test_saved_profile_has_the_tree(fixture_elf: Callable[..., Path], tmp_path: 
 def test_tree_whose_columns_do_not_fit_is_refused(
     fixture_elf: Callable[..., Path], tmp_path: Path
 ) -> None:
-    _, found = measured(fixture_elf("calls", "v9"), ["3"], tmp_path, Contexts(tree=True), ["pp"])
+    _, found = measured(
+        fixture_elf("calls", "v9"), ["3"], tmp_path, ContextChoice(tree=True), ["pp"]
+    )
     tree = tree_of(found["pp"])
     with pytest.raises(ValueError, match="columns of its call tree"):
         replace(tree, parents=(7, *tree.parents[1:]))
@@ -203,9 +205,9 @@ def test_merged_profiles_have_the_sum_of_their_trees(
     fixture_elf: Callable[..., Path], tmp_path: Path
 ) -> None:
     runs = [
-        measured(fixture_elf("calls", "v9"), [depth], tmp_path, Contexts(tree=True), ["pp"])[1][
-            "pp"
-        ]
+        measured(fixture_elf("calls", "v9"), [depth], tmp_path, ContextChoice(tree=True), ["pp"])[
+            1
+        ]["pp"]
         for depth in ("3", "5")
     ]
     graph = call_graph(tree_of(merge(runs)))

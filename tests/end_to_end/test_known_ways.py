@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.engine.automaton import Automaton
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.session.session import compare_program
 from tests.conftest import FIXTURES
@@ -37,7 +37,7 @@ def learnt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
     return found
 
 
-def measured(request: RunRequest) -> list[Measurement]:
+def measured(request: RunRequest) -> list[RunMeasurement]:
     return [
         replace(each, counts={k: v for k, v in each.counts.items() if "runs" not in k})
         for each in compare_program(request, SETTINGS).measurements

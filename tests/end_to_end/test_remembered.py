@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from simprof.profiler.profiles.cache_files import VARIABLE, CacheFiles, is_wanted
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.session import session
 from simprof.profiler.session.session import compare_program
@@ -31,7 +31,7 @@ MANIFEST = tomllib.loads((FIXTURES / "manifest.toml").read_text())
 SETTINGS = tuple(Setting(mode, mode, SchemeOptions()) for mode in ("pp", "tpp"))
 
 
-def without_runs(measurement: Measurement) -> Measurement:
+def without_runs(measurement: RunMeasurement) -> RunMeasurement:
     """Return a measurement without how often the program was emulated."""
     counts = {k: v for k, v in measurement.counts.items() if k not in ("runs", "whole_runs")}
     return replace(measurement, counts=counts)
@@ -69,7 +69,7 @@ def test_every_fixture_counts_the_same_with_and_without(
     )
     request = RunRequest(fixture_elf(name, width), guest)
 
-    def measured(remember: bool) -> tuple[list[Measurement], int]:
+    def measured(remember: bool) -> tuple[list[RunMeasurement], int]:
         comparison = compare_program(replace(request, remember=remember), SETTINGS)
         return [without_runs(each) for each in comparison.measurements], comparison.emulations
 

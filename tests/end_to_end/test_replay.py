@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
@@ -57,7 +57,9 @@ def settings() -> list[Setting]:
     ]
 
 
-def measured(request: RunRequest, settings: Sequence[Setting], jobs: int = 1) -> list[Measurement]:
+def measured(
+    request: RunRequest, settings: Sequence[Setting], jobs: int = 1
+) -> list[RunMeasurement]:
     """What the settings measure, without how many emulations that took."""
     return [
         replace(each, counts={k: v for k, v in each.counts.items() if k not in HOW_MADE})

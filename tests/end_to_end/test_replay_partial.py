@@ -10,7 +10,7 @@ import pytest
 
 from simprof.profiler import cli
 from simprof.profiler.engine import recording
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
@@ -57,7 +57,7 @@ def cut(asked: RunRequest, size: int) -> RunRequest:
     return replace(asked, replay=path)
 
 
-def counts(measurement: Measurement) -> object:
+def counts(measurement: RunMeasurement) -> object:
     """What was counted, apart from how the run ended and what only its end knows.
 
     That is, too, which blocks a signal interrupted or a fault left: they count as executed.

@@ -108,16 +108,18 @@ def test_what_a_process_cannot_do_is_done_here(
     expected = measured(request, some())
     parent, methods = os.getpid(), []
     for name in ("plan", "measure"):
-        done = getattr(shared._Part, name)
+        done = getattr(shared._ProcessPart, name)
 
-        def dies(part: shared._Part, *given: object, done: Callable[..., object] = done) -> object:
+        def dies(
+            part: shared._ProcessPart, *given: object, done: Callable[..., object] = done
+        ) -> object:
             if os.getpid() != parent:
                 os.kill(os.getpid(), signal.SIGKILL)
             methods.append(done.__name__)
             return done(part, *given)
 
         with monkeypatch.context() as patch:
-            patch.setattr(shared._Part, name, dies)
+            patch.setattr(shared._ProcessPart, name, dies)
             methods.clear()
             assert measured(request, some(), jobs=JOBS) == expected
             assert methods.count(name) == JOBS

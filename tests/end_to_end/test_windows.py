@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.request.request import Contexts
+from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.schemes import registry
 from tests.end_to_end.test_call_tree import check_arcs, measured, tree_of
 from tests.oracles import contexts as oracle
@@ -33,7 +33,7 @@ def test_window_counts_what_its_calls_did(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, entry: str, calls: int | None
 ) -> None:
     program = fixture_elf(name, "v9")
-    wanted = Contexts(entry=entry, calls=calls)
+    wanted = ContextChoice(entry=entry, calls=calls)
     arguments = ["30"] if name == "deep" else []
     observation, found = measured(program, arguments, tmp_path, wanted, ["pp", "qpt2"])
     graphs = observation.recovered.routines
@@ -55,8 +55,8 @@ def test_window_of_the_first_routine_is_the_run(
     """Every scheme counts and costs the same, those with hash tables and with a guide, too."""
     program = fixture_elf("calls", "v9")
     modes = registry.modes()
-    _, whole = measured(program, [], tmp_path, Contexts(tree=True), modes)
-    _, window = measured(program, [], tmp_path, Contexts(tree=True, entry="_start"), modes)
+    _, whole = measured(program, [], tmp_path, ContextChoice(tree=True), modes)
+    _, window = measured(program, [], tmp_path, ContextChoice(tree=True, entry="_start"), modes)
     for mode in modes:
         assert (window[mode].base, window[mode].added) == (whole[mode].base, whole[mode].added)
         assert window[mode].routines == whole[mode].routines
@@ -67,7 +67,7 @@ def test_windows_tree_is_what_hangs_below_the_calls(
     fixture_elf: Callable[..., Path], tmp_path: Path
 ) -> None:
     program = fixture_elf("calls", "v9")
-    _, found = measured(program, [], tmp_path, Contexts(tree=True, entry="print", calls=2))
+    _, found = measured(program, [], tmp_path, ContextChoice(tree=True, entry="print", calls=2))
     for measurement in found.values():
         tree = tree_of(measurement)
         check_arcs(tree)

@@ -19,7 +19,7 @@ from simprof.profiler.plan.actions import (
     CountPath,
     SetRegister,
 )
-from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.simulator.binary.program import MachineKind
 from tests.support.event_player import MASK
 from tests.support.figures import edge, named
@@ -50,10 +50,14 @@ def test_neighbours_are_joined_within_one_activation(
 
 
 def plan_of(
-    actions: Mapping[int, tuple[Action, ...]], table: Table = Table.ARRAY, events: int = 0
+    actions: Mapping[int, tuple[Action, ...]],
+    table: CounterTable = CounterTable.ARRAY,
+    events: int = 0,
 ) -> InstrumentationPlan:
-    addressing = Addressing.INDEX if table is Table.ARRAY else None
-    return InstrumentationPlan(actions, table is not Table.NONE, table, 16, addressing, events)
+    addressing = Addressing.INDEX if table is CounterTable.ARRAY else None
+    return InstrumentationPlan(
+        actions, table is not CounterTable.NONE, table, 16, addressing, events
+    )
 
 
 def lowering_of(
@@ -99,7 +103,7 @@ def test_routines_are_lowered_when_they_are_first_crossed() -> None:
 
 def test_what_counts_no_paths_costs_the_kernel_nothing() -> None:
     """Edge counters follow from the edge counts; a routine may not be profiled at all."""
-    edges_only = plan_of({0: (CountEdge(0),)}, Table.NONE, events=1)
+    edges_only = plan_of({0: (CountEdge(0),)}, CounterTable.NONE, events=1)
     lowering, _ = lowering_of({0: edges_only, 1: None}, LINE, LINE)
     assert [lowering.operations(number) for number in range(6)] == [()] * 6
 
@@ -113,7 +117,9 @@ def test_without_schemes_no_routine_is_looked_at() -> None:
 
 def test_hashed_counts_of_fixed_numbers_are_operations_of_their_own() -> None:
     """They come before the step of the segment, in the routine's own table."""
-    plan = plan_of({0: (CountConstantPath(9),), 2: (CountConstantPath(4, True),)}, Table.HASH)
+    plan = plan_of(
+        {0: (CountConstantPath(9),), 2: (CountConstantPath(4, True),)}, CounterTable.HASH
+    )
     lowering, _ = lowering_of({0: COUNTED, 1: plan}, LINE, LINE)
     table = 0 << kernels.TABLE_SHIFT
     assert lowering.operations(3) == ((HASH | table, 9, 1),)
@@ -124,7 +130,7 @@ def test_hashed_counts_of_fixed_numbers_are_operations_of_their_own() -> None:
 
 
 def test_each_hashing_routine_has_a_table_of_its_own() -> None:
-    plan = plan_of({0: (CountConstantPath(9),)}, Table.HASH)
+    plan = plan_of({0: (CountConstantPath(9),)}, CounterTable.HASH)
     lowering, _ = lowering_of({0: plan, 1: plan}, LINE, LINE)
     tables = [lowering.operations(number)[0][0] >> kernels.TABLE_SHIFT for number in (0, 3)]
     assert tables == [0, 1]
@@ -152,7 +158,7 @@ def test_a_hashed_count_that_depends_on_the_register_ends_its_segment() -> None:
     """With an array only B>EXIT ends one; with a hash table A>B has to, as well."""
     actions = {1: (SetRegister(0),), 0: (CountPath(0), AddRegister(1)), 2: (CountPath(0),)}
     ends = []
-    for table in (Table.ARRAY, Table.HASH):
+    for table in (CounterTable.ARRAY, CounterTable.HASH):
         lowering, _ = lowering_of({0: plan_of(actions, table)}, LINE)
         codes = {number: lowering.operations(number) for number in range(3)}
         ends.append([n for n, found in codes.items() if any(o[0] == SEGMENT for o in found)])

@@ -31,7 +31,7 @@ from simprof.profiler.plan.actions import (
     SetRegister,
 )
 from simprof.profiler.plan.decoders import UnfinishedPath
-from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.tpp.actions import CountHotPath, Poison
 from simprof.simulator.binary.program import MachineKind
 from tests.support.figures import edge, named
@@ -51,17 +51,17 @@ NUMBERED: Mapping[int, tuple[Action, ...]] = {
 
 def plan_of(
     actions: Mapping[int, tuple[Action, ...]] = NUMBERED,
-    table: Table = Table.ARRAY,
+    table: CounterTable = CounterTable.ARRAY,
     counted_region: frozenset[int] = frozenset(),
 ) -> InstrumentationPlan:
-    addressing = Addressing.INDEX if table is Table.ARRAY else None
+    addressing = Addressing.INDEX if table is CounterTable.ARRAY else None
     return InstrumentationPlan(
         actions, True, table, 4, addressing, 0, counted_region=counted_region
     )
 
 
 def player_of(plan: InstrumentationPlan) -> Player:
-    return Player(LOOP, plan, 0 if plan.table is Table.HASH else -1)
+    return Player(LOOP, plan, 0 if plan.table is CounterTable.HASH else -1)
 
 
 # -- one scheme
@@ -112,7 +112,7 @@ def test_the_last_count_is_kept_where_it_may_be_taken_back() -> None:
 
 
 def test_hashed_counts_are_made_when_their_segment_ends() -> None:
-    player = player_of(plan_of(table=Table.HASH))
+    player = player_of(plan_of(table=CounterTable.HASH))
     stretch = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
     assert stretch.at_end == (PathIncrement(1, True),)
     assert stretch.hashed_increments == 1
@@ -128,7 +128,7 @@ def test_cold_paths_are_counted_without_the_table() -> None:
         BACK: (CountHotPath(0, True), SetRegister(0)),
         LEAVE: (CountHotPath(0, True),),
     }
-    player = player_of(plan_of(actions, Table.HASH))
+    player = player_of(plan_of(actions, CounterTable.HASH))
     stretch = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
     assert [count.counter for count in stretch.counted] == [-1]
     assert (stretch.at_end, stretch.hashed_increments) == ((), 0)
@@ -139,7 +139,7 @@ def test_fixed_counts_are_those_that_need_no_register() -> None:
         OVER_B[1]: (CountConstantPath(9),),
         LEAVE: (CountPath(0),),
     }
-    hashed, array = player_of(plan_of(actions, Table.HASH)), player_of(plan_of(actions))
+    hashed, array = player_of(plan_of(actions, CounterTable.HASH)), player_of(plan_of(actions))
     assert hashed.fixed_counts(OVER_B[1]) == [PathIncrement(9, False)]
     assert hashed.fixed_counts(LEAVE) == []
     assert array.fixed_counts(OVER_B[1]) == []
@@ -154,7 +154,7 @@ def test_the_same_segment_from_the_same_state_is_executed_once() -> None:
 
 
 def test_totals_multiply_what_a_stretch_counts() -> None:
-    player = player_of(plan_of(table=Table.HASH))
+    player = player_of(plan_of(table=CounterTable.HASH))
     totals = Totals()
     totals.add(player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True), 5)
     totals.add(player.execute(((2,), None), [*OVER_C, LEAVE], ends=True), 2)

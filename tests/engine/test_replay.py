@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.session import passes, session
 from simprof.profiler.session.counters import Counters
-from simprof.profiler.session.observation import Comparison
+from simprof.profiler.session.observation import SchemeComparison
 from simprof.profiler.session.scheme_runs import Graphs, Planner, SchemeRun, make_schemes
 from simprof.profiler.session.session import compare_program
 from tests.support.turns import first
@@ -28,7 +28,7 @@ SETTINGS = (
 NAMES = ("v9/control", "v9/nonlocal", "v8/loops", "v8plus/signals")
 
 
-def compare(name: str, settings: Sequence[Setting], tmp_path: Path) -> Comparison:
+def compare(name: str, settings: Sequence[Setting], tmp_path: Path) -> SchemeComparison:
     with (tmp_path / "out").open("wb") as out, (tmp_path / "in").open("w+b"):
         guest = GuestOptions(
             root=tmp_path,
@@ -51,7 +51,7 @@ def leave_all(counters: Counters, schemes: Sequence[SchemeRun]) -> list[frozense
     return [frozenset(counters._events) for _ in schemes]
 
 
-def assert_equal(found: Comparison, wanted: Comparison) -> None:
+def assert_equal(found: SchemeComparison, wanted: SchemeComparison) -> None:
     assert wanted.whole_emulations == 2
     for mine, theirs in zip(found.measurements, wanted.measurements, strict=True):
         counts = {name: theirs.counts[name] for name in ("runs", "whole_runs")}
@@ -99,7 +99,7 @@ def test_a_second_run_counts_only_what_a_replay_leaves_out(
     assert modes == ["tpp", "pp"]
     assert few and few < every
     routines = found.measurements[0].routines
-    assert few == {each.name for each in routines if each.table is Table.HASH}
+    assert few == {each.name for each in routines if each.table is CounterTable.HASH}
 
     run_everything_again(monkeypatch)
     assert_equal(found, compare("v9/manypaths", settings, tmp_path))

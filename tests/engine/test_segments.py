@@ -19,7 +19,7 @@ from simprof.profiler.graphfiles.execution import execute
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.plan.interpret import ExecutedWalk
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import SchemeOptions, Setting, TableChoice
 from simprof.profiler.schemes.registry import make_plan
 from simprof.profiler.session.counters import Counters, RoutineEvents, UnfinishedSegment
@@ -123,7 +123,7 @@ def check(seed: int) -> None:
         assert dict(mine.taken) == dict(plain.taken), where
         assert mine.hashed_increments == plain.hashed_increments, where
         assert routine_plan.read(mine) == routine_plan.read(plain), where
-        if plan.table is Table.HASH:
+        if plan.table is CounterTable.HASH:
             if plan.key_words == 1:
                 assert mine.hash_instructions == plain.hash_instructions, where
             calls, _ = driver.lowering.hash_work(0, scheme.slot)

@@ -13,9 +13,9 @@ from simprof.profiler.experiments.cells import provenance
 from simprof.profiler.experiments.cells.cells import (
     TREES,
     Cell,
+    CellKind,
     CellResult,
     Job,
-    Kind,
     common_paths,
     plan_cell,
 )
@@ -25,7 +25,7 @@ from simprof.profiler.experiments.cells.rows import find_jumps
 from simprof.profiler.experiments.cells.run import groups, run_group
 from simprof.profiler.experiments.cells.settings import combinations, parse, parse_options, setting
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.profile import PathCount
 from simprof.profiler.recovery.recovery import recover
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
@@ -258,7 +258,7 @@ def test_rows_add_up(found: dict[str, CellResult]) -> None:
     assert pp.facts is not None
     assert sum(row.executed_paths for row in pp.routines) == pp.facts.paths == len(pp.paths)
     assert pp.facts.executions == sum(path.count for path in pp.paths)
-    assert {row.table for row in pp.routines} <= set(Table)
+    assert {row.table for row in pp.routines} <= set(CounterTable)
     assert all(row.num_paths is None for row in found["qpt2"].routines)
     assert found["tpp"].attributed is not None
     assert found["pp"].attributed is None
@@ -480,7 +480,7 @@ def test_keys_change_with_everything_that_decides_the_result(
         dataclasses.replace(job, suite="micro"),
         dataclasses.replace(job, cell=dataclasses.replace(cell, setting=setting("qpt2"))),
         dataclasses.replace(job, cell=dataclasses.replace(cell, input="train")),
-        dataclasses.replace(job, cell=dataclasses.replace(cell, kind=Kind.PLAN)),
+        dataclasses.replace(job, cell=dataclasses.replace(cell, kind=CellKind.PLAN)),
         dataclasses.replace(job, cell=dataclasses.replace(cell, build="v8plus-O2")),
     ):
         seen.append(key(other))

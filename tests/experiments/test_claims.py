@@ -21,7 +21,7 @@ from simprof.profiler.experiments.tables.claims import (
 from simprof.profiler.experiments.tables.conditions import Condition, CountCondition, Relation
 from simprof.profiler.experiments.tables.gcov_arcs import GCOV_ARCS
 from simprof.profiler.experiments.tables.spec import TableSpec
-from simprof.profiler.experiments.tables.table import Claim, Form, ReportTable, Row, Verdict
+from simprof.profiler.experiments.tables.table import Claim, Form, ReportTable, TableRow, Verdict
 from simprof.profiler.experiments.tables.written import apart, extremes, number, read
 
 Numbers = Mapping[str, float]
@@ -43,7 +43,7 @@ def table_of(spec: TableSpec, rows: Iterable[tuple[str, str, Numbers]]) -> Repor
             numbers.get(column.key, PLAIN) if column.form is not Form.TEXT else f"{column.key}"
             for column in spec.columns[1:]
         )
-        made.append(Row((name, *values), "program", group))
+        made.append(TableRow((name, *values), "program", group))
     return ReportTable(spec.name, spec.title, spec.source, spec.caption, spec.columns, tuple(made))
 
 

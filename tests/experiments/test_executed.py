@@ -19,9 +19,9 @@ from simprof.profiler.experiments.cells.cells import (
     PREDICTED,
     REWRITING,
     Cell,
+    CellKind,
     CellResult,
     Job,
-    Kind,
     failure,
 )
 from simprof.profiler.experiments.cells.executed import CAUSES, way
@@ -34,8 +34,8 @@ from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, make_ord
 from simprof.profiler.experiments.suites.library import load_suite
 from simprof.profiler.experiments.tables.catalogue import TABLES, tables
 from simprof.profiler.experiments.tables.results import run_tables, stored_tables
-from simprof.profiler.experiments.tables.spec import Program, View, make
-from simprof.profiler.experiments.tables.table import ReportTable, Row
+from simprof.profiler.experiments.tables.spec import SuiteMember, View, make
+from simprof.profiler.experiments.tables.table import ReportTable, TableRow
 from simprof.profiler.rewriting import modes, qemu
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.prediction import predicted_rewriting
@@ -66,14 +66,14 @@ def table_of(
     name: str, results: Mapping[str, CellResult], runs: Mapping[str, CellResult], view: View = VIEW
 ) -> ReportTable:
     """A table of the program p, from its results by need."""
-    spec, program = TABLES[name], Program("p", "INT", "099.go (SPEC95)")
+    spec, program = TABLES[name], SuiteMember("p", "INT", "099.go (SPEC95)")
     cells = {view.cell(need, "p"): results[key] for key, need in spec.needs.items()}
     needs = spec.executed(program, view)
     cells |= {view.cell(needs[key], "p"): result for key, result in runs.items()}
     return make(spec, [program], cells, view)
 
 
-def row_of(table: ReportTable, name: str = "p") -> tuple[Row, dict[str, Any]]:
+def row_of(table: ReportTable, name: str = "p") -> tuple[TableRow, dict[str, Any]]:
     row = next(row for row in table.rows if row.values[0] == name)
     return row, dict(zip((each.key for each in table.columns), row.values, strict=True))
 
@@ -89,9 +89,11 @@ def test_tables_of_overheads_say_which_columns_are_predictions() -> None:
         keys = [column.key for column in spec.columns]
         assert set(spec.predictions) <= set(keys)
         assert {each.need for each in spec.predictions.values()} == set(spec.needs)
-        kinds = [cell.kind for cell in spec.cells([Program("p", "INT", STANDS_FOR[name])], VIEW)]
-        assert kinds == [Kind.RUN] * len(spec.needs) + [Kind.EXECUTE] * len(spec.needs)
-        assert Kind.EXECUTE not in {cell.kind for cell in spec.cells([Program("q")], VIEW)}
+        kinds = [
+            cell.kind for cell in spec.cells([SuiteMember("p", "INT", STANDS_FOR[name])], VIEW)
+        ]
+        assert kinds == [CellKind.RUN] * len(spec.needs) + [CellKind.EXECUTE] * len(spec.needs)
+        assert CellKind.EXECUTE not in {cell.kind for cell in spec.cells([SuiteMember("q")], VIEW)}
 
 
 def test_what_was_executed_is_beside_what_was_predicted_and_before_the_papers() -> None:
@@ -165,9 +167,12 @@ def test_a_file_in_another_place_may_make_a_run_a_little_longer() -> None:
 
 
 def test_programs_that_are_not_run_have_no_numbers_there() -> None:
-    spec, programs = TABLES["epp1"], [Program("p", "INT"), Program("q", "INT"), Program("r")]
+    spec, programs = (
+        TABLES["epp1"],
+        [SuiteMember("p", "INT"), SuiteMember("q", "INT"), SuiteMember("r")],
+    )
     results = {
-        cell: predicted(500) if cell.kind is Kind.RUN else ran(500)
+        cell: predicted(500) if cell.kind is CellKind.RUN else ran(500)
         for cell in spec.cells(programs, VIEW)
         if cell.benchmark != "r"
     }
@@ -191,13 +196,13 @@ def test_without_runs_there_are_no_columns() -> None:
 # --- cells
 
 
-def job(mode: str = "pp", kind: Kind = Kind.EXECUTE, **more: Any) -> Job:
+def job(mode: str = "pp", kind: CellKind = CellKind.EXECUTE, **more: Any) -> Job:
     return Job(Cell("switches", setting(mode), kind=kind, build="file"), PROGRAM, **more)
 
 
 def test_a_cell_executes_what_another_predicts() -> None:
     modes = ("pp", "qpt2", "tpp")
-    jobs = [job(mode, kind) for kind in (Kind.RUN, Kind.EXECUTE) for mode in modes]
+    jobs = [job(mode, kind) for kind in (CellKind.RUN, CellKind.EXECUTE) for mode in modes]
     parts = groups(jobs)
     assert [len(part) for part in parts] == [3, 3]
     foretold, found = (run_group(part) for part in parts)
@@ -220,7 +225,8 @@ def test_other_weights_and_selections_are_executed_too() -> None:
     )
     for each in chosen:
         kinds = [
-            replace(job(), cell=Cell("c", each, kind=kind)) for kind in (Kind.RUN, Kind.EXECUTE)
+            replace(job(), cell=Cell("c", each, kind=kind))
+            for kind in (CellKind.RUN, CellKind.EXECUTE)
         ]
         ((plain,), (real,)) = (run_group((one,)) for one in kinds)
         assert real.error is None and real.differences == ()
@@ -243,7 +249,7 @@ def test_an_instruction_too_many_is_a_difference(monkeypatch: pytest.MonkeyPatch
 def test_what_cannot_be_executed_is_an_error() -> None:
     (result,) = run_group((job("edges"),))
     assert result.error == "edges instruments nothing: there is no code to execute"
-    (timed,) = run_group((job("edges", Kind.TIME),))
+    (timed,) = run_group((job("edges", CellKind.TIME),))
     assert timed.error == result.error
 
 
@@ -267,25 +273,29 @@ def test_programs_run_where_their_instructions_can_be_counted(
 )
 def test_times_of_three_runs() -> None:
     for mode in ("pp", "tpp"):
-        (result,) = run_group((job(mode, Kind.TIME),))
+        (result,) = run_group((job(mode, CellKind.TIME),))
         spent = result.timing
         assert result.error is None and result.base > 0
         assert spent.original is not None and spent.instrumented is not None
         assert min(spent.original, spent.instrumented, spent.simulated) > 0
-    assert [len(part) for part in groups([job("pp", Kind.TIME), job("qpt2", Kind.TIME)])] == [1, 1]
+    assert [
+        len(part) for part in groups([job("pp", CellKind.TIME), job("qpt2", CellKind.TIME)])
+    ] == [1, 1]
 
 
 def test_without_qemu_only_the_simulation_has_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qemu, "missing", lambda machine: "no qemu")
-    (result,) = run_group((job(kind=Kind.TIME),))
+    (result,) = run_group((job(kind=CellKind.TIME),))
     assert result.error is None and result.timing.simulated > 0
     assert (result.timing.original, result.timing.instrumented) == (None, None)
 
 
 def test_a_change_of_rewriting_makes_runs_of_instrumented_programs_anew() -> None:
-    keys = {kind: Keys().key(job(kind=kind)) for kind in (Kind.RUN, Kind.EXECUTE, Kind.TIME)}
-    assert keys[Kind.RUN].rewriting == "" != keys[Kind.EXECUTE].rewriting
-    assert keys[Kind.TIME].rewriting == keys[Kind.EXECUTE].rewriting
+    keys = {
+        kind: Keys().key(job(kind=kind)) for kind in (CellKind.RUN, CellKind.EXECUTE, CellKind.TIME)
+    }
+    assert keys[CellKind.RUN].rewriting == "" != keys[CellKind.EXECUTE].rewriting
+    assert keys[CellKind.TIME].rewriting == keys[CellKind.EXECUTE].rewriting
     assert len({key.engine for key in keys.values()}) == 1
 
 
@@ -310,7 +320,7 @@ def test_suites_say_what_is_executed(tmp_path: Path) -> None:
 def test_a_sweeps_file_has_the_columns_of_what_it_executed(tmp_path: Path) -> None:
     path = tmp_path / "sweep.db"
     program = GridProgram(PROGRAM, "switches")
-    grid = Grid(programs=(program,), modes=("pp", "qpt2"), kinds=(Kind.RUN, Kind.EXECUTE))
+    grid = Grid(programs=(program,), modes=("pp", "qpt2"), kinds=(CellKind.RUN, CellKind.EXECUTE))
     assert sweep(make_order(grid), path, local_runner(0)).failures == ()
     specs = [tables()[name] for name in ("epp1", "cs6120", "rewriting")]
     report = stored_tables(path, None, specs, View(), partial=True)
@@ -325,7 +335,7 @@ def test_a_sweeps_file_has_the_columns_of_what_it_executed(tmp_path: Path) -> No
 def test_cells_of_a_suite_are_run_once(tmp_path: Path) -> None:
     micro = load_suite("micro")
     few = replace(micro, benchmarks=(micro.benchmark("switches"), micro.benchmark("faults")))
-    cells = [Cell(name, setting("pp"), kind=Kind.EXECUTE) for name in ("switches", "faults")]
+    cells = [Cell(name, setting("pp"), kind=CellKind.EXECUTE) for name in ("switches", "faults")]
     with Store(tmp_path / "results.db") as store:
         first = obtain(few, cells, store=store, workers=0)
         assert obtain(few, cells, store=store, workers=0) == first
@@ -408,7 +418,7 @@ def test_a_difference_is_seen_in_every_form(
     monkeypatch.setattr(modes, "predicted_rewriting", one_less)
     path = tmp_path / "sweep.db"
     program = GridProgram(PROGRAM, "switches")
-    grid = Grid(programs=(program,), modes=("pp", "qpt2"), kinds=(Kind.RUN, Kind.EXECUTE))
+    grid = Grid(programs=(program,), modes=("pp", "qpt2"), kinds=(CellKind.RUN, CellKind.EXECUTE))
     sweep(make_order(grid), path, local_runner(0))
     for form in ("--json", "--csv", "--markdown", "--html", None):
         status, out, err = simprof(capsys, "epp1", "--from", path, *([form] if form else []))

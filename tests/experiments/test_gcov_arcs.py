@@ -12,8 +12,8 @@ import pytest
 from simprof.profiler.experiments.cells.cells import (
     COMPILER_INCREMENTS,
     Cell,
+    CellKind,
     CellResult,
-    Kind,
     RoutineRow,
 )
 from simprof.profiler.experiments.cells.gcov_data import arc_counts, arc_increments
@@ -23,7 +23,7 @@ from simprof.profiler.experiments.suites.builder import flags_of
 from simprof.profiler.experiments.suites.library import build_suite, load_suite
 from simprof.profiler.experiments.suites.suite import (
     BUILDS,
-    Counters,
+    CounterBuild,
     Suite,
     Width,
     build_name,
@@ -31,14 +31,14 @@ from simprof.profiler.experiments.suites.suite import (
 )
 from simprof.profiler.experiments.tables.catalogue import TABLES, tables
 from simprof.profiler.experiments.tables.gcov_arcs import BEFORE_AND_AFTER, GCOV_ARCS
-from simprof.profiler.experiments.tables.spec import Program, View, make
+from simprof.profiler.experiments.tables.spec import SuiteMember, View, make
 from simprof.profiler.experiments.tables.table import ReportTable
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import Selection
 from simprof.simulator.errors import UsageError
 from tests.experiments.test_tables import routine
 
-ARCS = (Counters.NONE, Counters.ARCS)
+ARCS = (CounterBuild.NONE, CounterBuild.ARCS)
 SUITE = """\
 title = "one program"
 [[benchmark]]
@@ -87,8 +87,8 @@ def suite(tmp_path: Path) -> Suite:
 
 
 @pytest.mark.parametrize("width", BUILDS)
-@pytest.mark.parametrize("counters", Counters)
-def test_a_build_is_known_by_its_name(width: Width, counters: Counters) -> None:
+@pytest.mark.parametrize("counters", CounterBuild)
+def test_a_build_is_known_by_its_name(width: Width, counters: CounterBuild) -> None:
     assert parse_build(build_name(width, counters)) == (width, counters)
     assert build_name(width) == BUILDS[width]
 
@@ -195,7 +195,9 @@ def test_own_routines_are_those_of_user_only(suite: Suite) -> None:
     assert [row.name for row in rows if row.own] == ["main", "next"]
     assert [row.name for row in results[of_user].routines if row.own] == ["main", "next"]
     assert len(results[of_user].routines) == 2 < len(rows)
-    plans = [replace(cell, input="", kind=Kind.PLAN, setting=setting("pp")) for cell in (whole,)]
+    plans = [
+        replace(cell, input="", kind=CellKind.PLAN, setting=setting("pp")) for cell in (whole,)
+    ]
     (planned,) = obtain(suite, plans, workers=0).values()
     assert {row.name for row in planned.routines if row.own} == {"main", "next"}
 
@@ -263,7 +265,7 @@ def test_it_is_a_table_of_no_paper() -> None:
 
 
 def test_the_builds_that_it_needs() -> None:
-    cells = list(GCOV_ARCS.cells([Program("p")], View("train", "v8plus-O2")))
+    cells = list(GCOV_ARCS.cells([SuiteMember("p")], View("train", "v8plus-O2")))
     assert {(cell.setting.name, cell.input, cell.build) for cell in cells} == {
         ("edges", "train", "v8plus-O2"),
         ("edges", "train", "v8plus-O2-arcs"),
@@ -274,12 +276,12 @@ def test_the_builds_that_it_needs() -> None:
 
 def test_own_routines_are_told_apart_whatever_the_view_is_of() -> None:
     view = View(selection=Selection(exclude=("print",), user_only=True))
-    names = {cell.setting.name for cell in GCOV_ARCS.cells([Program("p")], view)}
+    names = {cell.setting.name for cell in GCOV_ARCS.cells([SuiteMember("p")], view)}
     assert names == {f"{mode}[exclude=print]" for mode in ("edges", "qpt2", "naive")}
 
 
 def rows(*routines: tuple[str, dict[str, int]]) -> tuple[RoutineRow, ...]:
-    return tuple(routine(name, Table.NONE, **{"own": True, **n}) for name, n in routines)
+    return tuple(routine(name, CounterTable.NONE, **{"own": True, **n}) for name, n in routines)
 
 
 def table_of(**changed: CellResult) -> ReportTable:
@@ -316,7 +318,7 @@ def table_of(**changed: CellResult) -> ReportTable:
     results |= changed
     view = View()
     cells = {view.cell(need, "p"): results[name] for name, need in GCOV_ARCS.needs.items()}
-    return make(GCOV_ARCS, [Program("p", "INT")], cells, view)
+    return make(GCOV_ARCS, [SuiteMember("p", "INT")], cells, view)
 
 
 def test_a_row_by_hand() -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job
-from simprof.profiler.experiments.cells.obtain import Order
+from simprof.profiler.experiments.cells.obtain import JobOrder
 from simprof.profiler.experiments.cells.run import JobGroup
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.cells.store import Store
@@ -38,9 +38,9 @@ ELF = FIXTURES / "bin" / "v9" / "switches.elf"
 SIEVE = FIXTURES / "bin" / "v9" / "sieve.elf"
 
 
-def order() -> Order:
+def order() -> JobOrder:
     """Six cells in three groups."""
-    return Order(
+    return JobOrder(
         tuple(
             Job(Cell(name, setting(mode)), FIXTURES / "bin" / "v9" / f"{name}.elf")
             for name in PROGRAMS

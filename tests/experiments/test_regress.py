@@ -30,13 +30,18 @@ from simprof.profiler.experiments.regress.causes import (
 from simprof.profiler.experiments.regress.compare import (
     Ceiling,
     Check,
+    CheckLimits,
     Limit,
-    Limits,
     RunCheck,
     SettingCheck,
     compare_runs,
 )
-from simprof.profiler.experiments.regress.file import Baseline, RoutineFacts, Run, SettingResult
+from simprof.profiler.experiments.regress.file import (
+    Baseline,
+    BaselineRoutine,
+    BaselineRun,
+    SettingResult,
+)
 from simprof.profiler.experiments.regress.regress import CheckOptions, check, record
 from simprof.profiler.experiments.regress.targets import Target, file_targets
 from simprof.profiler.experiments.reports import regress as reports
@@ -60,10 +65,10 @@ MODEL = Target("", Path(), {})
 # --- values, made up
 
 
-def routine(name: str = "main", address: int = 0x1000, **changes: Any) -> RoutineFacts:
+def routine(name: str = "main", address: int = 0x1000, **changes: Any) -> BaselineRoutine:
     """A routine with two instrumented edges."""
     numbers = {"activations": 1, "added": 8, "instructions": 50, "paths": 0, "cut_edges": 0}
-    plain = RoutineFacts(
+    plain = BaselineRoutine(
         name, address, "g1", "p1", {"0>8": "aaaa", "8>": "bbbb"}, "none", "", "c1", numbers
     )
     return replace(plain, **changes)
@@ -73,7 +78,7 @@ def baseline(**metrics: int) -> Baseline:
     """A baseline of one run under one setting."""
     counts = {"base": 1000, "added": 100, "counts.edge_increments": 25, **metrics}
     result = SettingResult(counts, ("CountEdge",), (routine(), routine("leaf", 0x2000)))
-    run = Run(
+    run = BaselineRun(
         {"file": "a.elf", "sha256": "0" * 64, "compiler": "GCC 12", "machine": "sparcv9"},
         {"arguments": ("x", "\udcff"), "argv0": "a.elf", "stdin": "", "max_instructions": None},
         {"reason": "exit", "status": 0, "output": "1" * 64},
@@ -97,7 +102,7 @@ def with_result(old: Baseline, **changes: Any) -> Baseline:
 
 def compared(old: Baseline, new: Baseline, **limits: Any) -> Check:
     """Compare all runs."""
-    return Check("b", tuple(compare_runs(old, new, Limits(**limits))))
+    return Check("b", tuple(compare_runs(old, new, CheckLimits(**limits))))
 
 
 def only(found: Check) -> SettingCheck:
@@ -435,7 +440,7 @@ def test_a_changed_compiler_note_is_told_though_no_count_is(place: Path) -> None
     assert cause.kind == "binary"
     assert cause.details[0].startswith("compiler GNU C11 ")
     assert " -> GNU C17 " in cause.details[0]
-    strict = CheckOptions(Limits(strict=True))
+    strict = CheckOptions(CheckLimits(strict=True))
     assert again(old, place, strict).status == 1
 
 

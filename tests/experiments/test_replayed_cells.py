@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.cli import run
-from simprof.profiler.experiments.cells.cells import Job, Kind
-from simprof.profiler.experiments.cells.obtain import Order
+from simprof.profiler.experiments.cells.cells import CellKind, Job
+from simprof.profiler.experiments.cells.obtain import JobOrder
 from simprof.profiler.experiments.cells.provenance import Keys
 from simprof.profiler.experiments.cells.replays import Replays, stages
 from simprof.profiler.experiments.cells.run import JobGroup, groups
@@ -42,14 +42,14 @@ def rows_of(path: Path) -> tuple[tuple[object, ...], ...]:
 
 
 @pytest.fixture(scope="module")
-def order(fixture_elf: Find) -> Order:
+def order(fixture_elf: Find) -> JobOrder:
     """Cells of two programs, with hash tables and truncated routines, under measured weights."""
     programs = tuple(GridProgram(fixture_elf(name), name) for name in PROGRAMS)
     return make_order(Grid(programs=programs, options=SETS, weights=WEIGHTS))
 
 
 @pytest.fixture(scope="module")
-def plain(order: Order, tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
+def plain(order: JobOrder, tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
     """The rows of a sweep whose programs are run."""
     path = tmp_path_factory.mktemp("plain") / "sweep.db"
     assert sweep(order, path, run_here).failures == ()
@@ -58,7 +58,7 @@ def plain(order: Order, tmp_path_factory: pytest.TempPathFactory) -> tuple[objec
 
 @pytest.fixture(scope="module")
 def recordings(
-    order: Order, plain: tuple[object, ...], tmp_path_factory: pytest.TempPathFactory
+    order: JobOrder, plain: tuple[object, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A directory that a sweep has made, with the same rows."""
     path = tmp_path_factory.mktemp("recorded")
@@ -68,7 +68,7 @@ def recordings(
 
 
 @pytest.mark.long
-def test_each_program_is_recorded_once(order: Order, recordings: Path) -> None:
+def test_each_program_is_recorded_once(order: JobOrder, recordings: Path) -> None:
     """One file for each, whatever is measured, and nothing else."""
     names = sorted(path.name.split("-")[0] for path in recordings.iterdir())
     assert names == sorted(PROGRAMS)
@@ -77,7 +77,7 @@ def test_each_program_is_recorded_once(order: Order, recordings: Path) -> None:
 
 @pytest.mark.long
 def test_recorded_cells_emulate_nothing(
-    order: Order,
+    order: JobOrder,
     plain: tuple[object, ...],
     recordings: Path,
     tmp_path: Path,
@@ -93,7 +93,7 @@ def test_recorded_cells_emulate_nothing(
 
 @pytest.mark.long
 def test_cut_recordings_of_a_directory_are_made_again(
-    order: Order, plain: tuple[object, ...], recordings: Path, tmp_path: Path
+    order: JobOrder, plain: tuple[object, ...], recordings: Path, tmp_path: Path
 ) -> None:
     runs = tmp_path / "runs"
     runs.mkdir()
@@ -105,18 +105,18 @@ def test_cut_recordings_of_a_directory_are_made_again(
     assert all(Recording(path).end is not None for path in runs.iterdir())
 
 
-def test_what_no_recording_stands_for(order: Order, tmp_path: Path) -> None:
+def test_what_no_recording_stands_for(order: JobOrder, tmp_path: Path) -> None:
     """Plans, instrumented programs, and programs whose files are looked at (gcc's counters)."""
     key, job = Keys().key(order.jobs[0]), order.jobs[0]
     replays = Replays(tmp_path, is_directory=True)
     assert replays.of(job, key).replay is not None
-    for kind in set(Kind) - {Kind.RUN}:
+    for kind in set(CellKind) - {CellKind.RUN}:
         other = replace(job, cell=replace(job.cell, kind=kind))
         assert replays.of(other, key).replay is None
     assert replays.of(replace(job, writable=True), key).replay is None
 
 
-def test_groups_that_record_come_first(order: Order, tmp_path: Path) -> None:
+def test_groups_that_record_come_first(order: JobOrder, tmp_path: Path) -> None:
     """One group a recording that is not there; the others find it made."""
     paths = {name: tmp_path / name for name in PROGRAMS}
     paths["control"].touch()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.cli import main
-from simprof.profiler.experiments.cells.cells import Cell, CellResult, Kind
+from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult
 from simprof.profiler.experiments.cells.obtain import obtain
 from simprof.profiler.experiments.cells.settings import parse, selecting, setting
 from simprof.profiler.experiments.suites.library import load_suite
@@ -67,7 +67,7 @@ def test_rows_of_selected_routines_are_those_of_the_whole_run(suite: Suite) -> N
 
 
 def test_tables_of_selected_routines_are_sums_of_their_rows(suite: Suite) -> None:
-    plan = Cell(BENCHMARK, setting("qpt2"), "", Kind.PLAN)
+    plan = Cell(BENCHMARK, setting("qpt2"), "", CellKind.PLAN)
     cells = [Cell(BENCHMARK, setting("pp")), plan]
     cells += [replace(cell, setting=selecting(cell.setting, OWN)) for cell in cells]
     _, _, pp, planned = measured(suite, cells)

@@ -23,7 +23,13 @@ from simprof.profiler.experiments.cells import store as store_module
 from simprof.profiler.experiments.cells import workers
 from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job, failure
 from simprof.profiler.experiments.cells.cluster import pack, run_on_cluster, run_parcel
-from simprof.profiler.experiments.cells.obtain import Order, Runner, carry_out, local_runner, obtain
+from simprof.profiler.experiments.cells.obtain import (
+    JobOrder,
+    Runner,
+    carry_out,
+    local_runner,
+    obtain,
+)
 from simprof.profiler.experiments.cells.run import JobGroup, groups
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.cells.store import Store
@@ -38,14 +44,14 @@ MODES = ("pp", "qpt2")
 
 
 @pytest.fixture(scope="module")
-def order(fixture_elf: Find) -> Order:
+def order(fixture_elf: Find) -> JobOrder:
     """Eight cells in four groups."""
     programs = tuple(GridProgram(fixture_elf(name), name) for name in PROGRAMS)
     return make_order(Grid(programs=programs, modes=MODES))
 
 
 @pytest.fixture(scope="module")
-def serial_file(order: Order, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def serial_file(order: JobOrder, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a sweep in one process."""
     path = tmp_path_factory.mktemp("serial") / "sweep.db"
     outcome = sweep(order, path, run_here)
@@ -153,7 +159,7 @@ def test_wrong_grids_are_one_line_and_leave_no_file(
 
 
 def test_a_second_sweep_has_nothing_to_do(
-    order: Order, serial: tuple[object, ...], serial_file: Path
+    order: JobOrder, serial: tuple[object, ...], serial_file: Path
 ) -> None:
     written = times_of(serial_file)
     second = sweep(order, serial_file, never)
@@ -164,7 +170,7 @@ def test_a_second_sweep_has_nothing_to_do(
 
 
 def test_processes_give_the_rows_of_the_serial_sweep(
-    order: Order, serial: tuple[object, ...], tmp_path: Path
+    order: JobOrder, serial: tuple[object, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "sweep.db"
     sweep(order, path, local_runner(2))
@@ -186,7 +192,7 @@ def local_cluster() -> Iterator[str]:
 
 @pytest.mark.long
 def test_a_dask_cluster_gives_the_rows_of_the_serial_sweep(
-    order: Order, serial: tuple[object, ...], tmp_path: Path
+    order: JobOrder, serial: tuple[object, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "sweep.db"
     with local_cluster() as address, warnings.catch_warnings():
@@ -254,7 +260,7 @@ def programs_in(path: Path) -> set[str]:
         return {cell.benchmark for cell in store.cells()}
 
 
-def start_sweep(order: Order, path: Path, *more: str) -> subprocess.Popen[bytes]:
+def start_sweep(order: JobOrder, path: Path, *more: str) -> subprocess.Popen[bytes]:
     """Start the command; its temporary files go into a folder beside the file."""
     temporary = path.parent / "temporary"
     temporary.mkdir()
@@ -303,7 +309,7 @@ def is_running(process: int) -> bool:
 
 
 def test_a_sweep_killed_half_way_goes_on_where_it_was(
-    order: Order, serial: tuple[object, ...], tmp_path: Path
+    order: JobOrder, serial: tuple[object, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "sweep.db"
     process = start_sweep(order, path, "--jobs", "1")
@@ -332,16 +338,16 @@ def test_a_sweep_killed_half_way_goes_on_where_it_was(
 
 
 def test_a_kill_before_the_first_row_leaves_nothing_in_the_way(
-    order: Order, serial: tuple[object, ...], tmp_path: Path
+    order: JobOrder, serial: tuple[object, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "sweep.db"
     path.touch()  # SQLite opens a new file before it writes anything
-    sweep(Order(order.jobs[:1]), path, run_here)
+    sweep(JobOrder(order.jobs[:1]), path, run_here)
     assert set(rows_of(path)) < set(serial)
 
 
 def test_what_is_written_in_part_is_not_there(
-    order: Order, serial: tuple[object, ...], tmp_path: Path
+    order: JobOrder, serial: tuple[object, ...], tmp_path: Path
 ) -> None:
     """Each group is one transaction: an error between two of its rows undoes the first."""
     path = tmp_path / "sweep.db"
@@ -351,9 +357,9 @@ def test_what_is_written_in_part_is_not_there(
         yield number, (results[0], dataclasses.replace(results[1], base=1 << 70))
 
     with pytest.raises(OverflowError):
-        sweep(Order(order.jobs[:2]), path, torn)
+        sweep(JobOrder(order.jobs[:2]), path, torn)
     assert rows_of(path) == ()
-    sweep(Order(order.jobs[:2]), path, run_here)
+    sweep(JobOrder(order.jobs[:2]), path, run_here)
     assert len(rows_of(path)) == 2
     assert set(rows_of(path)) < set(serial)
 
@@ -369,7 +375,7 @@ def dies(group: JobGroup) -> tuple[CellResult, ...]:
 
 
 @pytest.mark.long
-def test_a_dying_worker_takes_only_its_group_with_it(order: Order) -> None:
+def test_a_dying_worker_takes_only_its_group_with_it(order: JobOrder) -> None:
     work = groups(order.jobs)
     results = dict(run_processes(work, 1, dies))
     assert sorted(results) == [0, 1, 2, 3]
@@ -384,7 +390,7 @@ def pid_result(group: JobGroup) -> tuple[CellResult, ...]:
 
 @pytest.mark.long
 def test_workers_are_replaced_before_they_grow_large(
-    order: Order, monkeypatch: pytest.MonkeyPatch
+    order: JobOrder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = groups(order.jobs)
     kept = {results[0].base for _, results in run_processes(work, 1, pid_result)}
@@ -467,7 +473,7 @@ def test_a_program_that_cannot_be_built_is_a_result(
 
 @pytest.mark.parametrize("what", ["text", "foreign", "newer", "damaged", "cut", "columns"])
 def test_a_foreign_or_damaged_file_is_left_as_it_is(
-    what: str, order: Order, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    what: str, order: JobOrder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "sweep.db"
     spoil(path, what)
@@ -492,7 +498,7 @@ def spoil(path: Path, what: str) -> None:
         return
     with Store(path) as store:
         job = Job(Cell("x", setting("pp")), Path(__file__))
-        outcome = carry_out(Order((job,)), lambda work: iter([(0, (failure("x" * 9000),))]),
+        outcome = carry_out(JobOrder((job,)), lambda work: iter([(0, (failure("x" * 9000),))]),
                             store=store)  # fmt: skip
         assert outcome.reused == 0
     data = bytearray(path.read_bytes())
@@ -510,18 +516,18 @@ def spoil(path: Path, what: str) -> None:
         connection.close()
 
 
-def test_a_result_that_cannot_be_read_is_an_error(order: Order, tmp_path: Path) -> None:
+def test_a_result_that_cannot_be_read_is_an_error(order: JobOrder, tmp_path: Path) -> None:
     path = tmp_path / "sweep.db"
-    sweep(Order(order.jobs[:1]), path, run_here)
+    sweep(JobOrder(order.jobs[:1]), path, run_here)
     connection = sqlite3.connect(path)
     connection.execute("UPDATE cells SET result = x'00'")
     connection.commit()
     connection.close()
     with pytest.raises(UsageError, match="is damaged"):
-        sweep(Order(order.jobs[:1]), path, run_here)
+        sweep(JobOrder(order.jobs[:1]), path, run_here)
 
 
-def test_two_sweeps_do_not_write_to_one_file(order: Order, tmp_path: Path) -> None:
+def test_two_sweeps_do_not_write_to_one_file(order: JobOrder, tmp_path: Path) -> None:
     path = tmp_path / "sweep.db"
 
     def meanwhile(work: Sequence[JobGroup]) -> Iterator[workers.Finished]:
@@ -529,17 +535,17 @@ def test_two_sweeps_do_not_write_to_one_file(order: Order, tmp_path: Path) -> No
             sweep(order, path, never)
         yield from run_here(work)
 
-    one = Order(order.jobs[:1])
+    one = JobOrder(order.jobs[:1])
     sweep(one, path, meanwhile)
     assert sweep(one, path, never).reused == 1
 
 
 def test_results_of_another_simprof_are_not_taken_for_ones_own(
-    order: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    order: JobOrder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from simprof.profiler.experiments.cells import provenance
 
-    one = Order(order.jobs[:1])
+    one = JobOrder(order.jobs[:1])
     path = tmp_path / "sweep.db"
     sweep(one, path, run_here)
     made = provenance.versions()
@@ -582,7 +588,7 @@ def test_wrong_options_are_one_line(
 
 @pytest.mark.long
 def test_a_sweep_on_a_cluster_killed_half_way_goes_on_where_it_was(
-    order: Order, serial: tuple[object, ...], tmp_path: Path
+    order: JobOrder, serial: tuple[object, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "sweep.db"
     with local_cluster() as address, warnings.catch_warnings():
@@ -639,7 +645,7 @@ def test_what_a_results_file_would_have_executed_is_not(
 
 
 def test_a_trigger_of_a_results_file_is_not_executed(
-    serial_file: Path, order: Order, tmp_path: Path
+    serial_file: Path, order: JobOrder, tmp_path: Path
 ) -> None:
     path = tmp_path / "hostile.db"
     shutil.copy(serial_file, path)

@@ -19,9 +19,9 @@ from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells.cells import (
     TREES,
     Cell,
+    CellKind,
     CellResult,
     Job,
-    Kind,
     PathFacts,
     PathRow,
     PredictedPaths,
@@ -44,20 +44,20 @@ from simprof.profiler.experiments.tables.catalogue import TABLES, find, tables
 from simprof.profiler.experiments.tables.published import published, read_published
 from simprof.profiler.experiments.tables.report import TableReport
 from simprof.profiler.experiments.tables.results import NO_SUITE, run_tables, stored_tables
-from simprof.profiler.experiments.tables.spec import Program, TableSpec, View, make
+from simprof.profiler.experiments.tables.spec import SuiteMember, TableSpec, View, make
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
-    Column,
     Form,
     ReportTable,
-    Row,
+    TableColumn,
+    TableRow,
     Verdict,
     beside,
     program_key,
     with_averages,
 )
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.accuracy import DefiniteFlow
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
@@ -73,7 +73,7 @@ VIEW = View()
 MADE = ("9.9", "engine", "7-abc")
 
 
-def routine(name: str, table: Table, **numbers: Any) -> RoutineRow:
+def routine(name: str, table: CounterTable, **numbers: Any) -> RoutineRow:
     """A routine with the given numbers and nothing else of interest."""
     plain: dict[str, Any] = {
         "address": 0, "blocks": 4, "edges": 6, "back_edges": 0, "irreducible": False,
@@ -94,7 +94,7 @@ def table_of(name: str, results: Mapping[str, CellResult], program: str = "p") -
     """A table of one INT program with these results by the table's own names."""
     spec = TABLES[name]
     cells = {VIEW.cell(need, program): results[key] for key, need in spec.needs.items()}
-    return make(spec, [Program(program, "INT")], cells, VIEW)
+    return make(spec, [SuiteMember(program, "INT")], cells, VIEW)
 
 
 def only_row(table: ReportTable) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def test_descriptions_are_consistent(spec: TableSpec) -> None:
         forms = {column.key: column.form for column in theirs.columns}
         assert set(spec.compared) <= set(keys) & set(forms)
     for need in spec.needs.values():
-        assert (need.cell("p").input == "") == (need.kind is Kind.PLAN)
+        assert (need.cell("p").input == "") == (need.kind is CellKind.PLAN)
 
 
 def test_find_keeps_the_order_and_tells_what_there_is() -> None:
@@ -133,10 +133,10 @@ def test_find_keeps_the_order_and_tells_what_there_is() -> None:
 
 
 def test_a_table_of_train_runs_that_input_where_papers_have_ref() -> None:
-    cells = set(TABLES["epp3"].cells([Program("p")], View("train", "v8plus-O2")))
+    cells = set(TABLES["epp3"].cells([SuiteMember("p")], View("train", "v8plus-O2")))
     assert {(cell.input, cell.build) for cell in cells} == {("train", "v8plus-O2")}
-    plan, *_ = TABLES["kiter4"].cells([Program("p")], View("train"))
-    assert plan.input == "" and plan.kind is Kind.PLAN
+    plan, *_ = TABLES["kiter4"].cells([SuiteMember("p")], View("train"))
+    assert plan.input == "" and plan.kind is CellKind.PLAN
 
 
 # --- the papers' numbers
@@ -145,7 +145,7 @@ def test_a_table_of_train_runs_that_input_where_papers_have_ref() -> None:
 MISPRINTED = {("tpp3", "INT average", "a515"), ("tpp3", "average", "a515")}
 
 
-def averages_of(table: ReportTable) -> Iterator[tuple[str, Column, float, float]]:
+def averages_of(table: ReportTable) -> Iterator[tuple[str, TableColumn, float, float]]:
     for row in (row for row in table.rows if row.kind == "average"):
         group = row.group
         for column, value in zip(table.columns[1:], row.values[1:], strict=True):
@@ -247,8 +247,8 @@ def test_epp_table_2() -> None:
     predicted = PredictedPaths(3, 50, 300, 900, 7, 40)
     facts = PathFacts(12, 100, 500, 2000, 9, 60, 1, 4, 6, predicted)
     rows = (
-        routine("a", Table.ARRAY, potential_paths=1000),
-        routine("b", Table.HASH, potential_paths=10**400),
+        routine("a", CounterTable.ARRAY, potential_paths=1000),
+        routine("b", CounterTable.HASH, potential_paths=10**400),
     )
     table = table_of("epp2", {"pp": CellResult(base=1, facts=facts, routines=rows)})
     row = only_row(table)
@@ -274,9 +274,9 @@ def test_bit_tracing() -> None:
     def rows(**codes: Any) -> tuple[RoutineRow, ...]:
         one, two, long = ({key: value[k] for key, value in codes.items()} for k in range(3))
         return (
-            routine("a", Table.ARRAY, instrumented_edges=2, **one),
-            routine("b", Table.ARRAY, instrumented_edges=1, **two),
-            routine("c", Table.HASH, instrumented_edges=1, **long),
+            routine("a", CounterTable.ARRAY, instrumented_edges=2, **one),
+            routine("b", CounterTable.ARRAY, instrumented_edges=1, **two),
+            routine("c", CounterTable.HASH, instrumented_edges=1, **long),
         )
 
     events = counts(path_increments=200, hashed_increments=50)
@@ -313,9 +313,13 @@ def test_definite_flow() -> None:
 def test_tpp_table_1() -> None:
     looping = {"edge_increments": 10, "self_loop_increments": 10}
     rows = (
-        routine("a", Table.ARRAY, added=130, path_increments=40, self_loop_added=50, **looping),
-        routine("b", Table.HASH, added=540, path_increments=40, self_loop_added=40, **looping),
-        routine("c", Table.NONE),
+        routine(
+            "a", CounterTable.ARRAY, added=130, path_increments=40, self_loop_added=50, **looping
+        ),
+        routine(
+            "b", CounterTable.HASH, added=540, path_increments=40, self_loop_added=40, **looping
+        ),
+        routine("c", CounterTable.NONE),
     )
     made = counts(path_increments=80, edge_increments=20, hashed_increments=40)
     pp = CellResult(base=2000, added=670, counts=made, routines=rows)
@@ -329,20 +333,20 @@ def test_tpp_table_1() -> None:
 def test_tpp_tables_2_and_4_and_figures() -> None:
     lost = {"flow_blocks": 200, "overcounted_blocks": 1, "undercounted_blocks": 3}
 
-    def result(added: int, paths: int, table: Table) -> CellResult:
+    def result(added: int, paths: int, table: CounterTable) -> CellResult:
         rows = (
             routine("a", table, num_paths=paths, untruncated_paths=paths**5),
-            routine("b", Table.ARRAY, num_paths=None),
+            routine("b", CounterTable.ARRAY, num_paths=None),
         )
         made = counts(path_increments=60, edge_increments=15, inferred_paths=25)
         return CellResult(base=1000, added=added, counts=made, lost=lost, routines=rows)
 
     pp = replace(
-        result(400, 80_000, Table.HASH),
+        result(400, 80_000, CounterTable.HASH),
         lost={},
         counts=counts(path_increments=80, edge_increments=10),
     )
-    tpp = {f"t{key}": result(100, 400, Table.ARRAY) for key in ("1", "5", "10", "515", "0")}
+    tpp = {f"t{key}": result(100, 400, CounterTable.ARRAY) for key in ("1", "5", "10", "515", "0")}
     row = only_row(table_of("tpp2", {"pp": pp, **tpp}))
     assert (row["pp"], row["t515"], row["a515"]) == (40.0, 10.0, 98.0)
     row = only_row(table_of("tpp4", {"pp": pp, **tpp}))
@@ -378,7 +382,9 @@ def test_tpp_path_lengths() -> None:
 
     def result(paths: int, edges: int, turns: int) -> CellResult:
         facts = PathFacts(3, paths, edges, 0, 2, 0, 0, 1, 3, None)
-        rows = (routine("a", Table.ARRAY, self_loop_increments=turns, edge_increments=turns + 3),)
+        rows = (
+            routine("a", CounterTable.ARRAY, self_loop_increments=turns, edge_increments=turns + 3),
+        )
         return CellResult(base=1, facts=facts, routines=rows)
 
     whole, cut = result(5, 10, 50), result(5 + 55 + 5, 0, 0)
@@ -393,7 +399,7 @@ def test_bl94_tables() -> None:
     def counted(name: str, blocks: int, edges: int, **numbers: int) -> RoutineRow:
         """A routine with ten blocks and edges more before they are merged."""
         merged = {"placed_blocks": blocks, "placed_edges": edges, **numbers}
-        return routine(name, Table.NONE, blocks=blocks + 10, edges=edges + 10, **merged)
+        return routine(name, CounterTable.NONE, blocks=blocks + 10, edges=edges + 10, **merged)
 
     rows = (
         counted("a", edges=10, instrumented_edges=4, no_jump_edges=3, blocks=6),
@@ -467,7 +473,7 @@ BL94 = [name for name in NAMES if name.startswith("bl94") and name != "bl94-tabl
 @pytest.mark.parametrize("name", BL94)
 def test_bl94_is_made_of_its_own_blocks_unless_others_are_asked_for(name: str) -> None:
     def blocks(view: View) -> set[str]:
-        cells = TABLES[name].cells([Program("p")], view)
+        cells = TABLES[name].cells([SuiteMember("p")], view)
         return {str(dict(cell.setting.options).get("blocks", "split")) for cell in cells}
 
     assert blocks(View()) == blocks(View(blocks="folded")) == {"folded"}
@@ -488,7 +494,7 @@ def test_a_table_says_what_its_blocks_are() -> None:
 def test_other_papers_tables_do_not_depend_on_bl94s_blocks() -> None:
     for name in set(NAMES) - set(BL94):
         own, split = (
-            list(TABLES[name].cells([Program("p")], v)) for v in (VIEW, View(blocks="split"))
+            list(TABLES[name].cells([SuiteMember("p")], v)) for v in (VIEW, View(blocks="split"))
         )
         assert own == split
 
@@ -518,7 +524,9 @@ def kiter_4(routines: Mapping[str, Sequence[int]], program: str = "p") -> Report
     plans = {
         f"k{k}": CellResult(
             routines=tuple(
-                routine(name, Table.ARRAY, address=i, num_paths=1, untruncated_paths=paths[k - 1])
+                routine(
+                    name, CounterTable.ARRAY, address=i, num_paths=1, untruncated_paths=paths[k - 1]
+                )
                 for i, (name, paths) in enumerate(routines.items())
             )
         )
@@ -558,24 +566,24 @@ def test_kiter_4_leaves_out_what_the_paper_gives_up_on() -> None:
 
 
 COLUMNS = (
-    Column("program", "program"),
-    Column("x", "X %", Form.PERCENT),
-    Column("n", "N", Form.COUNT, average=False),
+    TableColumn("program", "program"),
+    TableColumn("x", "X %", Form.PERCENT),
+    TableColumn("n", "N", Form.COUNT, average=False),
 )
 
 
-def small(*rows: Row, **more: Any) -> ReportTable:
+def small(*rows: TableRow, **more: Any) -> ReportTable:
     return ReportTable(
         "t", "Title", "Paper", "Caption.", COLUMNS, with_averages(COLUMNS, rows), **more
     )
 
 
-def program_row(name: str, group: str, x: float | None, n: int = 1) -> Row:
-    return Row((name, x, n), "program", group)
+def program_row(name: str, group: str, x: float | None, n: int = 1) -> TableRow:
+    return TableRow((name, x, n), "program", group)
 
 
 def test_averages_weigh_programs_alike_and_leave_out_what_failed() -> None:
-    failed = Row(("bad", None, None), "failed", "INT", "it crashed")
+    failed = TableRow(("bad", None, None), "failed", "INT", "it crashed")
     table = small(
         program_row("c", "FP", 10.0),
         program_row("a", "INT", 1.0, 1000),
@@ -600,8 +608,8 @@ def test_a_missing_or_failed_cell_is_a_row_that_says_so() -> None:
         VIEW.cell(need, "good"): CellResult(base=10, added=1, counts=counts(path_increments=1))
         for need in spec.needs.values()
     }
-    cells |= dict.fromkeys(spec.cells([Program("bad")], VIEW), failure("it\ncrashed"))
-    programs = [Program("good", "INT"), Program("bad", "INT"), Program("none", "FP")]
+    cells |= dict.fromkeys(spec.cells([SuiteMember("bad")], VIEW), failure("it\ncrashed"))
+    programs = [SuiteMember("good", "INT"), SuiteMember("bad", "INT"), SuiteMember("none", "FP")]
     table = make(spec, programs, cells, VIEW)
     assert dict(table.failures) == {
         "bad": "it crashed",
@@ -625,21 +633,21 @@ def test_names_of_benchmarks(name: str, key: str) -> None:
 
 
 def test_partners_of_a_stand_in() -> None:
-    program = Program("zip", "INT", "129.compress, 164.gzip (SPEC2000)")
+    program = SuiteMember("zip", "INT", "129.compress, 164.gzip (SPEC2000)")
     assert program.partners("SPEC") == ("129.compress", "164.gzip")
     assert program.partners("Mälardalen") == ()
-    kernel = Program("compress", "INT", "Mälardalen compress")
+    kernel = SuiteMember("compress", "INT", "Mälardalen compress")
     assert kernel.partners("Mälardalen") == ("compress",)
     assert kernel.partners("SPEC") == (), "a kernel of that name is not SPEC's program"
-    assert Program("gcc", "INT", "none").partners("SPEC") == ()
+    assert SuiteMember("gcc", "INT", "none").partners("SPEC") == ()
 
 
 def test_a_program_is_in_one_of_tpps_tables_2_and_3() -> None:
     programs = [
-        Program("own"),
-        Program("old", "INT", "129.compress (SPEC95)"),
-        Program("new", "INT", "256.bzip2 (SPEC2000)"),
-        Program("both", "INT", "129.compress (SPEC95), 164.gzip (SPEC2000)"),
+        SuiteMember("own"),
+        SuiteMember("old", "INT", "129.compress (SPEC95)"),
+        SuiteMember("new", "INT", "256.bzip2 (SPEC2000)"),
+        SuiteMember("both", "INT", "129.compress (SPEC95), 164.gzip (SPEC2000)"),
     ]
     shown = {}
     for name in ("tpp2", "tpp3"):
@@ -652,7 +660,8 @@ def test_a_program_is_in_one_of_tpps_tables_2_and_3() -> None:
 
 def test_wcet_kernels_stand_beside_kiters_numbers_only() -> None:
     programs = [
-        Program(each.name, each.group, each.stands_for) for each in load_suite("wcet").benchmarks
+        SuiteMember(each.name, each.group, each.stands_for)
+        for each in load_suite("wcet").benchmarks
     ]
     assert len(programs) == 9
     made = counts(path_increments=10, edge_increments=10)
@@ -666,7 +675,9 @@ def test_wcet_kernels_stand_beside_kiters_numbers_only() -> None:
 
 
 def test_the_papers_numbers_stand_beside_ours() -> None:
-    theirs = small(program_row("126.gcc", "INT", 96.9), Row(("average", 30.9, None), "average"))
+    theirs = small(
+        program_row("126.gcc", "INT", 96.9), TableRow(("average", 30.9, None), "average")
+    )
     table = small(
         program_row("tcc", "INT", 50.0),
         program_row("own", "INT", 70.0),
@@ -704,13 +715,13 @@ def test_the_claim_that_pp_costs_less_than_three_times_qpt2(
 
 
 def report_of(*tables: ReportTable) -> TableReport:
-    programs = (Program("a<b|c", "INT", "126.gcc"),)
+    programs = (SuiteMember("a<b|c", "INT", "126.gcc"),)
     return TableReport("su", "A suite", VIEW, *MADE, programs, tables, ("kiter4",), "simprof table")
 
 
 @pytest.fixture
 def report() -> TableReport:
-    failed = Row(("bad", None, None), "failed", "INT", "it <crashed>")
+    failed = TableRow(("bad", None, None), "failed", "INT", "it <crashed>")
     theirs = small(program_row("126.gcc", "INT", 96.9))
     table = small(
         program_row("a<b|c", "INT", 50.0, 1234567),
@@ -875,7 +886,7 @@ def test_all_tables_of_real_runs(suite: Suite, results: Path) -> None:
     for table in report.tables:
         assert "simulated instructions" in table.caption and "cost model" in table.caption
         rows = {str(row.values[0]): row for row in table.rows if row.kind == "program"}
-        planned = all(need.kind is Kind.PLAN for need in TABLES[table.name].needs.values())
+        planned = all(need.kind is CellKind.PLAN for need in TABLES[table.name].needs.values())
         expected = {*BENCHMARKS, *(("wrong",) if planned else ())}
         assert set(rows) == (expected if table.name != OF_SPEC2000 else set())
         assert all(None not in row.values for row in rows.values()) or table.name == "tpp1"
@@ -893,7 +904,7 @@ def test_both_derivations_of_hashed_shares_agree(
         row = only_row(table_of("tpp1", {"pp": found}))
         assert row["hashed"] == only_row(table_of("epp1", {"pp": found, "qpt2": found}))["hashed"]
     loops = [routine for routine in found.routines if routine.self_loop_increments]
-    assert loops and all(routine.table is Table.HASH for routine in loops)
+    assert loops and all(routine.table is CounterTable.HASH for routine in loops)
     assert row["hashed"] < 100 and row["self_loops"] > 0
     for routine in loops:  # ld, add, st, and the address; at most what saves and a jump take beside
         assert 4 <= routine.self_loop_added / routine.self_loop_increments <= 12

@@ -22,7 +22,7 @@ from simprof.profiler.profiles import storage
 from simprof.profiler.profiles.calls import CalledRoutine, CallTree, RoutineCalls, call_graph
 from simprof.profiler.profiles.code_counts import code_counts
 from simprof.profiler.profiles.lines import SourceCounts
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.program_files import find_program
 from tests.support.samples import measurement
 
@@ -53,13 +53,13 @@ TYPES = {
 }
 
 
-def exported(profile: Path, form: str) -> tuple[Measurement, bytes]:
+def exported(profile: Path, form: str) -> tuple[RunMeasurement, bytes]:
     """Return a profile and its export."""
     loaded = storage.load(profile)
     return loaded, export(find(form), ExportSource(loaded, profile))
 
 
-def routines_of(measured: Measurement) -> tuple[RoutineCalls, ...]:
+def routines_of(measured: RunMeasurement) -> tuple[RoutineCalls, ...]:
     assert measured.call_tree is not None
     return call_graph(measured.call_tree).routines
 

@@ -22,7 +22,7 @@ from simprof.profiler.exports.coverage import coverage
 from simprof.profiler.exports.formats import export, find, notes
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.graphs.cfg import EdgeKind
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
@@ -46,7 +46,7 @@ def lines_of(tracefile: str) -> dict[str, dict[int, int]]:
     return files
 
 
-def arms_in(measurement: Measurement) -> Counter[int]:
+def arms_in(measurement: RunMeasurement) -> Counter[int]:
     """How often each arm of a branch was taken, by the edge profile alone."""
     found: Counter[int] = Counter()
     for routine in measurement.routines:

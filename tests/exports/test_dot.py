@@ -10,12 +10,12 @@ import pytest
 
 from simprof.profiler.exports.formats import export, find
 from simprof.profiler.exports.source import ExportSource
-from simprof.profiler.profiles.profile import EdgeCount, Measurement
+from simprof.profiler.profiles.profile import EdgeCount, RunMeasurement
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.samples import measurement
 
 
-def drawn(whole: Measurement) -> dict[str, Any]:
+def drawn(whole: RunMeasurement) -> dict[str, Any]:
     """What Graphviz has read, as it tells it itself."""
     content = export(find("dot"), ExportSource(whole))
     done = subprocess.run(["dot", "-Tdot_json"], input=content, capture_output=True, check=True)
@@ -41,7 +41,7 @@ def as_drawn(edge: EdgeCount) -> tuple[str, str, str]:
 
 @pytest.mark.viewers
 @pytest.mark.parametrize("whole", [measurement(), hostile_measurement()], ids=["plain", "hostile"])
-def test_graphviz_reads_every_edge_with_its_count(whole: Measurement) -> None:
+def test_graphviz_reads_every_edge_with_its_count(whole: RunMeasurement) -> None:
     counts = [edge for routine in whole.routines for edge in routine.edge_counts]
     assert sorted(edges_of(drawn(whole))) == sorted(map(as_drawn, counts))
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.exports.formats import FORMATS, Need, export, find
+from simprof.profiler.exports.formats import FORMATS, FormatNeed, export, find
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles import storage
-from simprof.profiler.profiles.profile import Measurement, ProgramInfo
+from simprof.profiler.profiles.profile import ProgramInfo, RunMeasurement
 from simprof.simulator.errors import UsageError
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.samples import measurement
@@ -108,7 +108,7 @@ def test_paths_are_refused_where_the_mode_collects_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "form", sorted(name for name, form in FORMATS.items() if Need.PROGRAM in form.needs)
+    "form", sorted(name for name, form in FORMATS.items() if FormatNeed.PROGRAM in form.needs)
 )
 def test_formats_of_the_program_ask_for_it(
     form: str, profile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -121,7 +121,7 @@ def test_formats_of_the_program_ask_for_it(
     assert not target.exists()
 
 
-def of_program(path: Path, sha256: str) -> Measurement:
+def of_program(path: Path, sha256: str) -> RunMeasurement:
     whole = measurement()
     return replace(whole, program=ProgramInfo(str(path), sha256, whole.program.machine))
 
@@ -144,7 +144,7 @@ def rows_of(content: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
 
 
-def table_of(whole: Measurement, name: str) -> list[dict[str, str]]:
+def table_of(whole: RunMeasurement, name: str) -> list[dict[str, str]]:
     return rows_of(export(find("csv"), ExportSource(whole, table=name)))
 
 
@@ -194,7 +194,7 @@ def test_csv_keeps_any_name_and_any_number() -> None:
     assert {row["activations"] for row in rows} == {str(10**15)}
 
 
-def many() -> Measurement:
+def many() -> RunMeasurement:
     names = ("main", "sort", "_ZN3Map4findEi", "by_key", "by_value")
     (first, *_) = measurement().routines
     routines = (replace(first, name=name, address=at) for at, name in enumerate(names))

@@ -12,14 +12,14 @@ import pytest
 from simprof.profiler.exports.formats import export, find
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles import tables
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.tables import ColumnKind
 from simprof.simulator.errors import UsageError
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.samples import measurement
 
 
-def read_back(whole: Measurement, name: str) -> pd.DataFrame:
+def read_back(whole: RunMeasurement, name: str) -> pd.DataFrame:
     content = export(find("parquet"), ExportSource(whole, table=name))
     return pd.read_parquet(io.BytesIO(content))
 
@@ -31,7 +31,7 @@ def plain(cell: object) -> object:
 
 @pytest.mark.parametrize("name", tables.NAMES)
 @pytest.mark.parametrize("whole", [measurement(), hostile_measurement()], ids=["plain", "hostile"])
-def test_pandas_reads_the_same_back(whole: Measurement, name: str) -> None:
+def test_pandas_reads_the_same_back(whole: RunMeasurement, name: str) -> None:
     expected = tables.table(whole, name)
     frame = read_back(whole, name)
     assert list(frame.columns) == [column.name for column in expected.columns]

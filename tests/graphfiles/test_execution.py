@@ -17,7 +17,7 @@ from simprof.profiler.plan.actions import (
     SetRegister,
 )
 from simprof.profiler.plan.interpret import ExecutedWalk
-from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.schemes.pp.planner import plan_pp
 from simprof.profiler.schemes.qpt.planner import plan_qpt2
@@ -34,7 +34,7 @@ def random_plan(rng: random.Random, cfg: ControlFlowGraph) -> InstrumentationPla
         return plan_qpt2(cfg).plan
     weights = [rng.choice((1.0, 10.0, rng.random())) for _ in cfg.edges]
     limit = rng.choice((1, 3, 10**8))
-    table = rng.choice((Table.HASH, Table.HASH, Table.ARRAY, None))
+    table = rng.choice((CounterTable.HASH, CounterTable.HASH, CounterTable.ARRAY, None))
     return plan_pp(cfg, weights=weights, path_limit=limit, table=table).plan
 
 
@@ -54,14 +54,14 @@ def test_repeated_walks_count_and_cost_what_single_ones_do(seed: int) -> None:
     reference = run_plan(cfg, plan, singles)
     assert dict(together.paths) == dict(reference.paths)
     assert list(together.events) == reference.counters
-    hashing = plan.table is Table.HASH
+    hashing = plan.table is CounterTable.HASH
     assert together.hashed_increments == (sum(reference.paths.values()) if hashing else 0)
     assert (together.hash_instructions > 0) == (together.hashed_increments > 0)
 
 
 def test_hash_costs_follow_the_order_of_all_counts() -> None:
     cfg = graph(2, [(0, 1), (0, 0), (1, 0)], exits=(0,))
-    plan = plan_pp(cfg, path_limit=1, table=Table.HASH).plan
+    plan = plan_pp(cfg, path_limit=1, table=CounterTable.HASH).plan
     walk = (3, *[0, 2] * 500, 4)
     counters = execute(cfg, plan, [ExecutedWalk(walk, 3)], COSTS)
     table = HashTableModel(COSTS)
@@ -94,7 +94,7 @@ def test_numbers_and_counts_of_any_size_are_exact() -> None:
         0: (AddRegister(2**70 - 1),),
         1: (CountPath(5),),
     }
-    plan = InstrumentationPlan(actions, True, Table.HASH, 0, None, 0)
+    plan = InstrumentationPlan(actions, True, CounterTable.HASH, 0, None, 0)
     counters = execute(cfg, plan, [ExecutedWalk((0, 1), 10**30)], COSTS)
     assert counters.paths == {2**70 + 4: 10**30}
     assert counters.hashed_increments == 10**30
@@ -108,7 +108,7 @@ def test_cold_counts_do_not_call_the_hashing_routine() -> None:
         3: (SetRegister(0),),
         4: (CountHotPath(7), CountColdPath()),
     }
-    plan = InstrumentationPlan(actions, True, Table.HASH, 0, None, 0, has_cold_counter=True)
+    plan = InstrumentationPlan(actions, True, CounterTable.HASH, 0, None, 0, has_cold_counter=True)
     walks = [ExecutedWalk((3, 0, 2, 4), 5), ExecutedWalk((3, 1, 4), 2)]
     counters = execute(cfg, plan, walks, COSTS)
     assert counters.paths == {7: 5, -1: 5 + 2 * 2}
@@ -117,10 +117,10 @@ def test_cold_counts_do_not_call_the_hashing_routine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "table"), [(CountPath(5), Table.ARRAY), (CountColdPath(), Table.HASH)]
+    ("action", "table"), [(CountPath(5), CounterTable.ARRAY), (CountColdPath(), CounterTable.HASH)]
 )
 def test_counts_outside_the_counters_are_a_defect_and_said_so(
-    action: CountPath | CountColdPath, table: Table
+    action: CountPath | CountColdPath, table: CounterTable
 ) -> None:
     plan = InstrumentationPlan({0: (action,)}, True, table, 5, Addressing.INDEX, 0)
     with pytest.raises(CountError, match="defect of simprof"):
@@ -128,7 +128,7 @@ def test_counts_outside_the_counters_are_a_defect_and_said_so(
 
 
 def test_an_empty_plan_counts_nothing() -> None:
-    plan = InstrumentationPlan({}, False, Table.NONE, 0, None, 0)
+    plan = InstrumentationPlan({}, False, CounterTable.NONE, 0, None, 0)
     counters = execute(graph(1, []), plan, [ExecutedWalk((0, 1), 7)], COSTS)
     assert not counters.paths
     assert counters.events == ()

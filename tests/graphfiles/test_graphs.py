@@ -8,7 +8,7 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
+from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.formats import load
 from simprof.profiler.graphfiles.reader import GREATEST_CROSSINGS, GraphFileError
 from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
@@ -38,7 +38,7 @@ def write(tmp_path: Path, document: object) -> Path:
 
 def answer(tmp_path: Path, document: object, **options: Any) -> dict[str, Any]:
     scheme = {name: options.pop(name) for name in SCHEME_OPTIONS & set(options)}
-    chosen = GraphOptions(**options, scheme=SchemeOptions(**scheme))
+    chosen = AnalysisOptions(**options, scheme=SchemeOptions(**scheme))
     result = analyse_file(write(tmp_path, document), chosen)
     assert json.loads(json.dumps(result)) == result
     return result

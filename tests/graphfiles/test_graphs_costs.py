@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.code.runtime.hash_routine import hash_costs
-from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
+from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.execution import price
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.schemes.pp.planner import plan_pp
 from simprof.simulator.binary.program import MachineKind
@@ -25,7 +25,7 @@ DIAMOND = {
 def analyse(tmp_path: Path, mode: str, table: TableChoice) -> dict:  # type: ignore[type-arg]
     path = tmp_path / "graph.json"
     path.write_text(json.dumps(DIAMOND))
-    return analyse_file(path, GraphOptions(mode=mode, scheme=SchemeOptions(table=table)))
+    return analyse_file(path, AnalysisOptions(mode=mode, scheme=SchemeOptions(table=table)))
 
 
 def test_path_array_costs_by_hand(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_counters_that_do_not_fit_are_refused() -> None:
     for top in range(0, 81, 3):
         edges += [(top, top + 1), (top, top + 2), (top + 1, top + 3), (top + 2, top + 3)]
     cfg = graph(82, edges)
-    plan = plan_pp(cfg, path_limit=None, table=Table.ARRAY)
+    plan = plan_pp(cfg, path_limit=None, table=CounterTable.ARRAY)
     assert plan.plan.path_counters == 2**27
     with pytest.raises(UsageError, match="do not fit"):
         price(cfg, plan.plan, GENERATORS)

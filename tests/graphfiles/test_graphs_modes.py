@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simprof.profiler.cli import run as simprof
-from simprof.profiler.graphfiles.analyse import GraphOptions, analyse
+from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse
 from simprof.profiler.graphfiles.execution import MACHINE
 from simprof.profiler.graphfiles.reader import parse
 from simprof.profiler.reports.graph_run import render
@@ -40,7 +40,7 @@ PLAIN_FIELDS = {
 
 def answer(document: dict[str, Any], mode: str, **options: Any) -> dict[str, Any]:
     enumerate_paths = options.pop("enumerate", False)
-    chosen = GraphOptions(mode, enumerate_paths, None, SchemeOptions(**options))
+    chosen = AnalysisOptions(mode, enumerate_paths, None, SchemeOptions(**options))
     result = analyse(parse(document, "graph.json"), chosen)
     assert json.loads(json.dumps(result)) == result
     return result

@@ -11,7 +11,7 @@ import networkx as nx
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
+from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.lesson import Lesson, Line, Step, lesson
 from simprof.profiler.schemes import registry
 from tests.support.browser import chromium, cut_off, opened, self_loop
@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def of(file: Path, mode: str, enumerate_paths: bool = False) -> tuple[dict[str, Any], Lesson]:
-    answer = analyse_file(file, GraphOptions(mode=mode, enumerate=enumerate_paths))
+    answer = analyse_file(file, AnalysisOptions(mode=mode, enumerate=enumerate_paths))
     return answer, lesson(answer)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simprof.profiler.commands.cfg import render_code
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import save
 from simprof.profiler.reports.display import UNFOLDED
 from simprof.profiler.request.request import SchemeOptions, Setting, TableChoice, Weights
@@ -119,7 +119,7 @@ def save_edges(path: Path, arguments: Sequence[str], stdin: bytes, directory: Pa
 def compare(simulated: Simulated, setting: Setting, logged: Logged, width: str) -> Replay:
     """Compare one setting's `added` with the replay of its listing."""
     observation = simulated.observation
-    measured: Measurement = simulated.measurements[setting.name]
+    measured: RunMeasurement = simulated.measurements[setting.name]
     everything = dict.fromkeys(observation.events)
     text = render_code(observation.recovered, everything, setting, UNFOLDED)
     replay = Replay(observation.recovered.routines, read(text), width)

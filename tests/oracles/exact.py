@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from simprof.profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.schemes.pp.planner import PathPlan
@@ -27,7 +27,7 @@ class Simulated:
     """A run under simprof: what was observed, what each mode measured, what it printed."""
 
     observation: Observation
-    measurements: dict[str, Measurement]
+    measurements: dict[str, RunMeasurement]
     output: bytes
     errors: bytes
 

@@ -13,8 +13,8 @@ from fractions import Fraction
 from typing import Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.profiles.profile import Measurement, PathCount, RoutineProfile
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import Setting
 from simprof.profiler.trace.regeneration import regenerate
 from tests.oracles import tpp
@@ -75,7 +75,7 @@ def _check_edges(cfg: ControlFlowGraph, routine: RoutineProfile, walks: Walks, p
 
 
 def _check_paths(
-    measured: Measurement,
+    measured: RunMeasurement,
     plan: Any,
     cfg: ControlFlowGraph,
     routine: RoutineProfile,
@@ -124,7 +124,7 @@ def _loops(cfg: ControlFlowGraph, plan: Any) -> list[KLoop]:
 
 
 def _check_targeted(
-    measured: Measurement,
+    measured: RunMeasurement,
     plan: Any,
     cfg: ControlFlowGraph,
     routine: RoutineProfile,
@@ -156,7 +156,7 @@ def _check_targeted(
 
 
 def _check_cold(
-    plan: Any, cfg: ControlFlowGraph, walks: Walks, measured: Measurement, place: str
+    plan: Any, cfg: ControlFlowGraph, walks: Walks, measured: RunMeasurement, place: str
 ) -> None:
     """The edges left out, if any are, are the rarely taken ones of this very run."""
     crossed: Counter[int] = Counter()
@@ -175,7 +175,7 @@ def _blocks(cfg: ControlFlowGraph, path: PathCount) -> tuple[int, ...]:
     return tuple(vertices[int(b), k in path.slots] for k, b in enumerate(path.blocks))
 
 
-def blocks_of(steps: Iterable[Step], recovered: RecoveredProgram) -> Iterator[int]:
+def blocks_of(steps: Iterable[Step], recovered: ProgramGraphs) -> Iterator[int]:
     """Yield the blocks that were entered, by their numbers in the program."""
     numbers = {cfg.address: number for number, cfg in enumerate(recovered.routines)}
     for step in steps:
@@ -188,9 +188,9 @@ def blocks_of(steps: Iterable[Step], recovered: RecoveredProgram) -> Iterator[in
 def check_trace(trace: Any, program: Any, steps: Sequence[Step]) -> None:
     """Regenerate a trace; the blocks must be those of the log, in the same order."""
     found: list[int] = []
-    graphs: list[RecoveredProgram] = []
+    graphs: list[ProgramGraphs] = []
 
-    def receive(recovered: RecoveredProgram, blocks: Any) -> None:
+    def receive(recovered: ProgramGraphs, blocks: Any) -> None:
         graphs.append(recovered)
         found.extend(blocks.tolist())
 

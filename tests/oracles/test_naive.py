@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.simulator.binary.elf import load
 from tests.oracles.naive import (
     NaiveError,
@@ -183,7 +183,7 @@ def test_wrong_walks_are_refused() -> None:
         walk([CALLER], "100 104 900")
 
 
-def profile_with_discoveries(path: Path, found: Trace) -> tuple[RecoveredProgram, NaiveProfile]:
+def profile_with_discoveries(path: Path, found: Trace) -> tuple[ProgramGraphs, NaiveProfile]:
     """Walk `found`; where a routine is entered in its interior, tell recovery and walk again."""
     program, discoveries = load(path), Discoveries()
     for _ in range(12):
@@ -241,6 +241,6 @@ def test_fixture_traces_are_walks(
         assert not any(r.early for a, r in profile.routines.items() if a != last_called(recovered))
 
 
-def last_called(recovered: RecoveredProgram) -> int:
+def last_called(recovered: ProgramGraphs) -> int:
     """Address of the routine that ends the program, where a caller may still wait."""
     return next(r.address for r in recovered.routines if r.name == "system_exit")

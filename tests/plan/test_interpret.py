@@ -20,7 +20,7 @@ from simprof.profiler.plan.actions import (
 )
 from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.plan.interpret import ExecutedWalk, begin, execute, follow
-from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.tpp.actions import CountColdPath
 from tests.support.figures import edge, named, walk
 
@@ -32,7 +32,7 @@ ACTIONS: Mapping[int, tuple[Action, ...]] = {
     edge(LOOP, "D>A"): (CountEdge(0), CountPath(0, True), SetRegister(2)),
     edge(LOOP, "D>EXIT"): (CountPath(0),),
 }
-PLAN = InstrumentationPlan(ACTIONS, True, Table.ARRAY, 4, Addressing.INDEX, 1)
+PLAN = InstrumentationPlan(ACTIONS, True, CounterTable.ARRAY, 4, Addressing.INDEX, 1)
 OVER_C_THEN_B = ExecutedWalk(tuple(walk(LOOP, "ACDABD")), 2)
 STOPPED_IN_D = ExecutedWalk(tuple(walk(LOOP, "ABDACD")[:-1]), 3)
 
@@ -60,7 +60,7 @@ def test_equal_ends_are_one_entry() -> None:
 def test_counts_in_a_hash_table_are_counted_and_cold_ones_are_not() -> None:
     """Path 1 is cold here: its count needs no table."""
     actions = {**ACTIONS, edge(LOOP, "D>EXIT"): (CountColdPath(),)}
-    plan = replace(PLAN, actions=actions, table=Table.HASH, addressing=None)
+    plan = replace(PLAN, actions=actions, table=CounterTable.HASH, addressing=None)
     found = execute(LOOP, plan, [OVER_C_THEN_B])
     assert found.paths == {1: 2, -1: 2}
     assert found.hashed_increments == 2
@@ -68,7 +68,7 @@ def test_counts_in_a_hash_table_are_counted_and_cold_ones_are_not() -> None:
 
 def test_a_plan_without_paths_has_no_unfinished_ones() -> None:
     edges_only = InstrumentationPlan(
-        {edge(LOOP, "D>A"): (CountEdge(0),)}, False, Table.NONE, 0, None, 1
+        {edge(LOOP, "D>A"): (CountEdge(0),)}, False, CounterTable.NONE, 0, None, 1
     )
     found = execute(LOOP, edges_only, [STOPPED_IN_D])
     assert (found.paths, found.events, found.unfinished) == ({}, (3,), ())
@@ -78,7 +78,7 @@ def test_a_plan_without_paths_has_no_unfinished_ones() -> None:
 def test_actions_of_blocks_count_executions() -> None:
     """D is executed twice by each walk of two turns: 2 x 2 + 3 x 2 times, B 2 + 3 times."""
     plan = InstrumentationPlan(
-        {}, False, Table.NONE, 0, None, 2,
+        {}, False, CounterTable.NONE, 0, None, 2,
         blocks={B: (CountEdge(0),)}, block_ends={D: (CountEdge(1),)},
     )  # fmt: skip
     assert execute(LOOP, plan, [OVER_C_THEN_B, STOPPED_IN_D]).events == (5, 10)

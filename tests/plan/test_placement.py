@@ -5,7 +5,7 @@ import pytest
 
 from simprof.profiler.graphs.spanning import ChordIncrements
 from simprof.profiler.plan.placement import choose_table
-from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
 from tests.oracles.brute import graph, random_graph, random_walk, run_plan
 from tests.support.figures import EPP_7_WEIGHTS, by_edge, edge, epp_1, epp_10, named
@@ -72,35 +72,35 @@ def test_parallel_back_edges_are_told_apart_by_a_counter() -> None:
     assert not any("edge" in str(a) for a in plan.plan.actions[2])
 
 
-def table_for(greatest: int) -> tuple[Table, Addressing | None]:
+def table_for(greatest: int) -> tuple[CounterTable, Addressing | None]:
     return choose_table(ChordIncrements((0, greatest), (0, 0)).greatest)
 
 
 @pytest.mark.parametrize(
     ("greatest", "table", "addressing"),
     [
-        (0, Table.ARRAY, Addressing.ADDRESS),
-        (-1023, Table.ARRAY, Addressing.ADDRESS),
-        (1024, Table.ARRAY, Addressing.INDEX),
-        (-1024, Table.ARRAY, Addressing.INDEX),
-        (4095, Table.ARRAY, Addressing.INDEX),
-        (4096, Table.HASH, None),
-        (-4096, Table.HASH, None),
+        (0, CounterTable.ARRAY, Addressing.ADDRESS),
+        (-1023, CounterTable.ARRAY, Addressing.ADDRESS),
+        (1024, CounterTable.ARRAY, Addressing.INDEX),
+        (-1024, CounterTable.ARRAY, Addressing.INDEX),
+        (4095, CounterTable.ARRAY, Addressing.INDEX),
+        (4096, CounterTable.HASH, None),
+        (-4096, CounterTable.HASH, None),
     ],
 )
 def test_table_follows_the_greatest_increment(
-    greatest: int, table: Table, addressing: Addressing | None
+    greatest: int, table: CounterTable, addressing: Addressing | None
 ) -> None:
     assert table_for(greatest) == (table, addressing)
 
 
 def test_table_can_be_forced() -> None:
     cfg = epp_1()
-    hashed = plan_pp(cfg, table=Table.HASH).plan
-    assert (hashed.table, hashed.addressing, hashed.path_counters) == (Table.HASH, None, 0)
-    array = plan_pp(cfg, table=Table.ARRAY).plan
+    hashed = plan_pp(cfg, table=CounterTable.HASH).plan
+    assert (hashed.table, hashed.addressing, hashed.path_counters) == (CounterTable.HASH, None, 0)
+    array = plan_pp(cfg, table=CounterTable.ARRAY).plan
     assert (array.table, array.addressing, array.path_counters) == (
-        Table.ARRAY,
+        CounterTable.ARRAY,
         Addressing.ADDRESS,
         6,
     )

@@ -135,7 +135,7 @@ def test_a_wrong_decoder_is_named(
 def test_help_texts_name_it(simprof: Simprof) -> None:
     text = " ".join(simprof("run", "--help").stdout.split())
     assert "blocks: qpt, heads;" in text
-    assert "heads" in simprof("graph", "--help").stdout
+    assert "heads" in simprof("graph", "--mode=nosuch", "-").stderr
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tools.structure import (
+    double_names,
     drawing,
     levels,
     main,
@@ -16,6 +17,7 @@ from tools.structure import (
     package_cycles,
     read_tree,
     unit_imports,
+    unused_modules,
     upward_imports,
 )
 
@@ -54,6 +56,28 @@ def test_the_repository_has_no_cycle_and_nothing_points_up(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main([]) == 0, capsys.readouterr().out
+
+
+def test_a_class_name_means_one_thing() -> None:
+    assert double_names(read_tree(ROOT)) == {}
+
+
+def test_every_module_is_used_by_more_than_tests() -> None:
+    assert unused_modules(read_tree(ROOT)) == []
+
+
+def test_double_names_and_unused_modules_are_found(tmp_path: Path) -> None:
+    tree = read_tree(tree_of(tmp_path, {
+        **SOUND,
+        "simprof.profiler.right.c": "class Item: ...\n",
+        "simprof.profiler.lower.e": "class Item: ...\nNAMED = 'e'\n",
+    }))  # fmt: skip
+    assert double_names(tree) == {"Item": ["simprof.profiler.lower.e", "simprof.profiler.right.c"]}
+    assert unused_modules(tree) == [
+        "simprof.profiler.lower.e",
+        "simprof.profiler.right.c",
+        "simprof.profiler.upper.a",
+    ]
 
 
 def test_the_drawing_is_up_to_date() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.recovery.calls import MOST_IN_ROUTINE, call_graph, second_returns
-from simprof.profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.session.execution import are_same, expected_entries
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.elf import load
@@ -24,13 +24,13 @@ PROGRAMS = [
 ]
 
 
-def named_calls(recovered: RecoveredProgram) -> set[tuple[str, str, str]]:
+def named_calls(recovered: ProgramGraphs) -> set[tuple[str, str, str]]:
     graph = call_graph(recovered)
     names = {node: data["name"] for node, data in graph.nodes(data=True)}
     return {(names[u], names[v], data["kind"]) for u, v, data in graph.edges(data=True)}
 
 
-def call_words(recovered: RecoveredProgram) -> set[tuple[int, int]]:
+def call_words(recovered: ProgramGraphs) -> set[tuple[int, int]]:
     """Return (site, target) of every `call` in a block: opcode 1, a displacement of 30 bits."""
     calls = set()
     for cfg in recovered.routines:

@@ -11,7 +11,7 @@ import pytest
 
 from simprof.profiler.recovery import exploration, exploration_native
 from simprof.profiler.recovery import exploration_state as k
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.simulator.binary import elf
 from simprof.simulator.cpu import compiled
 from simprof.simulator.isa.decode import TransferKind
@@ -20,7 +20,7 @@ Find = Callable[..., Path]
 NATIVE = exploration_native.obey
 
 
-def explored(monkeypatch: pytest.MonkeyPatch, kernel: Any, *given: Any) -> RecoveredProgram:
+def explored(monkeypatch: pytest.MonkeyPatch, kernel: Any, *given: Any) -> ProgramGraphs:
     """Recover a program with one of the kernels."""
     calls = []
 

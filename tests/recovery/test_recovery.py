@@ -16,7 +16,7 @@ from simprof.profiler.recovery.check import RecoveryError, validate
 from simprof.profiler.recovery.recovery import (
     Discoveries,
     Known,
-    RecoveredProgram,
+    ProgramGraphs,
     read_words,
     recover,
 )
@@ -123,7 +123,7 @@ def program(
     )
 
 
-def recovered(source: Program, discoveries: Discoveries = Discoveries()) -> RecoveredProgram:  # noqa: B008
+def recovered(source: Program, discoveries: Discoveries = Discoveries()) -> ProgramGraphs:  # noqa: B008
     result = recover(source, discoveries)
     validate(result)
     return result

@@ -13,7 +13,7 @@ import pytest
 
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.recovery.check import validate
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.simulator.binary.elf import load
 from simprof.simulator.isa.decode import IS_CALL, TransferKind
 
@@ -101,7 +101,7 @@ def executed(binary: Path, width: str, log: Path) -> list[int]:
 class Follower:
     """Follows a log through the graphs, one block at a time, and notes what it misses."""
 
-    def __init__(self, recovered: RecoveredProgram) -> None:
+    def __init__(self, recovered: ProgramGraphs) -> None:
         self.recovered = recovered
         self.entries: set[int] = set()
         self.returns: set[int] = set()
@@ -170,7 +170,7 @@ class Follower:
         return position
 
 
-def discoveries(recovered: RecoveredProgram, missing: list[tuple[int, int]]) -> Discoveries:
+def discoveries(recovered: ProgramGraphs, missing: list[tuple[int, int]]) -> Discoveries:
     """What the missing transfers teach.
 
     Jumps first: while code behind one is unknown, returns into that code look like entries.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.recovery.selection import RoutineNames, SelectedRoutines
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.profiler.request.request import ALL_ROUTINES, Selection
@@ -35,17 +35,17 @@ class Lines:
 
 
 @pytest.fixture(scope="module")
-def recovered(fixture_elf: Callable[..., Path]) -> RecoveredProgram:
+def recovered(fixture_elf: Callable[..., Path]) -> ProgramGraphs:
     return recover(elf.load(fixture_elf("control")))
 
 
-def compiled_from(recovered: RecoveredProgram, files: Mapping[str, str]) -> RecoveredProgram:
+def compiled_from(recovered: ProgramGraphs, files: Mapping[str, str]) -> ProgramGraphs:
     """The program as if its routines were compiled from these files, others without `-g`."""
     known = {cfg.address: files[cfg.name] for cfg in recovered.routines if cfg.name in files}
     return replace(recovered, program=replace(recovered.program, lines=Lines(known)))
 
 
-def taken(recovered: RecoveredProgram, selection: Selection) -> list[str]:
+def taken(recovered: ProgramGraphs, selection: Selection) -> list[str]:
     selected = SelectedRoutines(recovered, selection)
     return [cfg.name for cfg in recovered.routines if selected.takes(cfg)]
 
@@ -78,7 +78,7 @@ def test_sources_of_libraries(file: str, library: bool) -> None:
 
 
 def test_own_routines_have_debug_information_and_are_no_librarys(
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
 ) -> None:
     names = [cfg.name for cfg in recovered.routines]
     mine, header, library, bare = names[:4]
@@ -92,7 +92,7 @@ def test_own_routines_have_debug_information_and_are_no_librarys(
         taken(program, Selection(exclude=(mine,), user_only=True))
 
 
-def test_patterns_are_combined(recovered: RecoveredProgram) -> None:
+def test_patterns_are_combined(recovered: ProgramGraphs) -> None:
     names = [cfg.name for cfg in recovered.routines]
     some = [name for name in names if name.startswith("m")]
     assert "main" in some and len(some) > 1
@@ -102,7 +102,7 @@ def test_patterns_are_combined(recovered: RecoveredProgram) -> None:
     assert taken(recovered, Selection(("m*", "sub_1"), ("main", "sub_2"))) == without
 
 
-def test_a_pattern_that_matches_nothing(recovered: RecoveredProgram) -> None:
+def test_a_pattern_that_matches_nothing(recovered: ProgramGraphs) -> None:
     for selection in (Selection(("nosuch",)), Selection(exclude=("nosuch",))):
         with pytest.raises(UsageError, match="no routine matches 'nosuch'"):
             SelectedRoutines(recovered, selection)
@@ -120,13 +120,13 @@ def test_a_pattern_that_matches_nothing(recovered: RecoveredProgram) -> None:
         ("x", []),
     ],
 )
-def test_names_that_were_meant(recovered: RecoveredProgram, word: str, names: list[str]) -> None:
+def test_names_that_were_meant(recovered: ProgramGraphs, word: str, names: list[str]) -> None:
     found = RoutineNames(recovered.program).like(recovered.arrays, word)
     assert found[: len(names)] == names
     assert bool(found) == bool(names)
 
 
-def test_a_program_without_debug_information(recovered: RecoveredProgram) -> None:
+def test_a_program_without_debug_information(recovered: ProgramGraphs) -> None:
     with pytest.raises(UsageError) as caught:
         SelectedRoutines(compiled_from(recovered, {}), Selection(user_only=True))
     message = str(caught.value)

@@ -11,7 +11,7 @@ import pytest
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.recovery.check import RecoveryError, validate
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register, assign_labels
 from tests.support.assembled import BASE, code, program_of
@@ -38,7 +38,7 @@ FALLS = frozenset({LABELS["falls"]})
 Fault = Callable[[ControlFlowGraph], ControlFlowGraph]
 
 
-def program() -> RecoveredProgram:
+def program() -> ProgramGraphs:
     """`main` with every kind of edge; `falls`, which runs on into `leaf`."""
     return recover(program_of(ROUTINES), Discoveries(indirect_targets=SWITCH, entries=FALLS))
 
@@ -199,7 +199,7 @@ def test_blocks_of_another_routine() -> None:
         validate(replace(RECOVERED, first_block=first))
 
 
-def block_at(**blocks: int) -> RecoveredProgram:
+def block_at(**blocks: int) -> ProgramGraphs:
     """The program with other entries of its index, by label."""
     index = RECOVERED.block_at.copy()
     for name, number in blocks.items():

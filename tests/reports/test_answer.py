@@ -10,11 +10,11 @@ import pytest
 
 import simprof
 from simprof.profiler.commands import streams
-from simprof.profiler.profiles.profile import Guide, Measurement
+from simprof.profiler.profiles.profile import Guide, RunMeasurement
 from simprof.profiler.reports import comparison_report, hot_tables, listings, run_text
 from simprof.profiler.reports.display import ShortNames
 from simprof.profiler.reports.hot_tables import CodeKind, kind_of, kind_totals
-from simprof.profiler.reports.listings import Choice, Listing
+from simprof.profiler.reports.listings import Listing, RowChoice
 from simprof.profiler.reports.run_text import NO_LINES
 from simprof.simulator.binary.program import Range, SourceLine
 from tests.support.samples import measurement, routine
@@ -22,7 +22,7 @@ from tests.support.samples import measurement, routine
 HELPER = "__sparc_get_pc_thunk.l7"
 
 
-def mixed() -> Measurement:
+def mixed() -> RunMeasurement:
     """Return a run of own code, a library's, code that nothing is known of, and a helper."""
     routines = (
         routine(added=40),
@@ -77,16 +77,16 @@ def test_the_screen_names_kinds_of_code_and_marks_helpers() -> None:
 
 
 @pytest.mark.parametrize("make", [listings.routines, listings.edges, listings.paths])
-def test_lists_mark_helpers(make: Callable[[Measurement, Choice], Listing]) -> None:
+def test_lists_mark_helpers(make: Callable[[RunMeasurement, RowChoice], Listing]) -> None:
     run = mixed()
     helper = replace(run.routines[3], path_counts=routine().path_counts)
     run = replace(run, routines=(*run.routines[:3], helper, *run.routines[4:]))
-    shown = listings.render_text(make(run, Choice()), 200)
+    shown = listings.render_text(make(run, RowChoice()), 200)
     assert f" {HELPER} [PIC]" in shown
     assert shown.endswith("\n\n[PIC] a PC thunk (get_pc_thunk)\n")
     assert "main [PIC]" not in shown
-    assert "[PIC]" not in listings.render_text(make(run, Choice(exclude=("__sparc*",))), 200)
-    assert "[PIC]" not in listings.render_csv(make(run, Choice()))
+    assert "[PIC]" not in listings.render_text(make(run, RowChoice(exclude=("__sparc*",))), 200)
+    assert "[PIC]" not in listings.render_csv(make(run, RowChoice()))
 
 
 def test_hot_paths_are_source_lines_where_these_are_known() -> None:
@@ -129,9 +129,9 @@ def test_a_mode_that_adds_nothing_shows_where_instructions_were_executed() -> No
         for word in ("counting", "added", "overhead"):
             assert word not in report
     for make in (listings.routines, listings.edges):
-        listed = listings.render_text(make(still, Choice()), 160)
+        listed = listings.render_text(make(still, RowChoice()), 160)
         assert "added" not in listed and "overhead" not in listed and "counter" not in listed
-        assert "added" in listings.render_text(make(measurement(), Choice()), 160)
+        assert "added" in listings.render_text(make(measurement(), RowChoice()), 160)
 
 
 @pytest.mark.parametrize("details", [False, True])
@@ -257,7 +257,7 @@ def test_hot_paths_of_a_comparison_are_those_of_the_setting_that_knows_most() ->
     fewer = replace(run, routines=(replace(main, path_counts=main.path_counts[:1]), *others))
     tpp = replace(run, mode="tpp", guide=Guide(None, same_run=True))
 
-    def shown(*named: tuple[str, Measurement]) -> str:
+    def shown(*named: tuple[str, RunMeasurement]) -> str:
         report = comparison_report.render_text(named, 1, 1)
         return report.split("Hot paths (as ")[1].split(" counts them)")[0]
 

@@ -13,7 +13,7 @@ import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.interchange import from_networkx
-from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.reports import cfg_formats
 from simprof.simulator.binary.elf import load
 
@@ -34,7 +34,7 @@ NAMES = [
 
 
 @pytest.fixture(params=["switches", "records"])
-def recovered(request: pytest.FixtureRequest, fixture_elf: Callable[..., Path]) -> RecoveredProgram:
+def recovered(request: pytest.FixtureRequest, fixture_elf: Callable[..., Path]) -> ProgramGraphs:
     return recover(load(fixture_elf(request.param)))
 
 
@@ -43,7 +43,7 @@ def routine_graph(document: nx.MultiDiGraph, position: int) -> nx.MultiDiGraph:
     return document.subgraph(nodes)
 
 
-def test_graphml_holds_every_graph(recovered: RecoveredProgram) -> None:
+def test_graphml_holds_every_graph(recovered: ProgramGraphs) -> None:
     selected = range(0, len(recovered.routines), 2)
     text = cfg_formats.render_graphml(recovered, selected)
     document = nx.parse_graphml(text, force_multigraph=True)
@@ -96,7 +96,7 @@ def parse_dot(text: str) -> dict[str, pydot.Subgraph]:
 
 
 @pytest.mark.long
-def test_dot_holds_every_graph(recovered: RecoveredProgram) -> None:
+def test_dot_holds_every_graph(recovered: ProgramGraphs) -> None:
     selected = range(0, len(recovered.routines), 2)
     clusters = parse_dot(cfg_formats.render_dot(recovered, selected))
     assert len(clusters) == len(selected)
@@ -105,7 +105,7 @@ def test_dot_holds_every_graph(recovered: RecoveredProgram) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_name_can_be_written(recovered: RecoveredProgram, name: str) -> None:
+def test_any_name_can_be_written(recovered: ProgramGraphs, name: str) -> None:
     cfg = replace(recovered.routines[0], name=name)
     renamed = replace(recovered, routines=(cfg,))
     (cluster,) = parse_dot(cfg_formats.render_dot(renamed, [0])).values()
@@ -114,7 +114,7 @@ def test_any_name_can_be_written(recovered: RecoveredProgram, name: str) -> None
     assert document.nodes["0:0"]["routine"] == name
 
 
-def test_graphml_replaces_what_xml_cannot_hold(recovered: RecoveredProgram) -> None:
+def test_graphml_replaces_what_xml_cannot_hold(recovered: ProgramGraphs) -> None:
     renamed = replace(recovered, routines=(replace(recovered.routines[0], name="a\x01\ud800"),))
     document = nx.parse_graphml(cfg_formats.render_graphml(renamed, [0]), force_multigraph=True)
     assert document.nodes["0:0"]["routine"] == "a??"

@@ -17,14 +17,14 @@ from simprof.profiler.profiles import storage
 from simprof.profiler.profiles.combine import merge
 from simprof.profiler.profiles.differences import difference
 from simprof.profiler.profiles.lines import SourceCounts
-from simprof.profiler.profiles.profile import Guide, Measurement, PathCount
+from simprof.profiler.profiles.profile import Guide, PathCount, RunMeasurement
 from simprof.profiler.profiles.tables import table
 from simprof.profiler.reports import comparison_report, hot_tables, listings, run_json, run_text
-from simprof.profiler.reports.html.report import Run
+from simprof.profiler.reports.html.report import ReportRun
 from simprof.profiler.reports.html.report import render as report_page
 from simprof.profiler.reports.html.routines import hottest, path_name
 from simprof.profiler.reports.html.summary import summaries
-from simprof.profiler.reports.listings import Choice
+from simprof.profiler.reports.listings import RowChoice
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.session.session import compare_program
 from tests.support.samples import measurement, routine
@@ -33,7 +33,7 @@ OWN = Guide(None, same_run=True)
 TRAINING = Guide("A.edges", same_run=False)
 
 
-def guided(guide: Guide, count: int = 20_000) -> Measurement:
+def guided(guide: Guide, count: int = 20_000) -> RunMeasurement:
     """Return a run under `tpp` whose first path has no counter, and two others have one."""
     first, *others = routine().path_counts
     paths = (replace(first, count=count, inferred=True), *others)
@@ -113,7 +113,7 @@ def test_machine_readable_forms_mark_inferred_counts_and_name_their_source() -> 
 
 def test_lists_of_paths_rank_counts_of_the_training_run_last() -> None:
     run = guided(TRAINING)
-    listed = listings.paths(run, Choice())
+    listed = listings.paths(run, RowChoice())
     names = [field.name for field in listed.fields]
     at = [names.index(name) for name in ("flow", "share", "count", "inferred", "inferred_from")]
     assert [[row[place] for place in at] for row in listed.rows] == [
@@ -128,7 +128,7 @@ def test_lists_of_paths_rank_counts_of_the_training_run_last() -> None:
         "Counts inferred from A.edges are those of the run that made it, not of this one."
         in printed
     )
-    assert "inferred" not in listings.render_text(listings.paths(measurement(), Choice()), 160)
+    assert "inferred" not in listings.render_text(listings.paths(measurement(), RowChoice()), 160)
 
 
 def test_pages_mark_them_and_show_no_share() -> None:
@@ -137,7 +137,7 @@ def test_pages_mark_them_and_show_no_share() -> None:
         ranked = hottest(run, run.routines[0])
         assert [path.count for path in ranked] == order
         assert path_name(ranked[order.index(20_000)]) == "0 (inferred)"
-    assert Run("a", SourceCounts(run, None)).measurement is run
+    assert ReportRun("a", SourceCounts(run, None)).measurement is run
 
 
 def test_profiles_that_one_training_run_guided_are_added_up_without_its_counts() -> None:
@@ -231,12 +231,12 @@ def test_comparisons_say_what_guided_and_what_that_costs() -> None:
 
 def test_pages_and_notebooks_say_what_guided_and_what_that_costs() -> None:
     run = guided(PRICED, 2)
-    (summary,) = summaries([Run("a", SourceCounts(run, None))])
+    (summary,) = summaries([ReportRun("a", SourceCounts(run, None))])
     assert summary.guided_by == "this same run: an upper bound of what guiding can do"
     assert summary.edge_profile.startswith("30 instructions (50.85 %)")
-    page = report_page([Run("a", SourceCounts(run, None))])
+    page = report_page([ReportRun("a", SourceCounts(run, None))])
     assert "an edge profile of this same run" in page and "30 instructions (50.85 %)" in page
-    assert "guided by" not in report_page([Run("a", SourceCounts(measurement(), None))])
+    assert "guided by" not in report_page([ReportRun("a", SourceCounts(measurement(), None))])
     html = shown(run)._repr_html_()
     assert "an upper bound of what guiding can do" in html and "30 instructions (50.85 %)" in html
     both = {"tpp": shown(run), "pp": shown(measurement())}

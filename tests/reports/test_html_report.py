@@ -17,11 +17,11 @@ import pytest
 
 from simprof.profiler.cli import run
 from simprof.profiler.profiles.lines import SourceCounts
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import save, to_bytes
 from simprof.profiler.reports.html import report
 from simprof.profiler.reports.html.page import packed
-from simprof.profiler.reports.html.report import Run
+from simprof.profiler.reports.html.report import ReportRun
 from tests.support.hostile_profile import HUGE, NAMES, hostile_measurement
 from tests.support.profiled import measure
 from tests.support.samples import measurement, routine
@@ -29,9 +29,9 @@ from tests.support.samples import measurement, routine
 SAVED = to_bytes(measurement())
 
 
-def page_of(*measurements: Measurement) -> str:
+def page_of(*measurements: RunMeasurement) -> str:
     """The page about profiles of a program that is not at hand."""
-    runs = [Run(f"run {n}", SourceCounts(each, None)) for n, each in enumerate(measurements)]
+    runs = [ReportRun(f"run {n}", SourceCounts(each, None)) for n, each in enumerate(measurements)]
     return report.render(runs)
 
 

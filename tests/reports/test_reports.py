@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.profile import Ending, PathCount
 from simprof.profiler.reports import display, doctor, graph_run, mode_facts, run_json, run_text
 from simprof.profiler.reports.display import visible
@@ -305,7 +305,7 @@ def test_text_of_a_refused_system_call() -> None:
 
 
 def test_text_shows_warnings_and_cut_edges() -> None:
-    cut = routine(cut_edges=2, potential_paths=10**30, table=Table.HASH, addressing=None)
+    cut = routine(cut_edges=2, potential_paths=10**30, table=CounterTable.HASH, addressing=None)
     report = run_text.render(measurement(routines=(cut,), warnings=("mind the gap",)), details=True)
     assert "warning: mind the gap" in report
     assert "1.00e30" in report

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simprof.profiler.rewriting.elsewhere.parts import Memory, Width
+from simprof.profiler.rewriting.elsewhere.parts import StartMemory, Width
 from simprof.profiler.rewriting.elsewhere.startup import (
     ENTRY,
     START,
@@ -93,7 +93,7 @@ class Extended:
     def __init__(
         self,
         machine: MachineKind,
-        memory: Memory,
+        memory: StartMemory,
         directory: Path,
         depth: int = 3,
         more: Sequence[Item] = (),

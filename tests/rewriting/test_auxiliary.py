@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.rewriting.elsewhere.parts import Memory, Width
+from simprof.profiler.rewriting.elsewhere.parts import StartMemory, Width
 from simprof.profiler.rewriting.elsewhere.startup import start_cost
 from simprof.profiler.rewriting.elsewhere.writing import exit_cost
 from simprof.simulator.binary import elf
@@ -70,7 +70,7 @@ def vector(machine: MachineKind, output: bytes) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_program_sees_what_it_saw(machine: MachineKind, tmp_path: Path) -> None:
     """The stack holds the same, word for word."""
-    extended = Extended(machine, Memory(()), tmp_path, both=showing(machine))
+    extended = Extended(machine, StartMemory(()), tmp_path, both=showing(machine))
     needed = AUXILIARY_KEYS.index(PLACE_OF_ENTRY) + 1
     for run in (extended.here, extended.under_qemu):
         plain, result = run(extended.plain, ENVIRONMENT), run(extended.path, ENVIRONMENT)
@@ -89,7 +89,7 @@ def test_a_program_sees_what_it_saw(machine: MachineKind, tmp_path: Path) -> Non
 def test_the_cost_is_the_same_under_qemu(
     machine: MachineKind, is_told: bool, tmp_path: Path
 ) -> None:
-    extended = Extended(machine, Memory(()), tmp_path, both=showing(machine), is_told=is_told)
+    extended = Extended(machine, StartMemory(()), tmp_path, both=showing(machine), is_told=is_told)
     added = start_cost(machine, extended.memory, ENVIRONMENT)
     added += exit_cost(machine, extended.memory, HEADER, FRAMES)
     for run in (extended.here, extended.under_qemu):
@@ -118,7 +118,7 @@ def test_vectors_of_other_kernels(
 ) -> None:
     """Whatever is in it, in whatever order: it is restored, and the cost is known."""
     keys = ORDERS[order]
-    extended = Extended(machine, Memory(()), tmp_path, both=showing(machine))
+    extended = Extended(machine, StartMemory(()), tmp_path, both=showing(machine))
     monkeypatch.setattr(process, "AUXILIARY_KEYS", keys)
     plain = extended.here(extended.plain, ENVIRONMENT)
     result = extended.here(extended.path, ENVIRONMENT)
@@ -130,6 +130,6 @@ def test_vectors_of_other_kernels(
 
 
 def test_what_a_program_shall_see_is_what_its_file_says(tmp_path: Path) -> None:
-    extended = Extended(MachineKind.SPARCV9, Memory(()), tmp_path)
+    extended = Extended(MachineKind.SPARCV9, StartMemory(()), tmp_path)
     assert extended.memory.auxiliary == ((PHDR, TEXT + 64), (PHNUM, 2), (PLACE_OF_ENTRY, ENTRY))
     assert elf.load(extended.path).program_header_count == 3

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.rewriting.elsewhere.parts import Memory, Width
+from simprof.profiler.rewriting.elsewhere.parts import StartMemory, Width
 from simprof.profiler.rewriting.elsewhere.startup import (
     ENTRY,
     START,
@@ -28,7 +28,7 @@ from tests.oracles import qemu
 from tests.rewriting.extended import HEADER
 
 Compile = Callable[..., Path]
-MEMORY = Memory(())
+MEMORY = StartMemory(())
 EXIT_CALLS = (0x82102001, 0x821020BC)  # mov 1, %g1; mov 188, %g1
 ENVIRONMENT = {"FIRST": "1", "SIMPROF_OUT": "file", "LAST": "2"}
 
@@ -55,9 +55,9 @@ int main(void)
 """
 
 
-def memory_of(program: Program) -> Memory:
+def memory_of(program: Program) -> StartMemory:
     """Return what an instrumented program without counters needs."""
-    return Memory((), auxiliary=original_auxiliary(program))
+    return StartMemory((), auxiliary=original_auxiliary(program))
 
 
 def ends(program: Program) -> list[int]:

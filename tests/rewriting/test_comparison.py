@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
@@ -65,7 +65,7 @@ def test_what_was_simulated_is_no_difference(observation: Observation, name: str
 
 def test_a_path_counter_that_differs(observation: Observation) -> None:
     image = Image(observation, "pp")
-    number, code = image.first(lambda code: code.plan.table is Table.ARRAY)
+    number, code = image.first(lambda code: code.plan.table is CounterTable.ARRAY)
     address = code.layout.path_counter(code.plan.path_counters - 1)
     before = image.words.get(address, 0)
     image.words[address] = 123456

@@ -28,7 +28,7 @@ from simprof.profiler.rewriting.placing import (
     moves_stack,
     uses_stack_words,
 )
-from simprof.profiler.rewriting.traps import Ending, ending_of, trap_number
+from simprof.profiler.rewriting.traps import TrapEnding, ending_of, trap_number
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import FixupKind, Instruction, Item, Label, Register, assemble
 from simprof.simulator.isa.decode import TransferKind, simm13
@@ -117,19 +117,19 @@ def test_an_address_takes_two_instructions(value: int) -> None:
 @pytest.mark.parametrize(
     ("words", "is64", "ending"),
     [
-        ([G1_IS_1, TA_6D], True, Ending.EXITS),
-        ([G1_IS_188, O0_IS_0, TA_10], False, Ending.EXITS),
-        ([G1_IS_4, TA_6D], True, Ending.GOES_ON),
-        ([G1_IS_1, G1_IS_4, TA_10], False, Ending.GOES_ON),  # the last one counts
-        ([G1_IS_4, G1_IS_1, TA_10], False, Ending.EXITS),
-        ([G1_IS_1, TA_10], True, Ending.GOES_ON),  # another trap
-        ([G1_IS_1, TA_6D], False, Ending.GOES_ON),
-        ([TA_6D], True, Ending.UNKNOWN),
-        ([G1_IS_O0, TA_6D], True, Ending.UNKNOWN),
-        ([G1_IS_1, G1_LOADED, TA_10], False, Ending.UNKNOWN),
+        ([G1_IS_1, TA_6D], True, TrapEnding.EXITS),
+        ([G1_IS_188, O0_IS_0, TA_10], False, TrapEnding.EXITS),
+        ([G1_IS_4, TA_6D], True, TrapEnding.GOES_ON),
+        ([G1_IS_1, G1_IS_4, TA_10], False, TrapEnding.GOES_ON),  # the last one counts
+        ([G1_IS_4, G1_IS_1, TA_10], False, TrapEnding.EXITS),
+        ([G1_IS_1, TA_10], True, TrapEnding.GOES_ON),  # another trap
+        ([G1_IS_1, TA_6D], False, TrapEnding.GOES_ON),
+        ([TA_6D], True, TrapEnding.UNKNOWN),
+        ([G1_IS_O0, TA_6D], True, TrapEnding.UNKNOWN),
+        ([G1_IS_1, G1_LOADED, TA_10], False, TrapEnding.UNKNOWN),
     ],
 )
-def test_which_traps_end_the_program(words: list[int], is64: bool, ending: Ending) -> None:
+def test_which_traps_end_the_program(words: list[int], is64: bool, ending: TrapEnding) -> None:
     assert ending_of(words, is64) is ending
 
 

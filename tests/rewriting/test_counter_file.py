@@ -14,7 +14,7 @@ from simprof.profiler.code.runtime.word_hash_routine import WordTable
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.rewriting.elsewhere import counter_file as cf
 from simprof.profiler.rewriting.elsewhere.counter_file import (
-    Region,
+    FileRegion,
     RegionKind,
     merged,
     table_counts,
@@ -22,10 +22,10 @@ from simprof.profiler.rewriting.elsewhere.counter_file import (
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
 
-ARRAY = Region(RegionKind.ARRAY, 0x1000, 8)
-PAIRS = Region(RegionKind.PAIRS, 0x2000, 24)
-TABLE = Region(RegionKind.TABLE, 0x4000, 4096)
-WIDE = Region(RegionKind.TABLE, 0x8000, 4096, 2)
+ARRAY = FileRegion(RegionKind.ARRAY, 0x1000, 8)
+PAIRS = FileRegion(RegionKind.PAIRS, 0x2000, 24)
+TABLE = FileRegion(RegionKind.TABLE, 0x4000, 4096)
+WIDE = FileRegion(RegionKind.TABLE, 0x8000, 4096, 2)
 HEADER = (
     b"simprof-counters/2\n"
     b'{"mode":"pp","options":{"path_limit":9},'
@@ -49,7 +49,7 @@ def header(**changed: Any) -> bytes:
     return cf.header(**fields | changed)
 
 
-def table(region: Region, counts: Mapping[tuple[int, ...], int]) -> bytes:
+def table(region: FileRegion, counts: Mapping[tuple[int, ...], int]) -> bytes:
     """A table as the run-time routine leaves it, but for its chains."""
     layout = WordTable(region.words)
     content = bytearray(layout.initial(region.address))

@@ -13,13 +13,13 @@ from simprof.profiler.rewriting.draft import (
     CallPlaces,
     Cause,
     Charge,
-    Draft,
+    CopyDraft,
     NotRewritableError,
     OldProgram,
     RoutineCopy,
 )
 from simprof.profiler.rewriting.jumps import TABLE_ALIGNMENT, Jumps
-from simprof.profiler.rewriting.placing import SchemeCode
+from simprof.profiler.rewriting.placing import PlacedCode
 from simprof.profiler.rewriting.program import Copies, place_program, program_items
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
@@ -39,7 +39,7 @@ def drafted(
     slot: Instruction = NOP,
     machine: MachineKind = V9,
     behind: Sequence[Instruction] = (),
-) -> Draft:
+) -> CopyDraft:
     """Return an empty copy of a routine with a table of two addresses, from which %g1 is loaded."""
     words = [Instruction(f".word {place:#x}", place) for place in (ZERO, ONE)]
     body = code(
@@ -56,12 +56,12 @@ def drafted(
         recovered.code, CallPlaces(recovered, ProgramContexts(recovered)), recovered.call_aliases,
         recovered.no_return_calls, "to.{:x}".format,
     )  # fmt: skip
-    return Draft(0, recovered.routines[0], made.context("main"), old)
+    return CopyDraft(0, recovered.routines[0], made.context("main"), old)
 
 
-def written(draft: Draft, taken: Mapping[int, str | None]) -> RoutineCopy:
+def written(draft: CopyDraft, taken: Mapping[int, str | None]) -> RoutineCopy:
     """Return what is written of the jump, where old addresses lead as `taken` says."""
-    jumps = Jumps(draft, SchemeCode(draft, Emission({}, {}, ())), taken)
+    jumps = Jumps(draft, PlacedCode(draft, Emission({}, {}, ())), taken)
     sources = {edge.source for edge in draft.cfg.edges if edge.kind is EdgeKind.SWITCH}
     (source,) = sources
     jumps.write(draft.block(source), JUMP)

@@ -23,7 +23,7 @@ from simprof.profiler.code.layout import (
 from simprof.profiler.plan.actions import COLD_COUNTER
 from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.rewriting.elsewhere import counter_file as cf
 from simprof.profiler.rewriting.elsewhere.memory import (
@@ -185,30 +185,32 @@ def test_cold_paths(machine: MachineKind) -> None:
 
 
 def plan_of(**fields: object) -> InstrumentationPlan:
-    empty = InstrumentationPlan({}, False, Table.NONE, 0, None, 0)
+    empty = InstrumentationPlan({}, False, CounterTable.NONE, 0, None, 0)
     return replace(empty, **fields)  # type: ignore[arg-type]
 
 
 def test_program_memory_of_arrays_alone() -> None:
     """3 path counters and the cold one below them, 2 edge counters: 8 + 16 + 8 bytes."""
     space = CounterSpace()
-    plan = plan_of(table=Table.ARRAY, path_counters=3, edge_counters=2, has_cold_counter=True)
+    plan = plan_of(
+        table=CounterTable.ARRAY, path_counters=3, edge_counters=2, has_cold_counter=True
+    )
     codes = {number: PlacedPlan(plan, space.place(plan)) for number in (4, 7)}
     assert program_memory(codes) == ProgramMemory(
         mapped=((RUNTIME_DATA, PAGE_SIZE), (ARRAYS_BASE, PAGE_SIZE)),
         fills=(),
-        regions=(cf.Region(cf.RegionKind.ARRAY, ARRAYS_BASE, 64),),
+        regions=(cf.FileRegion(cf.RegionKind.ARRAY, ARRAYS_BASE, 64),),
     )
 
 
 def test_program_memory_of_tables() -> None:
     """One region each, mapped together."""
     space = CounterSpace()
-    plans = [plan_of(table=Table.HASH, key_words=words) for words in (1, 3)]
+    plans = [plan_of(table=CounterTable.HASH, key_words=words) for words in (1, 3)]
     memory = program_memory({n: PlacedPlan(p, space.place(p)) for n, p in enumerate(plans)})
     assert memory.mapped == ((RUNTIME_DATA, PAGE_SIZE), (TABLES_BASE, 2 * TABLE_SPAN))
     assert memory.regions == tuple(
-        cf.Region(cf.RegionKind.TABLE, TABLES_BASE + n * TABLE_SPAN, TABLE_SPAN, words)
+        cf.FileRegion(cf.RegionKind.TABLE, TABLES_BASE + n * TABLE_SPAN, TABLE_SPAN, words)
         for n, words in enumerate((1, 3))
     )
     (first, one), (second, three) = memory.fills
@@ -222,7 +224,7 @@ def test_program_memory_of_a_trace_and_of_nothing() -> None:
     plan = plan_of(trace_edges=(3,))
     memory = program_memory({0: PlacedPlan(plan, CounterSpace().place(plan))})
     buffer = (TRACE_BUFFER, PAIR_TABLE - TRACE_BUFFER)
-    position = cf.Region(cf.RegionKind.ARRAY, 0x5000_E008, 4)
+    position = cf.FileRegion(cf.RegionKind.ARRAY, 0x5000_E008, 4)
     assert memory == ProgramMemory(((RUNTIME_DATA, PAGE_SIZE), buffer), (), (position,))
     assert program_memory({}) == ProgramMemory(((RUNTIME_DATA, PAGE_SIZE),), (), ())
 

@@ -10,9 +10,9 @@ from simprof.profiler.code.runtime.word_hash_routine import WordTable
 from simprof.profiler.rewriting.elsewhere.parts import (
     BASE,
     Dumped,
-    Memory,
     Reference,
-    Run,
+    StartMemory,
+    WordRun,
     filled,
     mapped,
     resolve,
@@ -26,22 +26,22 @@ R = Register
 
 
 def test_pages_are_mapped_once() -> None:
-    memory = Memory(((ARRAYS_BASE + 8, 8), (PAIR_TABLE, 8), (ARRAYS_BASE + 8000, 300)))
+    memory = StartMemory(((ARRAYS_BASE + 8, 8), (PAIR_TABLE, 8), (ARRAYS_BASE + 8000, 300)))
     assert mapped(memory) == [
         (RUNTIME_DATA, 0x4000),
         (PAIR_TABLE, 0x2000),
         (ARRAYS_BASE, 0x4000),
     ]
-    traced = Memory(memory.regions, trace="bits")
+    traced = StartMemory(memory.regions, trace="bits")
     assert mapped(traced) == [(RUNTIME_DATA, 0xA000), (ARRAYS_BASE, 0x4000)]
-    assert mapped(Memory(((TABLES_BASE, 0),))) == [(RUNTIME_DATA, 0x4000)]
+    assert mapped(StartMemory(((TABLES_BASE, 0),))) == [(RUNTIME_DATA, 0x4000)]
 
 
 def test_fills_are_runs_of_words() -> None:
     table = WordTable(1).initial(TABLES_BASE)
-    runs = filled(Memory((), ((TABLES_BASE, table), (ARRAYS_BASE, b"\0\0\0\1" * 3))))
-    assert Run(TABLES_BASE + HEADS, TABLES_BASE, BUCKETS) in runs
-    assert runs[-1] == Run(ARRAYS_BASE, 1, 3)
+    runs = filled(StartMemory((), ((TABLES_BASE, table), (ARRAYS_BASE, b"\0\0\0\1" * 3))))
+    assert WordRun(TABLES_BASE + HEADS, TABLES_BASE, BUCKETS) in runs
+    assert runs[-1] == WordRun(ARRAYS_BASE, 1, 3)
     assert len(runs) == 5
     memory = bytearray(len(table))
     for run in runs[:-1]:
@@ -53,7 +53,7 @@ def test_fills_are_runs_of_words() -> None:
 @pytest.mark.parametrize("fill", [(ARRAYS_BASE + 2, b"1234"), (ARRAYS_BASE, b"123")])
 def test_a_fill_has_whole_words(fill: tuple[int, bytes]) -> None:
     with pytest.raises(ValueError, match="not made of words"):
-        filled(Memory((), (fill,)))
+        filled(StartMemory((), (fill,)))
 
 
 @pytest.mark.parametrize(("size", "end"), [(None, None), (4, 8)])

@@ -15,7 +15,7 @@ import pytest
 
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.profiles import storage
-from simprof.profiler.profiles.profile import Measurement, RoutineProfile
+from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import (
     GuestOptions,
@@ -26,7 +26,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile, merged, parse
 from simprof.profiler.rewriting.elsewhere.reading import read_profile
-from simprof.profiler.rewriting.elsewhere.recipe import Recipe, of_header, option_fields
+from simprof.profiler.rewriting.elsewhere.recipe import PlanRecipe, of_header, option_fields
 from simprof.profiler.session import session
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.results import measure_all
@@ -72,7 +72,7 @@ class Observed:
         image = self.image(name)
         setting = image.scheme.setting
         edges = {n: events.edges for n, events in self.observation.events.items()}
-        recipe = Recipe(
+        recipe = PlanRecipe(
             mode=setting.mode,
             options=setting.options,
             discoveries=self.observation.discoveries,
@@ -106,7 +106,7 @@ class Observed:
         )
         return [index.block_end(call) - 8, *self.frames()[1:]]
 
-    def simulated(self, name: str) -> Measurement:
+    def simulated(self, name: str) -> RunMeasurement:
         """The profile that the run itself saves."""
         scheme = next(s for s in self.observation.schemes if s.name == name)
         (measurement,) = measure_all(replace(self.observation, schemes=(scheme,)))
@@ -143,7 +143,7 @@ def counted(routine: RoutineProfile, mode: str) -> RoutineProfile:
     return replace(routine, added=0, edge_counts=edges)
 
 
-def compare(read: Measurement, wanted: Measurement) -> None:
+def compare(read: RunMeasurement, wanted: RunMeasurement) -> None:
     """Compare all that counters tell."""
     assert [routine.key for routine in read.routines] == [r.key for r in wanted.routines]
     for ours, theirs in zip(read.routines, wanted.routines, strict=True):

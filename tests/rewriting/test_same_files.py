@@ -25,7 +25,7 @@ from simprof.profiler.request.request import (
     Setting,
 )
 from simprof.profiler.rewriting.instrument_file import collected_later, instrument_file
-from simprof.profiler.rewriting.trials import Place
+from simprof.profiler.rewriting.trials import TrialDirectory
 from simprof.profiler.rewriting.verification import EMULATOR, QEMU
 from simprof.profiler.rewriting.verify import verify
 from simprof.profiler.schemes.registry import definition, planned_modes
@@ -74,14 +74,14 @@ def test_hash_seeds_do_not_change_a_file(
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The files that `verify` puts in the place of the original, to be executed."""
     files: list[bytes] = []
-    put = Place.put
+    put = TrialDirectory.put
 
-    def noting(place: Place, program: bytes) -> None:
+    def noting(place: TrialDirectory, program: bytes) -> None:
         if program != place.original:  # which writes the trace that is expected
             files.append(program)
         put(place, program)
 
-    monkeypatch.setattr(Place, "put", noting)
+    monkeypatch.setattr(TrialDirectory, "put", noting)
     return files
 
 
@@ -161,7 +161,7 @@ def test_errors_name_the_users_file(
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     request = RunRequest(tmp_path / "none", GuestOptions(root=tmp_path))
     with pytest.raises(UsageError, match="none cannot be read"):
-        Place(request, tmp_path / "place")
+        TrialDirectory(request, tmp_path / "place")
 
 
 @pytest.mark.long

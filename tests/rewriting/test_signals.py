@@ -14,7 +14,7 @@ import pytest
 
 from simprof.profiler.request.request import GuestOptions, RunRequest
 from simprof.profiler.rewriting.elsewhere.counter_file import load
-from simprof.profiler.rewriting.elsewhere.parts import Memory, steps
+from simprof.profiler.rewriting.elsewhere.parts import StartMemory, steps
 from simprof.profiler.rewriting.elsewhere.reading import read_profile
 from simprof.profiler.rewriting.elsewhere.signals import (
     ACTION,
@@ -49,7 +49,7 @@ ENDINGS = "0123689ab"
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_system_calls_that_act_on_signals_take_one_number_of_steps(machine: MachineKind) -> None:
-    items = signal_items(machine, Memory((), signals=True))
+    items = signal_items(machine, StartMemory((), signals=True))
     for ways in itertools.product((False, True), repeat=CHOICES):
         assert len(call_site(machine)) + steps(items, ACTION, ways) - 1 == action_cost(machine)
 

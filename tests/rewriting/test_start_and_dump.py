@@ -19,7 +19,7 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     LONGEST_NAME,
     NAME,
     Dumped,
-    Memory,
+    StartMemory,
     Width,
     steps,
 )
@@ -43,7 +43,7 @@ R = Register
 MACHINES = list(MachineKind)
 COUNTERS = struct.pack(">10I", 7, 7, 7, 0, 0, 1, 2, 3, 0xFFFFFFFF, 9)
 TABLE = WordTable(1).initial(TABLES_BASE)
-MEMORY = Memory(
+MEMORY = StartMemory(
     regions=((ARRAYS_BASE, 20000), (TABLES_BASE, 1 << 18)),
     fills=((ARRAYS_BASE, COUNTERS), (TABLES_BASE, TABLE)),
     dumped=(Dumped(ARRAYS_BASE, 48), Dumped(TABLES_BASE, None, TABLES_BASE + FREE)),
@@ -86,7 +86,7 @@ def test_the_file_and_the_instructions(machine: MachineKind, depth: int, tmp_pat
 def test_frames_that_just_fill_their_room(machine: MachineKind, words: int, tmp_path: Path) -> None:
     room = (FRAMES_END - FRAMES) // (8 if machine is MachineKind.SPARCV9 else 4)
     depth = 2 * room + words - 2
-    memory = Memory(())
+    memory = StartMemory(())
     extended = Extended(machine, memory, tmp_path, depth)
     frames = extended.frames(depth)
     assert len(frames) == 2 * room + words
@@ -104,7 +104,7 @@ def test_frames_that_just_fill_their_room(machine: MachineKind, words: int, tmp_
 def test_traces(machine: MachineKind, kind: str, units: int, tmp_path: Path) -> None:
     """The buffer begins empty; what the program has put into it is written at the end."""
     tokens = b"tokens of the trace."
-    memory = Memory((), ((TRACE_BUFFER, tokens),), (POSITION_WORD,), kind)
+    memory = StartMemory((), ((TRACE_BUFFER, tokens),), (POSITION_WORD,), kind)
     more = [
         asm.sethi(TRACE_END, R.G2),
         asm.load("ld", R.G2, POSITION, R.G3),
@@ -129,7 +129,7 @@ def test_traces(machine: MachineKind, kind: str, units: int, tmp_path: Path) -> 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_flush_with_carry_set_before(machine: MachineKind, kind: str, tmp_path: Path) -> None:
     """Under qemu-user a 64-bit system call leaves icc as it was: only xcc tells of an error."""
-    memory = Memory((), ((TRACE_BUFFER, b"tokens.."),), (), kind)
+    memory = StartMemory((), ((TRACE_BUFFER, b"tokens.."),), (), kind)
     more = [
         asm.sethi(TRACE_END, R.G2),
         asm.store("st", R.G0, R.G2, POSITION),
@@ -165,7 +165,7 @@ def test_the_program_gets_the_descriptors_that_it_would_have_got(
         *width.call(5),
         asm.mov(1, R.G1),
     ]
-    extended = Extended(machine, Memory((), trace=kind), tmp_path, 3, opened)
+    extended = Extended(machine, StartMemory((), trace=kind), tmp_path, 3, opened)
     assert extended.here(extended.path).status == 3
     assert qemu.run(extended.path, directory=tmp_path).status == 3
 
@@ -256,7 +256,7 @@ def test_a_part_that_cannot_get_its_name_is_removed(machine: MachineKind, tmp_pa
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_trace_that_cannot_be_written(machine: MachineKind, tmp_path: Path) -> None:
-    memory = Memory((), trace="bytes")
+    memory = StartMemory((), trace="bytes")
     extended = Extended(machine, memory, tmp_path)
     result = extended.here(extended.path, (b"SIMPROF_OUT=none/such",))
     assert result.status == STATUS
@@ -268,7 +268,7 @@ def test_a_trace_that_cannot_be_written(machine: MachineKind, tmp_path: Path) ->
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_memory_that_is_not_free_stops_the_program(machine: MachineKind, tmp_path: Path) -> None:
-    memory = Memory(((0x204000, 8),))
+    memory = StartMemory(((0x204000, 8),))
     extended = Extended(machine, memory, tmp_path)
     for run in (extended.here, extended.under_qemu):
         result = run(extended.path)

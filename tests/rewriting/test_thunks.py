@@ -9,7 +9,7 @@ import pytest
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.rewriting.calls import thunk_call
-from simprof.profiler.rewriting.draft import CallPlaces, Draft, OldProgram, ThunkCall
+from simprof.profiler.rewriting.draft import CallPlaces, CopyDraft, OldProgram, ThunkCall
 from simprof.profiler.rewriting.program import copy_routines, place_program, program_items
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Register, assign_labels
@@ -47,7 +47,7 @@ def found(program: Assembled) -> ThunkCall | None:
         recovered.code, CallPlaces(recovered, ProgramContexts(recovered)), recovered.call_aliases,
         recovered.no_return_calls, "to.{:x}".format,
     )  # fmt: skip
-    draft = Draft(0, recovered.routines[0], program.context("main"), old)
+    draft = CopyDraft(0, recovered.routines[0], program.context("main"), old)
     (back,) = [e for e in draft.cfg.edges if e.kind is EdgeKind.CALL_RETURN]
     return thunk_call(draft, draft.block(back.source))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.rewriting.elsewhere.trace import (
     TokenStream,
@@ -83,7 +83,7 @@ def test_the_first_difference_is_named(stream: bytes, bits: int, line: str | Non
 # Trace files
 
 
-def tokens_of(recovered: RecoveredProgram, mode: str) -> dict[int, Tokens]:
+def tokens_of(recovered: ProgramGraphs, mode: str) -> dict[int, Tokens]:
     """What the edges of all routines write."""
     tokens: dict[int, Tokens] = {}
     for number, cfg in enumerate(recovered.routines):

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.graphs.cfg import EdgeKind
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import (
-    Contexts,
+    ContextChoice,
     GuestOptions,
     RunRequest,
     SchemeOptions,
@@ -20,7 +20,7 @@ from simprof.profiler.request.request import (
     Setting,
     TableChoice,
 )
-from simprof.profiler.session.observation import Comparison, Observation
+from simprof.profiler.session.observation import Observation, SchemeComparison
 from simprof.profiler.session.passes import Study
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.session import observe
@@ -54,7 +54,7 @@ def jumping(request: pytest.FixtureRequest, compile_c: Compile) -> Path:
 
 def observed(
     path: Path, directory: Path, settings: Sequence[Setting], **more: object
-) -> tuple[Observation, Comparison]:
+) -> tuple[Observation, SchemeComparison]:
     """Run a program; its contexts and its budget are among `more`."""
     null = os.open(os.devnull, os.O_RDWR)
     limit = more.pop("max_instructions", None)
@@ -68,10 +68,10 @@ def observed(
         measurements = measure_all(observation)
     finally:
         os.close(null)
-    return observation, Comparison(measurements, observation.runs, observation.whole_runs)
+    return observation, SchemeComparison(measurements, observation.runs, observation.whole_runs)
 
 
-def plain(measurement: Measurement) -> Measurement:
+def plain(measurement: RunMeasurement) -> RunMeasurement:
     """Return a measurement without how many emulations it took."""
     runs = ("runs", "whole_runs")
     return replace(
@@ -127,11 +127,15 @@ def test_a_budget_may_be_spent_before_anything_lands(
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     "contexts",
-    [Contexts(tree=True), Contexts(entry="many", calls=9), Contexts(tree=True, entry="many")],
+    [
+        ContextChoice(tree=True),
+        ContextChoice(entry="many", calls=9),
+        ContextChoice(tree=True, entry="many"),
+    ],
     ids=["tree", "window", "both"],
 )
 def test_contexts_are_those_of_a_run_on_the_right_graphs(
-    jumping: Path, tmp_path: Path, contexts: Contexts
+    jumping: Path, tmp_path: Path, contexts: ContextChoice
 ) -> None:
     mine, theirs = assert_same_both_ways(jumping, tmp_path, FEW, contexts=contexts)
     assert (mine.runs, theirs.runs) == (1, 2)
@@ -160,4 +164,4 @@ def test_random_programs_measure_the_same_both_ways(
     path = compile_c(program(seed), (("-O0", "-O1", "-O2", "-O3")[seed % 4],), width=width)
     mine, theirs = assert_same_both_ways(path, tmp_path, SETTINGS, selection=OWN)
     assert mine.runs < theirs.runs
-    assert_same_both_ways(path, tmp_path, FEW, contexts=Contexts(tree=True))
+    assert_same_both_ways(path, tmp_path, FEW, contexts=ContextChoice(tree=True))

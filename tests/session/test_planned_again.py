@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.profiles.cache_files import CacheFiles
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.recovery.recovery import Discoveries, recover
 from simprof.profiler.request.request import GuestOptions, RunRequest
 from simprof.profiler.schemes import registry
@@ -24,7 +24,7 @@ from tests.support.profiled import measure, measure_all
 MODES = [scheme.mode for scheme in registry.OWN if scheme.instruments]
 
 
-def added_by_edges(again: PlannedProgram, position: int, measured: Measurement) -> Sequence[int]:
+def added_by_edges(again: PlannedProgram, position: int, measured: RunMeasurement) -> Sequence[int]:
     """What the code of a routine's edges executes, by edge."""
     planned, routine = again.routines[position], measured.routines[position]
     assert planned.code is not None

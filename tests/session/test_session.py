@@ -14,10 +14,10 @@ import pytest
 import simprof
 from simprof.profiler.engine.automaton import Automaton
 from simprof.profiler.graphs.cfg import EdgeKind
-from simprof.profiler.plan.plan import Table
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.plan.plan import CounterTable
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import save
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.reports import run_json
 from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
 from simprof.profiler.schemes.registry import definition
@@ -41,7 +41,7 @@ def run(fixture_elf: Callable[..., Path], tmp_path: Path) -> Run:
     return start
 
 
-def increments(measurement: Measurement) -> int:
+def increments(measurement: RunMeasurement) -> int:
     return measurement.counts["edge_increments"]
 
 
@@ -92,7 +92,7 @@ def test_hash_tables_and_arrays_hold_the_same_paths(run: Run) -> None:
         paths[table] = {routine.key: routine.path_counts for routine in measurement.routines}
         added[table] = measurement.added
         kinds = {routine.table for routine in measurement.routines}
-        assert kinds == {Table(table.value)}
+        assert kinds == {CounterTable(table.value)}
     assert paths[TableChoice.ARRAY] == paths[TableChoice.HASH]
     assert added[TableChoice.ARRAY] < added[TableChoice.HASH]
 
@@ -179,7 +179,7 @@ def test_a_rerun_repeats_neither_output_nor_input(
     hidden = iter([True, True])
     honest = execution.discoveries_of
 
-    def pretend(recovered: RecoveredProgram, *facts: Any) -> Discoveries:
+    def pretend(recovered: ProgramGraphs, *facts: Any) -> Discoveries:
         more = honest(recovered, *facts)
         if next(hidden, False):  # something new each time, of no consequence
             start = recovered.code.base

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.simulator.binary.program import (
     Binding,
     MachineKind,
@@ -76,7 +76,7 @@ class Assembled:
     ) -> None:
         # some caller enters the routines, whose stack has words for their arguments
         program = replace(program_of(routines, machine), entry=0)
-        self.recovered: RecoveredProgram = recover(program)
+        self.recovered: ProgramGraphs = recover(program)
         self._contexts = ProgramContexts(self.recovered)
 
     def cfg(self, name: str) -> ControlFlowGraph:

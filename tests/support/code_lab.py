@@ -14,7 +14,7 @@ from simprof.profiler.code.runtime.word_hash_routine import WordTable
 from simprof.profiler.code.snippet_parts import Generator, Generators
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.actions import Action, Execution
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.request.request import RegisterUse
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
@@ -189,12 +189,12 @@ class Lab:
         """Execute the routine with the code of `plan`, all counters zero before."""
         layout = CounterSpace().place(plan)
         generated = self.instrumented(plan, layout, use)
-        count = plan.path_counters if plan.table is Table.ARRAY else 0
+        count = plan.path_counters if plan.table is CounterTable.ARRAY else 0
         self.bench.write(layout.edge_base, bytes(4 * plan.edge_counters))
         if plan.has_cold_counter:
             self.bench.write(layout.cold, bytes(4))
         self.start_log()
-        if plan.table is Table.HASH:
+        if plan.table is CounterTable.HASH:
             self.bench.write(TABLES_BASE, WordTable(plan.key_words).initial(TABLES_BASE))
         else:
             self.bench.write(layout.path_base, bytes(4 * count))
@@ -209,7 +209,7 @@ class Lab:
     def executed_edges(self) -> tuple[int, ...]:
         """Run the routine once, logging, and return the edges that it crosses, in order."""
         actions = {edge.id: (LogEdge(edge.id),) for edge in self.cfg.edges}
-        self.run_plan(InstrumentationPlan(actions, False, Table.NONE, 0, None, 0))
+        self.run_plan(InstrumentationPlan(actions, False, CounterTable.NONE, 0, None, 0))
         end = self.bench.word(LOG_POINTER)
         return tuple(self.words(LOG, end - LOG >> 2))
 

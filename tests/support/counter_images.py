@@ -9,7 +9,7 @@ from typing import Any
 from simprof.profiler.code.layout import CounterSpace
 from simprof.profiler.code.runtime.word_hash_routine import key_code
 from simprof.profiler.plan.actions import COLD_COUNTER
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.rewriting.elsewhere import counter_file as cf
 from simprof.profiler.rewriting.elsewhere.counter_file import table_bytes
 from simprof.profiler.rewriting.elsewhere.memory import (
@@ -92,7 +92,7 @@ class Image:
         paths = dict(counters.paths)
         if COLD_COUNTER in paths:
             self.words[code.layout.cold] = paths.pop(COLD_COUNTER)
-        if plan.table is Table.HASH:
+        if plan.table is CounterTable.HASH:
             assert code.table is not None
             words = code.table.words
             keys = {key_code(path, words): count for path, count in paths.items()}

@@ -15,21 +15,28 @@ from pathlib import Path
 from typing import Any
 
 from simprof.profiler.experiments.cells.cells import CellResult
-from simprof.profiler.experiments.regress.causes import Cause, RoutineChange
-from simprof.profiler.experiments.regress.compare import Check, Difference, RunCheck, SettingCheck
+from simprof.profiler.experiments.regress.causes import ChangeCause, RoutineChange
+from simprof.profiler.experiments.regress.compare import Check, MetricChange, RunCheck, SettingCheck
 from simprof.profiler.experiments.reports import regress as regress_reports
 from simprof.profiler.experiments.reports import suites as suite_reports
 from simprof.profiler.experiments.reports import table_text
 from simprof.profiler.experiments.suites.suite import Benchmark, BuildReport, Recipe, Suite
 from simprof.profiler.experiments.tables.report import TableReport
 from simprof.profiler.experiments.tables.spec import View
-from simprof.profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Row, Verdict
-from simprof.profiler.graphfiles.analyse import GraphOptions, analyse_file
+from simprof.profiler.experiments.tables.table import (
+    Claim,
+    Form,
+    ReportTable,
+    TableColumn,
+    TableRow,
+    Verdict,
+)
+from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.profiles.code_counts import Branch
 from simprof.profiler.profiles.differences import difference
 from simprof.profiler.profiles.lines import LineCounts, Placing, SourceCounts
-from simprof.profiler.profiles.profile import BlockCount, Ending, Guide, Measurement, PathCount
-from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.profiles.profile import BlockCount, Ending, Guide, PathCount, RunMeasurement
+from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.reports import (
     annotation,
     cfg_formats,
@@ -42,7 +49,7 @@ from simprof.profiler.reports import (
 )
 from simprof.profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
 from simprof.profiler.reports.doctor import Diagnosis, SystemCheck
-from simprof.profiler.reports.listings import Choice
+from simprof.profiler.reports.listings import RowChoice
 from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.program import SourceLine
 from tests.support.samples import FAULT, HEAD, TAIL, measurement, routine
@@ -82,7 +89,7 @@ def _routines() -> tuple[Any, ...]:
     )
 
 
-def hostile_run(**changes: Any) -> Measurement:
+def hostile_run(**changes: Any) -> RunMeasurement:
     """Return a run with six routines that all have a name that is hard to show."""
     whole = measurement(
         base=10**12 + 571_224,
@@ -97,7 +104,7 @@ def hostile_run(**changes: Any) -> Measurement:
     return replace(whole, program=program, **changes)
 
 
-def guided_run(guide: Guide) -> Measurement:
+def guided_run(guide: Guide) -> RunMeasurement:
     """Return a run whose paths have no counters, but for one, and are parts of longer ones."""
     run = hostile_run(mode="tpp", guide=guide, lost={"inferred_cold_paths": MANY})
     routines = tuple(
@@ -112,7 +119,7 @@ def guided_run(guide: Guide) -> Measurement:
     return replace(run, routines=routines)
 
 
-def _runs() -> tuple[Measurement, ...]:
+def _runs() -> tuple[RunMeasurement, ...]:
     """Runs in a mode of paths, two that lose something, and one of blocks."""
     lost = {"flow_blocks": 200, "overcounted_blocks": 3, "undercounted_blocks": 7, "cold_paths": 9}
     return (
@@ -164,7 +171,7 @@ def _answers() -> tuple[Mapping[str, Any], ...]:
         file = Path(directory) / "graph.json"
         file.write_text(json.dumps(document))
         return tuple(
-            analyse_file(file, GraphOptions(mode=mode)) for mode in ("pp", "kiter", "bits")
+            analyse_file(file, AnalysisOptions(mode=mode)) for mode in ("pp", "kiter", "bits")
         )
 
 
@@ -176,14 +183,14 @@ def graph_report(width: int) -> str:
 def table_report(width: int) -> str:
     """`simprof table`."""
     heads = (
-        Column("program", "program"),
-        *(Column(f"c{at}", f"potential paths {at}", Form.COUNT) for at in range(6)),
-        Column("share", "% of edges", Form.PERCENT),
-        Column("why", "routine"),
+        TableColumn("program", "program"),
+        *(TableColumn(f"c{at}", f"potential paths {at}", Form.COUNT) for at in range(6)),
+        TableColumn("share", "% of edges", Form.PERCENT),
+        TableColumn("why", "routine"),
     )
-    rows = [Row((name, *HUGE, 12.25, name)) for name in NAMES]
-    rows += [Row(("average", *map(float, HUGE), None, None), "average")]
-    rows += [Row((ESCAPES, *[None] * 8), "failed", error=f"ended with {ESCAPES}")]
+    rows = [TableRow((name, *HUGE, 12.25, name)) for name in NAMES]
+    rows += [TableRow(("average", *map(float, HUGE), None, None), "average")]
+    rows += [TableRow((ESCAPES, *[None] * 8), "failed", error=f"ended with {ESCAPES}")]
     claims = (
         Claim(f"{MANY:,} paths are too many", Verdict.HOLDS, f"{MANY:,} paths", "571,224 loops"),
         Claim("about elapsed time", Verdict.UNTESTABLE, WIDE),
@@ -200,15 +207,15 @@ def table_report(width: int) -> str:
 def regress_report(width: int) -> str:
     """`simprof regress check`."""
     differences = (
-        Difference("base", MANY, MANY + 571_224, "exact", True),
-        Difference("counts.path_increments", 10**15 - 1, 571_224, "at most 5", False),
-        Difference(f"counts.{LONG}", None, 10**45, "1 %", True),
+        MetricChange("base", MANY, MANY + 571_224, "exact", True),
+        MetricChange("counts.path_increments", 10**15 - 1, 571_224, "at most 5", False),
+        MetricChange(f"counts.{LONG}", None, 10**45, "1 %", True),
     )
     changes = tuple(
         RoutineChange(name, 0x1000, {"added": (1, MANY)}, {}, "both", False, True, None)
         for name in NAMES
     )
-    causes = (Cause("binary", f"the program is {ESCAPES}", (LONG, WIDE)),)
+    causes = (ChangeCause("binary", f"the program is {ESCAPES}", (LONG, WIDE)),)
     check = Check(
         f"{WIDE}.baseline",
         (
@@ -251,7 +258,7 @@ def doctor_report(width: int) -> str:
 
 
 @cache
-def _recovered() -> RecoveredProgram:
+def _recovered() -> ProgramGraphs:
     program = recover(load(FIXTURES / "bin" / "v9" / "loops.elf"))
     renamed = (
         replace(each, name=NAMES[at]) if at < len(NAMES) else each
@@ -265,7 +272,7 @@ def cfg_report(width: int) -> str:
     return cfg_formats.render_text(_recovered(), range(len(NAMES)), width, {0: "another_name"})
 
 
-def _counted() -> Measurement:
+def _counted() -> RunMeasurement:
     """A run whose routines have blocks, hostile names, and counts of 10^15 and more."""
     blocks = (
         BlockCount(0x1000, 3, False, False, 10**15, 571_224),
@@ -290,8 +297,11 @@ def listing_report(width: int) -> str:
     """`simprof routines`, `edges`, `paths`; a listing with nothing in it."""
     run = _counted()
     made = (
-        *(make(run, Choice(top=7)) for make in (listings.routines, listings.edges, listings.paths)),
-        listings.edges(run, Choice(routines=("nothing",))),
+        *(
+            make(run, RowChoice(top=7))
+            for make in (listings.routines, listings.edges, listings.paths)
+        ),
+        listings.edges(run, RowChoice(routines=("nothing",))),
     )
     return "\n".join(listings.render_text(listing, width) for listing in made)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simprof.profiler.graphs.cfg import VertexName
-from simprof.profiler.profiles.profile import EdgeCount, Measurement
+from simprof.profiler.profiles.profile import EdgeCount, RunMeasurement
 from simprof.simulator.binary.program import SourceLine
 from tests.support.samples import BLOCKS, measurement, routine
 
@@ -27,7 +27,7 @@ NAMES = (
 HUGE = 10**15
 
 
-def hostile_measurement() -> Measurement:
+def hostile_measurement() -> RunMeasurement:
     """Return a run with a routine for each of `NAMES`, in a file of the same name."""
     first = routine()
     routines = tuple(

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simprof.profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
-from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.profiles.profile import (
     BlockCount,
     EdgeCount,
     Ending,
     FaultInfo,
-    Measurement,
     PathCount,
     ProgramInfo,
     RefusalInfo,
     RoutineProfile,
+    RunMeasurement,
 )
 from simprof.simulator.binary.program import MachineKind, SourceLine
 
@@ -43,7 +43,7 @@ def routine(**changes: object) -> RoutineProfile:
         irreducible=False,
         potential_paths=4,
         cut_edges=0,
-        table=Table.ARRAY,
+        table=CounterTable.ARRAY,
         addressing=Addressing.ADDRESS,
         path_register="%l3",
         activations=2,
@@ -67,9 +67,9 @@ def routine(**changes: object) -> RoutineProfile:
     return replace(whole, **changes)  # type: ignore[arg-type]
 
 
-def measurement(**changes: object) -> Measurement:
+def measurement(**changes: object) -> RunMeasurement:
     """A run of a program that consists of `routine()`."""
-    whole = Measurement(
+    whole = RunMeasurement(
         program=ProgramInfo("loop.elf", "ab" * 32, MachineKind.SPARCV9, ("7", "a b"), 3),
         mode="pp",
         options={"path_limit": 100_000_000, "weights": "heuristic", "routines": ("main",)},

@@ -14,7 +14,7 @@ import pytest
 
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.profiler.recovery.calls import call_sites
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.trace.calls import Callees, CallPath, CallPaths, Exit, number_calls
 from simprof.profiler.trace.regeneration import Array, regenerate
 from simprof.simulator.isa import assembler as asm
@@ -154,14 +154,14 @@ def test_what_the_call_graph_lacks_has_no_number() -> None:
     assert numbering.number((1, 2)) is not None
 
 
-def follow(program: Path, directory: Path) -> tuple[CallPaths, RecoveredProgram, dict[str, Any]]:
+def follow(program: Path, directory: Path) -> tuple[CallPaths, ProgramGraphs, dict[str, Any]]:
     trace, answer = directory / "trace", directory / "json"
     done = simprof("run", "--mode=witness", "--trace", trace, "--json", answer, program)
     assert b"Traceback" not in done.stderr
     calls = CallPaths()
-    graphs: list[RecoveredProgram] = []
+    graphs: list[ProgramGraphs] = []
 
-    def receive(recovered: RecoveredProgram, blocks: Array) -> None:
+    def receive(recovered: ProgramGraphs, blocks: Array) -> None:
         graphs.append(recovered)
         half = len(blocks) // 2  # pieces may end anywhere
         calls(recovered, blocks[:half])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.profiler.trace.format import (
     Trace,
     TraceEnd,
@@ -170,7 +170,7 @@ IMPOSSIBLE_EVENT = TraceEvent(at=3, bits=5, block=0, crossed=(0, 1), depth=1, af
 
 
 @pytest.fixture(scope="module")
-def recovered() -> RecoveredProgram:
+def recovered() -> ProgramGraphs:
     return recover(elf.load(CORPORA / "recovery" / "v9.elf"))
 
 
@@ -179,7 +179,7 @@ def trace() -> Trace:
     return load(CORPORA / "trace" / "seed-bits")
 
 
-def test_a_good_trace_passes(trace: Trace, recovered: RecoveredProgram) -> None:
+def test_a_good_trace_passes(trace: Trace, recovered: ProgramGraphs) -> None:
     check_numbers(trace, recovered)
     check_numbers(replace(trace, events=(IMPOSSIBLE_EVENT,)), recovered)
 
@@ -204,7 +204,7 @@ def test_a_good_trace_passes(trace: Trace, recovered: RecoveredProgram) -> None:
     ],
 )
 def test_numbers_that_cannot_be_are_refused(
-    trace: Trace, recovered: RecoveredProgram, changes: dict[str, object]
+    trace: Trace, recovered: ProgramGraphs, changes: dict[str, object]
 ) -> None:
     with pytest.raises(ValueError):
         check_numbers(replace(trace, **changes), recovered)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from pathlib import Path
 from simprof.profiler.engine.kernels import DIGEST_FACTOR
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import WriteTrace
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.tracing.planner import TracePlan
 from simprof.profiler.trace.format import (
     CHECKPOINT_SPAN,
@@ -27,7 +27,7 @@ from tests.support.event_player import EventPlayer
 
 R = Register
 EXIT = (asm.mov(1, R.G1), asm.trap_always(0x6D))
-NOTHING = InstrumentationPlan({}, False, Table.NONE, 0, None, 0)
+NOTHING = InstrumentationPlan({}, False, CounterTable.NONE, 0, None, 0)
 LOOP: dict[str, Sequence[Item]] = {
     "main": code(
         asm.mov(3, R.O0),

@@ -17,8 +17,8 @@ import pytest
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.graphs.cfg import EXIT, VertexName
-from simprof.profiler.profiles.profile import Measurement
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simprof.profiler.profiles.profile import RunMeasurement
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.profiler.request.request import GuestOptions, RunRequest
 from simprof.profiler.session.session import run_program
 from simprof.profiler.trace import regeneration_kernel
@@ -51,9 +51,9 @@ MODES = ("witness", "bits")
 class Traced:
     """A run with its trace, and what the trace gives."""
 
-    measurement: Measurement
+    measurement: RunMeasurement
     path: Path
-    recovered: RecoveredProgram
+    recovered: ProgramGraphs
 
     def follow(
         self, data: bytes | None = None, *, check: bool = True
@@ -88,7 +88,7 @@ def record(
     return Traced(measurement, path, graphs(program, load(path).header))
 
 
-def graphs(program: Path, header: TraceHeader) -> RecoveredProgram:
+def graphs(program: Path, header: TraceHeader) -> ProgramGraphs:
     found: dict[str, Any] = {
         name: frozenset(tuple(each) if isinstance(each, list) else each for each in values)
         for name, values in header.discoveries.items()
@@ -97,7 +97,7 @@ def graphs(program: Path, header: TraceHeader) -> RecoveredProgram:
 
 
 @cache
-def recovered_graphs(program: Path, discoveries: Discoveries) -> RecoveredProgram:
+def recovered_graphs(program: Path, discoveries: Discoveries) -> ProgramGraphs:
     return recover(elf.load(program), discoveries)
 
 

@@ -18,7 +18,7 @@ _WEIGHTS = (None, "heuristic", "uniform", "postorder")
 
 def read_graph(data: bytes, where: Path) -> Hashable:
     """Analyse a graph file under a mode that its content chooses, and write report and JSON."""
-    from simprof.profiler.graphfiles.analyse import GraphOptions, analyse
+    from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse
     from simprof.profiler.graphfiles.formats import parse_content
     from simprof.profiler.reports.graph_run import render
     from simprof.profiler.request.request import SchemeOptions, Weights
@@ -29,7 +29,7 @@ def read_graph(data: bytes, where: Path) -> Hashable:
     mode, number = modes[number % len(modes)], number // len(modes)
     limit, number = _LIMITS[number % len(_LIMITS)], number // len(_LIMITS)
     weights, number = _WEIGHTS[number % len(_WEIGHTS)], number // len(_WEIGHTS)
-    options = GraphOptions(
+    options = AnalysisOptions(
         mode=mode,
         enumerate=number % 4 == 0 and registry.definition(mode).counts_paths,
         weights=None if weights is None else Weights(weights),

@@ -69,7 +69,7 @@ def _guide(path: Path) -> Hashable:
 def read_baseline(data: bytes, where: Path) -> Hashable:
     """Read a baseline, write it again, and compare it with a good one."""
     from simprof.profiler.experiments.regress import file
-    from simprof.profiler.experiments.regress.compare import Limits, compare_runs
+    from simprof.profiler.experiments.regress.compare import CheckLimits, compare_runs
 
     path = where / "baseline"
     path.write_bytes(data)
@@ -78,7 +78,7 @@ def read_baseline(data: bytes, where: Path) -> Hashable:
     assert again == found, "read, written and read again, it is another"
     good = file.load(corpus.CORPORA / "baseline" / "seed")
     for old, new in ((found, good), (good, found)):
-        for check in compare_runs(old, new, Limits()):
+        for check in compare_runs(old, new, CheckLimits()):
             str(check.state)
     return len(found.runs), len(found.settings)
 

@@ -5,11 +5,11 @@ need (`Cell`, by names), a suite tells what is behind the names (`Job`, with fil
 runs jobs and makes a `CellResult` of plain numbers from each, and `store` keeps them under their
 `CellKey`, which holds everything that decides the result, so that nothing is run twice.
 
-There are four kinds of cells. `Kind.RUN` executes the program, and predicts what instrumentation
-would add. `Kind.PLAN` plans and generates the instrumentation of *all* routines without running
-anything (static tables: BL94 tables 1 and 2, KITER table 4); it has no input (`input` is "").
-`Kind.EXECUTE` writes the instrumented program, runs it, and counts what it executes. `Kind.TIME`
-measures how long that takes, and the simulation.
+There are four kinds of cells. `CellKind.RUN` executes the program, and predicts what
+instrumentation would add. `CellKind.PLAN` plans and generates the instrumentation of *all* routines
+without running anything (static tables: BL94 tables 1 and 2, KITER table 4); it has no input
+(`input` is ""). `CellKind.EXECUTE` writes the instrumented program, runs it, and counts what it
+executes. `CellKind.TIME` measures how long that takes, and the simulation.
 
 What papers' tables read
 ------------------------
@@ -59,7 +59,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from simprof.profiler.experiments.cells.settings import CellSetting
-from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.profiles.accuracy import DefiniteFlow
 
 DEFAULT_BUILD = "v9-O2"
@@ -73,7 +73,7 @@ ALONE_ROUTINES, ALONE_INSTRUCTIONS = "alone_routines", "alone_instructions"
 """Of EXECUTE cells: routines that were left alone, and the original's instructions in them."""
 
 
-class Kind(StrEnum):
+class CellKind(StrEnum):
     """What a cell does with its program."""
 
     RUN = "run"
@@ -84,7 +84,7 @@ class Kind(StrEnum):
     @property
     def of_instrumented(self) -> bool:
         """Whether the instrumented program is run."""
-        return self in (Kind.EXECUTE, Kind.TIME)
+        return self in (CellKind.EXECUTE, CellKind.TIME)
 
 
 @dataclass(frozen=True)
@@ -92,27 +92,27 @@ class Cell:
     """A cell by its names: what a table or a grid asks for."""
 
     # benchmark, build, input: Names of the suite ("compress", "v9-O2", "ref"); "v9-O2-arcs" is the
-    # build with gcc's own edge counters in it. `input` is "" for `Kind.PLAN`.
+    # build with gcc's own edge counters in it. `input` is "" for `CellKind.PLAN`.
     benchmark: str
     setting: CellSetting  # Mode and options, canonical (see `settings`)
     input: str = "ref"
-    kind: Kind = Kind.RUN
+    kind: CellKind = CellKind.RUN
     build: str = DEFAULT_BUILD
 
     @property
     def name(self) -> str:
         """One line for people: "compress ref pp (v9-O2)"."""
         words = [self.benchmark, self.input, self.setting.name, f"({self.build})"]
-        if self.kind is Kind.PLAN:
+        if self.kind is CellKind.PLAN:
             words[1] = "plan"
-        elif self.kind is not Kind.RUN:
+        elif self.kind is not CellKind.RUN:
             words[1] = f"{self.input} {self.kind.value}"
         return " ".join(filter(None, words))
 
 
 def plan_cell(benchmark: str, setting: CellSetting, build: str = DEFAULT_BUILD) -> Cell:
     """Return the cell that plans all routines of a program under `setting`."""
-    return Cell(benchmark, setting, "", Kind.PLAN, build)
+    return Cell(benchmark, setting, "", CellKind.PLAN, build)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class CellKey:
     """Everything that decides a cell's result; equal keys have equal results."""
 
     program: str  # SHA-256 of the ELF file
-    kind: Kind
+    kind: CellKind
     setting: str
     name: str  # What the program is told that it is called
     arguments: tuple[str, ...]  # As text, undecodable bytes as surrogates
@@ -184,7 +184,7 @@ class RoutineRow:
     num_paths: int | None
     cut_edges: int  # Edges cut by truncation
     # table, addressing, path_register: As in `profile.RoutineProfile`.
-    table: Table
+    table: CounterTable
     addressing: Addressing | None
     path_register: str | None
     # instrumented_edges, no_jump_edges: Edges with code (and blocks with code: `qpt`'s counters in

@@ -15,7 +15,7 @@ from simprof.profiler.experiments.cells.cells import (
 from simprof.profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
 from simprof.profiler.experiments.cells.rows import has_trees, run_rows, tree_costs
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import DEFAULT_MODE, RunRequest, SchemeOptions, Setting
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.observation import Observation
@@ -44,7 +44,7 @@ def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResul
 def _result(
     observation: Observation,
     scheme: SchemeRun,
-    measurement: Measurement,
+    measurement: RunMeasurement,
     trees: Callable[[SchemeOptions], Mapping[str, TreeCost]],
 ) -> CellResult:
     rows = tuple(run_rows(observation, scheme, measurement))
@@ -71,7 +71,7 @@ def _result(
 RUNS = frozenset({"runs", "whole_runs"})
 
 
-def _counts(measurement: Measurement, rows: Sequence[RoutineRow]) -> dict[str, int]:
+def _counts(measurement: RunMeasurement, rows: Sequence[RoutineRow]) -> dict[str, int]:
     """Totals by name; how often the program had to be run again is no property of the cell."""
     counts = {name: count for name, count in measurement.counts.items() if name not in RUNS}
     counts["jumps"] = sum(row.jumps for row in rows)
@@ -80,7 +80,7 @@ def _counts(measurement: Measurement, rows: Sequence[RoutineRow]) -> dict[str, i
 
 
 def _paths(
-    observation: Observation, scheme: SchemeRun, measurement: Measurement
+    observation: Observation, scheme: SchemeRun, measurement: RunMeasurement
 ) -> tuple[PathFacts | None, tuple[PathRow, ...]]:
     mode = scheme.setting.mode
     if not definition(mode).counts_paths:
@@ -91,7 +91,7 @@ def _paths(
 
 
 def _routine_paths(
-    observation: Observation, scheme: SchemeRun, measurement: Measurement
+    observation: Observation, scheme: SchemeRun, measurement: RunMeasurement
 ) -> Iterator[RoutinePaths]:
     selected = [routine for routine in observation.events if scheme.selects(routine)]
     for routine, profile in zip(selected, measurement.routines, strict=True):

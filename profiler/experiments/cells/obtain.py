@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from simprof.profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kind, failure
+from simprof.profiler.experiments.cells.cells import (
+    Cell,
+    CellKey,
+    CellKind,
+    CellResult,
+    Job,
+    failure,
+)
 from simprof.profiler.experiments.cells.provenance import Keys, missing_key, row_key
 from simprof.profiler.experiments.cells.replays import find, stages
 from simprof.profiler.experiments.cells.run import JobGroup, groups
@@ -19,7 +26,7 @@ from simprof.profiler.experiments.suites.suite import (
     BuildProgress,
     BuildReport,
     BuiltProgram,
-    Counters,
+    CounterBuild,
     Suite,
     parse_build,
 )
@@ -39,7 +46,7 @@ class CellProgress:
 
 
 @dataclass(frozen=True)
-class Order:
+class JobOrder:
     """Jobs to run, and those that cannot be run with the reason.
 
     Both in the order in which they were asked for.
@@ -104,7 +111,7 @@ def suite_order(
     cells: Iterable[Cell],
     *,
     building: Callable[[BuildProgress], None] | None = None,
-) -> Order:
+) -> JobOrder:
     """Build the programs that `cells` need and say what is to be run.
 
     Raises
@@ -124,7 +131,7 @@ def suite_order(
             failures.append((job, f"{cell.benchmark} ({cell.build}) is not there: {reason}"))
         else:
             jobs.append(job)
-    return Order(tuple(jobs), tuple(failures))
+    return JobOrder(tuple(jobs), tuple(failures))
 
 
 def _build(
@@ -154,7 +161,7 @@ def _job(suite: Suite, cell: Cell, built: BuiltProgram | None) -> Job:
         suite=suite.name,
         position=suite.benchmarks.index(benchmark),
     )
-    return job if cell.kind is Kind.PLAN else _with_input(job, benchmark)
+    return job if cell.kind is CellKind.PLAN else _with_input(job, benchmark)
 
 
 def _with_input(job: Job, benchmark: Benchmark) -> Job:
@@ -168,14 +175,14 @@ def _with_input(job: Job, benchmark: Benchmark) -> Job:
         environment=program_input.environment,
         stdin=program_input.stdin,
         root=program_input.root,
-        writable=parse_build(job.cell.build)[1] is not Counters.NONE,
+        writable=parse_build(job.cell.build)[1] is not CounterBuild.NONE,
         status=program_input.status,
         expected=program_input.expected,
     )
 
 
 def carry_out(
-    order: Order,
+    order: JobOrder,
     run: Runner,
     *,
     store: Store | None = None,
@@ -217,7 +224,7 @@ def carry_out(
     return Outcome({job: results[job] for job in keys}, len(stored))
 
 
-def _keys(order: Order) -> dict[Job, CellKey]:
+def _keys(order: JobOrder) -> dict[Job, CellKey]:
     keys = Keys()
     return {job: keys.key(job) for job in order.jobs} | {
         job: missing_key(job) for job, _ in order.failures

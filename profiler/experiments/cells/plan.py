@@ -27,7 +27,7 @@ from simprof.profiler.experiments.cells.rows import plan_row
 from simprof.profiler.experiments.cells.settings import CellSetting, WeightChoice
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.schemes.registry import definition, generators, make_plan, needs_edge_profile
 from simprof.profiler.session.scheme_runs import SavedProfiles, WeightSource
@@ -81,7 +81,7 @@ def timed(work: Callable[[], T], repetitions: int = REPETITIONS) -> tuple[T, flo
 class _Planning:
     """One setting's part of the work: routines are taken in ascending order."""
 
-    def __init__(self, setting: CellSetting, recovered: RecoveredProgram) -> None:
+    def __init__(self, setting: CellSetting, recovered: ProgramGraphs) -> None:
         self._setting, self._recovered = setting, recovered
         self._error: str | None = None
         self._sizes = Counter(counter_bytes=0, snippets=0, code_bytes=0)
@@ -134,7 +134,7 @@ class _Planning:
 
 
 def _planner(
-    setting: CellSetting, recovered: RecoveredProgram
+    setting: CellSetting, recovered: ProgramGraphs
 ) -> Callable[[ControlFlowGraph], RoutinePlan]:
     """Return what plans a routine.
 

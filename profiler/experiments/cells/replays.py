@@ -1,9 +1,9 @@
 """Recordings that stand for the runs of cells: `simprof sweep --replay`, `simprof table --replay`.
 
-Every cell that runs its program as it is (`Kind.RUN`) can be measured by a recording of that run
-(`trace.recording_format`). A recording that the user names must be of the program and of the input
-of all of these cells (`check`). A directory has one for each program and input, under a name with a
-digest of all that decides the run; what it lacks is recorded when the first cell needs it.
+Every cell that runs its program as it is (`CellKind.RUN`) can be measured by a recording of that
+run (`trace.recording_format`). A recording that the user names must be of the program and of the
+input of all of these cells (`check`). A directory has one for each program and input, under a name
+with a digest of all that decides the run; what it lacks is recorded when the first cell needs it.
 
 Programs with a compiler's counters are run as ever: the files that they write are counted, too.
 """
@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simprof.profiler.experiments.cells.cells import CellKey, Job, Kind
+from simprof.profiler.experiments.cells.cells import CellKey, CellKind, Job
 from simprof.profiler.experiments.cells.provenance import run_digest
 from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest
 from simprof.profiler.trace.recording_format import Recording, RecordingHeader
@@ -37,7 +37,7 @@ class Replays:
 
     def of(self, job: Job, key: CellKey) -> Job:
         """Return a job with the recording that stands for its run, if one does."""
-        if job.cell.kind is not Kind.RUN or job.writable:
+        if job.cell.kind is not CellKind.RUN or job.writable:
             return job
         if not self.is_directory:
             return replace(job, replay=self.path)
@@ -72,7 +72,7 @@ def find(path: Path, jobs: Mapping[Job, CellKey]) -> Replays:
 
 
 def _check_all(path: Path, jobs: Mapping[Job, CellKey]) -> None:
-    runs = {run_digest(key): job for job, key in jobs.items() if job.cell.kind is Kind.RUN}
+    runs = {run_digest(key): job for job, key in jobs.items() if job.cell.kind is CellKind.RUN}
     if len(runs) > 1:
         names = [
             " ".join(filter(None, (job.cell.benchmark, job.cell.build, job.cell.input)))
@@ -83,7 +83,7 @@ def _check_all(path: Path, jobs: Mapping[Job, CellKey]) -> None:
             f"({', '.join(names)}): name a directory for their recordings"
         )
     for job, key in jobs.items():
-        if job.cell.kind is Kind.RUN:
+        if job.cell.kind is CellKind.RUN:
             check(path, job, key)
             return
 

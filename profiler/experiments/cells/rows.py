@@ -28,7 +28,7 @@ from simprof.profiler.plan.decoders import (
     RoutinePlan,
 )
 from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.profiler.request.request import DEFAULT_MODE, SchemeOptions
@@ -48,7 +48,7 @@ class _Places:
 
 
 def run_rows(
-    observation: Observation, scheme: SchemeRun, measurement: Measurement
+    observation: Observation, scheme: SchemeRun, measurement: RunMeasurement
 ) -> Iterator[RoutineRow]:
     """Yield a row for each routine that a run entered, by address."""
     selected = [routine for routine in observation.events if scheme.selects(routine)]

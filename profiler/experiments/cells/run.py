@@ -21,9 +21,9 @@ from pathlib import Path
 
 from simprof.profiler.experiments.cells.cells import (
     COMPILER_INCREMENTS,
+    CellKind,
     CellResult,
     Job,
-    Kind,
     failure,
 )
 from simprof.profiler.experiments.cells.gcov_data import arc_increments
@@ -58,13 +58,13 @@ def groups(jobs: Iterable[Job]) -> tuple[JobGroup, ...]:
     alike: dict[object, list[Job]] = {}
     for job in jobs:
         cell = job.cell
-        limit = 0 if cell.kind is Kind.PLAN else cell.setting.path_limit
+        limit = 0 if cell.kind is CellKind.PLAN else cell.setting.path_limit
         shared = (replace(job, cell=replace(cell, setting=_ANY)), limit, cell.setting.selection)
         alike.setdefault(shared, []).append(job)
     parts: list[JobGroup] = []
     for together in alike.values():
         size = AT_ONCE if _is_large(together[0].program) else len(together)
-        if together[0].cell.kind is Kind.TIME:
+        if together[0].cell.kind is CellKind.TIME:
             size = 1
         parts += (tuple(together[at : at + size]) for at in range(0, len(together), size))
     return tuple(parts)
@@ -106,7 +106,7 @@ def peak_memory(process: int | None = None) -> int:
 def _attempt(group: JobGroup) -> tuple[CellResult, ...]:
     sys.set_int_max_str_digits(DIGITS)  # path counts may be long
     try:
-        if group[0].cell.kind is Kind.PLAN:
+        if group[0].cell.kind is CellKind.PLAN:
             from simprof.profiler.experiments.cells.plan import plan_group
 
             return plan_group(group)
@@ -140,14 +140,14 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
 
 
 def _instrumented(group: JobGroup) -> tuple[CellResult, ...]:
-    """Run instrumented programs; what the original does is judged by cells of `Kind.RUN`."""
+    """Run instrumented programs; what the original does is judged by cells of `CellKind.RUN`."""
     from simprof.profiler.experiments.cells.executed import execute, timed
 
     job = group[0]
     with ExitStack() as stack:
         directory = stack.enter_context(scratch_directory("simprof-cell-"))
         out, errors = (_output(stack, directory / name) for name in ("stdout", "stderr"))
-        timing = job.cell.kind is Kind.TIME
+        timing = job.cell.kind is CellKind.TIME
         settings = [each.cell.setting for each in group]
         profile = None
         if any(each.weights is WeightChoice.EXACT for each in settings) or (
@@ -201,7 +201,9 @@ def _request(job: Job, directory: Path, stdout: int, stderr: int) -> RunRequest:
         max_instructions=job.max_instructions,
     )
     arguments = tuple(map(os.fsencode, job.arguments))
-    remember = is_wanted() and job.cell.kind is not Kind.TIME  # whose time is that of a first run
+    remember = (
+        is_wanted() and job.cell.kind is not CellKind.TIME
+    )  # whose time is that of a first run
     selection = job.cell.setting.selection
     request = RunRequest(job.program, guest, arguments, selection=selection, remember=remember)
     return recorded(job, request)

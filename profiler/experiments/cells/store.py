@@ -18,7 +18,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
-from simprof.profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kind, Timing
+from simprof.profiler.experiments.cells.cells import (
+    Cell,
+    CellKey,
+    CellKind,
+    CellResult,
+    Job,
+    Timing,
+)
 from simprof.profiler.experiments.cells.figures import LARGEST_RESULT, keep_up
 from simprof.profiler.experiments.cells.provenance import Versions, row_key
 from simprof.profiler.experiments.cells.settings import parse
@@ -210,7 +217,7 @@ class Store:
         try:
             if not all(isinstance(text, str) for text in texts):
                 raise ValueError("a name is no text")
-            return Cell(benchmark, parse(setting), input_, Kind(kind), build)
+            return Cell(benchmark, parse(setting), input_, CellKind(kind), build)
         except (ValueError, UsageError) as error:
             raise _damaged(self.path, error) from None
 

@@ -36,10 +36,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from simprof.profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, Job, Kind, plan_cell
+from simprof.profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, CellKind, Job, plan_cell
 from simprof.profiler.experiments.cells.obtain import (
     CellProgress,
-    Order,
+    JobOrder,
     Outcome,
     Runner,
     carry_out,
@@ -77,7 +77,7 @@ class Grid:
     benchmarks: tuple[str, ...] = ()
     builds: tuple[str, ...] = (DEFAULT_BUILD,)
     inputs: tuple[str, ...] = ("ref",)
-    kinds: tuple[Kind, ...] = (Kind.RUN,)
+    kinds: tuple[CellKind, ...] = (CellKind.RUN,)
     modes: tuple[str, ...] = field(default_factory=registry.planned_modes)
     options: tuple[Mapping[str, object], ...] = ({},)
     weights: tuple[str, ...] = (WeightChoice.HEURISTIC.value,)
@@ -119,7 +119,7 @@ def read_grid(path: Path) -> Grid:
         benchmarks=fields.texts("benchmarks", ()),
         builds=fields.texts("builds", plain.builds),
         inputs=fields.texts("inputs", plain.inputs),
-        kinds=tuple(map(kind, fields.texts("kinds", (Kind.RUN.value,)))),
+        kinds=tuple(map(kind, fields.texts("kinds", (CellKind.RUN.value,)))),
         modes=fields.texts("modes", plain.modes),
         options=tuple(each.rest() for each in fields.tables("settings")) or ({},),
         weights=fields.texts("weights", plain.weights),
@@ -129,12 +129,14 @@ def read_grid(path: Path) -> Grid:
     return grid
 
 
-def kind(name: str) -> Kind:
+def kind(name: str) -> CellKind:
     """Return a kind of cells by its name."""
     try:
-        return Kind(name)
+        return CellKind(name)
     except ValueError:
-        raise UsageError(f"{name!r} is no kind of cells: write one of {', '.join(Kind)}") from None
+        raise UsageError(
+            f"{name!r} is no kind of cells: write one of {', '.join(CellKind)}"
+        ) from None
 
 
 class _Table:
@@ -206,7 +208,7 @@ def make_order(
     *,
     building: Callable[[BuildProgress], None] | None = None,
     allow_commands: bool = False,
-) -> Order:
+) -> JobOrder:
     """Return the jobs of a grid, its programs built.
 
     `allow_commands`: Whether a suite's file that does not come with simprof may have commands
@@ -218,11 +220,11 @@ def make_order(
         If the grid is empty, or names what is not there.
     """
     settings = grid.settings()
-    order = Order(tuple(_program_jobs(grid, settings)))
+    order = JobOrder(tuple(_program_jobs(grid, settings)))
     if grid.suite is not None:
         suite = load_suite(grid.suite, allow_commands=allow_commands)
         built = suite_order(suite, _suite_cells(grid, suite, settings), building=building)
-        order = Order((*built.jobs, *order.jobs), built.failures)
+        order = JobOrder((*built.jobs, *order.jobs), built.failures)
     if not (order.jobs or order.failures):
         raise UsageError("the grid has no programs: name a suite or some [[program]]")
     limit = grid.max_instructions
@@ -244,11 +246,11 @@ def _suite_cells(grid: Grid, suite: Suite, settings: Sequence[CellSetting]) -> I
 def _cells(
     grid: Grid, name: str, build: str, inputs: Sequence[str], settings: Sequence[CellSetting]
 ) -> Iterator[Cell]:
-    for running in (kind for kind in Kind if kind is not Kind.PLAN and kind in grid.kinds):
+    for running in (kind for kind in CellKind if kind is not CellKind.PLAN and kind in grid.kinds):
         for input_ in inputs:
             for setting in settings:
                 yield Cell(name, setting, input_, running, build)
-    if Kind.PLAN in grid.kinds:
+    if CellKind.PLAN in grid.kinds:
         for setting in settings:
             yield plan_cell(name, setting, build)
 
@@ -261,7 +263,7 @@ def _program_jobs(grid: Grid, settings: Sequence[CellSetting]) -> Iterator[Job]:
         seen.add(program.name)
         for cell in _cells(grid, program.name, FILE_BUILD, ("ref",), settings):
             job = Job(cell, program.file, status=0, position=place)
-            if cell.kind is not Kind.PLAN:
+            if cell.kind is not CellKind.PLAN:
                 job = replace(
                     job, arguments=program.arguments, stdin=program.stdin, root=program.root
                 )
@@ -269,7 +271,7 @@ def _program_jobs(grid: Grid, settings: Sequence[CellSetting]) -> Iterator[Job]:
 
 
 def sweep(
-    order: Order,
+    order: JobOrder,
     path: Path,
     run: Runner,
     *,

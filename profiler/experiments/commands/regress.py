@@ -34,7 +34,7 @@ from simprof.profiler.schemes.mode_options import ModeSetting, read
 from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.regress.regress import Recording
+    from simprof.profiler.experiments.regress.regress import BaselineRecording
     from simprof.profiler.experiments.regress.targets import Failures, Target
 
 DEFAULT_MODES = ("pp", "qpt2", "tpp")
@@ -201,7 +201,7 @@ def _targets(
 
 def _record(
     targets: Sequence[Target], settings: Sequence[Setting], output: Path, chosen: dict[str, Any]
-) -> Recording:
+) -> BaselineRecording:
 
     ready_engine(chosen["progress"])
     from simprof.profiler.commands.progress import progress_bar, wanted
@@ -215,7 +215,7 @@ class _NothingError(SimulatorError):
     """No program could be recorded."""
 
 
-def _written(recording: Recording, failures: Failures, output: Path) -> int:
+def _written(recording: BaselineRecording, failures: Failures, output: Path) -> int:
     from simprof.profiler.experiments.regress.file import save
 
     for name, reason in failures.items():
@@ -231,7 +231,7 @@ def _written(recording: Recording, failures: Failures, output: Path) -> int:
     return FAILED if failures else 0
 
 
-def _show_endings(recording: Recording) -> None:
+def _show_endings(recording: BaselineRecording) -> None:
     """Say how each program ended, and warn of those that failed."""
     from simprof.profiler.reports.run_text import ending_text, failure_text
 
@@ -257,7 +257,7 @@ def watch(progress: bool | None) -> Callable[[Any], None] | None:
 
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.regress.compare import Check, Limits
+    from simprof.profiler.experiments.regress.compare import Check, CheckLimits
 
 
 def percent_limit(value: str | tuple[str, Fraction, bool]) -> tuple[str, Fraction, bool]:
@@ -386,16 +386,16 @@ def make_limits(
     limits: Sequence[tuple[str, Fraction, bool]],
     ceilings: Sequence[tuple[str, Fraction]],
     strict: bool,
-) -> Limits:
+) -> CheckLimits:
     """Return the limits that the options ask for.
 
     Limits without a tolerance say what matters: nothing else is judged.
     """
-    from simprof.profiler.experiments.regress.compare import Ceiling, Limit, Limits
+    from simprof.profiler.experiments.regress.compare import Ceiling, CheckLimits, Limit
 
     if tolerance is None and not limits:
         tolerance = (Fraction(0), False)
-    return Limits(
+    return CheckLimits(
         None if tolerance is None else Limit("*", *tolerance),
         tuple(Limit(*limit) for limit in limits),
         tuple(Ceiling(*ceiling) for ceiling in ceilings),
@@ -404,7 +404,7 @@ def make_limits(
 
 
 def _check(
-    baseline: Path, limits: Limits, weights: Weights | Path | None, chosen: dict[str, Any]
+    baseline: Path, limits: CheckLimits, weights: Weights | Path | None, chosen: dict[str, Any]
 ) -> Check:
 
     ready_engine(chosen["progress"])

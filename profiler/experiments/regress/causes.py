@@ -1,7 +1,7 @@
 """What can explain that counts differ between two baselines.
 
 Counts follow from the program, its input, simprof with its emulator and cost model, the setting,
-and the plans. A `Cause` names one of these that is not what it was.
+and the plans. A `ChangeCause` names one of these that is not what it was.
 
 Beside the causes: the routines that differ, in their counts, graph, plan or register.
 """
@@ -17,10 +17,10 @@ from typing import Literal
 
 from simprof.profiler.experiments.regress.file import (
     Baseline,
+    BaselineRoutine,
+    BaselineRun,
     Fact,
     Facts,
-    RoutineFacts,
-    Run,
     SettingResult,
 )
 from simprof.profiler.schemes.cost_model import routine_callers
@@ -45,7 +45,7 @@ MOST = 8
 
 
 @dataclass(frozen=True)
-class Cause:
+class ChangeCause:
     """One thing that changed."""
 
     # What changed. Three kinds are about plans. "plans": they differ because the program, its input
@@ -57,28 +57,30 @@ class Cause:
     details: tuple[str, ...] = ()  # More lines: which parts, files, routines, edges.
 
 
-def unexplained() -> Cause:
+def unexplained() -> ChangeCause:
     """Return the cause to report where counts differ though nothing recorded changed."""
-    return Cause(
+    return ChangeCause(
         "unexplained",
         "nothing that was recorded changed: the program may depend on time or chance, or the "
         "emulation did change",
     )
 
 
-def run_causes(old: Baseline, new: Baseline, before: Run, after: Run) -> Iterator[Cause]:
+def run_causes(
+    old: Baseline, new: Baseline, before: BaselineRun, after: BaselineRun
+) -> Iterator[ChangeCause]:
     """Yield what changed about a run: this explains differences under all its settings."""
     yield from _binary(before.program, after.program)
     details = tuple(_input_details(before.input, after.input))
     if details:
-        yield Cause("input", "the program is given something else", details)
+        yield ChangeCause("input", "the program is given something else", details)
     for name, kind in (("simprof", "simprof"), ("unicorn", "emulator")):
         one, two = old.tool.get(name, "unknown"), new.tool.get(name, "unknown")
         if one != two:
-            yield Cause(kind, f"{name} {one} -> {two}")  # type: ignore[arg-type]
+            yield ChangeCause(kind, f"{name} {one} -> {two}")  # type: ignore[arg-type]
 
 
-def _binary(old: Facts, new: Facts) -> Iterator[Cause]:
+def _binary(old: Facts, new: Facts) -> Iterator[ChangeCause]:
     if old["sha256"] == new["sha256"]:
         return
     text = f"the program file changed: sha256 {_hash(old['sha256'])} -> {_hash(new['sha256'])}"
@@ -92,7 +94,7 @@ def _binary(old: Facts, new: Facts) -> Iterator[Cause]:
     for name in ("machine", "flags", "source_hash"):
         if old.get(name) != new.get(name):
             details.append(f"{name} {_shown(old.get(name))} -> {_shown(new.get(name))}")
-    yield Cause("binary", text, tuple(details))
+    yield ChangeCause("binary", text, tuple(details))
 
 
 _PLACES = ("stdin_file", "root")  # where files are, which decides nothing
@@ -118,8 +120,8 @@ def setting_causes(
     new: Baseline,
     results: tuple[SettingResult, SettingResult],
     routines: Sequence[RoutineChange],
-    run_causes: Sequence[Cause],
-) -> Iterator[Cause]:
+    run_causes: Sequence[ChangeCause],
+) -> Iterator[ChangeCause]:
     """Yield what changed for one setting of a run.
 
     `run_causes`: What changed for the run, and so under every setting: another program explains
@@ -127,28 +129,28 @@ def setting_causes(
     """
     parts = tuple(cost_changes(old.costs, new.costs, {*results[0].kinds, *results[1].kinds}))
     if parts:
-        yield Cause("cost model", "instrumentation is other code", parts)
+        yield ChangeCause("cost model", "instrumentation is other code", parts)
     options = tuple(_option_changes(old.settings[setting], new.settings[setting]))
     if options:
-        yield Cause("setting", "options changed", options)
+        yield ChangeCause("setting", "options changed", options)
     given = any(cause.kind in ("binary", "input") for cause in run_causes) or bool(options)
     graphs = [routine for routine in routines if routine.graph]
     if graphs:
         why = "" if any(cause.kind == "binary" for cause in run_causes) else " of the same program"
-        yield Cause("graphs", f"other control-flow graphs{why}", _names(graphs))
+        yield ChangeCause("graphs", f"other control-flow graphs{why}", _names(graphs))
     plans = [routine for routine in routines if routine.plan is not None]
     if plans:
         yield _plan_cause(plans, given)
     alone = [routine for routine in routines if routine.costs_alone]
     if alone and not parts:
         text = "the same plans are other code: registers, places or addresses differ"
-        yield Cause("code", text, _names(alone))
+        yield ChangeCause("code", text, _names(alone))
 
 
-def _plan_cause(plans: Sequence[RoutineChange], given: bool) -> Cause:
+def _plan_cause(plans: Sequence[RoutineChange], given: bool) -> ChangeCause:
     count = f"{len(plans)} routine{'' if len(plans) == 1 else 's'}"
     if given:
-        return Cause("plans", f"other plans follow in {count}", _names(plans))
+        return ChangeCause("plans", f"other plans follow in {count}", _names(plans))
     details = tuple(
         _limited(
             f"{named(change)}: {plan_text(change.plan, change.lines)}"
@@ -156,7 +158,7 @@ def _plan_cause(plans: Sequence[RoutineChange], given: bool) -> Cause:
             if change.plan is not None
         )
     )
-    return Cause("algorithm", f"same program and setting, other plans in {count}", details)
+    return ChangeCause("algorithm", f"same program and setting, other plans in {count}", details)
 
 
 def named(change: RoutineChange) -> str:
@@ -265,7 +267,7 @@ def _shown(value: Fact) -> str:
 
 @dataclass(frozen=True)
 class PlanChange:
-    """How a plan differs where the graph is the same; places as in `RoutineFacts`."""
+    """How a plan differs where the graph is the same; places as in `BaselineRoutine`."""
 
     # added, removed, changed: Places that are instrumented now, that are no more, and that have
     # other actions.
@@ -353,16 +355,16 @@ def routine_changes(
 
 
 def _pairs(
-    old: Sequence[RoutineFacts], new: Sequence[RoutineFacts], same_program: bool
-) -> Iterator[tuple[RoutineFacts | None, RoutineFacts | None]]:
+    old: Sequence[BaselineRoutine], new: Sequence[BaselineRoutine], same_program: bool
+) -> Iterator[tuple[BaselineRoutine | None, BaselineRoutine | None]]:
     before, after = _keyed(old, same_program), _keyed(new, same_program)
     for key in dict.fromkeys((*before, *after)):
         yield before.get(key), after.get(key)
 
 
 def _keyed(
-    routines: Sequence[RoutineFacts], by_address: bool
-) -> dict[tuple[int, str], RoutineFacts]:
+    routines: Sequence[BaselineRoutine], by_address: bool
+) -> dict[tuple[int, str], BaselineRoutine]:
     if by_address:
         return {routine.key: routine for routine in routines}
     seen: defaultdict[str, int] = defaultdict(int)
@@ -373,7 +375,7 @@ def _keyed(
     return keyed
 
 
-def _change(old: RoutineFacts | None, new: RoutineFacts | None) -> RoutineChange | None:
+def _change(old: BaselineRoutine | None, new: BaselineRoutine | None) -> RoutineChange | None:
     if old is None or new is None:
         return _coming_or_going(old, new)
     graph = old.graph != new.graph
@@ -394,7 +396,9 @@ def _change(old: RoutineFacts | None, new: RoutineFacts | None) -> RoutineChange
     return RoutineChange(new.name, new.address, numbers, facts, "both", graph, profile, plan)
 
 
-def _coming_or_going(old: RoutineFacts | None, new: RoutineFacts | None) -> RoutineChange | None:
+def _coming_or_going(
+    old: BaselineRoutine | None, new: BaselineRoutine | None
+) -> RoutineChange | None:
     here = new if old is None else old
     if here is None:
         return None

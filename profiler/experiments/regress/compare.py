@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Literal
 
 from simprof.profiler.experiments.regress.causes import (
-    Cause,
+    ChangeCause,
     RoutineChange,
     located,
     routine_changes,
@@ -17,7 +17,7 @@ from simprof.profiler.experiments.regress.causes import (
     setting_causes,
     unexplained,
 )
-from simprof.profiler.experiments.regress.file import OVERHEAD, Baseline, Run, SettingResult
+from simprof.profiler.experiments.regress.file import OVERHEAD, Baseline, BaselineRun, SettingResult
 from simprof.simulator.errors import UsageError
 
 Number = int | Fraction
@@ -42,7 +42,7 @@ class Ceiling:
 
 
 @dataclass(frozen=True)
-class Limits:
+class CheckLimits:
     """All limits of a check."""
 
     # For metrics without a limit of their own; None: they may move as they like, because the
@@ -79,7 +79,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Difference:
+class MetricChange:
     """A metric that moved or is above its ceiling, or a fact that changed."""
 
     metric: str  # Its name: of `SettingResult.metrics`, "overhead", "reason", "status", "output".
@@ -102,9 +102,9 @@ class SettingCheck:
     """One run under one setting, compared."""
 
     name: str
-    differences: tuple[Difference, ...]  # Totals
+    differences: tuple[MetricChange, ...]  # Totals
     routines: tuple[RoutineChange, ...]  # Routines that differ
-    causes: tuple[Cause, ...]  # What changed that can explain it: also where nothing differs.
+    causes: tuple[ChangeCause, ...]  # What changed that can explain it: also where nothing differs.
     failed: bool
 
     @property
@@ -127,9 +127,9 @@ class RunCheck:
     name: str
     error: str | None = None  # Why it could not be; nothing else is there then.
     budget: bool = False  # Whether that is a spent budget
-    ending: tuple[Difference, ...] = ()  # How it ended and what it wrote, where that differs
+    ending: tuple[MetricChange, ...] = ()  # How it ended and what it wrote, where that differs
     settings: tuple[SettingCheck, ...] = ()
-    causes: tuple[Cause, ...] = ()  # What changed about program, input and tools
+    causes: tuple[ChangeCause, ...] = ()  # What changed about program, input and tools
 
     @property
     def state(self) -> State:
@@ -163,13 +163,15 @@ class Check:
         return sum(len(run.settings) for run in self.runs)
 
 
-def compare_runs(old: Baseline, new: Baseline, limits: Limits) -> Iterator[RunCheck]:
+def compare_runs(old: Baseline, new: Baseline, limits: CheckLimits) -> Iterator[RunCheck]:
     """Compare the runs of `new` with those of the same names in `old`."""
     for name, run in new.runs.items():
         yield _compare_run(name, old, new, run, limits)
 
 
-def _compare_run(name: str, old: Baseline, new: Baseline, run: Run, limits: Limits) -> RunCheck:
+def _compare_run(
+    name: str, old: Baseline, new: Baseline, run: BaselineRun, limits: CheckLimits
+) -> RunCheck:
     before = old.runs[name]
     causes = tuple(run_causes(old, new, before, run))
     ending = tuple(_ending(before, run))
@@ -181,15 +183,19 @@ def _compare_run(name: str, old: Baseline, new: Baseline, run: Run, limits: Limi
     return RunCheck(name, ending=ending, settings=settings, causes=causes)
 
 
-def _ending(old: Run, new: Run) -> Iterator[Difference]:
+def _ending(old: BaselineRun, new: BaselineRun) -> Iterator[MetricChange]:
     for fact in ("reason", "status", "output"):
         before, after = old.ending[fact], new.ending[fact]
         if before != after:
-            yield Difference(fact, str(before), str(after), "exact", True)
+            yield MetricChange(fact, str(before), str(after), "exact", True)
 
 
 def _compare_setting(
-    names: tuple[str, str], old: Baseline, new: Baseline, causes: tuple[Cause, ...], limits: Limits
+    names: tuple[str, str],
+    old: Baseline,
+    new: Baseline,
+    causes: tuple[ChangeCause, ...],
+    limits: CheckLimits,
 ) -> SettingCheck:
     run, setting = names
     before, after = old.runs[run], new.runs[run]
@@ -211,19 +217,19 @@ def _compare_setting(
 
 
 def _differences(
-    old: SettingResult, new: SettingResult, names: tuple[str, str], limits: Limits
-) -> Iterator[Difference]:
+    old: SettingResult, new: SettingResult, names: tuple[str, str], limits: CheckLimits
+) -> Iterator[MetricChange]:
     known = dict.fromkeys([*sorted({*old.metrics, *new.metrics}, key=_order), OVERHEAD])
     for metric in known:
         before, after = old.metric(metric), new.metric(metric)
         aliases = metric_names(names[0], names[1], metric)
         limit, ceiling = limits.of(aliases), limits.ceiling(aliases)
         if ceiling is not None and after is not None and after > ceiling:
-            yield Difference(metric, before, after, f"at most {float(ceiling):.15g}", True)
+            yield MetricChange(metric, before, after, f"at most {float(ceiling):.15g}", True)
         elif before != after and limit is not None:
-            yield Difference(metric, before, after, _shown(limit), _beyond(before, after, limit))
+            yield MetricChange(metric, before, after, _shown(limit), _beyond(before, after, limit))
         elif before != after and limits.tolerance is None:
-            yield Difference(metric, before, after, "any", False)
+            yield MetricChange(metric, before, after, "any", False)
 
 
 def _order(metric: str) -> tuple[int, str]:
@@ -251,7 +257,7 @@ def _beyond(old: Number | None, new: Number | None, limit: Limit) -> bool:
     return appeared or abs(change) * 100 > limit.percent * abs(before)
 
 
-def check_patterns(baseline: Baseline, limits: Limits) -> None:
+def check_patterns(baseline: Baseline, limits: CheckLimits) -> None:
     """Check that every limit is about something.
 
     Raises
@@ -270,7 +276,7 @@ def check_patterns(baseline: Baseline, limits: Limits) -> None:
             )
 
 
-def _all_names(runs: Mapping[str, Run]) -> Iterator[str]:
+def _all_names(runs: Mapping[str, BaselineRun]) -> Iterator[str]:
     for name, run in runs.items():
         for setting, result in run.results.items():
             for metric in (*result.metrics, OVERHEAD):

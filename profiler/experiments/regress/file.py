@@ -12,10 +12,10 @@ understood:
 ["tool", NAME, VERSION]                                        `Baseline.tool`
 ["cost", PART, DIGEST]                                         `Baseline.costs`
 ["setting", SETTING, OPTION, VALUE]                            `Baseline.settings`
-["run", RUN, "program" or "input" or "ending", FACT, VALUE]    `Run`
+["run", RUN, "program" or "input" or "ending", FACT, VALUE]    `BaselineRun`
 ["run", RUN, "uses", SETTING, [KIND, ...]]                     `SettingResult.kinds`
 ["run", RUN, "count", SETTING, METRIC, NUMBER]                 `SettingResult.metrics`
-["run", RUN, "routine", SETTING, ADDRESS, NAME, {...}]         `RoutineFacts`
+["run", RUN, "routine", SETTING, ADDRESS, NAME, {...}]         `BaselineRoutine`
 =============================================================  ==============================
 
 The reader takes the lines in any order (git may have merged them) and nothing else.
@@ -45,7 +45,7 @@ OVERHEAD = "overhead"
 
 
 @dataclass(frozen=True)
-class RoutineFacts:
+class BaselineRoutine:
     """One entered routine under one setting.
 
     Places are written as hexadecimal offsets from the routine's address, so that they stay what
@@ -82,7 +82,7 @@ class SettingResult:
     metrics: Mapping[str, int]
     # Names of the kinds of actions in its plans, sorted: the snippets that it pays for.
     kinds: tuple[str, ...] = ()
-    routines: tuple[RoutineFacts, ...] = ()  # By address
+    routines: tuple[BaselineRoutine, ...] = ()  # By address
 
     def metric(self, name: str) -> int | Fraction | None:
         """Return a metric, None where there is none of that name."""
@@ -93,7 +93,7 @@ class SettingResult:
 
 
 @dataclass(frozen=True)
-class Run:
+class BaselineRun:
     """One program on one input, under all settings of the baseline."""
 
     # `file` (as found from the baseline's directory) or `suite`, `benchmark`, `build` and `input`;
@@ -115,7 +115,7 @@ class Baseline:
     tool: Mapping[str, str]  # Versions of `simprof` and of `unicorn`
     costs: Mapping[str, str]  # Parts of the cost model with their digests, and `generation`
     settings: Mapping[str, Facts]  # Name -> `mode` and every option of it
-    runs: Mapping[str, Run]  # By name
+    runs: Mapping[str, BaselineRun]  # By name
 
 
 def short_digest(text: str, digits: int = 12) -> str:
@@ -180,7 +180,7 @@ def _facts(baseline: Baseline) -> Iterator[list[Any]]:
         yield from (["run", name, *fact] for fact in _run_facts(run))
 
 
-def _run_facts(run: Run) -> Iterator[list[Any]]:
+def _run_facts(run: BaselineRun) -> Iterator[list[Any]]:
     for title, facts in (("program", run.program), ("input", run.input), ("ending", run.ending)):
         yield from ([title, name, facts[name]] for name in sorted(facts))
     for setting, result in sorted(run.results.items()):
@@ -191,7 +191,7 @@ def _run_facts(run: Run) -> Iterator[list[Any]]:
             yield ["routine", setting, hex(routine.address), routine.name, _routine(routine)]
 
 
-def _routine(routine: RoutineFacts) -> dict[str, Any]:
+def _routine(routine: BaselineRoutine) -> dict[str, Any]:
     texts = {name: getattr(routine, name) for name in _ROUTINE_TEXTS}
     places = " ".join(f"{place}={digest}" for place, digest in routine.places.items())
     return {**texts, **routine.numbers, "places": places}
@@ -222,7 +222,7 @@ def from_text(text: str, name: str) -> Baseline:
     *lines, last, after = rest.split("\n") if rest.count("\n") else ("", "")
     if last != END or after:
         raise _damaged(name, "its last line is not `end`, so it is cut short or was changed")
-    reader = _Reader()
+    reader = _BaselineReader()
     for number, line in enumerate(lines, start=2):
         try:
             with big_integers():
@@ -243,7 +243,7 @@ def _damaged(name: str, reason: str) -> UsageError:
     )
 
 
-class _Reader:
+class _BaselineReader:
     """Puts the facts of a file together."""
 
     def __init__(self) -> None:
@@ -253,7 +253,7 @@ class _Reader:
         self._facts: dict[str, dict[str, dict[str, Fact]]] = {}
         self._kinds: dict[tuple[str, str], tuple[str, ...]] = {}
         self._metrics: dict[tuple[str, str], dict[str, int]] = {}
-        self._routines: dict[tuple[str, str], dict[tuple[int, str], RoutineFacts]] = {}
+        self._routines: dict[tuple[str, str], dict[tuple[int, str], BaselineRoutine]] = {}
 
     def take(self, fact: object) -> None:
         """Note one line."""
@@ -299,7 +299,7 @@ class _Reader:
         runs = {run: self._run(run, facts) for run, facts in self._facts.items()}
         return Baseline(self._tool, self._costs, self._settings, runs)
 
-    def _run(self, run: str, facts: Mapping[str, Mapping[str, Fact]]) -> Run:
+    def _run(self, run: str, facts: Mapping[str, Mapping[str, Fact]]) -> BaselineRun:
         for title, names in _REQUIRED.items():
             if absent := names - set(facts.get(title, {})):
                 raise _Damage(f"run {run} has no {title} {sorted(absent)[0]}")
@@ -307,7 +307,7 @@ class _Reader:
         if "file" not in program and not {"suite", "benchmark", "build", "input"} <= set(program):
             raise _Damage(f"run {run} has no program file")
         results = {setting: self._result(run, setting) for setting in self._settings}
-        return Run(program, facts["input"], facts["ending"], results)
+        return BaselineRun(program, facts["input"], facts["ending"], results)
 
     def _result(self, run: str, setting: str) -> SettingResult:
         metrics = self._metrics[run, setting]
@@ -324,7 +324,7 @@ def _put(facts: dict[Any, Any], name: object, value: object) -> None:
     facts[name] = value
 
 
-def _parse_routine(address: str, name: str, value: object) -> RoutineFacts:
+def _parse_routine(address: str, name: str, value: object) -> BaselineRoutine:
     if not isinstance(value, dict) or not {*_ROUTINE_TEXTS, "places"} <= set(value):
         raise _Damage("a routine lacks something")
     texts = {key: _text(value.pop(key)) for key in (*_ROUTINE_TEXTS, "places")}
@@ -337,7 +337,7 @@ def _parse_routine(address: str, name: str, value: object) -> RoutineFacts:
     numbers = {key: _integer(number) for key, number in value.items()}
     if int(address, 16) < 0:
         raise _Damage("an address is negative")
-    return RoutineFacts(name, int(address, 16), places=places, numbers=numbers, **texts)
+    return BaselineRoutine(name, int(address, 16), places=places, numbers=numbers, **texts)
 
 
 def _text(value: object) -> str:

@@ -14,19 +14,19 @@ from functools import cache
 from pathlib import Path
 
 from simprof.profiler.experiments.regress.file import (
+    BaselineRoutine,
+    BaselineRun,
     Fact,
     Facts,
-    RoutineFacts,
-    Run,
     SettingResult,
     short_digest,
 )
 from simprof.profiler.experiments.regress.targets import FILE, Target, relative
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import Action
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.profiles.cache_files import is_wanted
-from simprof.profiler.profiles.profile import Measurement, RoutineProfile
+from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import GuestOptions, Progress, RunRequest, Setting, seen_file
 from simprof.profiler.session.observation import Observation
@@ -58,7 +58,7 @@ class MeasuringContext:
     progress: Show = None  # Called as the programs run
 
 
-def measure(target: Target, context: MeasuringContext) -> Run:
+def measure(target: Target, context: MeasuringContext) -> BaselineRun:
     """Run a target under all settings.
 
     Raises
@@ -85,7 +85,7 @@ def measure(target: Target, context: MeasuringContext) -> Run:
         raise TimeSpentError(
             f"{target.name} was not done after {context.timeout:g} seconds: raise --timeout"
         )
-    return Run(
+    return BaselineRun(
         program=program_facts(target, observation, context.directory),
         input=given,
         ending={"reason": ending.reason, "status": ending.code, "output": output},
@@ -233,7 +233,7 @@ def program_facts(target: Target, observation: Observation, directory: Path) -> 
 
 
 def setting_result(
-    observation: Observation, scheme: SchemeRun, measurement: Measurement
+    observation: Observation, scheme: SchemeRun, measurement: RunMeasurement
 ) -> SettingResult:
     """Return what one scheme counted.
 
@@ -267,16 +267,16 @@ def _kinds(plan: InstrumentationPlan) -> Iterator[str]:
 
 def _routine(
     cfg: ControlFlowGraph, plan: InstrumentationPlan | None, profile: RoutineProfile
-) -> RoutineFacts:
+) -> BaselineRoutine:
     names = _edge_names(cfg)
     places = {} if plan is None else dict(_places(cfg, plan, names))
-    return RoutineFacts(
+    return BaselineRoutine(
         name=profile.name,
         address=profile.address,
         graph=short_digest("\n".join(_graph_lines(cfg, names))),
         plan="" if plan is None else _plan_digest(plan, places),
         places={place: short_digest(text, PLACE_DIGITS) for place, text in places.items()},
-        table=str(Table.NONE if plan is None else plan.table),
+        table=str(CounterTable.NONE if plan is None else plan.table),
         register=profile.path_register or "",
         profile=short_digest("\n".join(_counts(profile))),
         numbers={
@@ -290,7 +290,7 @@ def _routine(
 
 
 def _edge_names(cfg: ControlFlowGraph) -> tuple[str, ...]:
-    """Return a name for every edge (see `RoutineFacts`)."""
+    """Return a name for every edge (see `BaselineRoutine`)."""
     vertices = [_block_name(cfg, block) for block in range(len(cfg.blocks))] + ["", ""]
     plain = [f"{vertices[edge.source]}>{vertices[edge.target]}" for edge in cfg.edges]
     often = Counter(plain)

@@ -16,12 +16,12 @@ from typing import cast
 
 from simprof.profiler.experiments.regress.compare import (
     Check,
-    Limits,
+    CheckLimits,
     RunCheck,
     check_patterns,
     compare_runs,
 )
-from simprof.profiler.experiments.regress.file import Baseline, Fact, Facts, Run
+from simprof.profiler.experiments.regress.file import Baseline, BaselineRun, Fact, Facts
 from simprof.profiler.experiments.regress.measure import (
     MeasuringContext,
     Show,
@@ -50,7 +50,7 @@ _SHA = "_sha256"
 
 
 @dataclass(frozen=True)
-class Recording:
+class BaselineRecording:
     """What `record` made."""
 
     baseline: Baseline  # Of the programs that ran
@@ -68,7 +68,7 @@ def record(
     directory: Path,
     show: Show = None,
     timeout: float | None = None,
-) -> Recording:
+) -> BaselineRecording:
     """Run all targets under all settings.
 
     - `directory`: Where the baseline will be.
@@ -91,12 +91,12 @@ def record(
     )
     reasons = {name: str(error) for name, error in failures.items()}
     lone = next(iter(failures.values())) if len(targets) == len(failures) == 1 else None
-    return Recording(_baseline(described, runs), reasons, failed, lone)
+    return BaselineRecording(_baseline(described, runs), reasons, failed, lone)
 
 
 def _measure_all(
     targets: Iterable[Target], context: MeasuringContext
-) -> tuple[dict[str, Run], dict[str, SimulatorError]]:
+) -> tuple[dict[str, BaselineRun], dict[str, SimulatorError]]:
     runs, failures = {}, {}
     for target in targets:
         try:
@@ -108,7 +108,7 @@ def _measure_all(
     return runs, failures
 
 
-def _check_status(target: Target, run: Run) -> None:
+def _check_status(target: Target, run: BaselineRun) -> None:
     """Refuse a suite's program that did not end as it should.
 
     Raises
@@ -123,7 +123,7 @@ def _check_status(target: Target, run: Run) -> None:
         raise SimulatorError(f"it was ended by a {reason} (status {status})")
 
 
-def _baseline(settings: Mapping[str, Facts], runs: Mapping[str, Run]) -> Baseline:
+def _baseline(settings: Mapping[str, Facts], runs: Mapping[str, BaselineRun]) -> Baseline:
     tool = {name: metadata.version(name) for name in ("simprof", "unicorn")}
     model = cost_model()
     costs = {"generation": str(model.generation), **model.parts}
@@ -134,7 +134,7 @@ def _baseline(settings: Mapping[str, Facts], runs: Mapping[str, Run]) -> Baselin
 class CheckOptions:
     """How a baseline is checked."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: CheckLimits = field(default_factory=CheckLimits)
     # Source of edge weights in place of the recorded one; None: that.
     weights: Weights | Path | None = None
     timeout: float | None = None  # Seconds for each program

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simprof.profiler.experiments.regress.file import Fact, Facts, Run
+from simprof.profiler.experiments.regress.file import BaselineRun, Fact, Facts
 from simprof.profiler.experiments.suites.library import build_suite, load_suite
 from simprof.profiler.experiments.suites.suite import (
     BUILDS,
@@ -158,7 +158,11 @@ def _suite_target(suite: str, built: BuiltProgram, given: Input, model: Target) 
 
 
 def recorded_targets(
-    runs: Mapping[str, Run], directory: Path, watch: Watch = None, *, allow_commands: bool = False
+    runs: Mapping[str, BaselineRun],
+    directory: Path,
+    watch: Watch = None,
+    *,
+    allow_commands: bool = False,
 ) -> tuple[tuple[Target, ...], Failures]:
     """Return the targets of a baseline in `directory`, and why others could not be made.
 
@@ -178,7 +182,7 @@ def recorded_targets(
     return tuple(targets), failures
 
 
-def _recorded_file(name: str, run: Run, directory: Path) -> Target:
+def _recorded_file(name: str, run: BaselineRun, directory: Path) -> Target:
     given = run.input
     return replace(
         _shared(name, run),
@@ -191,7 +195,7 @@ def _recorded_file(name: str, run: Run, directory: Path) -> Target:
     )
 
 
-def _shared(name: str, run: Run) -> Target:
+def _shared(name: str, run: BaselineRun) -> Target:
     """Return what is taken from the baseline whatever the program is."""
     given = run.input
     budget = given.get("max_instructions")
@@ -228,14 +232,14 @@ class _Suites:
     """The suites of a baseline, each built once."""
 
     def __init__(
-        self, runs: Mapping[str, Run], directory: Path, watch: Watch, allow_commands: bool
+        self, runs: Mapping[str, BaselineRun], directory: Path, watch: Watch, allow_commands: bool
     ) -> None:
         self._runs, self._allow_commands = runs, allow_commands
         self._directory = directory
         self._watch = watch
         self._known: dict[str, tuple[dict[str, Target], Failures]] = {}
 
-    def target(self, name: str, run: Run) -> Target:
+    def target(self, name: str, run: BaselineRun) -> Target:
         """Return the target of a run.
 
         Raises

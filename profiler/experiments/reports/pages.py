@@ -19,9 +19,9 @@ from simprof.profiler.experiments.tables.report import TableReport
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
-    Column,
     ReportTable,
-    Row,
+    TableColumn,
+    TableRow,
     Verdict,
     as_float,
 )
@@ -101,13 +101,13 @@ def _section(table: ReportTable) -> Section:
     )
 
 
-def _page_grid(columns: Sequence[Column], rows: Sequence[Row]) -> PageGrid:
+def _page_grid(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> PageGrid:
     kinds = [_kind(column) for column in columns]
     heads = (PageCell(column.title, kind) for column, kind in zip(columns, kinds, strict=True))
     return PageGrid(tuple(heads), tuple(_page_row(columns, kinds, row) for row in rows))
 
 
-def _page_row(columns: Sequence[Column], kinds: Sequence[str], row: Row) -> PageRow:
+def _page_row(columns: Sequence[TableColumn], kinds: Sequence[str], row: TableRow) -> PageRow:
     shown = tuple(
         PageCell(text, kind) for text, kind in zip(cells(columns, row), kinds, strict=True)
     )
@@ -115,7 +115,7 @@ def _page_row(columns: Sequence[Column], kinds: Sequence[str], row: Row) -> Page
     return PageRow(shown, row.kind, error)
 
 
-def _kind(column: Column) -> str:
+def _kind(column: TableColumn) -> str:
     names = ["number"] if column.numeric else []
     return " ".join([*names, *(["paper"] if column.key.endswith(":paper") else [])])
 
@@ -182,7 +182,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Label:
+class ChartLabel:
     """A text that ends at a place, on the axis or below a group of bars."""
 
     x: float
@@ -201,10 +201,10 @@ class Plot:
     height: int
     left: int
     middle: int
-    ticks: tuple[Label, ...]
+    ticks: tuple[ChartLabel, ...]
     baseline: float | None
     bars: tuple[Box, ...]
-    names: tuple[Label, ...]
+    names: tuple[ChartLabel, ...]
     legend: tuple[Box, ...]
     pale: float = PALE
 
@@ -235,7 +235,7 @@ def plot(table: ReportTable) -> Plot | None:
         left=LEFT,
         middle=TOP + HEIGHT // 2,
         ticks=tuple(
-            Label(
+            ChartLabel(
                 LEFT - 6, round(axis.place(tick), 1), f"{tick:g}" if tick < 1e6 else f"{tick:.0e}"
             )
             for tick in axis.ticks()
@@ -304,10 +304,10 @@ def _bars(series: Sequence[Series], axis: Axis, group: int) -> Iterator[Box]:
             yield Box(x, *size, each.colour, each.paper, each.texts[position])
 
 
-def _names(names: Sequence[str], group: int, rows: Sequence[Row]) -> Iterator[Label]:
+def _names(names: Sequence[str], group: int, rows: Sequence[TableRow]) -> Iterator[ChartLabel]:
     for position, (name, row) in enumerate(zip(names, rows, strict=True)):
         x = LEFT + GAP // 2 + position * group + (group - GAP) // 2
-        yield Label(x, TOP + HEIGHT + 12, name, row.kind == "average")
+        yield ChartLabel(x, TOP + HEIGHT + 12, name, row.kind == "average")
 
 
 def _legend(series: Sequence[Series]) -> Iterator[Box]:

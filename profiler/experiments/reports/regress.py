@@ -29,10 +29,10 @@ from simprof.profiler.reports.tables import (
 )
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.regress.causes import Cause, RoutineChange
+    from simprof.profiler.experiments.regress.causes import ChangeCause, RoutineChange
     from simprof.profiler.experiments.regress.compare import (
         Check,
-        Difference,
+        MetricChange,
         RunCheck,
         SettingCheck,
         State,
@@ -57,7 +57,7 @@ def shown(number: int | Fraction | str | None) -> str:
             return text
 
 
-def moved_by(difference: Difference) -> str:
+def moved_by(difference: MetricChange) -> str:
     """Return by how much a metric moved, in percent."""
     percent = difference.percent
     if percent is None:
@@ -66,7 +66,7 @@ def moved_by(difference: Difference) -> str:
     return shown if percent == 0 or shown[1:] != "0.00 %" else f"{float(percent):+.1e} %"
 
 
-def row(difference: Difference) -> tuple[str, str, str, str, str, str]:
+def row(difference: MetricChange) -> tuple[str, str, str, str, str, str]:
     """Return metric, old, new, change, what is allowed, and a mark where that is exceeded."""
     return (
         difference.metric,
@@ -133,7 +133,7 @@ def quiet(run: RunCheck) -> bool:
     return run.state == "same" and not run.causes and not any(s.causes for s in run.settings)
 
 
-def own_causes(run: RunCheck, setting_check: SettingCheck) -> tuple[Cause, ...]:
+def own_causes(run: RunCheck, setting_check: SettingCheck) -> tuple[ChangeCause, ...]:
     """Return the causes of one result beyond those of its whole run."""
     return tuple(cause for cause in setting_check.causes if cause not in run.causes)
 
@@ -144,10 +144,10 @@ def role(state: State) -> str:
 
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.causes import ChangeCause
     from simprof.profiler.experiments.regress.compare import (
         Check,
-        Difference,
+        MetricChange,
         RunCheck,
         SettingCheck,
         State,
@@ -202,7 +202,7 @@ def _title_text(subject: str, state: str) -> Paragraph:
     return paragraph((subject, "bold"), ": ", (state, _STYLES[state]))
 
 
-def _table_text(differences: Iterable[Difference]) -> Table:
+def _table_text(differences: Iterable[MetricChange]) -> Table:
     metric, *amounts, allowed, mark = COLUMNS
     table = columns(text(metric), *map(number, amounts), text(allowed), text(mark), indent=2)
     for difference in differences:
@@ -210,14 +210,14 @@ def _table_text(differences: Iterable[Difference]) -> Table:
     return table
 
 
-def _causes_text(causes: Iterable[Cause], state: State) -> Iterator[Part]:
+def _causes_text(causes: Iterable[ChangeCause], state: State) -> Iterator[Part]:
     for cause in causes:
         yield paragraph(f"{role(state)}: {cause.kind}: {cause.text}", indent=2)
         yield from (paragraph(detail, indent=7) for detail in cause.details)
 
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.causes import ChangeCause
     from simprof.profiler.experiments.regress.compare import Check, RunCheck, SettingCheck, State
 
 _SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_[]<>|#"})
@@ -281,7 +281,7 @@ def _setting_markdown(run: RunCheck, setting_check: SettingCheck) -> Iterator[st
         yield from ("", *_table_markdown(("routine", "what differs"), routines))
 
 
-def _causes_markdown(causes: Iterable[Cause], state: State) -> Iterator[str]:
+def _causes_markdown(causes: Iterable[ChangeCause], state: State) -> Iterator[str]:
     for position, cause in enumerate(causes):
         if not position:
             yield ""
@@ -298,10 +298,10 @@ def _table_markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Ite
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simprof.profiler.experiments.regress.causes import Cause, RoutineChange
+    from simprof.profiler.experiments.regress.causes import ChangeCause, RoutineChange
     from simprof.profiler.experiments.regress.compare import (
         Check,
-        Difference,
+        MetricChange,
         RunCheck,
         SettingCheck,
     )
@@ -343,7 +343,7 @@ def _setting_json(check: SettingCheck) -> dict[str, Any]:
     }
 
 
-def _differences_json(differences: Iterable[Difference]) -> list[dict[str, Any]]:
+def _differences_json(differences: Iterable[MetricChange]) -> list[dict[str, Any]]:
     return [
         {
             "metric": each.metric,
@@ -361,7 +361,7 @@ def _number_json(number: int | Fraction | str | None) -> int | float | str | Non
     return float(number) if isinstance(number, Fraction) else number
 
 
-def _causes_json(causes: Iterable[Cause]) -> list[dict[str, Any]]:
+def _causes_json(causes: Iterable[ChangeCause]) -> list[dict[str, Any]]:
     return [
         {"kind": each.kind, "text": each.text, "details": list(each.details)} for each in causes
     ]
@@ -392,10 +392,10 @@ def _routine_json(change: RoutineChange) -> dict[str, Any]:
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simprof.profiler.experiments.regress.causes import Cause
+    from simprof.profiler.experiments.regress.causes import ChangeCause
     from simprof.profiler.experiments.regress.compare import (
         Check,
-        Difference,
+        MetricChange,
         RunCheck,
         SettingCheck,
     )
@@ -451,9 +451,9 @@ def _setting_junit(case: Element, setting_check: SettingCheck) -> None:
 
 def _fail(
     case: Element,
-    differences: Iterable[Difference],
+    differences: Iterable[MetricChange],
     routines: Iterable[str],
-    causes: Iterable[Cause],
+    causes: Iterable[ChangeCause],
 ) -> None:
     differences, causes = tuple(differences), tuple(causes)
     beyond = [difference for difference in differences if difference.exceeded]
@@ -466,15 +466,15 @@ def _fail(
     failure.text = _clean("\n".join(_lines(differences, routines, causes)))
 
 
-def _moved(difference: Difference) -> str:
+def _moved(difference: MetricChange) -> str:
     metric, old, new, change, allowed, _ = row(difference)
     return f"{metric} {old} -> {new} ({change}, allowed: {allowed})"
 
 
 def _lines(
-    differences: Iterable[Difference],
+    differences: Iterable[MetricChange],
     routines: Iterable[str],
-    causes: Iterable[Cause],
+    causes: Iterable[ChangeCause],
     role: str = "why",
 ) -> list[str]:
     lines = [_moved(difference) for difference in differences]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simprof.profiler.experiments.cells.cells import CellResult, Job, Kind
+from simprof.profiler.experiments.cells.cells import CellKind, CellResult, Job
 from simprof.profiler.experiments.cells.settings import SELECTING, CellSetting
 from simprof.profiler.reports.display import percent, plural
 from simprof.profiler.reports.tables import (
@@ -117,7 +117,7 @@ def _overheads(results: Mapping[Job, CellResult]) -> Iterator[Part]:
     settings: dict[str, None] = {}
     for job, result in results.items():
         cell = job.cell
-        if cell.kind is Kind.RUN and result.error is None:
+        if cell.kind is CellKind.RUN and result.error is None:
             setting = _without_selection(cell.setting).name
             settings[setting] = None
             costs.setdefault((cell.benchmark, cell.input, cell.build), {})[setting] = result

@@ -17,7 +17,13 @@ from typing import Any
 
 from simprof.profiler.experiments.reports.table_text import cells
 from simprof.profiler.experiments.tables.report import TableReport
-from simprof.profiler.experiments.tables.table import Column, ReportTable, Row, Value, Verdict
+from simprof.profiler.experiments.tables.table import (
+    ReportTable,
+    TableColumn,
+    TableRow,
+    Value,
+    Verdict,
+)
 from simprof.profiler.profiles.csv_cells import quoted
 
 
@@ -102,7 +108,7 @@ def _json_table(table: ReportTable) -> dict[str, Any]:
     }
 
 
-def _json_row(table: ReportTable, row: Row) -> dict[str, Any]:
+def _json_row(table: ReportTable, row: TableRow) -> dict[str, Any]:
     keys = (column.key for column in table.columns)
     values = {key: _json_value(value) for key, value in zip(keys, row.values, strict=True)}
     return {"kind": row.kind, "group": row.group, "error": row.error, "values": values}
@@ -212,7 +218,7 @@ def _published(table: ReportTable) -> Iterator[str]:
     yield ""
 
 
-def _markdown_grid(columns: Sequence[Column], rows: Sequence[Row]) -> Iterator[str]:
+def _markdown_grid(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> Iterator[str]:
     yield "| " + " | ".join(_escaped(column.title) for column in columns) + " |"
     yield "|" + "|".join("---:" if column.numeric else "---" for column in columns) + "|"
     for row in rows:

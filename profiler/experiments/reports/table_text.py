@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from simprof.profiler.experiments.tables.report import TableReport
 from simprof.profiler.experiments.tables.table import (
     Claim,
-    Column,
     Form,
     ReportTable,
-    Row,
+    TableColumn,
+    TableRow,
     Value,
     Verdict,
 )
@@ -51,7 +51,7 @@ def shown(value: Value, form: Form) -> str:
     return f"{value:,.{_DIGITS.get(form, 2)}f}"
 
 
-def cells(columns: Sequence[Column], row: Row) -> tuple[str, ...]:
+def cells(columns: Sequence[TableColumn], row: TableRow) -> tuple[str, ...]:
     """Return a row's values as text; a failed row has its error in the second column."""
     if row.kind == "failed":
         return (str(row.values[0]), f"failed: {row.error}", *[""] * (len(columns) - 2))
@@ -104,7 +104,7 @@ def table_parts(table: ReportTable) -> Iterator[Part]:
     yield BLANK
 
 
-def grid(heads: Sequence[Column], rows: Sequence[Row]) -> Table:
+def grid(heads: Sequence[TableColumn], rows: Sequence[TableRow]) -> Table:
     """Return rows under their columns' titles."""
     made = columns(*map(_head, heads))
     for row in rows:
@@ -114,13 +114,13 @@ def grid(heads: Sequence[Column], rows: Sequence[Row]) -> Table:
     return made
 
 
-def _head(column: Column) -> LayoutColumn:
+def _head(column: TableColumn) -> LayoutColumn:
     if column.numeric:
         return number(column.title)
     return name(column.title) if column.title in NAMES else text(column.title)
 
 
-def _entry(column: Column, value: object, shown: str) -> Entry:
+def _entry(column: TableColumn, value: object, shown: str) -> Entry:
     """Return a count as a number, which has a short form; everything else as the text shown."""
     if column.form is Form.COUNT and isinstance(value, int):
         return value

@@ -27,7 +27,7 @@ from simprof.profiler.experiments.suites.suite import (
     BuildReport,
     BuildState,
     BuiltProgram,
-    Counters,
+    CounterBuild,
     Recipe,
     Suite,
     Width,
@@ -50,7 +50,7 @@ class BuildJob:
 
     benchmark: Benchmark
     width: Width
-    counters: Counters = Counters.NONE
+    counters: CounterBuild = CounterBuild.NONE
 
     @property
     def key(self) -> tuple[str, str]:
@@ -67,7 +67,7 @@ class BuildJob:
             If the suite has no sources of a committed program.
         """
         own = self.benchmark.recipe
-        if self.counters is Counters.NONE or own.committed is None:
+        if self.counters is CounterBuild.NONE or own.committed is None:
             return own
         if own.counted is None:
             raise BuildError(
@@ -83,7 +83,7 @@ def build(
     jobs: int,
     progress: Callable[[BuildProgress], None] | None = None,
     cache: Path | None = None,
-    counters: Sequence[Counters] = (Counters.NONE,),
+    counters: Sequence[CounterBuild] = (CounterBuild.NONE,),
 ) -> BuildReport:
     """Build a suite: see `suite.build_suite`. `cache` is the directory for all that is made."""
     builder = Builder(cache or places.suite_cache())
@@ -95,7 +95,7 @@ def build(
     ]
     programs: dict[tuple[str, str], BuiltProgram] = {}
     failures: dict[tuple[str, str], str] = {}
-    teller = _Teller(progress, len(wanted))
+    teller = _BuildTeller(progress, len(wanted))
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
         running = {pool.submit(builder.build, job, teller): job for job in wanted}
         try:
@@ -117,7 +117,7 @@ def build(
     )
 
 
-class _Teller:
+class _BuildTeller:
     """Tells progress, one call at a time."""
 
     def __init__(self, progress: Callable[[BuildProgress], None] | None, total: int) -> None:
@@ -148,7 +148,7 @@ class Builder:
                 f"{cache} cannot be written ({error.strerror}): set XDG_CACHE_HOME"
             ) from None
 
-    def build(self, job: BuildJob, teller: _Teller) -> BuiltProgram:
+    def build(self, job: BuildJob, teller: _BuildTeller) -> BuiltProgram:
         """Return the program, built unless the cache has it, with its inputs written.
 
         Raises
@@ -188,7 +188,7 @@ class Builder:
         path = self._cache / "bin" / f"{name}-{build_name}-{key[:KEY_DIGITS]}.elf"
         return BuiltProgram(name, build_name, path, "", compiler, flags, source)
 
-    def _tree(self, job: BuildJob, teller: _Teller) -> Path:
+    def _tree(self, job: BuildJob, teller: _BuildTeller) -> Path:
         """Return the directory of the prepared sources of a benchmark."""
         recipe = job.recipe
         tree = self._cache / "trees" / f"{job.benchmark.name}-{tree_hash(recipe)[:KEY_DIGITS]}"
@@ -266,7 +266,9 @@ def load_record(planned: BuiltProgram) -> BuiltProgram | None:
     return BuiltProgram(**(vars(planned) | {"sha256": sha256}))
 
 
-def flags_of(recipe: Recipe, width: Width, counters: Counters = Counters.NONE) -> tuple[str, ...]:
+def flags_of(
+    recipe: Recipe, width: Width, counters: CounterBuild = CounterBuild.NONE
+) -> tuple[str, ...]:
     """Return the compiler's flags, without those that only name directories."""
     clock = CLOCK_FLAGS if recipe.constant_clock else ()
     own = (*recipe.flags, *toolchain.COUNTER_FLAGS[counters])
@@ -326,7 +328,7 @@ def compile_sources(job: BuildJob, tree: Path, product: Path, log: Path) -> Path
         # Module files, which only the compiler reads; their place is not to stand in the program.
         command += ["-J", str(product.parent), "-gno-record-gcc-switches"]
     parts = list(dict.fromkeys(sources))
-    if job.counters is not Counters.NONE:
+    if job.counters is not CounterBuild.NONE:
         for number, source in enumerate(parts):
             parts[number] = str(product.with_name(f"{number}.o"))
             place = ["-dumpdir", f"counters-{number}-", "-dumpbase", Path(source).stem]
@@ -381,12 +383,12 @@ def mapped(tree: Path) -> list[str]:
     return [f"-ffile-prefix-map={tree}=."]
 
 
-def counters_placed(counters: Counters, work: Path) -> list[str]:
+def counters_placed(counters: CounterBuild, work: Path) -> list[str]:
     """Return flags that keep the directory's name out of the names of the files of counters.
 
     The program writes them to its current directory.
     """
-    if counters is Counters.NONE:
+    if counters is CounterBuild.NONE:
         return []
     return ["-dumpdir", "counters-", f"-fprofile-prefix-path={work}", "-gno-record-gcc-switches"]
 

@@ -12,7 +12,7 @@ from simprof.profiler.experiments.suites.builder import build
 from simprof.profiler.experiments.suites.suite import (
     BuildProgress,
     BuildReport,
-    Counters,
+    CounterBuild,
     Recipe,
     Suite,
     Width,
@@ -73,7 +73,7 @@ def build_suite(
     suite: Suite,
     *,
     widths: Sequence[Width] = (64, 32),
-    counters: Sequence[Counters] = (Counters.NONE,),
+    counters: Sequence[CounterBuild] = (CounterBuild.NONE,),
     jobs: int = 2,
     progress: Callable[[BuildProgress], None] | None = None,
 ) -> BuildReport:

@@ -28,24 +28,24 @@ BUILDS: Mapping[Width, str] = MappingProxyType({64: "v9-O2", 32: "v8plus-O2"})
 DEFAULT_BUILD = BUILDS[64]
 
 
-class Counters(StrEnum):
+class CounterBuild(StrEnum):
     """Whose counters a build has in it."""
 
     NONE = "none"  # nobody's: the program that is profiled
     ARCS = "arcs"  # gcc's own edge profiling, -fprofile-arcs
 
 
-def build_name(width: Width, counters: Counters = Counters.NONE) -> str:
+def build_name(width: Width, counters: CounterBuild = CounterBuild.NONE) -> str:
     """Return the name of a build: "v9-O2", "v9-O2-arcs"."""
     return with_counters(BUILDS[width], counters)
 
 
-def with_counters(plain: str, counters: Counters) -> str:
+def with_counters(plain: str, counters: CounterBuild) -> str:
     """Return the name of the build that differs from `plain` by its counters only."""
-    return plain if counters is Counters.NONE else f"{plain}-{counters}"
+    return plain if counters is CounterBuild.NONE else f"{plain}-{counters}"
 
 
-def parse_build(name: str) -> tuple[Width, Counters]:
+def parse_build(name: str) -> tuple[Width, CounterBuild]:
     """Return width and counters of a build by its name.
 
     Raises
@@ -53,7 +53,7 @@ def parse_build(name: str) -> tuple[Width, Counters]:
     UsageError
         If there is no build of that name.
     """
-    known = {build_name(width, each): (width, each) for each in Counters for width in BUILDS}
+    known = {build_name(width, each): (width, each) for each in CounterBuild for width in BUILDS}
     if name not in known:
         raise UsageError(f"there is no build {name!r}: name one of {', '.join(known)}")
     return known[name]

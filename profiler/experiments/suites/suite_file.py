@@ -142,7 +142,7 @@ def read_suite(path: Path) -> Suite:
         In one line, what is wrong in which table.
     """
     fields = Fields(_load(path), str(path))
-    reader = _Reader(path)
+    reader = _SuiteReader(path)
     title, executed = fields.text("title"), fields.texts("executed")
     for name, table in fields.table("package").items():
         reader.packages[name] = _package(name, table, f"{path}: package {name}")
@@ -186,7 +186,7 @@ def _package(name: str, table: object, where: str) -> Package:
     return package
 
 
-class _Reader:
+class _SuiteReader:
     """Reads the tables of one suite file and of those that it includes."""
 
     def __init__(self, path: Path) -> None:

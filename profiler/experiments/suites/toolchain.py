@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from simprof.profiler.experiments.suites.suite import Counters, Width, parse_build
+from simprof.profiler.experiments.suites.suite import CounterBuild, Width, parse_build
 from simprof.profiler.profiles.scratch import if_killed
 from simprof.simulator.errors import SimulatorError
 
@@ -31,10 +31,10 @@ WIDTH_FLAGS: Mapping[Width, tuple[str, ...]] = MappingProxyType(
     {64: ("-m64",), 32: ("-m32", "-mcpu=v9")}
 )
 FLAGS = ("-O2", "-g", "-static")
-COUNTER_FLAGS: Mapping[Counters, tuple[str, ...]] = MappingProxyType(
+COUNTER_FLAGS: Mapping[CounterBuild, tuple[str, ...]] = MappingProxyType(
     {
-        Counters.NONE: (),
-        Counters.ARCS: ("-fprofile-arcs", "-fprofile-dir=.", "-frandom-seed=0"),
+        CounterBuild.NONE: (),
+        CounterBuild.ARCS: ("-fprofile-arcs", "-fprofile-dir=.", "-frandom-seed=0"),
     }
 )
 """What makes a build one with counters. The program writes them to its current directory.

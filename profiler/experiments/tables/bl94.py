@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from simprof.profiler.experiments.cells.cells import CellResult, Kind
+from simprof.profiler.experiments.cells.cells import CellKind, CellResult
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables.claims import (
     ABOVE,
@@ -24,13 +24,13 @@ from simprof.profiler.experiments.tables.claims import (
     untestable,
     value_is,
 )
-from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.spec import CellNeed, Found, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
-    Column,
     Form,
     ReportTable,
+    TableColumn,
     Value,
     percentage,
     ratio,
@@ -39,15 +39,15 @@ from simprof.profiler.experiments.tables.table import (
 PAPER = "T. Ball and J. R. Larus, Optimally Profiling and Tracing Programs, TOPLAS 16(4), 1994"
 FOLDED = "folded"
 """The blocks of BL94: calls and delay slots end none (`schemes.qpt.options.BlockBasis`)."""
-PLAN_REDUNDANT = Need(setting("qpt", blocks=FOLDED), kind=Kind.PLAN)
-PLAN_OPTIMAL = Need(setting("qpt2", blocks=FOLDED), kind=Kind.PLAN)
-BITS, WITNESS = Need(setting("bits")), Need(setting("witness"))
+PLAN_REDUNDANT = CellNeed(setting("qpt", blocks=FOLDED), kind=CellKind.PLAN)
+PLAN_OPTIMAL = CellNeed(setting("qpt2", blocks=FOLDED), kind=CellKind.PLAN)
+BITS, WITNESS = CellNeed(setting("bits")), CellNeed(setting("witness"))
 
 
 # -- table 1 --------------------------------------------------------------------------------------
 
 
-def times(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def times(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of BL94 table 1: seconds to place all counters and to generate their code.
 
     Reading the file and recovering graphs is the same for both and counted in both.
@@ -83,14 +83,14 @@ TABLE1 = TableSpec(
     "Wall-clock seconds of this machine to recover the graphs of all routines, place counters and "
     "generate their code: in every block (redundant), on the chords of a spanning tree (optimal).",
     (
-        Column("program", "program"),
-        Column("redundant", "redundant (s)", Form.SECONDS),
-        Column("optimal", "optimal (s)", Form.SECONDS),
-        Column("increase", "optimal/redundant", Form.RATIO),
-        Column("plan_redundant", "placing: redundant", Form.SECONDS),
-        Column("plan_optimal", "optimal", Form.SECONDS),
-        Column("code_redundant", "code: redundant", Form.SECONDS),
-        Column("code_optimal", "optimal", Form.SECONDS),
+        TableColumn("program", "program"),
+        TableColumn("redundant", "redundant (s)", Form.SECONDS),
+        TableColumn("optimal", "optimal (s)", Form.SECONDS),
+        TableColumn("increase", "optimal/redundant", Form.RATIO),
+        TableColumn("plan_redundant", "placing: redundant", Form.SECONDS),
+        TableColumn("plan_optimal", "optimal", Form.SECONDS),
+        TableColumn("code_redundant", "code: redundant", Form.SECONDS),
+        TableColumn("code_optimal", "optimal", Form.SECONDS),
     ),
     {"redundant": PLAN_REDUNDANT, "optimal": PLAN_OPTIMAL},
     times,
@@ -104,7 +104,7 @@ TABLE1 = TableSpec(
 # -- table 2 --------------------------------------------------------------------------------------
 
 
-def edges(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def edges(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of BL94 table 2, over all routines of the program file."""
     rows = found["plan"].routines
     total = sum(row.placed_edges for row in rows)
@@ -154,13 +154,13 @@ TABLE2 = TableSpec(
     "Edges of all routines, run or not; those with a counter; those of them whose code needs no "
     "unconditional jump.",
     (
-        Column("program", "program"),
-        Column("edges", "edges", Form.COUNT),
-        Column("profiled", "profiled", Form.COUNT),
-        Column("profiled_share", "% of edges", Form.PERCENT),
-        Column("no_jump", "no jump", Form.COUNT),
-        Column("no_jump_share", "% of profiled", Form.PERCENT),
-        Column("density", "edges/block", Form.RATIO),
+        TableColumn("program", "program"),
+        TableColumn("edges", "edges", Form.COUNT),
+        TableColumn("profiled", "profiled", Form.COUNT),
+        TableColumn("profiled_share", "% of edges", Form.PERCENT),
+        TableColumn("no_jump", "no jump", Form.COUNT),
+        TableColumn("no_jump_share", "% of profiled", Form.PERCENT),
+        TableColumn("density", "edges/block", Form.RATIO),
     ),
     {"plan": PLAN_OPTIMAL},
     edges,
@@ -177,7 +177,7 @@ TABLE2 = TableSpec(
 # -- table 3 --------------------------------------------------------------------------------------
 
 
-def traces(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def traces(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of BL94 table 3.
 
     Old: AE's first way, the outcome of every conditional branch, a byte each: the tokens of
@@ -223,15 +223,15 @@ TABLE3 = TableSpec(
     "witnesses of as few bits as their number allows. Bits: bit tracing. Overheads in percent of "
     "base instructions, writing the trace to memory.",
     (
-        Column("program", "program"),
-        Column("old", "old (bytes)", Form.COUNT, average=False),
-        Column("new", "new (bytes)", Form.COUNT, average=False),
-        Column("old_new", "old/new", Form.DECIMAL),
-        Column("fewest", "fewest (bytes)", Form.COUNT, average=False),
-        Column("bit", "bits (bytes)", Form.COUNT, average=False),
-        Column("new_bit", "new/bits", Form.DECIMAL),
-        Column("bits_overhead", "bits %", Form.PERCENT),
-        Column("witness_overhead", "witness %", Form.PERCENT),
+        TableColumn("program", "program"),
+        TableColumn("old", "old (bytes)", Form.COUNT, average=False),
+        TableColumn("new", "new (bytes)", Form.COUNT, average=False),
+        TableColumn("old_new", "old/new", Form.DECIMAL),
+        TableColumn("fewest", "fewest (bytes)", Form.COUNT, average=False),
+        TableColumn("bit", "bits (bytes)", Form.COUNT, average=False),
+        TableColumn("new_bit", "new/bits", Form.DECIMAL),
+        TableColumn("bits_overhead", "bits %", Form.PERCENT),
+        TableColumn("witness_overhead", "witness %", Form.PERCENT),
     ),
     {"bits": BITS, "witness": WITNESS},
     traces,
@@ -243,9 +243,9 @@ TABLE3 = TableSpec(
 TABLES = (TABLE1, TABLE2, TABLE3)
 
 
-SAVED = Need(setting("qpt2", blocks=FOLDED, registers="saved"))
-SCAVENGED = Need(setting("qpt2", blocks=FOLDED, registers="scavenged"))
-LIVE = Need(setting("qpt2", blocks=FOLDED))
+SAVED = CellNeed(setting("qpt2", blocks=FOLDED, registers="saved"))
+SCAVENGED = CellNeed(setting("qpt2", blocks=FOLDED, registers="scavenged"))
+LIVE = CellNeed(setting("qpt2", blocks=FOLDED))
 
 
 def reduction(before: int, after: int) -> float | None:
@@ -253,7 +253,7 @@ def reduction(before: int, after: int) -> float | None:
     return percentage(before - after, before)
 
 
-def overheads(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def overheads(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row: overheads, and by how much each way reduces the first."""
     saved, scavenged, live = (found[name] for name in ("saved", "scavenged", "live"))
     yield (
@@ -288,13 +288,13 @@ REGISTERS = TableSpec(
     "with all that are dead at the counter free (liveness, as everywhere else here). Reductions "
     "are of the overhead and of the whole run, against the first.",
     (
-        Column("program", "program"),
-        Column("saved", "saved %", Form.PERCENT),
-        Column("scavenged", "scavenged %", Form.PERCENT),
-        Column("live", "liveness %", Form.PERCENT),
-        Column("less", "scavenging: less overhead %", Form.PERCENT),
-        Column("less_run", "less run %", Form.PERCENT),
-        Column("less_live", "liveness: less overhead %", Form.PERCENT),
+        TableColumn("program", "program"),
+        TableColumn("saved", "saved %", Form.PERCENT),
+        TableColumn("scavenged", "scavenged %", Form.PERCENT),
+        TableColumn("live", "liveness %", Form.PERCENT),
+        TableColumn("less", "scavenging: less overhead %", Form.PERCENT),
+        TableColumn("less_run", "less run %", Form.PERCENT),
+        TableColumn("less_live", "liveness: less overhead %", Form.PERCENT),
     ),
     {"saved": SAVED, "scavenged": SCAVENGED, "live": LIVE},
     overheads,

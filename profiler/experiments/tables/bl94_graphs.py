@@ -28,29 +28,29 @@ from simprof.profiler.experiments.tables.claims import (
     value,
     value_is,
 )
-from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.spec import CellNeed, Found, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
-    Column,
     Form,
     ReportTable,
+    TableColumn,
     Value,
     ratio,
 )
 
-REDUNDANT = Need(setting("qpt", blocks=FOLDED))
-VERTEX = Need(setting("qpt", blocks=FOLDED, placement="vertex-optimal"))
-EDGE_HEURISTIC = Need(setting("qpt", blocks=FOLDED, placement="edge-heuristic"))
-EDGE = Need(setting("qpt", blocks=FOLDED, placement="edge"))
-MIXED = Need(setting("qpt", blocks=FOLDED, placement="mixed"))
-OPTIMAL = Need(setting("qpt2", blocks=FOLDED))
-EXACT = Need(setting("qpt2", blocks=FOLDED, weights="exact"))
+REDUNDANT = CellNeed(setting("qpt", blocks=FOLDED))
+VERTEX = CellNeed(setting("qpt", blocks=FOLDED, placement="vertex-optimal"))
+EDGE_HEURISTIC = CellNeed(setting("qpt", blocks=FOLDED, placement="edge-heuristic"))
+EDGE = CellNeed(setting("qpt", blocks=FOLDED, placement="edge"))
+MIXED = CellNeed(setting("qpt", blocks=FOLDED, placement="mixed"))
+OPTIMAL = CellNeed(setting("qpt2", blocks=FOLDED))
+EXACT = CellNeed(setting("qpt2", blocks=FOLDED, weights="exact"))
 
 INCREMENT = 5
 """Instructions of a counter increment, one for a jump: what graphs 2 and 3 assume."""
 
-PROGRAM = Column("program", "program")
+PROGRAM = TableColumn("program", "program")
 
 
 def normalised(result: CellResult) -> float | None:
@@ -66,7 +66,7 @@ def instrumentation(result: CellResult) -> int:
 # -- graph 1 --------------------------------------------------------------------------------------
 
 
-def profiling(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def profiling(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of BL94 graph 1."""
     yield program.name, normalised(found["redundant"]), normalised(found["optimal"])
 
@@ -106,8 +106,8 @@ GRAPH1 = TableSpec(
     "block (redundant), on the chords of a spanning tree (optimal).",
     (
         PROGRAM,
-        Column("redundant", "redundant", Form.RATIO),
-        Column("optimal", "optimal", Form.RATIO),
+        TableColumn("redundant", "redundant", Form.RATIO),
+        TableColumn("optimal", "optimal", Form.RATIO),
     ),
     {"redundant": REDUNDANT, "optimal": OPTIMAL},
     profiling,
@@ -119,7 +119,7 @@ GRAPH1 = TableSpec(
 # -- graph 2 --------------------------------------------------------------------------------------
 
 
-def reductions(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def reductions(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of BL94 graph 2.
 
     Reduction in increments: redundant increments by optimal ones. In instrumentation:
@@ -192,10 +192,10 @@ GRAPH2 = TableSpec(
     "the paper counts. Inst/block: instructions of a dynamic block.",
     (
         PROGRAM,
-        Column("block", "inst/block", Form.DECIMAL),
-        Column("increments", "increments", Form.RATIO),
-        Column("instructions", "instructions", Form.RATIO),
-        Column("redundant", "redundant time", Form.RATIO),
+        TableColumn("block", "inst/block", Form.DECIMAL),
+        TableColumn("increments", "increments", Form.RATIO),
+        TableColumn("instructions", "instructions", Form.RATIO),
+        TableColumn("redundant", "redundant time", Form.RATIO),
     ),
     {"redundant": REDUNDANT, "optimal": OPTIMAL},
     reductions,
@@ -207,7 +207,7 @@ GRAPH2 = TableSpec(
 # -- graph 3 --------------------------------------------------------------------------------------
 
 
-def placements(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def placements(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of BL94 graph 3: (5 * blocks) / (5 * increments + jumps) by placement."""
     blocks = INCREMENT * found["redundant"].counts["edge_increments"]
     names = ("edge", "edge_heuristic", "vertex", "mixed")
@@ -268,10 +268,10 @@ GRAPH3 = TableSpec(
     "and in blocks, is what section 3 names and leaves aside.",
     (
         PROGRAM,
-        Column("edge", "Eprof(Ecnt)", Form.RATIO),
-        Column("edge_heuristic", "Vprof(Ecnt)", Form.RATIO),
-        Column("vertex", "Vprof(Vcnt)", Form.RATIO),
-        Column("mixed", "Eprof(Mcnt)", Form.RATIO),
+        TableColumn("edge", "Eprof(Ecnt)", Form.RATIO),
+        TableColumn("edge_heuristic", "Vprof(Ecnt)", Form.RATIO),
+        TableColumn("vertex", "Vprof(Vcnt)", Form.RATIO),
+        TableColumn("mixed", "Eprof(Mcnt)", Form.RATIO),
     ),
     {
         "redundant": REDUNDANT,
@@ -289,7 +289,7 @@ GRAPH3 = TableSpec(
 # -- graphs 4 and 5 -------------------------------------------------------------------------------
 
 
-def trees(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def trees(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of BL94 graph 4: redundant increments by those of each spanning tree."""
     costs = found["optimal"].trees
     redundant = costs["redundant"].increments
@@ -376,11 +376,11 @@ GRAPH4 = TableSpec(
     "numbers).",
     (
         PROGRAM,
-        Column("heuristic-max", "Heuristic-Max", Form.RATIO),
-        Column("heuristic-min", "Heuristic-Min", Form.RATIO),
-        Column("exact-max", "Exact-Max", Form.RATIO),
-        Column("exact-min", "Exact-Min", Form.RATIO),
-        Column("postorder-max", "Post-order-Max", Form.RATIO),
+        TableColumn("heuristic-max", "Heuristic-Max", Form.RATIO),
+        TableColumn("heuristic-min", "Heuristic-Min", Form.RATIO),
+        TableColumn("exact-max", "Exact-Max", Form.RATIO),
+        TableColumn("exact-min", "Exact-Min", Form.RATIO),
+        TableColumn("postorder-max", "Post-order-Max", Form.RATIO),
     ),
     {"optimal": OPTIMAL},
     trees,
@@ -391,7 +391,7 @@ GRAPH4 = TableSpec(
 )
 
 
-def weightings(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def weightings(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of BL94 graph 5."""
     yield program.name, normalised(found["heuristic"]), normalised(found["exact"])
 
@@ -417,8 +417,8 @@ GRAPH5 = TableSpec(
     "chords of a greatest spanning tree.",
     (
         PROGRAM,
-        Column("heuristic", "heuristic", Form.RATIO),
-        Column("exact", "exact", Form.RATIO),
+        TableColumn("heuristic", "heuristic", Form.RATIO),
+        TableColumn("exact", "exact", Form.RATIO),
     ),
     {"heuristic": OPTIMAL, "exact": EXACT},
     weightings,

@@ -18,7 +18,13 @@ from simprof.profiler.experiments.tables.conditions import (
     member,
     within,
 )
-from simprof.profiler.experiments.tables.table import Claim, ReportTable, Row, Verdict, as_float
+from simprof.profiler.experiments.tables.table import (
+    Claim,
+    ReportTable,
+    TableRow,
+    Verdict,
+    as_float,
+)
 from simprof.profiler.experiments.tables.written import extremes, number
 
 NO_GROUPS = "the table has results of fewer than two programs in one of the groups INT and FP"
@@ -79,7 +85,7 @@ def members(
     return tuple(found)
 
 
-def beside(table: ReportTable, row: Row, keys: Iterable[str]) -> str:
+def beside(table: ReportTable, row: TableRow, keys: Iterable[str]) -> str:
     """Return numbers of a row with their columns' titles: "inst/inc 15.2, hashed % 3"."""
     titles = {column.key: column.title for column in table.columns}
     return ", ".join(f"{titles[key]} {number(value(table, row, key))}" for key in keys)
@@ -254,12 +260,12 @@ def compare_groups(
 # -- rows -----------------------------------------------------------------------------------------
 
 
-def programs(table: ReportTable) -> list[Row]:
+def programs(table: ReportTable) -> list[TableRow]:
     """Return the rows of programs that did not fail."""
     return [row for row in table.rows if row.kind == "program"]
 
 
-def value(table: ReportTable, row: Row, key: str) -> float | None:
+def value(table: ReportTable, row: TableRow, key: str) -> float | None:
     """Return a number of a row."""
     found = row.values[table.index(key)]
     return as_float(found) if isinstance(found, int | float) else None

@@ -18,26 +18,26 @@ from simprof.profiler.experiments.tables.claims import (
     within,
 )
 from simprof.profiler.experiments.tables.executed import Prediction
-from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.spec import CellNeed, Found, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
-    Column,
     Form,
     ReportTable,
+    TableColumn,
     Value,
     ratio,
 )
 
 NEEDS = {
-    "calls": Need(setting("calls")),
-    "calls_optimal": Need(setting("calls-optimal", weights="uniform")),
-    "calls_maximum": Need(setting("calls-optimal")),
-    "naive": Need(setting("naive")),
+    "calls": CellNeed(setting("calls")),
+    "calls_optimal": CellNeed(setting("calls-optimal", weights="uniform")),
+    "calls_maximum": CellNeed(setting("calls-optimal")),
+    "naive": CellNeed(setting("naive")),
 }
 
 
-def bars(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def bars(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return the bars of one program: instructions by those of the run without profiling."""
     yield (program.name, *(normalised(found[name]) for name in NEEDS))
 
@@ -95,11 +95,11 @@ CS6120 = TableSpec(
     "chords of a spanning tree without regard to weights; on those of a maximum spanning tree by "
     "BL94's heuristic weights; a counter on every edge, without calls.",
     (
-        Column("program", "program"),
-        Column("calls", "every edge", Form.RATIO),
-        Column("calls_optimal", "optimal", Form.RATIO),
-        Column("calls_maximum", "maximum tree", Form.RATIO),
-        Column("naive", "counters", Form.RATIO),
+        TableColumn("program", "program"),
+        TableColumn("calls", "every edge", Form.RATIO),
+        TableColumn("calls_optimal", "optimal", Form.RATIO),
+        TableColumn("calls_maximum", "maximum tree", Form.RATIO),
+        TableColumn("naive", "counters", Form.RATIO),
     ),
     NEEDS,
     bars,

@@ -34,20 +34,20 @@ from simprof.profiler.experiments.tables.claims import (
     value_is,
 )
 from simprof.profiler.experiments.tables.executed import Prediction
-from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.spec import CellNeed, Found, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
-    Column,
     Form,
     ReportTable,
+    TableColumn,
     Value,
     percentage,
     ratio,
 )
 
-PP, QPT2 = Need(setting("pp")), Need(setting("qpt2"))
-TRAIN = Need(setting("pp"), "train")
+PP, QPT2 = CellNeed(setting("pp")), CellNeed(setting("qpt2"))
+TRAIN = CellNeed(setting("pp"), "train")
 
 LITTLE, CONSIDERABLE = 2.0, 20.0
 """Percent of hashed increments: "little" holds for EPP's compress, li, ijpeg, swim and turb3d;
@@ -77,7 +77,7 @@ def increments(result: CellResult | RoutineRow) -> int:
 # -- table 1 --------------------------------------------------------------------------------------
 
 
-def costs(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def costs(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of EPP table 1.
 
     PP/QPT2 is the ratio of the overheads. Edge increments are QPT2's, by PP's path increments.
@@ -165,15 +165,15 @@ EPP1 = TableSpec(
     "PP's. Hashed: share of path increments that are hashed. Inst/inc: base instructions by path "
     "increments.",
     (
-        Column("program", "program"),
-        Column("base", "base", Form.COUNT, average=False),
-        Column("pp", "PP %", Form.PERCENT),
-        Column("qpt2", "QPT2 %", Form.PERCENT),
-        Column("pp_qpt2", "PP/QPT2", Form.RATIO),
-        Column("path_increments", "path inc", Form.COUNT, average=False),
-        Column("edge_ratio", "edge inc/path inc", Form.RATIO),
-        Column("hashed", "hashed %", Form.PERCENT),
-        Column("spacing", "inst/inc", Form.DECIMAL),
+        TableColumn("program", "program"),
+        TableColumn("base", "base", Form.COUNT, average=False),
+        TableColumn("pp", "PP %", Form.PERCENT),
+        TableColumn("qpt2", "QPT2 %", Form.PERCENT),
+        TableColumn("pp_qpt2", "PP/QPT2", Form.RATIO),
+        TableColumn("path_increments", "path inc", Form.COUNT, average=False),
+        TableColumn("edge_ratio", "edge inc/path inc", Form.RATIO),
+        TableColumn("hashed", "hashed %", Form.PERCENT),
+        TableColumn("spacing", "inst/inc", Form.DECIMAL),
     ),
     {"pp": PP, "qpt2": QPT2},
     costs,
@@ -191,7 +191,7 @@ EPP1 = TableSpec(
 # -- table 2 --------------------------------------------------------------------------------------
 
 
-def characteristics(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def characteristics(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of EPP table 2; averages are weighted by execution frequency.
 
     Predictions follow the most frequent edge, of equal ones the branch that is not taken; their
@@ -305,21 +305,21 @@ EPP2 = TableSpec(
     "up to the first misprediction. Routines: those with an executed path. Potential: paths of "
     "the routines executed, before truncation.",
     (
-        Column("program", "program"),
-        Column("paths", "paths", Form.COUNT),
-        Column("longest_edges", "longest: edges", Form.COUNT),
-        Column("longest_instructions", "longest: inst", Form.COUNT),
-        Column("average_edges", "average: edges", Form.DECIMAL),
-        Column("average_instructions", "average: inst", Form.DECIMAL),
-        Column("correct", "correct %", Form.PERCENT),
-        Column("predicted_longest_edges", "pred. longest: edges", Form.COUNT),
-        Column("predicted_longest_instructions", "pred. longest: inst", Form.COUNT),
-        Column("predicted_edges", "pred. average: edges", Form.DECIMAL),
-        Column("predicted_instructions", "pred. average: inst", Form.DECIMAL),
-        Column("routines", "routines", Form.COUNT),
-        Column("most_paths", "most paths", Form.COUNT),
-        Column("average_paths", "paths/routine", Form.DECIMAL),
-        Column("potential", "potential", Form.COUNT, average=False),
+        TableColumn("program", "program"),
+        TableColumn("paths", "paths", Form.COUNT),
+        TableColumn("longest_edges", "longest: edges", Form.COUNT),
+        TableColumn("longest_instructions", "longest: inst", Form.COUNT),
+        TableColumn("average_edges", "average: edges", Form.DECIMAL),
+        TableColumn("average_instructions", "average: inst", Form.DECIMAL),
+        TableColumn("correct", "correct %", Form.PERCENT),
+        TableColumn("predicted_longest_edges", "pred. longest: edges", Form.COUNT),
+        TableColumn("predicted_longest_instructions", "pred. longest: inst", Form.COUNT),
+        TableColumn("predicted_edges", "pred. average: edges", Form.DECIMAL),
+        TableColumn("predicted_instructions", "pred. average: inst", Form.DECIMAL),
+        TableColumn("routines", "routines", Form.COUNT),
+        TableColumn("most_paths", "most paths", Form.COUNT),
+        TableColumn("average_paths", "paths/routine", Form.DECIMAL),
+        TableColumn("potential", "potential", Form.COUNT, average=False),
     ),
     {"pp": PP},
     characteristics,
@@ -332,7 +332,7 @@ EPP2 = TableSpec(
 # -- table 3 --------------------------------------------------------------------------------------
 
 
-def common(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def common(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of EPP table 3: what of the ref run's paths the train run executed too."""
     both = common_paths(found["ref"], found["train"])
     yield (
@@ -379,12 +379,12 @@ EPP3 = TableSpec(
     "run executes too; dynamic: the same, weighted by executions. Common instructions: those that "
     "the ref run executes along common paths, and their share of all along paths.",
     (
-        Column("program", "program"),
-        Column("common", "common paths", Form.COUNT),
-        Column("static", "static %", Form.PERCENT),
-        Column("dynamic", "dynamic %", Form.PERCENT),
-        Column("instructions", "common instructions", Form.COUNT, average=False),
-        Column("instructions_share", "instructions %", Form.PERCENT),
+        TableColumn("program", "program"),
+        TableColumn("common", "common paths", Form.COUNT),
+        TableColumn("static", "static %", Form.PERCENT),
+        TableColumn("dynamic", "dynamic %", Form.PERCENT),
+        TableColumn("instructions", "common instructions", Form.COUNT, average=False),
+        TableColumn("instructions_share", "instructions %", Form.PERCENT),
     ),
     {"ref": PP, "train": TRAIN},
     common,

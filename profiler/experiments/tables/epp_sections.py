@@ -25,26 +25,26 @@ from simprof.profiler.experiments.tables.claims import (
     pairs,
 )
 from simprof.profiler.experiments.tables.epp import overhead
-from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.spec import CellNeed, Found, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
-    Column,
     Form,
     ReportTable,
+    TableColumn,
     Value,
     percentage,
     ratio,
 )
 
-PP, BITTRACE = Need(setting("pp")), Need(setting("bittrace"))
+PP, BITTRACE = CellNeed(setting("pp")), CellNeed(setting("bittrace"))
 NEAR = 10.0
 """Percentage points within which shares of definite flow are called the paper's."""
 
 # -- EPP section 2 --------------------------------------------------------------------------------
 
 
-def bit_tracing(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def bit_tracing(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of the table of bit tracing; routines are those entered, each weighs the same.
 
     Counters by path: of a routine whose codes index an array of any size, how many counters that
@@ -122,19 +122,19 @@ BIT_TRACING = TableSpec(
     "routines with more than two a path, or whose codes fit none. Edges: edges with code, by "
     "those of PP. Hashed: share of path increments.",
     (
-        Column("program", "program"),
-        Column("routines", "routines", Form.COUNT, average=False),
-        Column("pp_bits", "PP bits", Form.DECIMAL),
-        Column("bits", "bits", Form.DECIMAL),
-        Column("same_bits", "same %", Form.PERCENT),
-        Column("median_counters", "counters/path", Form.RATIO),
-        Column("most_counters", "greatest", Form.RATIO, average=False),
-        Column("over_twice", "over 2 %", Form.PERCENT),
-        Column("edges", "edges/PP", Form.RATIO),
-        Column("pp_hashed", "PP hashed %", Form.PERCENT),
-        Column("hashed", "hashed %", Form.PERCENT),
-        Column("pp", "PP %", Form.PERCENT),
-        Column("bittrace", "bit tracing %", Form.PERCENT),
+        TableColumn("program", "program"),
+        TableColumn("routines", "routines", Form.COUNT, average=False),
+        TableColumn("pp_bits", "PP bits", Form.DECIMAL),
+        TableColumn("bits", "bits", Form.DECIMAL),
+        TableColumn("same_bits", "same %", Form.PERCENT),
+        TableColumn("median_counters", "counters/path", Form.RATIO),
+        TableColumn("most_counters", "greatest", Form.RATIO, average=False),
+        TableColumn("over_twice", "over 2 %", Form.PERCENT),
+        TableColumn("edges", "edges/PP", Form.RATIO),
+        TableColumn("pp_hashed", "PP hashed %", Form.PERCENT),
+        TableColumn("hashed", "hashed %", Form.PERCENT),
+        TableColumn("pp", "PP %", Form.PERCENT),
+        TableColumn("bittrace", "bit tracing %", Form.PERCENT),
     ),
     {"pp": PP, "bittrace": BITTRACE},
     bit_tracing,
@@ -146,7 +146,7 @@ BIT_TRACING = TableSpec(
 # -- TPP section 1 --------------------------------------------------------------------------------
 
 
-def definite(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def definite(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of the table of definite flow."""
     facts = found["pp"].facts
     if facts is None or facts.definite is None:
@@ -183,10 +183,10 @@ DEFINITE = TableSpec(
     "Executions: of whole paths. Definite: what of these follows from the edge profile of the same "
     "run, whatever the paths were; by executions, and weighted by the lengths of paths in blocks.",
     (
-        Column("program", "program"),
-        Column("executions", "executions", Form.COUNT, average=False),
-        Column("executions_share", "definite %", Form.PERCENT),
-        Column("blocks", "definite % of blocks", Form.PERCENT),
+        TableColumn("program", "program"),
+        TableColumn("executions", "executions", Form.COUNT, average=False),
+        TableColumn("executions_share", "definite %", Form.PERCENT),
+        TableColumn("blocks", "definite % of blocks", Form.PERCENT),
     ),
     {"pp": PP},
     definite,

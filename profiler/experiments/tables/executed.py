@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from simprof.profiler.experiments.cells.cells import ALONE_ROUTINES, PREDICTED, CellResult
-from simprof.profiler.experiments.tables.table import EXECUTED, Column, Form, Row, Value
+from simprof.profiler.experiments.tables.table import EXECUTED, Form, TableColumn, TableRow, Value
 
 OFF = "off"
 """Key of the last column."""
@@ -39,26 +39,28 @@ Predictions = Mapping[str, Prediction]
 """By the column's key."""
 
 
-def executed_columns(columns: Sequence[Column], predictions: Predictions) -> tuple[Column, ...]:
+def executed_columns(
+    columns: Sequence[TableColumn], predictions: Predictions
+) -> tuple[TableColumn, ...]:
     """Return columns with those of what was executed among them."""
 
-    def made() -> Iterator[Column]:
+    def made() -> Iterator[TableColumn]:
         for column in columns:
             yield column
             if column.key in predictions:
-                yield Column(f"{column.key}{EXECUTED}", "executed", column.form)
-        yield Column(OFF, "off", Form.COUNT, average=False)
+                yield TableColumn(f"{column.key}{EXECUTED}", "executed", column.form)
+        yield TableColumn(OFF, "off", Form.COUNT, average=False)
 
     return tuple(made())
 
 
 def executed_row(
-    row: Row,
-    columns: Sequence[Column],
+    row: TableRow,
+    columns: Sequence[TableColumn],
     predictions: Predictions,
     predicted: Mapping[str, CellResult],
     found: Mapping[str, CellResult],
-) -> Row:
+) -> TableRow:
     """Return a program's row with what was executed.
 
     - `columns`: Of `row`.
@@ -66,7 +68,9 @@ def executed_row(
     - `found`: Results of the instrumented programs, by need; {}: none was run.
     """
     if row.kind == "failed":
-        return Row((*row.values, *[None] * (len(predictions) + 1)), "failed", row.group, row.error)
+        return TableRow(
+            (*row.values, *[None] * (len(predictions) + 1)), "failed", row.group, row.error
+        )
     values: list[Value] = []
     for column, value in zip(columns, row.values, strict=True):
         values.append(value)
@@ -74,7 +78,7 @@ def executed_row(
             values.append(_executed(predictions[column.key], found))
     ran = {need: result for need, result in found.items() if not result.failed}
     off = sum(abs(each.added - each.counts[PREDICTED]) for each in ran.values()) if ran else None
-    return Row((*values, off), row.kind, row.group, _error(predicted, found))
+    return TableRow((*values, off), row.kind, row.group, _error(predicted, found))
 
 
 def _executed(prediction: Prediction, found: Mapping[str, CellResult]) -> Value:

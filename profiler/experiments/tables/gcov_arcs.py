@@ -14,20 +14,20 @@ from collections.abc import Iterator, Sequence
 
 from simprof.profiler.experiments.cells.cells import COMPILER_INCREMENTS, CellResult, RoutineRow
 from simprof.profiler.experiments.cells.settings import setting
-from simprof.profiler.experiments.suites.suite import Counters
+from simprof.profiler.experiments.suites.suite import CounterBuild
 from simprof.profiler.experiments.tables.claims import (
     BELOW,
     each_is,
     judge,
     mean_within,
 )
-from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.spec import CellNeed, Found, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
-    Column,
     Form,
     ReportTable,
+    TableColumn,
     Value,
     percentage,
     ratio,
@@ -42,10 +42,10 @@ PROGRAM_COUNTER = "__sparc_get_pc_thunk."
 """How the names of the routines start that position-independent code calls to find its data."""
 
 NEEDS = {
-    "plain": Need(setting("edges"), whole=True),
-    "arcs": Need(setting("edges"), counters=Counters.ARCS, whole=True),
-    "qpt2": Need(setting("qpt2"), whole=True),
-    "naive": Need(setting("naive"), whole=True),
+    "plain": CellNeed(setting("edges"), whole=True),
+    "arcs": CellNeed(setting("edges"), counters=CounterBuild.ARCS, whole=True),
+    "qpt2": CellNeed(setting("qpt2"), whole=True),
+    "naive": CellNeed(setting("naive"), whole=True),
 }
 
 
@@ -65,7 +65,7 @@ def executed(result: CellResult) -> int:
     return sum(row.instructions for row in (*own(result), *helpers))
 
 
-def rows(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def rows(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return the row of one program."""
     plain, arcs = found["plain"], found["arcs"]
     before = executed(plain)
@@ -117,18 +117,18 @@ GCOV_ARCS = TableSpec(
     "percent of base; then gcc's by theirs. Inc/inc: how often gcc's counters count (the sum of "
     "what they hold in the end), by QPT2's increments.",
     (
-        Column("program", "program"),
-        Column("base", "base", Form.COUNT, average=False),
-        Column("own", "own %", Form.PERCENT),
-        Column("executed", "executed", Form.COUNT, average=False),
-        Column("counting", "counting", Form.COUNT, average=False),
-        Column("start_dump", "start, dump", Form.COUNT, average=False),
-        Column("gcc", "gcc %", Form.PERCENT),
-        Column("qpt2", "QPT2 %", Form.PERCENT),
-        Column("naive", "naive %", Form.PERCENT),
-        Column("gcc_qpt2", "gcc/QPT2", Form.RATIO),
-        Column("gcc_naive", "gcc/naive", Form.RATIO),
-        Column("increments", "inc/inc", Form.RATIO),
+        TableColumn("program", "program"),
+        TableColumn("base", "base", Form.COUNT, average=False),
+        TableColumn("own", "own %", Form.PERCENT),
+        TableColumn("executed", "executed", Form.COUNT, average=False),
+        TableColumn("counting", "counting", Form.COUNT, average=False),
+        TableColumn("start_dump", "start, dump", Form.COUNT, average=False),
+        TableColumn("gcc", "gcc %", Form.PERCENT),
+        TableColumn("qpt2", "QPT2 %", Form.PERCENT),
+        TableColumn("naive", "naive %", Form.PERCENT),
+        TableColumn("gcc_qpt2", "gcc/QPT2", Form.RATIO),
+        TableColumn("gcc_naive", "gcc/naive", Form.RATIO),
+        TableColumn("increments", "inc/inc", Form.RATIO),
     ),
     NEEDS,
     rows,

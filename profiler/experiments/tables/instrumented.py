@@ -8,18 +8,18 @@ from simprof.profiler.experiments.cells.cells import (
     ALONE_INSTRUCTIONS,
     ALONE_ROUTINES,
     REWRITING,
-    Kind,
+    CellKind,
 )
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables.claims import ABOVE, each_is, judge
 from simprof.profiler.experiments.tables.epp import overhead
-from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.spec import CellNeed, Found, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
-    Column,
     Form,
     ReportTable,
+    TableColumn,
     Value,
     percentage,
     ratio,
@@ -32,7 +32,7 @@ TITLES = {cause: SHORT.get(cause, cause.value.replace("-", " ")) for cause in Ca
 """Cause -> the title of its column."""
 
 
-def costs(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def costs(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return what rewriting a program costs in its run, with PP's code in it."""
     pp = found["pp"]
     yield (
@@ -62,23 +62,23 @@ REWRITING_COSTS = TableSpec(
     "(docs/INSTRUMENT.md says what each is). "
     "Alone: routines that were left alone and so count nothing; then their share of base.",
     (
-        Column("program", "program"),
-        Column("base", "base", Form.COUNT, average=False),
-        Column("pp", "PP %", Form.PERCENT),
-        Column("rewriting", "rewriting %", Form.SHARE),
-        Column("part", "of PP %", Form.PERCENT),
-        *(Column(cause.value, title, Form.SHARE) for cause, title in TITLES.items()),
-        Column("alone", "alone", Form.COUNT, average=False),
-        Column("alone_share", "alone %", Form.SHARE),
+        TableColumn("program", "program"),
+        TableColumn("base", "base", Form.COUNT, average=False),
+        TableColumn("pp", "PP %", Form.PERCENT),
+        TableColumn("rewriting", "rewriting %", Form.SHARE),
+        TableColumn("part", "of PP %", Form.PERCENT),
+        *(TableColumn(cause.value, title, Form.SHARE) for cause, title in TITLES.items()),
+        TableColumn("alone", "alone", Form.COUNT, average=False),
+        TableColumn("alone_share", "alone %", Form.SHARE),
     ),
-    {"pp": Need(setting("pp"), kind=Kind.EXECUTE)},
+    {"pp": CellNeed(setting("pp"), kind=CellKind.EXECUTE)},
     costs,
     judge_costs,
     of_instrumented=True,
 )
 
 
-def times(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def times(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return how long a program runs in three ways."""
     result = found["pp"]
     spent = result.timing
@@ -111,15 +111,15 @@ TIMES = TableSpec(
     "as by simprof run --mode=pp, without the start of Python. Slower: instrumented by original. "
     "Simulation/instrumented: simprof by instrumented.",
     (
-        Column("program", "program"),
-        Column("base", "base", Form.COUNT, average=False),
-        Column("original", "original s", Form.SECONDS),
-        Column("instrumented", "instrumented s", Form.SECONDS),
-        Column("slower", "slower", Form.RATIO),
-        Column("simulated", "simprof s", Form.SECONDS),
-        Column("quotient", "simprof/instrumented", Form.RATIO),
+        TableColumn("program", "program"),
+        TableColumn("base", "base", Form.COUNT, average=False),
+        TableColumn("original", "original s", Form.SECONDS),
+        TableColumn("instrumented", "instrumented s", Form.SECONDS),
+        TableColumn("slower", "slower", Form.RATIO),
+        TableColumn("simulated", "simprof s", Form.SECONDS),
+        TableColumn("quotient", "simprof/instrumented", Form.RATIO),
     ),
-    {"pp": Need(setting("pp"), kind=Kind.TIME)},
+    {"pp": CellNeed(setting("pp"), kind=CellKind.TIME)},
     times,
     judge_times,
     notes=(

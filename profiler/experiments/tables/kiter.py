@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import fmean, median
 
-from simprof.profiler.experiments.cells.cells import CellResult, Kind
+from simprof.profiler.experiments.cells.cells import CellKind, CellResult
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables.claims import (
     ABOVE,
@@ -30,14 +30,14 @@ from simprof.profiler.experiments.tables.claims import (
     value_is,
 )
 from simprof.profiler.experiments.tables.epp import PP, increments, overhead
-from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.spec import CellNeed, Found, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
-    Column,
     Form,
     ReportTable,
-    Row,
+    TableColumn,
+    TableRow,
     Value,
     percentage,
     ratio,
@@ -55,7 +55,9 @@ NAMED = frozenset({"compress", "cl_hash", "writebytes", "output", "des", "ks", "
 """Routines of the paper's table 4."""
 
 PLANS = {
-    f"k{k}": Need(setting("kiter", iterations=k) if k > 1 else setting("pp"), kind=Kind.PLAN)
+    f"k{k}": CellNeed(
+        setting("kiter", iterations=k) if k > 1 else setting("pp"), kind=CellKind.PLAN
+    )
     for k in ITERATIONS
 }
 NO_LOOPS = "the table has no routine with a loop"
@@ -63,13 +65,13 @@ HASH_ABOVE = 6_000
 """Paths beyond which the paper's profilers, acyclic and k-iteration, use hash tables (KITER 6)."""
 
 
-def _as_the_paper(k: int) -> Need:
-    return Need(setting("kiter", iterations=k, unoptimised=True, hash_above=HASH_ABOVE))
+def _as_the_paper(k: int) -> CellNeed:
+    return CellNeed(setting("kiter", iterations=k, unoptimised=True, hash_above=HASH_ABOVE))
 
 
 RUNS = {f"k{k}": _as_the_paper(k) for k in (1, 2, 3)}
 """As the paper measures: nothing is optimised, and tables go by numbers of paths."""
-OPTIMISED = {f"o{k}": Need(setting("kiter", iterations=k)) for k in (2, 3)}
+OPTIMISED = {f"o{k}": CellNeed(setting("kiter", iterations=k)) for k in (2, 3)}
 
 
 # -- table 3 --------------------------------------------------------------------------------------
@@ -80,7 +82,7 @@ def instructions(result: CellResult) -> int:
     return result.base + result.added
 
 
-def slowdowns(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def slowdowns(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of KITER table 3: instructions of the instrumented run by those for k = 1.
 
     Hashed: share of path increments through a hash table.
@@ -163,16 +165,16 @@ TABLE3 = TableSpec(
     "PP and the last columns: the same with optimised placement and tables chosen by the "
     "increments (EPP 3.3, 5.2), by those under PP.",
     (
-        Column("program", "program"),
-        Column("bl", "BL %", Form.PERCENT),
-        Column("k2", "k = 2", Form.RATIO),
-        Column("k3", "k = 3", Form.RATIO),
-        Column("hash1", "BL hashed %", Form.PERCENT),
-        Column("hash2", "k = 2 hashed %", Form.PERCENT),
-        Column("hash3", "k = 3 hashed %", Form.PERCENT),
-        Column("pp", "PP %", Form.PERCENT),
-        Column("o2", "k = 2 optimised", Form.RATIO),
-        Column("o3", "k = 3 optimised", Form.RATIO),
+        TableColumn("program", "program"),
+        TableColumn("bl", "BL %", Form.PERCENT),
+        TableColumn("k2", "k = 2", Form.RATIO),
+        TableColumn("k3", "k = 3", Form.RATIO),
+        TableColumn("hash1", "BL hashed %", Form.PERCENT),
+        TableColumn("hash2", "k = 2 hashed %", Form.PERCENT),
+        TableColumn("hash3", "k = 3 hashed %", Form.PERCENT),
+        TableColumn("pp", "PP %", Form.PERCENT),
+        TableColumn("o2", "k = 2 optimised", Form.RATIO),
+        TableColumn("o3", "k = 3 optimised", Form.RATIO),
     ),
     {"pp": PP, **RUNS, **OPTIMISED},
     slowdowns,
@@ -189,7 +191,7 @@ TABLE3 = TableSpec(
 # -- table 4 --------------------------------------------------------------------------------------
 
 
-def static_paths(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def static_paths(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return rows of KITER table 4: static paths by k of a program's routines, and their growth.
 
     Shown are the paper's routines, and otherwise those with most paths for k = 2 among the
@@ -215,7 +217,7 @@ def _counts(found: Found) -> dict[tuple[int, str], list[int]]:
 
 
 def _chosen(
-    program: Program, growing: dict[tuple[int, str], list[int]]
+    program: SuiteMember, growing: dict[tuple[int, str], list[int]]
 ) -> list[tuple[str, list[int]]]:
     usable = [each for each in growing if growing[each][0] <= PATH_LIMIT]
     chosen = [each for each in usable if each[1] in NAMED and _is_kernel(program)]
@@ -224,7 +226,7 @@ def _chosen(
     return [(routine[1], growing[routine]) for routine in chosen]
 
 
-def _is_kernel(program: Program) -> bool:
+def _is_kernel(program: SuiteMember) -> bool:
     return program.name in ("compress", "ndes")
 
 
@@ -241,13 +243,13 @@ def judge_static_paths(table: ReportTable) -> Iterator[Claim]:
         yield _judge_growth(table, routines, k)
 
 
-def _once(table: ReportTable) -> list[Row]:
+def _once(table: ReportTable) -> list[TableRow]:
     """Return the rows of the table, each routine once, though several programs have it."""
     first = {row.values[1:]: row for row in reversed(programs(table))}
     return [row for row in programs(table) if row in first.values()]
 
 
-def _growth(table: ReportTable, row: Row) -> Member:
+def _growth(table: ReportTable, row: TableRow) -> Member:
     """Return whether a routine's paths grow with every k."""
     keys = [f"k{k}" for k in ITERATIONS]
     counts = [value(table, row, key) or 0 for key in keys]
@@ -255,7 +257,7 @@ def _growth(table: ReportTable, row: Row) -> Member:
     return Member(_routine(row), beside(table, row, keys), not stuck, stuck)
 
 
-def _judge_growth(table: ReportTable, routines: Sequence[Row], k: int) -> Claim:
+def _judge_growth(table: ReportTable, routines: Sequence[TableRow], k: int) -> Claim:
     """Judge the growth from k - 1 to k by the least of the paper's routines."""
     ours = [(_routine(row), value(table, row, f"g{k}") or 0.0) for row in routines]
     factors = [factor for _, factor in ours]
@@ -282,7 +284,7 @@ def _factors(table: ReportTable | None, k: int) -> list[float]:
     return [after / before for _, before, after in counts if before]
 
 
-def _routine(row: Row) -> str:
+def _routine(row: TableRow) -> str:
     return f"{row.values[0]}, {row.values[1]}:"
 
 
@@ -295,13 +297,13 @@ TABLE4 = TableSpec(
     f"name, the {SHOWN_ROUTINES} routines with most paths for k = 2 of those with at most "
     f"{PATH_LIMIT:,} acyclic paths, whether they were run or not.",
     (
-        Column("program", "program"),
-        Column("routine", "routine"),
+        TableColumn("program", "program"),
+        TableColumn("routine", "routine"),
         *(
-            Column(f"k{k}", "BL" if k == 1 else f"k = {k}", Form.COUNT, average=False)
+            TableColumn(f"k{k}", "BL" if k == 1 else f"k = {k}", Form.COUNT, average=False)
             for k in ITERATIONS
         ),
-        *(Column(f"g{k}", f"{k - 1} to {k}", Form.RATIO) for k in ITERATIONS[1:]),
+        *(TableColumn(f"g{k}", f"{k - 1} to {k}", Form.RATIO) for k in ITERATIONS[1:]),
     ),
     PLANS,
     static_paths,

@@ -10,12 +10,12 @@ from functools import cache
 
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables.epp import overhead
-from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from simprof.profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Value
+from simprof.profiler.experiments.tables.spec import CellNeed, Found, SuiteMember, TableSpec
+from simprof.profiler.experiments.tables.table import Claim, Form, ReportTable, TableColumn, Value
 from simprof.profiler.schemes import registry
 
 
-def rows(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def rows(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return the overheads of one program, by mode."""
     costs = {mode: overhead(result) for mode, result in found.items()}
     yield (program.name, *(costs.get(mode) for mode in registry.planned_modes()))
@@ -36,8 +36,11 @@ def overheads() -> TableSpec:
         "simprof",
         "Added instructions in percent of the uninstrumented run's, under each scheme's default "
         "options.",
-        (Column("program", "program"), *(Column(mode, mode, Form.PERCENT) for mode in modes)),
-        {mode: Need(setting(mode)) for mode in modes},
+        (
+            TableColumn("program", "program"),
+            *(TableColumn(mode, mode, Form.PERCENT) for mode in modes),
+        ),
+        {mode: CellNeed(setting(mode)) for mode in modes},
         rows,
         claims,
         is_partial=True,

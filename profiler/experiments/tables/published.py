@@ -18,11 +18,11 @@ from typing import Any
 from simprof.profiler.experiments.suites import directories as places
 from simprof.profiler.experiments.tables.table import (
     AVERAGE_NAMES,
-    Column,
     Form,
     ReportTable,
-    Row,
     RowKind,
+    TableColumn,
+    TableRow,
     Value,
 )
 from simprof.simulator.errors import UsageError
@@ -70,7 +70,7 @@ def read_published(path: Path) -> tuple[ReportTable, ...]:
 
 def _table(entry: Mapping[str, Any]) -> ReportTable:
     columns = tuple(
-        Column(key, title, Form(form))
+        TableColumn(key, title, Form(form))
         for key, title, form in zip(entry["columns"], entry["titles"], entry["forms"], strict=True)
     )
     shown = tuple(column for column in columns if column.key != GROUP)
@@ -87,7 +87,7 @@ def _table(entry: Mapping[str, Any]) -> ReportTable:
     )
 
 
-def _row(columns: Sequence[Column], values: Sequence[Value]) -> Row:
+def _row(columns: Sequence[TableColumn], values: Sequence[Value]) -> TableRow:
     if len(values) != len(columns):
         raise ValueError(f"row {values[:1]} has {len(values)} values for {len(columns)} columns")
     group, kept = "", []
@@ -99,10 +99,10 @@ def _row(columns: Sequence[Column], values: Sequence[Value]) -> Row:
     kind: RowKind = "average" if kept[0] in AVERAGE_NAMES else "program"
     if kind == "average":
         group = str(kept[0]).removesuffix("average").strip()
-    return Row(tuple(kept), kind, group)
+    return TableRow(tuple(kept), kind, group)
 
 
-def _value(column: Column, value: Value) -> Value:
+def _value(column: TableColumn, value: Value) -> Value:
     if not column.numeric:
         return str(value)
     if value == "":

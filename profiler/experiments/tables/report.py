@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simprof.profiler.experiments.tables.spec import Program, View
+from simprof.profiler.experiments.tables.spec import SuiteMember, View
 from simprof.profiler.experiments.tables.table import ReportTable
 
 
@@ -20,7 +20,7 @@ class TableReport:
     simprof: str
     engine: str
     cost_model: str
-    programs: tuple[Program, ...]  # Those that the tables are of
+    programs: tuple[SuiteMember, ...]  # Those that the tables are of
     tables: tuple[ReportTable, ...]  # In the order asked for
     left_out: tuple[str, ...] = ()  # Names of tables that the results file has nothing for
     command: str = ""  # What makes this report again; "" where nobody said.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from simprof.profiler.experiments.cells.cells import Cell, CellResult, Kind
+from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult
 from simprof.profiler.experiments.cells.obtain import CellProgress, obtain
 from simprof.profiler.experiments.cells.provenance import Versions, versions
 from simprof.profiler.experiments.cells.store import Store
@@ -15,7 +15,7 @@ from simprof.profiler.experiments.cells.sweep import FILE_BUILD
 from simprof.profiler.experiments.suites.library import load_suite
 from simprof.profiler.experiments.suites.suite import BuildProgress, Suite
 from simprof.profiler.experiments.tables.report import TableReport
-from simprof.profiler.experiments.tables.spec import Program, TableSpec, View, make
+from simprof.profiler.experiments.tables.spec import SuiteMember, TableSpec, View, make
 from simprof.profiler.experiments.tables.table import Form, ReportTable
 from simprof.profiler.request.request import ALL_ROUTINES, Selection
 from simprof.simulator.errors import UsageError
@@ -52,7 +52,7 @@ def run_tables(
         that cannot be built or run is a row that says so.
     """
     programs = _matching(
-        [Program(each.name, each.group, each.stands_for) for each in suite.benchmarks], only
+        [SuiteMember(each.name, each.group, each.stands_for) for each in suite.benchmarks], only
     )
     view = replace(view, executed=_executed(suite, programs, executed))
     cells = dict.fromkeys(cell for spec in specs for cell in spec.cells(programs, view))
@@ -70,7 +70,7 @@ def run_tables(
 
 
 def _executed(
-    suite: Suite, programs: Sequence[Program], patterns: Sequence[str] | None
+    suite: Suite, programs: Sequence[SuiteMember], patterns: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Return the names of the programs that are instrumented and run."""
     names = [program.name for program in programs]
@@ -122,7 +122,7 @@ def stored_tables(
     title, stands_for = _description(name)
     programs = _matching(
         [
-            Program(each.name, each.group, stands_for.get(each.name, ""))
+            SuiteMember(each.name, each.group, stands_for.get(each.name, ""))
             for each in known
             if each.suite == name
         ],
@@ -140,7 +140,7 @@ def stored_tables(
 
 def _of_file(view: View, results: Mapping[Cell, CellResult], given: Collection[str]) -> View:
     """Return a view with the only input, build and selection of the results, where not given."""
-    runs = [cell for cell in results if cell.kind is not Kind.PLAN]
+    runs = [cell for cell in results if cell.kind is not CellKind.PLAN]
     found: dict[str, dict[object, None]] = {
         "input": dict.fromkeys(cell.input for cell in runs),
         "build": dict.fromkeys(cell.build for cell in results),
@@ -189,13 +189,13 @@ def _listed(names: Iterable[str]) -> str:
 
 def _stored_executed(
     specs: Sequence[TableSpec],
-    programs: Sequence[Program],
+    programs: Sequence[SuiteMember],
     results: Mapping[Cell, CellResult],
     view: View,
 ) -> tuple[str, ...]:
     """Return the programs of which the file has a run of the instrumented program."""
 
-    def has(program: Program) -> bool:
+    def has(program: SuiteMember) -> bool:
         asked = replace(view, executed=(program.name,))
         return any(
             view.cell(need, program.name) in results
@@ -232,7 +232,7 @@ def _description(suite: str) -> tuple[str, Mapping[str, str]]:
 
 
 def _has_any(
-    spec: TableSpec, programs: Sequence[Program], results: Mapping[Cell, CellResult], view: View
+    spec: TableSpec, programs: Sequence[SuiteMember], results: Mapping[Cell, CellResult], view: View
 ) -> bool:
     predicted = replace(view, executed=())
     return any(
@@ -241,7 +241,7 @@ def _has_any(
     )
 
 
-def _matching(programs: Sequence[Program], only: Sequence[str]) -> tuple[Program, ...]:
+def _matching(programs: Sequence[SuiteMember], only: Sequence[str]) -> tuple[SuiteMember, ...]:
     kept = tuple(each for each in programs if not only or _names([each.name], only))
     if programs and not kept:
         raise UsageError(f"no benchmark matches {', '.join(only)}: see `simprof suite list`")
@@ -252,7 +252,7 @@ def _report(
     suite: str,
     title: str,
     specs: Sequence[TableSpec],
-    programs: tuple[Program, ...],
+    programs: tuple[SuiteMember, ...],
     results: Mapping[Cell, CellResult],
     view: View,
     made: Versions,

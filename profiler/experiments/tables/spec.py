@@ -10,9 +10,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from simprof.profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, CellResult, Kind, failure
+from simprof.profiler.experiments.cells.cells import (
+    DEFAULT_BUILD,
+    Cell,
+    CellKind,
+    CellResult,
+    failure,
+)
 from simprof.profiler.experiments.cells.settings import CellSetting, selecting, setting
-from simprof.profiler.experiments.suites.suite import Counters, with_counters
+from simprof.profiler.experiments.suites.suite import CounterBuild, with_counters
 from simprof.profiler.experiments.tables.executed import (
     CAPTION,
     Predictions,
@@ -24,9 +30,9 @@ from simprof.profiler.experiments.tables.published import published
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
-    Column,
     ReportTable,
-    Row,
+    TableColumn,
+    TableRow,
     Value,
     beside,
     failed_row,
@@ -41,7 +47,7 @@ RELEASE = re.compile(r"\((SPEC\d+)\)")
 
 
 @dataclass(frozen=True)
-class Program:
+class SuiteMember:
     """A program of a suite, as tables know it."""
 
     name: str
@@ -71,31 +77,31 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Need:
+class CellNeed:
     """A cell that a table needs of each program."""
 
     setting: CellSetting
     input: str = "ref"
-    kind: Kind = Kind.RUN
-    counters: Counters = Counters.NONE  # Whose counters the program that runs has in it
+    kind: CellKind = CellKind.RUN
+    counters: CounterBuild = CounterBuild.NONE  # Whose counters the program that runs has in it
     # Whether libraries' routines are profiled too where the view is of own ones: the table tells
     # them apart by itself.
     whole: bool = False
 
     def cell(self, program: str, build: str = DEFAULT_BUILD) -> Cell:
         """Return the cell of a program; that of an input other than "ref" keeps its input."""
-        name = "" if self.kind is Kind.PLAN else self.input
+        name = "" if self.kind is CellKind.PLAN else self.input
         return Cell(program, self.setting, name, self.kind, with_counters(build, self.counters))
 
 
 Found = Mapping[str, CellResult]
 """Results of one program by the table's own name of each need."""
 
-Rows = Callable[[Program, Found], Iterable[Sequence[Value]]]
+Rows = Callable[[SuiteMember, Found], Iterable[Sequence[Value]]]
 Claims = Callable[[ReportTable], Iterable[Claim]]
 
 
-def _any(program: Program) -> bool:
+def _any(program: SuiteMember) -> bool:
     return True
 
 
@@ -107,8 +113,8 @@ class TableSpec:
     title: str
     source: str
     caption: str
-    columns: tuple[Column, ...]
-    needs: Mapping[str, Need]  # Our name -> the cell of each program
+    columns: tuple[TableColumn, ...]
+    needs: Mapping[str, CellNeed]  # Our name -> the cell of each program
     # Values of the rows of one program, its name first; none where it has nothing to tell.
     rows: Rows
     claims: Claims  # Judge the paper's claims by the finished table
@@ -116,7 +122,7 @@ class TableSpec:
     bars: Bars | None = None
     compared: tuple[str, ...] = ()
     averaged: bool = True  # Whether rows of averages are added
-    includes: Callable[[Program], bool] = _any  # Whether a program has a row in it
+    includes: Callable[[SuiteMember], bool] = _any  # Whether a program has a row in it
     # Columns beside which what was executed is shown, where that is asked for (`View.executed`)
     predictions: Predictions = field(default_factory=dict)
     # Whether it is about instrumented programs only: then it has rows of those that `View.executed`
@@ -125,25 +131,25 @@ class TableSpec:
     # Whether a row can be made of some of its cells; `rows` then gets those that are there.
     is_partial: bool = False
 
-    def cells(self, programs: Iterable[Program], view: View) -> Iterator[Cell]:
+    def cells(self, programs: Iterable[SuiteMember], view: View) -> Iterator[Cell]:
         """Yield the cells that it needs."""
         for program in self.chosen(programs, view):
             for need in (*self.needs.values(), *self.executed(program, view).values()):
                 yield view.cell(need, program.name)
 
-    def chosen(self, programs: Iterable[Program], view: View) -> tuple[Program, ...]:
+    def chosen(self, programs: Iterable[SuiteMember], view: View) -> tuple[SuiteMember, ...]:
         """Return the programs that it has rows of."""
         names = view.executed if self.of_instrumented else ()
         return tuple(
             each for each in programs if self.includes(each) and (not names or each.name in names)
         )
 
-    def executed(self, program: Program, view: View) -> Mapping[str, Need]:
+    def executed(self, program: SuiteMember, view: View) -> Mapping[str, CellNeed]:
         """Return the cells of what a program executed, by the needs that predict it."""
         if program.name not in view.executed:
             return {}
         needs = dict.fromkeys(each.need for each in self.predictions.values())
-        return {name: replace(self.needs[name], kind=Kind.EXECUTE) for name in needs}
+        return {name: replace(self.needs[name], kind=CellKind.EXECUTE) for name in needs}
 
 
 @dataclass(frozen=True)
@@ -169,12 +175,12 @@ class View:
             parts.append(f"without routines {' '.join(self.selection.exclude)}")
         return "".join(f"{part}, " for part in parts)
 
-    def cell(self, need: Need, program: str) -> Cell:
+    def cell(self, need: CellNeed, program: str) -> Cell:
         """Return the cell that meets a need."""
         chosen = self.input if need.input == "ref" else need.input
         return replace(need, setting=self._setting(need), input=chosen).cell(program, self.build)
 
-    def _setting(self, need: Need) -> CellSetting:
+    def _setting(self, need: CellNeed) -> CellSetting:
         options: dict[str, object] = dict(need.setting.options)
         selection = replace(self.selection, user_only=self.selection.user_only and not need.whole)
         if self.blocks is None or "blocks" not in options:
@@ -185,7 +191,7 @@ class View:
 
 def make(
     spec: TableSpec,
-    programs: Sequence[Program],
+    programs: Sequence[SuiteMember],
     results: Mapping[Cell, CellResult],
     view: View,
 ) -> ReportTable:
@@ -193,10 +199,10 @@ def make(
     programs = spec.chosen(programs, view)
     executed = {program: _executed(spec, program, results, view) for program in programs}
     columns, caption = spec.columns, f"{spec.caption}{_about_blocks(spec, view)}"
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for program in programs:
         predicted = _results(spec.needs, program, results, view, spec.is_partial)
-        made: Iterable[Row] = _rows(spec, program, predicted)
+        made: Iterable[TableRow] = _rows(spec, program, predicted)
         if any(executed.values()):
             made = (
                 executed_row(row, columns, spec.predictions, predicted, executed[program])
@@ -241,7 +247,7 @@ _BLOCKS = {
 
 
 def _executed(
-    spec: TableSpec, program: Program, results: Mapping[Cell, CellResult], view: View
+    spec: TableSpec, program: SuiteMember, results: Mapping[Cell, CellResult], view: View
 ) -> Found:
     """Return what a program executed, by need; {} where it was not run for this table."""
     needs = spec.executed(program, view)
@@ -251,8 +257,8 @@ def _executed(
 
 
 def _results(
-    needs: Mapping[str, Need],
-    program: Program,
+    needs: Mapping[str, CellNeed],
+    program: SuiteMember,
     results: Mapping[Cell, CellResult],
     view: View,
     partial: bool = False,
@@ -267,11 +273,11 @@ def _results(
     return {name: results.get(cell, lacking) for name, cell in cells.items()}
 
 
-def _rows(spec: TableSpec, program: Program, found: Found) -> Iterator[Row]:
+def _rows(spec: TableSpec, program: SuiteMember, found: Found) -> Iterator[TableRow]:
     for result in found.values():
         if result.error is not None:
             yield failed_row(program.name, program.group, len(spec.columns), result.error)
             return
     differing = "; ".join(line for result in found.values() for line in problems(result))
     for values in spec.rows(program, found):
-        yield Row(tuple(values), "program", program.group, differing or None)
+        yield TableRow(tuple(values), "program", program.group, differing or None)

@@ -46,7 +46,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column: its key for programs, its title for people, how its numbers are written.
 
     `average`: whether its average over programs means something.
@@ -64,7 +64,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One row."""
 
     values: tuple[Value, ...]  # As many as there are columns
@@ -112,8 +112,8 @@ class ReportTable:
     source: str  # The paper's place, in full
     caption: str  # What the columns are and in which units
     # columns, rows: The first column names the program.
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    columns: tuple[TableColumn, ...]
+    rows: tuple[TableRow, ...]
     # The paper's own numbers; None: the paper prints none (a graph).
     published: ReportTable | None = None
     claims: tuple[Claim, ...] = ()  # In the paper's order
@@ -180,19 +180,19 @@ def percentage(part: float | None, whole: float | None) -> float | None:
     return None if part is None else ratio(100 * part, whole)
 
 
-def failed_row(name: str, group: str, columns: int, error: str) -> Row:
+def failed_row(name: str, group: str, columns: int, error: str) -> TableRow:
     """Return the row of a program that failed."""
-    return Row((name, *[None] * (columns - 1)), "failed", group, error)
+    return TableRow((name, *[None] * (columns - 1)), "failed", group, error)
 
 
-def with_averages(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, ...]:
+def with_averages(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
     """Group rows and add their averages: INT, its mean, FP, its mean, the mean of all.
 
     Averages are arithmetic means of the rows' values, ratios included, as EPP's and TPP's are:
     each program weighs the same however long it runs. A group of one program or none has no
     average of its own.
     """
-    made: list[Row] = []
+    made: list[TableRow] = []
     groups = ("INT", "FP")
     for group, name in zip(groups, AVERAGE_NAMES, strict=False):
         members = [row for row in rows if row.group == group]
@@ -204,8 +204,8 @@ def with_averages(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, 
 
 
 def _average(
-    name: str, group: str, columns: Sequence[Column], rows: Sequence[Row]
-) -> Iterable[Row]:
+    name: str, group: str, columns: Sequence[TableColumn], rows: Sequence[TableRow]
+) -> Iterable[TableRow]:
     members = [row for row in rows if row.kind == "program"]
     if len(members) < 2:
         return
@@ -214,7 +214,7 @@ def _average(
         found = [row.values[position] for row in members]
         numbers = [as_float(value) for value in found if isinstance(value, int | float)]
         values.append(fmean(numbers) if numbers and column.numeric and column.average else None)
-    yield Row(tuple(values), "average", group)
+    yield TableRow(tuple(values), "average", group)
 
 
 def beside(table: ReportTable, matches: dict[str, tuple[str, ...]]) -> ReportTable:
@@ -232,7 +232,7 @@ def beside(table: ReportTable, matches: dict[str, tuple[str, ...]]) -> ReportTab
         return table
     rows = {program_key(str(row.values[0])): row for row in published.rows}
     averages = {str(row.values[0]): row for row in published.rows if row.kind == "average"}
-    partners: list[Row | None] = []
+    partners: list[TableRow | None] = []
     for row in table.rows:
         name = str(row.values[0])
         if row.kind == "average":
@@ -246,9 +246,9 @@ def beside(table: ReportTable, matches: dict[str, tuple[str, ...]]) -> ReportTab
 
 
 def _merged(
-    table: ReportTable, published: ReportTable, partners: Sequence[Row | None]
+    table: ReportTable, published: ReportTable, partners: Sequence[TableRow | None]
 ) -> ReportTable:
-    columns: list[Column] = []
+    columns: list[TableColumn] = []
     values: list[list[Value]] = [[] for _ in table.rows]
     keys = {column.key for column in table.columns}
     for position, column in enumerate(table.columns):
@@ -259,7 +259,7 @@ def _merged(
         if key not in table.compared or (column.key == key and f"{key}{EXECUTED}" in keys):
             continue  # the paper's is behind what was executed
         theirs = published.index(key)
-        columns.append(Column(f"{key}:paper", "(paper)", column.form))
+        columns.append(TableColumn(f"{key}:paper", "(paper)", column.form))
         for made, partner in zip(values, partners, strict=True):
             made.append(None if partner is None else partner.values[theirs])
     rows = tuple(

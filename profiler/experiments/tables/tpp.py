@@ -33,18 +33,18 @@ from simprof.profiler.experiments.tables.claims import (
 )
 from simprof.profiler.experiments.tables.epp import increments, overhead
 from simprof.profiler.experiments.tables.executed import Prediction
-from simprof.profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from simprof.profiler.experiments.tables.spec import CellNeed, Found, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
-    Column,
     Form,
     ReportTable,
+    TableColumn,
     Value,
     percentage,
     ratio,
 )
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 
 PAPER = (
     "R. Joshi, M. D. Bond and C. Zilles, Targeted Path Profiling: Lower Overhead Path Profiling "
@@ -52,15 +52,15 @@ PAPER = (
 )
 PATH_LIMIT = 10_000_000
 """Where the paper's PP and TPP truncate (TPP 4.1); EPP's PP and ours do so at ten times that."""
-PP = Need(setting("pp", path_limit=PATH_LIMIT))
+PP = CellNeed(setting("pp", path_limit=PATH_LIMIT))
 THRESHOLDS = {"1": (1.0, 1.0), "5": (5.0, 5.0), "10": (10.0, 10.0), "515": (5.0, 15.0)}
 """Key -> i and j of TPP(i, j) in tables 2 to 4."""
 SPEC2000 = "SPEC2000"
 TPP = {
-    f"t{key}": Need(setting("tpp", cold=cold, loop=loop, path_limit=PATH_LIMIT))
+    f"t{key}": CellNeed(setting("tpp", cold=cold, loop=loop, path_limit=PATH_LIMIT))
     for key, (cold, loop) in THRESHOLDS.items()
 }
-NO_COLD = Need(setting("tpp", cold=0, loop=0, path_limit=PATH_LIMIT))
+NO_COLD = CellNeed(setting("tpp", cold=0, loop=0, path_limit=PATH_LIMIT))
 """Obvious paths alone: nothing is cold, no loop is disconnected."""
 TITLES = {key: f"TPP({cold:.0f},{loop:.0f})" for key, (cold, loop) in THRESHOLDS.items()}
 
@@ -68,7 +68,7 @@ TITLES = {key: f"TPP({cold:.0f},{loop:.0f})" for key, (cold, loop) in THRESHOLDS
 # -- table 1 --------------------------------------------------------------------------------------
 
 
-def counter_kinds(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def counter_kinds(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of TPP table 1.
 
     The overhead of PP is split by how each routine keeps the counters of its paths. Self-loops
@@ -77,7 +77,8 @@ def counter_kinds(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     """
     pp = found["pp"]
     array, hashed = (
-        [row for row in pp.routines if row.table is kind] for kind in (Table.ARRAY, Table.HASH)
+        [row for row in pp.routines if row.table is kind]
+        for kind in (CounterTable.ARRAY, CounterTable.HASH)
     )
     yield (
         program.name,
@@ -140,13 +141,13 @@ TPP1 = TableSpec(
     "of either kind. Hash cost: instructions added to an increment of a path counter in routines "
     "with hash tables, by those with arrays, the counters of self-loops left out.",
     (
-        Column("program", "program"),
-        Column("pp", "PP %", Form.PERCENT),
-        Column("array", "array %", Form.PERCENT),
-        Column("hash", "hashing %", Form.PERCENT),
-        Column("hashed", "paths hashed %", Form.PERCENT),
-        Column("self_loops", "self-loops %", Form.PERCENT),
-        Column("hash_cost", "hash cost", Form.DECIMAL),
+        TableColumn("program", "program"),
+        TableColumn("pp", "PP %", Form.PERCENT),
+        TableColumn("array", "array %", Form.PERCENT),
+        TableColumn("hash", "hashing %", Form.PERCENT),
+        TableColumn("hashed", "paths hashed %", Form.PERCENT),
+        TableColumn("self_loops", "self-loops %", Form.PERCENT),
+        TableColumn("hash_cost", "hash cost", Form.DECIMAL),
     ),
     {"pp": PP},
     counter_kinds,
@@ -168,7 +169,7 @@ def flow(result: CellResult) -> float | None:
     return None if result.attributed is None else 100 * result.attributed
 
 
-def targeted(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def targeted(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of TPP tables 2 and 3: overheads, and attribution of definite flow."""
     values: list[Value] = [program.name, overhead(found["pp"])]
     for key in THRESHOLDS:
@@ -340,12 +341,12 @@ def _judge_2000(table: ReportTable) -> Iterator[Claim]:
     )
 
 
-def _targeted_columns() -> tuple[Column, ...]:
-    columns = [Column("program", "program"), Column("pp", "PP %", Form.PERCENT)]
+def _targeted_columns() -> tuple[TableColumn, ...]:
+    columns = [TableColumn("program", "program"), TableColumn("pp", "PP %", Form.PERCENT)]
     for key, title in TITLES.items():
-        columns.append(Column(f"t{key}", f"{title} %", Form.PERCENT))
-        columns.append(Column(f"a{key}", "AoDF %", Form.PERCENT))
-    return (*columns, Column("t0", "TPP(0,0) %", Form.PERCENT))
+        columns.append(TableColumn(f"t{key}", f"{title} %", Form.PERCENT))
+        columns.append(TableColumn(f"a{key}", "AoDF %", Form.PERCENT))
+    return (*columns, TableColumn("t0", "TPP(0,0) %", Form.PERCENT))
 
 
 TPP2 = TableSpec(
@@ -390,13 +391,13 @@ def _part(**options: object) -> CellSetting:
 # -- overheads ------------------------------------------------------------------------------------
 
 PARTS = {
-    "cold": Need(_part(cold=COLD, loop=0, count_obvious=True)),
-    "obvious": Need(_part(cold=0, loop=LOOP)),
-    "uncounted": Need(_part(cold=COLD, loop=LOOP, no_cold_counter=True)),
+    "cold": CellNeed(_part(cold=COLD, loop=0, count_obvious=True)),
+    "obvious": CellNeed(_part(cold=0, loop=LOOP)),
+    "uncounted": CellNeed(_part(cold=COLD, loop=LOOP, no_cold_counter=True)),
 }
 
 
-def parts(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def parts(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of overheads: PP, TPP(5,15), and TPP(5,15) without one part or the other."""
     pp = found["pp"]
     yield (
@@ -451,13 +452,13 @@ TPP_PARTS = TableSpec(
     "TPP(5,15) whose cold paths are kept out of all counts, and counted nowhere. Hashed: share of "
     "PP's increments that are in hash tables.",
     (
-        Column("program", "program"),
-        Column("pp", "PP %", Form.PERCENT),
-        Column("t515", "TPP(5,15) %", Form.PERCENT),
-        Column("cold", "cold only %", Form.PERCENT),
-        Column("obvious", "obvious only %", Form.PERCENT),
-        Column("uncounted", "cold uncounted %", Form.PERCENT),
-        Column("hashed", "PP hashed %", Form.PERCENT),
+        TableColumn("program", "program"),
+        TableColumn("pp", "PP %", Form.PERCENT),
+        TableColumn("t515", "TPP(5,15) %", Form.PERCENT),
+        TableColumn("cold", "cold only %", Form.PERCENT),
+        TableColumn("obvious", "obvious only %", Form.PERCENT),
+        TableColumn("uncounted", "cold uncounted %", Form.PERCENT),
+        TableColumn("hashed", "PP hashed %", Form.PERCENT),
     ),
     {"pp": PP, "t515": TPP["t515"], **PARTS},
     parts,
@@ -474,7 +475,7 @@ TPP_PARTS = TableSpec(
 
 ITERATIONS = {"l10": 10, "l100": 100}
 """Average iterations of a loop from which on it is disconnected: 100/j."""
-CUT = {key: Need(_part(cold=0, loop=100 / turns)) for key, turns in ITERATIONS.items()}
+CUT = {key: CellNeed(_part(cold=0, loop=100 / turns)) for key, turns in ITERATIONS.items()}
 
 
 def average_blocks(result: CellResult) -> float | None:
@@ -492,7 +493,7 @@ def average_blocks(result: CellResult) -> float | None:
     return ratio(facts.edges + paths, paths)
 
 
-def lengths(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def lengths(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of lengths: PP's, and those with loops disconnected, with what they lose."""
     whole = average_blocks(found["pp"])
     values: list[Value] = [program.name, whole]
@@ -527,12 +528,12 @@ TPP_LENGTHS = TableSpec(
     "on average and more disconnected, TPP(0,10) and TPP(0,1); lost: in percent of PP's. Every "
     "turn of a self-loop is a path of one block.",
     (
-        Column("program", "program"),
-        Column("pp", "PP", Form.DECIMAL),
-        Column("l10", "loops of 10", Form.DECIMAL),
-        Column("lost_l10", "lost %", Form.PERCENT),
-        Column("l100", "loops of 100", Form.DECIMAL),
-        Column("lost_l100", "lost %", Form.PERCENT),
+        TableColumn("program", "program"),
+        TableColumn("pp", "PP", Form.DECIMAL),
+        TableColumn("l10", "loops of 10", Form.DECIMAL),
+        TableColumn("lost_l10", "lost %", Form.PERCENT),
+        TableColumn("l100", "loops of 100", Form.DECIMAL),
+        TableColumn("lost_l100", "lost %", Form.PERCENT),
     ),
     {"pp": PP, **CUT},
     lengths,

@@ -25,21 +25,21 @@ from simprof.profiler.experiments.tables.claims import (
     value_is,
 )
 from simprof.profiler.experiments.tables.epp import increments
-from simprof.profiler.experiments.tables.spec import Found, Program, TableSpec
+from simprof.profiler.experiments.tables.spec import Found, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
-    Column,
     Form,
     ReportTable,
+    TableColumn,
     Value,
     percentage,
 )
 from simprof.profiler.experiments.tables.tpp import PAPER, PP, THRESHOLDS, TITLES, TPP
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 
 
-def enumerated(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def enumerated(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of TPP table 4: static paths enumerated, in thousands; TPP's in % of PP's."""
 
     def thousands(result: CellResult) -> float:
@@ -75,11 +75,14 @@ def judge_enumerated(table: ReportTable) -> Iterator[Claim]:
         )
 
 
-def _enumerated_columns() -> tuple[Column, ...]:
-    columns = [Column("program", "program"), Column("pp", "PP", Form.DECIMAL, average=False)]
+def _enumerated_columns() -> tuple[TableColumn, ...]:
+    columns = [
+        TableColumn("program", "program"),
+        TableColumn("pp", "PP", Form.DECIMAL, average=False),
+    ]
     for key, title in TITLES.items():
-        columns.append(Column(f"t{key}", title, Form.DECIMAL, average=False))
-        columns.append(Column(f"s{key}", "of PP %", Form.PERCENT))
+        columns.append(TableColumn(f"t{key}", title, Form.DECIMAL, average=False))
+        columns.append(TableColumn(f"s{key}", "of PP %", Form.PERCENT))
     return tuple(columns)
 
 
@@ -106,7 +109,7 @@ TPP4 = TableSpec(
 # -- table 4 without truncation -------------------------------------------------------------------
 
 
-def untruncated(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def untruncated(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of path numbers before truncation: sums, and the most of one routine."""
     numbers = [_untruncated(found[key]) for key in ("pp", *TPP)]
     yield (program.name, max(numbers[0], default=0), *map(sum, numbers))
@@ -134,10 +137,13 @@ TPP4_WHOLE = TableSpec(
     "Static paths of the routines that were entered, as the plans would enumerate them without a "
     "path limit; most: of one routine under PP.",
     (
-        Column("program", "program"),
-        Column("most", "most of a routine", Form.COUNT, average=False),
-        Column("pp", "PP", Form.COUNT, average=False),
-        *(Column(f"t{key}", title, Form.COUNT, average=False) for key, title in TITLES.items()),
+        TableColumn("program", "program"),
+        TableColumn("most", "most of a routine", Form.COUNT, average=False),
+        TableColumn("pp", "PP", Form.COUNT, average=False),
+        *(
+            TableColumn(f"t{key}", title, Form.COUNT, average=False)
+            for key, title in TITLES.items()
+        ),
     ),
     {"pp": PP, **TPP},
     untruncated,
@@ -149,7 +155,7 @@ TPP4_WHOLE = TableSpec(
 )
 
 
-def obvious(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def obvious(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of TPP figure 3: executions of obvious paths, of all path executions.
 
     Turns of a self-loop are among the former where its loop is disconnected, since each ends an
@@ -182,10 +188,10 @@ FIGURE3 = TableSpec(
     "Executions of paths known from the edge profile alone, and increments of counters of paths "
     "and self-loops, at thresholds of 5 %.",
     (
-        Column("program", "program"),
-        Column("inferred", "obvious", Form.COUNT, average=False),
-        Column("counted", "counted", Form.COUNT, average=False),
-        Column("obvious", "obvious %", Form.PERCENT),
+        TableColumn("program", "program"),
+        TableColumn("inferred", "obvious", Form.COUNT, average=False),
+        TableColumn("counted", "counted", Form.COUNT, average=False),
+        TableColumn("obvious", "obvious %", Form.PERCENT),
     ),
     {"t5": TPP["t5"]},
     obvious,
@@ -195,12 +201,12 @@ FIGURE3 = TableSpec(
 )
 
 
-def hashed_routines(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+def hashed_routines(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of TPP figure 9: routines entered that need a hash table."""
     values: list[Value] = [program.name, len(found["pp"].routines)]
     for name in ("pp", "t1", "t5", "t10"):
         rows = found[name].routines
-        values.append(percentage(sum(r.table is Table.HASH for r in rows), len(rows)))
+        values.append(percentage(sum(r.table is CounterTable.HASH for r in rows), len(rows)))
     yield tuple(values)
 
 
@@ -271,12 +277,12 @@ FIGURE9 = TableSpec(
     f"{PAPER}, figure 9",
     "Share of the routines entered whose counters are in a hash table.",
     (
-        Column("program", "program"),
-        Column("routines", "routines", Form.COUNT, average=False),
-        Column("pp", "PP %", Form.PERCENT),
-        Column("t1", "TPP(1,1) %", Form.PERCENT),
-        Column("t5", "TPP(5,5) %", Form.PERCENT),
-        Column("t10", "TPP(10,10) %", Form.PERCENT),
+        TableColumn("program", "program"),
+        TableColumn("routines", "routines", Form.COUNT, average=False),
+        TableColumn("pp", "PP %", Form.PERCENT),
+        TableColumn("t1", "TPP(1,1) %", Form.PERCENT),
+        TableColumn("t5", "TPP(5,5) %", Form.PERCENT),
+        TableColumn("t10", "TPP(10,10) %", Form.PERCENT),
     ),
     {"pp": PP, **{key: TPP[key] for key in ("t1", "t5", "t10")}},
     hashed_routines,

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Any
 
 from simprof.profiler.profiles.calls import CallTree, without_sites
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.call_tree import tree_rows
@@ -20,8 +20,8 @@ from simprof.profiler.reports.display import visible
 from simprof.profiler.reports.hot_tables import HELPER_MARK, HELPER_NOTE, lines_text
 from simprof.profiler.reports.html import page
 from simprof.profiler.reports.html.routines import (
-    Row,
-    Run,
+    ReportRun,
+    RoutineInRuns,
     detail,
     facts,
     hottest,
@@ -30,7 +30,7 @@ from simprof.profiler.reports.html.routines import (
 )
 from simprof.profiler.reports.html.summary import summaries
 
-__all__ = ["Run", "render"]
+__all__ = ["ReportRun", "render"]
 
 NOWHERE_ELSE = SourceFiles()
 
@@ -62,7 +62,7 @@ def _unwatched(done: int, total: int) -> None:
 
 
 def render(
-    runs: Sequence[Run], sources: SourceFiles = NOWHERE_ELSE, told: Told = _unwatched
+    runs: Sequence[ReportRun], sources: SourceFiles = NOWHERE_ELSE, told: Told = _unwatched
 ) -> str:
     """Return the page.
 
@@ -86,7 +86,7 @@ def render(
     )
 
 
-def _index(runs: Sequence[Run], shown: Sequence[Row]) -> dict[str, Any]:
+def _index(runs: Sequence[ReportRun], shown: Sequence[RoutineInRuns]) -> dict[str, Any]:
     return {
         "runs": [_run(number, run, shown) for number, run in enumerate(runs)],
         "group": GROUP,
@@ -104,7 +104,7 @@ def _index(runs: Sequence[Run], shown: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _run(number: int, run: Run, shown: Sequence[Row]) -> dict[str, Any]:
+def _run(number: int, run: ReportRun, shown: Sequence[RoutineInRuns]) -> dict[str, Any]:
     measurement = run.measurement
     paths, edges = _hot_paths(number, measurement, shown), _hot_edges(number, measurement, shown)
     return {
@@ -128,7 +128,9 @@ def _calls(tree: CallTree) -> dict[str, Any]:
     return {"rows": [list(row) for row in tree_rows(without_sites(tree))], "note": cut}
 
 
-def _hot_paths(number: int, measurement: Measurement, shown: Sequence[Row]) -> list[list[Any]]:
+def _hot_paths(
+    number: int, measurement: RunMeasurement, shown: Sequence[RoutineInRuns]
+) -> list[list[Any]]:
     """Return the paths, the hottest first.
 
     Each is [row, position among the routine's shown paths, name, count, instructions, number of
@@ -148,7 +150,9 @@ def _hot_paths(number: int, measurement: Measurement, shown: Sequence[Row]) -> l
     return [cells for _, cells in ranked]
 
 
-def _hot_edges(number: int, measurement: Measurement, shown: Sequence[Row]) -> list[list[Any]]:
+def _hot_edges(
+    number: int, measurement: RunMeasurement, shown: Sequence[RoutineInRuns]
+) -> list[list[Any]]:
     """Return [row, edge, source, target, kind, count, whether it carries code]."""
     ranked = []
     for place, row in enumerate(shown):
@@ -174,7 +178,7 @@ def _hot_edges(number: int, measurement: Measurement, shown: Sequence[Row]) -> l
 
 
 def _groups(
-    runs: Sequence[Run], shown: Sequence[Row], sources: SourceFiles, told: Told
+    runs: Sequence[ReportRun], shown: Sequence[RoutineInRuns], sources: SourceFiles, told: Told
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the details of routines."""
     for start in range(0, len(shown), GROUP):
@@ -182,7 +186,7 @@ def _groups(
         yield [_details(runs, row, sources) for row in shown[start : start + GROUP]]
 
 
-def _details(runs: Sequence[Run], row: Row, sources: SourceFiles) -> dict[str, Any]:
+def _details(runs: Sequence[ReportRun], row: RoutineInRuns, sources: SourceFiles) -> dict[str, Any]:
     """Return the graphs of a routine, and by run [number of its graph, what its scheme does]."""
     graphs: list[Any] = []
     made: list[Any] = []

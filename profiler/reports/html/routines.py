@@ -9,7 +9,7 @@ from typing import Any
 from simprof.profiler.graphs.cfg import ENTRY, EXIT, ControlFlowGraph, VertexName
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.profiles.lines import SourceCounts
-from simprof.profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.reports.display import identifier
@@ -25,7 +25,7 @@ _BLOCK, _SLOT, _ENTRY, _EXIT = range(4)
 
 
 @dataclass(frozen=True)
-class Run:
+class ReportRun:
     """A profile of a report."""
 
     name: str  # What the page calls it
@@ -36,7 +36,7 @@ class Run:
     notes: tuple[str, ...] = ()  # What its reader must know besides, one sentence each
 
     @property
-    def measurement(self) -> Measurement:
+    def measurement(self) -> RunMeasurement:
         """The profile."""
         return self.counts.measurement
 
@@ -47,7 +47,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Row:
+class RoutineInRuns:
     """One routine in all runs: its position in each, None where it did not run."""
 
     name: str
@@ -55,7 +55,7 @@ class Row:
     positions: tuple[int | None, ...]
 
 
-def rows(runs: Sequence[Run]) -> list[Row]:
+def rows(runs: Sequence[ReportRun]) -> list[RoutineInRuns]:
     """Return the routines of all runs, the one that executes most first.
 
     Those of one file are matched by address and name. In another file addresses have moved: there
@@ -76,7 +76,7 @@ def rows(runs: Sequence[Run]) -> list[Row]:
             shown[key] = routine, heat
     order = sorted(found, key=lambda key: (-shown[key][1], shown[key][0].address))
     return [
-        Row(
+        RoutineInRuns(
             marked(shown[key][0]),
             shown[key][0].address,
             tuple(found[key]),
@@ -101,7 +101,7 @@ def facts(routine: RoutineProfile) -> list[Any]:
     ]
 
 
-def hottest(measurement: Measurement, routine: RoutineProfile) -> list[PathCount]:
+def hottest(measurement: RunMeasurement, routine: RoutineProfile) -> list[PathCount]:
     """Return the paths of a routine that are shown on its page, in this order.
 
     Those whose counts are of another run come last.
@@ -135,7 +135,7 @@ class Detail:
     scheme: dict[str, Any]
 
 
-def detail(run: Run, position: int, sources: SourceFiles) -> Detail:
+def detail(run: ReportRun, position: int, sources: SourceFiles) -> Detail:
     """Return what the page of a routine shows of one run."""
     routine = run.measurement.routines[position]
     planned = None if run.planned is None else run.planned.routines.get(position)

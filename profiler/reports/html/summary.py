@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import column, group_digits, percent, plural, visible
-from simprof.profiler.reports.html.routines import Run
+from simprof.profiler.reports.html.routines import ReportRun
 from simprof.profiler.reports.mode_facts import SIZE_NAMES, guide_price, lost
 from simprof.profiler.reports.run_text import COUNT_NAMES, ending_text, kind_costs, program_text
 
@@ -43,7 +43,7 @@ class Summary:
     sha256: str
 
 
-def summaries(runs: Sequence[Run]) -> list[Summary]:
+def summaries(runs: Sequence[ReportRun]) -> list[Summary]:
     """Return what is said of each run."""
     most = max((run.measurement.overhead for run in runs), default=0.0) or 1.0
     base = column([run.measurement.base for run in runs])
@@ -54,7 +54,7 @@ def summaries(runs: Sequence[Run]) -> list[Summary]:
     ]
 
 
-def _summary(run: Run, bar: float, base: str, added: str) -> Summary:
+def _summary(run: ReportRun, bar: float, base: str, added: str) -> Summary:
     measurement = run.measurement
     warnings, guide = [*measurement.warnings, *run.notes], measurement.guide
     return Summary(
@@ -77,7 +77,7 @@ def _summary(run: Run, bar: float, base: str, added: str) -> Summary:
     )
 
 
-def _totals(measurement: Measurement) -> Iterator[tuple[str, str]]:
+def _totals(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
     ran = sum(routine.activations > 0 for routine in measurement.routines)
     yield group_digits(ran), f"routines ran, of {plural(measurement.program.routines, 'routine')}"
     if measurement.runs > 1:
@@ -93,7 +93,7 @@ def _totals(measurement: Measurement) -> Iterator[tuple[str, str]]:
         yield group_digits(call.count), visible(f"{call.name} refused ({call.error})")
 
 
-def _kinds(measurement: Measurement) -> Iterator[tuple[str, ...]]:
+def _kinds(measurement: RunMeasurement) -> Iterator[tuple[str, ...]]:
     table = kind_costs(measurement)
     rows = [] if table is None else table.rows
     added = column([each for row in rows for each in row if isinstance(each, int)])
@@ -101,7 +101,7 @@ def _kinds(measurement: Measurement) -> Iterator[tuple[str, ...]]:
         yield (first, *map(str, rest))
 
 
-def _options(measurement: Measurement) -> Iterator[tuple[str, str]]:
+def _options(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
     """Yield the options that shaped the run, but those that were not given."""
     for name, value in sorted(measurement.options.items()):
         if value is None or value is False or value == ():

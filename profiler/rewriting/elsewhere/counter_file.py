@@ -59,7 +59,7 @@ class RegionKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Region:
+class FileRegion:
     """Memory whose content is in the file."""
 
     kind: RegionKind
@@ -91,10 +91,10 @@ class CounterFile:
     ends: tuple[int, ...] = ()
 
     @cached_property
-    def regions(self) -> tuple[Region, ...]:
+    def regions(self) -> tuple[FileRegion, ...]:
         """The regions, in the file's order."""
         return tuple(
-            Region(RegionKind(r["kind"]), r["address"], r["size"], r.get("words", 1))
+            FileRegion(RegionKind(r["kind"]), r["address"], r["size"], r.get("words", 1))
             for r in self.header["regions"]
         )
 
@@ -119,7 +119,7 @@ def header(
     machine: MachineKind,
     mode: str,
     options: Mapping[str, Any],
-    regions: Sequence[Region],
+    regions: Sequence[FileRegion],
     more: Mapping[str, Any] | None = None,
 ) -> bytes:
     """Return the first two lines of a program's counter files.
@@ -139,7 +139,7 @@ def header(
     return FIRST_LINE + json.dumps(fields, separators=(",", ":"), sort_keys=True).encode() + b"\n"
 
 
-def _region_fields(region: Region) -> dict[str, Any]:
+def _region_fields(region: FileRegion) -> dict[str, Any]:
     fields = {"kind": str(region.kind), "address": region.address, "size": region.size}
     return fields | ({"words": region.words} if region.kind is RegionKind.TABLE else {})
 
@@ -181,7 +181,7 @@ def parse(data: bytes, name: str = "the counter file") -> CounterFile:
     return CounterFile(name, fields, memory, (frames,), (end,))
 
 
-def _is_table(region: Region) -> bool:
+def _is_table(region: FileRegion) -> bool:
     return region.kind is RegionKind.TABLE
 
 
@@ -240,7 +240,7 @@ def _take(data: bytes, at: int, size: int, name: str) -> bytes:
     return taken
 
 
-def _table_size(data: bytes, at: int, region: Region, name: str) -> int:
+def _table_size(data: bytes, at: int, region: FileRegion, name: str) -> int:
     """Return how many bytes of a hash table there are."""
     place = at + region.table.free
     end = int.from_bytes(_take(data, place, WORD, name), "big")
@@ -311,7 +311,7 @@ def _difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     return f"the {name} differ" if name.endswith("s") else f"the {name} differs"
 
 
-def _sum(region: Region, files: Sequence[CounterFile]) -> bytes:
+def _sum(region: FileRegion, files: Sequence[CounterFile]) -> bytes:
     contents = [each.memory[region.address] for each in files]
     if region.kind is RegionKind.TABLE:
         counts: dict[tuple[int, ...], int] = {}
@@ -352,7 +352,7 @@ def table_counts(content: bytes, words: int) -> Iterator[tuple[tuple[int, ...], 
         yield node[:words], node[words]
 
 
-def table_bytes(region: Region, counts: Mapping[tuple[int, ...], int]) -> bytes:
+def table_bytes(region: FileRegion, counts: Mapping[tuple[int, ...], int]) -> bytes:
     """Return a table that holds `counts` for readers: its chains are not linked."""
     table = region.table
     content = bytearray(table.initial(region.address))

@@ -33,7 +33,7 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.plan.actions import Execution
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.interpret import begin, follow
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.rewriting.elsewhere.memory import MemoryCounters
 from simprof.profiler.rewriting.elsewhere.recipe import CopyMap
 from simprof.profiler.trace.calls import Callees
@@ -57,7 +57,7 @@ class StackReader:
     """
 
     def __init__(
-        self, recovered: RecoveredProgram, contexts: ProgramContexts, copies: CopyMap
+        self, recovered: ProgramGraphs, contexts: ProgramContexts, copies: CopyMap
     ) -> None:
         self._recovered = recovered
         self._contexts = contexts

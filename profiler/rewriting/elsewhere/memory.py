@@ -28,10 +28,10 @@ from simprof.profiler.code.layout import (
 from simprof.profiler.code.runtime.word_hash_routine import code_key
 from simprof.profiler.plan.actions import COLD_COUNTER
 from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.rewriting.elsewhere.counter_file import (
     CounterFile,
-    Region,
+    FileRegion,
     RegionKind,
     table_counts,
 )
@@ -63,19 +63,19 @@ class PlacedPlan:
     pairs: tuple[PairSlot, ...] = ()
 
     @property
-    def table(self) -> Region | None:
+    def table(self) -> FileRegion | None:
         """Its hash table, if it has one."""
-        if self.plan.table is not Table.HASH:
+        if self.plan.table is not CounterTable.HASH:
             return None
         base = self.layout.path_base
-        return Region(RegionKind.TABLE, base, TABLE_SPAN, self.plan.key_words)
+        return FileRegion(RegionKind.TABLE, base, TABLE_SPAN, self.plan.key_words)
 
     @property
     def arrays_end(self) -> int:
         """The end of its counters among the arrays; at least their base."""
         plan, layout = self.plan, self.layout
         ends = [ARRAYS_BASE, layout.edge_counter(plan.edge_counters)]
-        if plan.table is Table.ARRAY:
+        if plan.table is CounterTable.ARRAY:
             ends.append(layout.path_counter(plan.path_counters))
         if plan.has_cold_counter:
             ends.append(layout.cold + COUNTER_SIZE)
@@ -103,7 +103,7 @@ class ProgramMemory:
     mapped: tuple[tuple[int, int], ...]
     # (address, bytes) of what else must be there before the program starts
     fills: tuple[tuple[int, bytes], ...]
-    regions: tuple[Region, ...]  # What is written to the counter file at the end, in order
+    regions: tuple[FileRegion, ...]  # What is written to the counter file at the end, in order
 
 
 def program_memory(codes: Mapping[int, PlacedPlan]) -> ProgramMemory:
@@ -117,19 +117,19 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> ProgramMemory:
     plans = codes.values()
     mapped = [(RUNTIME_DATA, PAGE_SIZE)]
     fills: list[tuple[int, bytes]] = []
-    regions: list[Region] = []
+    regions: list[FileRegion] = []
     if any(code.plan.trace_edges for code in plans):
         mapped.append((TRACE_BUFFER, PAIR_TABLE - TRACE_BUFFER))
-        regions.append(Region(RegionKind.ARRAY, TRACE_POSITION, COUNTER_SIZE))
+        regions.append(FileRegion(RegionKind.ARRAY, TRACE_POSITION, COUNTER_SIZE))
     slots = [slot for code in plans for slot in code.pairs]
     if slots:
         end = max(code.pairs_end for code in plans)
-        regions.append(Region(RegionKind.PAIRS, PAIR_TABLE, end - PAIR_TABLE))
+        regions.append(FileRegion(RegionKind.PAIRS, PAIR_TABLE, end - PAIR_TABLE))
         mapped.append((PAIR_TABLE, page_up(end - PAIR_TABLE)))
         fills.append((PAIR_TABLE, _owners(slots, end - PAIR_TABLE)))
     arrays = max((code.arrays_end for code in plans), default=ARRAYS_BASE) - ARRAYS_BASE
     if arrays:
-        regions.append(Region(RegionKind.ARRAY, ARRAYS_BASE, arrays))
+        regions.append(FileRegion(RegionKind.ARRAY, ARRAYS_BASE, arrays))
         mapped.append((ARRAYS_BASE, page_up(arrays)))
     tables = sorted((code.table for code in plans if code.table), key=lambda table: table.address)
     if tables:
@@ -167,14 +167,14 @@ def read_counters(code: PlacedPlan, read: ReadMemory) -> MemoryCounters:
         paths[COLD_COUNTER] = _word(read, layout.cold)
     if code.table is not None:
         paths |= _hashed(code.table, read)
-    elif plan.table is Table.ARRAY:
+    elif plan.table is CounterTable.ARRAY:
         paths |= enumerate(_words(read, layout.path_base, plan.path_counters))
     events = [*_words(read, layout.edge_base, plan.edge_counters)]
     events += [_word(read, slot.address + COUNTER_SIZE) for slot in code.pairs]
     return MemoryCounters({n: count for n, count in sorted(paths.items()) if count}, tuple(events))
 
 
-def _hashed(region: Region, read: ReadMemory) -> dict[int, int]:
+def _hashed(region: FileRegion, read: ReadMemory) -> dict[int, int]:
     size = _word(read, region.free) - region.address
     counts = table_counts(read(region.address, size), region.words)
     return {code_key(key): count for key, count in counts}

@@ -227,7 +227,7 @@ class Dumped:
 
 
 @dataclass(frozen=True)
-class Memory:
+class StartMemory:
     """What the start of an instrumented program maps and fills, and what its end writes."""
 
     # (address, size in bytes) of the memory to map; all below 2 GB.
@@ -243,7 +243,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Run:
+class WordRun:
     """`count` equal words from `address` on."""
 
     address: int
@@ -251,7 +251,7 @@ class Run:
     count: int
 
 
-def mapped(memory: Memory) -> list[tuple[int, int]]:
+def mapped(memory: StartMemory) -> list[tuple[int, int]]:
     """Return (address, size) of what to map: disjoint runs of whole pages, by address."""
     regions = [*memory.regions, (RUNTIME_DATA, RUNTIME_DATA_SIZE)]
     if memory.trace is not None:
@@ -266,12 +266,12 @@ def mapped(memory: Memory) -> list[tuple[int, int]]:
     return [(start, end - start) for start, end in runs]
 
 
-def filled(memory: Memory) -> list[Run]:
+def filled(memory: StartMemory) -> list[WordRun]:
     """Return the fills as runs of equal words; memory that is mapped afresh holds zeros."""
     return [run for address, data in memory.fills for run in _runs(address, data)]
 
 
-def _runs(address: int, data: bytes) -> Iterator[Run]:
+def _runs(address: int, data: bytes) -> Iterator[WordRun]:
     if address % 4 or len(data) % 4:
         raise ValueError(f"the fill at {address:#x} is not made of words")
     stored = np.frombuffer(data, dtype=">u4")
@@ -279,7 +279,7 @@ def _runs(address: int, data: bytes) -> Iterator[Run]:
     counts = np.diff(starts, append=len(stored))
     for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
         if word := int(stored[start]):
-            yield Run(address + 4 * start, word, count)
+            yield WordRun(address + 4 * start, word, count)
 
 
 UNFORESEEN = "simprof.unforeseen"
@@ -332,13 +332,13 @@ def steps(items: Sequence[Item], start: str, taken: Iterable[bool], end: str | N
         There are more outcomes than branches, or fewer.
     """
     outcomes = iter(taken)
-    count = _Walk(items, outcomes).count(start, end)
+    count = _ImageWalk(items, outcomes).count(start, end)
     if next(outcomes, None) is not None:
         raise ValueError("the code has fewer branches than outcomes")
     return count
 
 
-class _Walk:
+class _ImageWalk:
     def __init__(self, items: Sequence[Item], outcomes: Iterator[bool]) -> None:
         self._code = [item for item in items if isinstance(item, Instruction)]
         self._outcomes = outcomes

@@ -28,8 +28,8 @@ from simprof.profiler.plan.decoders import (
     RoutinePlan,
     check_shape,
 )
-from simprof.profiler.profiles.profile import Measurement
-from simprof.profiler.recovery.recovery import RecoveredProgram, recover
+from simprof.profiler.profiles.profile import RunMeasurement
+from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import Selection, Setting
 from simprof.profiler.rewriting.elsewhere.counter_file import EXITED, KILLED, CounterFile
@@ -41,7 +41,7 @@ from simprof.profiler.rewriting.elsewhere.memory import (
     program_memory,
     read_counters,
 )
-from simprof.profiler.rewriting.elsewhere.recipe import Recipe, of_header
+from simprof.profiler.rewriting.elsewhere.recipe import PlanRecipe, of_header
 from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.counters import RoutineEvents, UnfinishedSegment
@@ -53,7 +53,7 @@ from simprof.simulator.errors import UsageError
 from simprof.simulator.machine.running import RunResult
 
 
-def read_profile(file: CounterFile, program: Path | None = None) -> Measurement:
+def read_profile(file: CounterFile, program: Path | None = None) -> RunMeasurement:
     """Return the profile that an instrumented program has counted.
 
     `file`: Its counter file, or several merged. `program`: The program before it was instrumented;
@@ -114,7 +114,7 @@ class _Read:
         return [frozenset(self.events) for _ in schemes]
 
 
-def recovered_again(file: CounterFile, recipe: Recipe, program: Path | None) -> RecoveredProgram:
+def recovered_again(file: CounterFile, recipe: PlanRecipe, program: Path | None) -> ProgramGraphs:
     """Return the graphs of the program that a counter file is of, as they were.
 
     Raises
@@ -135,7 +135,7 @@ def recovered_again(file: CounterFile, recipe: Recipe, program: Path | None) -> 
 
 
 def placed_again(
-    file: CounterFile, recipe: Recipe, recovered: RecoveredProgram
+    file: CounterFile, recipe: PlanRecipe, recovered: ProgramGraphs
 ) -> tuple[dict[int, RoutinePlan], dict[int, PlacedPlan]]:
     """Plan the routines of a counter file again, and lay out their counters.
 
@@ -170,7 +170,7 @@ def placed_again(
 
 def _read_routine(
     scheme: SchemeDefinition,
-    recipe: Recipe,
+    recipe: PlanRecipe,
     number: int,
     plan: RoutinePlan,
     memory: MemoryCounters,
@@ -209,13 +209,13 @@ def _untold(routine: str, what: str) -> UsageError:
 
 
 def _measured(
-    recipe: Recipe,
-    recovered: RecoveredProgram,
+    recipe: PlanRecipe,
+    recovered: ProgramGraphs,
     contexts: ProgramContexts,
     plans: Mapping[int, RoutinePlan],
     read: _Read,
     ends: Sequence[int],
-) -> Measurement:
+) -> RunMeasurement:
     """Measure what was read as if a simulated run had counted it."""
     setting = Setting(recipe.mode, recipe.mode, recipe.options)
     numbers = {(cfg.address, cfg.name): n for n, cfg in enumerate(recovered.routines)}

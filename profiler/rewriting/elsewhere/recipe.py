@@ -16,7 +16,7 @@ from typing import Any
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.profiles.codec import decode
 from simprof.profiler.profiles.profile import EdgeCount, EdgeProfile
-from simprof.profiler.recovery.recovery import Discoveries, RecoveredProgram
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.request import SchemeOptions, Setting
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
 from simprof.profiler.schemes import registry
@@ -30,7 +30,7 @@ Counts = Mapping[int, tuple[int, ...]]
 """Routine number -> counts by edge id; routines that were not entered may be absent."""
 
 
-def counts_of(recovered: RecoveredProgram, source: EdgeCounts | None) -> Counts:
+def counts_of(recovered: ProgramGraphs, source: EdgeCounts | None) -> Counts:
     """Return the counts by which `source` guides plans, by routine; none where it is None."""
     if source is None:
         return {}
@@ -50,7 +50,7 @@ class CopyMap:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PlanRecipe:
     """What decides the plans of an instrumented program."""
 
     # mode, options: The scheme.
@@ -82,7 +82,7 @@ class Recipe:
             "left": list(self.left),
         }
 
-    def planner(self, recovered: RecoveredProgram) -> Planner:
+    def planner(self, recovered: ProgramGraphs) -> Planner:
         """Return what plans the routines of `recovered` as they were planned."""
         numbers = {(cfg.address, cfg.name): n for n, cfg in enumerate(recovered.routines)}
 
@@ -96,7 +96,7 @@ class Recipe:
 class _RecordedProfiles(SavedProfiles):
     """The saved profiles that shaped the plans, as far as the header has them."""
 
-    def __init__(self, recipe: Recipe, recovered: RecoveredProgram) -> None:
+    def __init__(self, recipe: PlanRecipe, recovered: ProgramGraphs) -> None:
         super().__init__(recovered.program.sha256)
         self._recipe = recipe
         self._recovered = recovered
@@ -134,7 +134,7 @@ def option_fields(options: SchemeOptions) -> dict[str, Any]:
     }
 
 
-def of_header(file: CounterFile) -> Recipe:
+def of_header(file: CounterFile) -> PlanRecipe:
     """Return what the header of a counter file says.
 
     Raises
@@ -144,7 +144,7 @@ def of_header(file: CounterFile) -> Recipe:
     """
     header = file.header
     try:
-        return Recipe(
+        return PlanRecipe(
             mode=header["mode"],
             options=chosen_options(header["options"]),
             discoveries=read_discoveries(header["discoveries"]),

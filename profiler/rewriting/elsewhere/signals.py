@@ -35,9 +35,9 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     RT_SIGPROCMASK,
     SIG_SETMASK,
     SIGNAL_SET_SIZE,
-    Memory,
     Part,
     Reference,
+    StartMemory,
     Width,
     find_base,
     resolve,
@@ -98,7 +98,7 @@ def call_site(machine: MachineKind) -> list[Instruction]:
     ]
 
 
-def signal_items(machine: MachineKind, memory: Memory) -> tuple[Item, ...]:
+def signal_items(machine: MachineKind, memory: StartMemory) -> tuple[Item, ...]:
     """Return the code, to be assembled within reach of that of `writing`.
 
     Where no handler is installed, `simprof.sigaction` changes nothing.
@@ -312,7 +312,7 @@ def _stand_again(width: Width, room: Register, ours: Register) -> list[Part]:
     ]
 
 
-def signal_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int) -> int:
+def signal_cost(machine: MachineKind, memory: StartMemory, header: bytes, frames: int) -> int:
     """Return the instructions from `simprof.signal` to the system call that ends the program.
 
     That one is counted.
@@ -332,5 +332,5 @@ def action_cost(machine: MachineKind) -> int:
 
     That one the program makes, too.
     """
-    items = signal_items(machine, Memory((), signals=True))
+    items = signal_items(machine, StartMemory((), signals=True))
     return len(call_site(machine)) + steps(items, ACTION, (True,) * CHOICES) - 1

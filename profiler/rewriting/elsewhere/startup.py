@@ -38,9 +38,9 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     STATUS,
     WRITE,
     Auxiliary,
-    Memory,
     Part,
     Reference,
+    StartMemory,
     Width,
     constant,
     filled,
@@ -90,7 +90,7 @@ def original_auxiliary(program: Program) -> Auxiliary:
     return tuple(program_auxiliary(program).items())
 
 
-def start_items(machine: MachineKind, memory: Memory) -> tuple[Item, ...]:
+def start_items(machine: MachineKind, memory: StartMemory) -> tuple[Item, ...]:
     """Return the code of the start, to be assembled; it jumps to symbol `simprof.entry`.
 
     It can be put anywhere within a branch's reach of that symbol.
@@ -394,7 +394,7 @@ def chosen_name(environment: Sequence[bytes]) -> bytes:
 
 def start_cost(
     machine: MachineKind,
-    memory: Memory,
+    memory: StartMemory,
     environment: Sequence[bytes],
     keys: Sequence[int] = AUXILIARY_KEYS,
 ) -> int:
@@ -417,7 +417,7 @@ def start_cost(
     return steps(items, START, outcomes)
 
 
-def _of_memory(memory: Memory) -> Iterator[bool]:
+def _of_memory(memory: StartMemory) -> Iterator[bool]:
     """Yield the outcomes of the branches of `_map` and `_fill`, in the order met."""
     for last in _lasts(len(mapped(memory))):
         yield from (False, not last)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.layout import COUNTER_SIZE
-from simprof.profiler.recovery.recovery import RecoveredProgram
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
 from simprof.profiler.rewriting.elsewhere.early_ends import StackReader
 from simprof.profiler.rewriting.elsewhere.memory import TRACE_POSITION
@@ -91,7 +91,7 @@ def write_trace(
     header: TraceHeader,
     tokens: Mapping[int, Tokens],
     stream: TokenStream,
-    recovered: RecoveredProgram,
+    recovered: ProgramGraphs,
     end_block: int | None,
 ) -> str | None:
     """Make a trace file of what a program has written.

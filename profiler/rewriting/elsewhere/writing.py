@@ -56,9 +56,9 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     TARGET,
     UNLINK,
     WRITE,
-    Memory,
     Part,
     Reference,
+    StartMemory,
     Width,
     constant,
     find_base,
@@ -96,7 +96,7 @@ _BEFORE_NAME, _BEHIND_NAME = b"simprof: cannot write ", b": no profile\n"
 _G1, _FLAGS, _FILE, _AT, _END, _STACK, _BACK = R.L0, R.L1, R.L3, R.L4, R.L5, R.L6, R.L7
 
 
-def dump_items(machine: MachineKind, memory: Memory, header: bytes) -> tuple[Item, ...]:
+def dump_items(machine: MachineKind, memory: StartMemory, header: bytes) -> tuple[Item, ...]:
     """Return the code of both ways to write the counter file, to be assembled anywhere.
 
     `header`: What the file begins with.
@@ -447,7 +447,7 @@ def choose_file(width: Width, label: str) -> list[Part]:
 
 def exit_cost(
     machine: MachineKind,
-    memory: Memory,
+    memory: StartMemory,
     header: bytes,
     frames: int = 1,
     *,
@@ -467,7 +467,7 @@ def exit_cost(
 
 
 def dump_outcomes(
-    machine: MachineKind, memory: Memory, frames: int, replaces: bool
+    machine: MachineKind, memory: StartMemory, frames: int, replaces: bool
 ) -> Iterator[bool]:
     """Yield the outcomes of the branches of what all ways to write the file have in common."""
     written = (False, False, False)

@@ -10,7 +10,7 @@ from simprof.profiler.reports.run_json import ending_object
 from simprof.profiler.reports.run_text import ending_text
 from simprof.profiler.reports.tables import (
     BLANK,
-    Kind,
+    CellAlignment,
     Paragraph,
     Table,
     columns,
@@ -81,7 +81,7 @@ def render_text(result: Verification, width: int = 100, color: bool = False) -> 
 
 
 def _summary(result: Verification) -> Table:
-    table = grid(Kind.TEXT, Kind.TEXT)
+    table = grid(CellAlignment.TEXT, CellAlignment.TEXT)
     table.add_row("program", " ".join([str(result.file), *result.arguments]))
     table.add_row("ended", visible(ending_text(result.ending)))
     table.add_row("base", plural(result.modes[0].base, "instruction"))

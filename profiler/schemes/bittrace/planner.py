@@ -35,7 +35,7 @@ from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, 
 from simprof.profiler.plan.decoders import PathNames, UnfinishedPath
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.plan.placement import SparseCounters, choose_table, with_edge_counters
-from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
 from simprof.profiler.schemes.bittrace.branch_codes import (
     WORD_BITS,
@@ -112,7 +112,7 @@ def plan_bittrace(
     weights: Sequence[float] | None = None,
     path_limit: int | None = PATH_LIMIT,
     total_limit: int | None = TOTAL_LIMIT,
-    table: Table | None = None,
+    table: CounterTable | None = None,
 ) -> BitTracePlan:
     """Plan bit tracing of `cfg`; parameters as those of `pp.plan_pp`.
 
@@ -133,7 +133,7 @@ def plan_bittrace(
         actions=actions,
         uses_register=not _is_constant(codes),
         table=chosen,
-        path_counters=(codes.largest or 0) + 1 if chosen is Table.ARRAY else 0,
+        path_counters=(codes.largest or 0) + 1 if chosen is CounterTable.ARRAY else 0,
         addressing=addressing,
         edge_counters=len(edge_counters),
         registers=codes.word_count,
@@ -170,9 +170,12 @@ def _coded(dag: Dag) -> tuple[Dag, PathNumbering, BranchCodes]:
 
 
 def _choose_table(
-    codes: BranchCodes, numbering: PathNumbering, weights: Sequence[float], forced: Table | None
-) -> tuple[Table, Addressing | None]:
-    if codes.largest is None and forced is Table.ARRAY:
+    codes: BranchCodes,
+    numbering: PathNumbering,
+    weights: Sequence[float],
+    forced: CounterTable | None,
+) -> tuple[CounterTable, Addressing | None]:
+    if codes.largest is None and forced is CounterTable.ARRAY:
         raise UsageError(
             f"{codes.dag.cfg.name}: branch outcomes of {codes.word_count} words cannot index an "
             "array: leave --table at its default, or give a smaller --path-limit"

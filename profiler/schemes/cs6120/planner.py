@@ -23,7 +23,7 @@ from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.spanning import SpanningTree, heuristic, maximum_spanning_tree
 from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.cs6120.disruption import Disruptions, disruptions, is_sound
 from simprof.profiler.schemes.cs6120.edge_log import (
     LogDestination,
@@ -149,7 +149,7 @@ def plan_naive(cfg: ControlFlowGraph) -> NaivePlan:
     plan = InstrumentationPlan(
         actions={edge: (CountEdge(k),) for k, edge in enumerate(counted)},
         uses_register=False,
-        table=Table.NONE,
+        table=CounterTable.NONE,
         path_counters=0,
         addressing=None,
         edge_counters=len(counted),
@@ -211,7 +211,7 @@ def _calls(
     return InstrumentationPlan(
         actions=_frozen(edges),
         uses_register=False,
-        table=Table.NONE,
+        table=CounterTable.NONE,
         path_counters=0,
         addressing=None,
         edge_counters=0,

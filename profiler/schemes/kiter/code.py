@@ -30,7 +30,7 @@ from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Genera
 from simprof.profiler.code.snippets_paths import call_hash, count_needs
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.actions import Action
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.kiter.actions import (
     AddAccumulators,
@@ -111,7 +111,7 @@ def count_iterations(writer: Writer, action: CountIterations) -> None:
 def _count(writer: Writer, action: CountIterations) -> None:
     number = action.iterations - 1
     accumulator = writer.fetch(number, 0)
-    if writer.access.table is Table.HASH:
+    if writer.access.table is CounterTable.HASH:
         writer.sum(accumulator, action.constant, Register.O0, 1)
         call_hash(writer, True)
     elif writer.access.scale == 1:
@@ -183,7 +183,7 @@ def _itr(writer: Writer) -> int:
     return len(writer.access.registers) - 1
 
 
-def _count_needs(action: CountIterations, table: Table, machine: MachineKind) -> Needs:
+def _count_needs(action: CountIterations, table: CounterTable, machine: MachineKind) -> Needs:
     clobbers = count_needs(action, table, machine).clobbers
     return Needs(True, clobbers, machine is MachineKind.SPARCV8)
 
@@ -209,7 +209,7 @@ def _add_shape(action: AddAccumulators, access: CounterAccess) -> Hashable:
 
 
 def _count_shape(action: CountIterations, access: CounterAccess) -> Hashable:
-    if access.table is Table.HASH:
+    if access.table is CounterTable.HASH:
         return action.iterations, shapes.constant(action.constant, access), shapes.table(access)
     if access.scale == 1:
         return action.iterations

@@ -41,7 +41,7 @@ from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedP
 from simprof.profiler.plan.path_plan import PathCountingPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation
 from simprof.profiler.plan.plan import (
-    Table,
+    CounterTable,
 )
 from simprof.profiler.schemes.kiter.flow import unrolled_edge_counts
 from simprof.profiler.schemes.kiter.limits import fit
@@ -205,7 +205,7 @@ def plan_kiter(
     weights: Sequence[float] | None = None,
     path_limit: int | None = PATH_LIMIT,
     total_limit: int | None = TOTAL_LIMIT,
-    table: Table | None = None,
+    table: CounterTable | None = None,
     iterations_by_head: Mapping[int, int] | None = None,
     event_counting: bool = True,
     hash_above: int | None = None,
@@ -246,7 +246,7 @@ def plan_kiter(
     open_edges = [unrolled.removed[chord] for chord in forest.chords]
     placement = place_iterations(unrolled, tree, increments, open_edges)
     if table is None and hash_above is not None:
-        table = Table.HASH if numbering.total > hash_above else Table.ARRAY
+        table = CounterTable.HASH if numbering.total > hash_above else CounterTable.ARRAY
     kept = choose_table(increments.greatest, table)
     most_iterations = max((loop.iterations for loop in unrolled.loops), default=0)
     return IterationPlan(

@@ -36,7 +36,7 @@ from simprof.profiler.graphs.spanning import (
 from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation, place
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ def plan_pp(
     weights: Sequence[float] | None = None,
     path_limit: int | None = PATH_LIMIT,
     total_limit: int | None = TOTAL_LIMIT,
-    table: Table | None = None,
+    table: CounterTable | None = None,
 ) -> PathPlan:
     """Plan path profiling of `cfg`.
 

@@ -19,7 +19,7 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.qpt.vertex_counts import block_weights
 
 INCREMENT = 5
@@ -121,7 +121,7 @@ def _plan(edges: Sequence[int], blocks: Sequence[int]) -> InstrumentationPlan:
     return InstrumentationPlan(
         actions={edge: (CountEdge(k),) for k, edge in enumerate(edges)},
         uses_register=False,
-        table=Table.NONE,
+        table=CounterTable.NONE,
         path_counters=0,
         addressing=None,
         edge_counters=len(edges) + len(blocks),

@@ -29,7 +29,7 @@ from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.spanning import SpanningTree, heuristic, maximum_spanning_tree
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.qpt.merged import MergedPlan, merged
 from simprof.profiler.schemes.qpt.mixed import MixedPlan, plan_mixed
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
@@ -257,7 +257,7 @@ def _counter_plan(edges: Sequence[int] = (), blocks: Sequence[int] = ()) -> Inst
     return InstrumentationPlan(
         actions={edge: (CountEdge(k),) for k, edge in enumerate(edges)},
         uses_register=False,
-        table=Table.NONE,
+        table=CounterTable.NONE,
         path_counters=0,
         addressing=None,
         edge_counters=len(edges) + len(blocks),

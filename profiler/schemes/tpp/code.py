@@ -47,7 +47,7 @@ from simprof.profiler.code.snippet_parts import (
 from simprof.profiler.code.snippets_paths import call_hash
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.actions import Action
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.tpp.actions import (
     CountColdPath,
@@ -77,7 +77,7 @@ def count_cold(writer: Writer, action: CountColdPath) -> None:
 
 def count_hot(writer: Writer, action: CountHotPath) -> None:
     """`count[r + c]++` or `cold++`."""
-    if writer.access.table is Table.HASH:
+    if writer.access.table is CounterTable.HASH:
         _count_hashed(writer, action)
         return
     register = writer.fetch(0, 0)
@@ -143,7 +143,7 @@ def _count_hashed(writer: Writer, action: CountHotPath) -> None:
 
 def count_unless_cold(writer: Writer, action: CountUnlessCold) -> None:
     """`count[r + c]++` unless r is poisoned: the test branches around the count."""
-    if writer.access.table is Table.HASH:
+    if writer.access.table is CounterTable.HASH:
         _call_unless_cold(writer, action)
         return
     register = writer.fetch(0, 0)
@@ -175,21 +175,21 @@ def _call_unless_cold(writer: Writer, action: CountUnlessCold) -> None:
     writer.conditional("z", sign, lambda: call_hash(writer, action.on_back_edge), spare=2)
 
 
-def _unless_cold_needs(action: Action, table: Table, machine: MachineKind) -> Needs:
+def _unless_cold_needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
     changes_flags = machine is MachineKind.SPARCV8
-    if table is not Table.HASH:
+    if table is not CounterTable.HASH:
         return Needs(path=True, conditions=changes_flags)
     return Needs(True, HASH_REGISTERS, changes_flags)
 
 
-def _hot_needs(action: Action, table: Table, machine: MachineKind) -> Needs:
-    if table is not Table.HASH:
+def _hot_needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
+    if table is not CounterTable.HASH:
         return Needs(path=True)
     return Needs(True, HASH_REGISTERS, machine is MachineKind.SPARCV8)
 
 
 def _hot_shape(action: CountHotPath, access: CounterAccess) -> Hashable:
-    if access.table is Table.HASH:
+    if access.table is CounterTable.HASH:
         return shapes.constant(action.constant, access), shapes.table(access)
     if access.scale == 1:
         return shapes.constant(action.constant, access)
@@ -200,7 +200,7 @@ def _hot_shape(action: CountHotPath, access: CounterAccess) -> Hashable:
 
 
 def _unless_cold_shape(action: CountUnlessCold, access: CounterAccess) -> Hashable:
-    if access.table is Table.HASH:
+    if access.table is CounterTable.HASH:
         return shapes.constant(action.constant, access), shapes.table(access)
     return shapes.constant(access.scale * action.constant, access)
 

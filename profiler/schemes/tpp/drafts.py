@@ -28,7 +28,7 @@ from simprof.profiler.plan.placement import (
     uses_register,
     with_edge_counters,
 )
-from simprof.profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.tpp.actions import POISON, CountColdPath, CountHotPath
 from simprof.profiler.schemes.tpp.cold import remove_cold
 from simprof.profiler.schemes.tpp.disconnection import Disconnection
@@ -51,14 +51,14 @@ class DraftInputs:
     # path_limit, total_limit: See `numbering.find_cut_edges`.
     path_limit: int | None
     total_limit: int | None
-    table: Table | None  # The kind of table that is wanted in any case, or None
+    table: CounterTable | None  # The kind of table that is wanted in any case, or None
     early: frozenset[int] = frozenset()  # Blocks where activations end early, by the edge profile
     count_obvious: bool = False  # Whether obvious paths have counters, too
     cold_counter: bool = True  # Whether cold paths are counted
 
 
 @dataclass(frozen=True)
-class Draft:
+class PlanDraft:
     """A plan and the structures that it was made from."""
 
     plan: InstrumentationPlan  # The actions
@@ -72,11 +72,11 @@ class Draft:
     increments: ChordIncrements
     # Vertices at which the path register means nothing, because one path leads there
     static_region: frozenset[int]
-    natural: Table  # The table that EPP would choose; NONE where nothing is instrumented.
+    natural: CounterTable  # The table that EPP would choose; NONE where nothing is instrumented.
     reach: int  # How far the path register gets from its first values (`poisoning.register_range`)
 
 
-def poisonable_draft(inputs: DraftInputs, cold: frozenset[int]) -> Draft:
+def poisonable_draft(inputs: DraftInputs, cold: frozenset[int]) -> PlanDraft:
     """Make a draft with path numbers so small that poison is told from all of them."""
     latest = draft(inputs, cold)
     limit = POISON_REACH
@@ -87,7 +87,7 @@ def poisonable_draft(inputs: DraftInputs, cold: frozenset[int]) -> Draft:
     return latest
 
 
-def draft(inputs: DraftInputs, cold: frozenset[int] = frozenset()) -> Draft:
+def draft(inputs: DraftInputs, cold: frozenset[int] = frozenset()) -> PlanDraft:
     """Make a draft without the edges `cold` and what is cold because of them."""
     hot = _hot_graph(inputs, cold)
     obvious = find_obvious(hot, inputs.early)
@@ -105,8 +105,8 @@ def draft(inputs: DraftInputs, cold: frozenset[int] = frozenset()) -> Draft:
     natural, _ = choose_table(increments.greatest)
     table, addressing = choose_table(increments.greatest, inputs.table)
     if not _has_path_code(actions):
-        natural, table, addressing = Table.NONE, Table.NONE, None
-    return Draft(
+        natural, table, addressing = CounterTable.NONE, CounterTable.NONE, None
+    return PlanDraft(
         replace(
             _instrumentation(actions, table, addressing, numbering.total, placement),
             uncounted_entries=graphs.uncounted_entries(placement),
@@ -145,12 +145,12 @@ def _has_path_code(actions: Mapping[int, tuple[Action, ...]]) -> bool:
 
 def _instrumentation(
     actions: Mapping[int, tuple[Action, ...]],
-    table: Table,
+    table: CounterTable,
     addressing: Addressing | None,
     total: int,
     placement: Placement,
 ) -> InstrumentationPlan:
-    hashed = table is Table.HASH
+    hashed = table is CounterTable.HASH
     placed = {
         edge: tuple(_in_table(action, hashed) for action in group)
         for edge, group in actions.items()
@@ -160,7 +160,7 @@ def _instrumentation(
         actions=placed,
         uses_register=uses_register(placed),
         table=table,
-        path_counters=total if table is Table.ARRAY else 0,
+        path_counters=total if table is CounterTable.ARRAY else 0,
         addressing=addressing,
         edge_counters=len(placement.edge_counters),
         counted_region=placement.counted_region,

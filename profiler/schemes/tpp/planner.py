@@ -41,14 +41,14 @@ from simprof.profiler.graphs.paths import PathRecord, path_record
 from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree, heuristic, measured
 from simprof.profiler.plan.actions import COLD_COUNTER, CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.tpp.actions import CountHotPath
 from simprof.profiler.schemes.tpp.cold import cold_edges, remove_cold
 from simprof.profiler.schemes.tpp.disconnection import Disconnection, disconnect
 from simprof.profiler.schemes.tpp.drafts import (
     POISON_REACH,
-    Draft,
     DraftInputs,
+    PlanDraft,
     draft,
     poisonable_draft,
 )
@@ -78,7 +78,7 @@ class TppPlan:
     weights: tuple[float, ...]
     edge_profile: tuple[int, ...]  # The edge counts that the plan was made from, by edge id
     disconnection: Disconnection  # The loops that are cut out
-    draft: Draft  # The graphs, numbers and increments that the plan was made from
+    draft: PlanDraft  # The graphs, numbers and increments that the plan was made from
 
     @property
     def cold(self) -> frozenset[int]:
@@ -282,7 +282,7 @@ class TppPlan:
             rest[path[-1]] -= inferred[path_id]
         left = [count for point, count in rest.items() if point not in self.obvious.kept]
         cold = sum(count for count in left if count > 0)
-        if self.plan.table is Table.NONE:
+        if self.plan.table is CounterTable.NONE:
             cold += sum(int(edge_counts[edge]) for edge in self.graphs.cold_ends)
         return ObviousCounts(inferred, cold, -sum(count for count in left if count < 0))
 
@@ -333,7 +333,7 @@ def plan_tpp(
     weights: Sequence[float] | None = None,
     path_limit: int | None = PATH_LIMIT,
     total_limit: int | None = TOTAL_LIMIT,
-    table: Table | None = None,
+    table: CounterTable | None = None,
 ) -> TppPlan:
     """Plan targeted path profiling of `cfg`.
 
@@ -376,10 +376,10 @@ def plan_tpp(
         cold_counter,
     )
     chosen = draft(inputs)
-    if cold_always or chosen.natural is Table.HASH:
+    if cold_always or chosen.natural is CounterTable.HASH:
         left_out = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)
         reduced = poisonable_draft(inputs, left_out) if left_out else chosen
-        if cold_always or (reduced.natural is not Table.HASH and reduced.graphs.hot.edges):
+        if cold_always or (reduced.natural is not CounterTable.HASH and reduced.graphs.hot.edges):
             chosen = reduced
     return TppPlan(cfg, chosen.plan, edge_weights, profile, cuts, chosen)
 

@@ -18,7 +18,7 @@ from simprof.profiler.code.cost_samples import Samples
 from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.actions import WriteTrace
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.plan.tracing import TARGET_BITS
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.tracing.actions import WriteTarget
@@ -43,7 +43,7 @@ _END, _POSITION, _AT, _VALUE, _SHIFT, _PIECE, _TARGET = range(7)
 """Temporaries, by use."""
 
 
-def _needs(action: object, table: Table, machine: MachineKind) -> Needs:
+def _needs(action: object, table: CounterTable, machine: MachineKind) -> Needs:
     return Needs(
         clobbers=(R.O7,),
         conditions=machine is MachineKind.SPARCV8,

@@ -21,7 +21,7 @@ from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.spanning import SpanningTree, heuristic
 from simprof.profiler.plan.actions import Action, WriteTrace
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
-from simprof.profiler.plan.plan import InstrumentationPlan, Table
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.plan.tracing import TARGET_BITS, decisions
 from simprof.profiler.schemes.tracing.actions import WriteTarget
 from simprof.profiler.schemes.tracing.witnesses import (
@@ -191,7 +191,7 @@ def _plan(
     plan = InstrumentationPlan(
         actions=dict(sorted(actions.items())),
         uses_register=False,
-        table=Table.NONE,
+        table=CounterTable.NONE,
         path_counters=0,
         addressing=None,
         edge_counters=0,

@@ -12,7 +12,7 @@ from simprof.profiler.plan.actions import CountPath
 from simprof.profiler.plan.decoders import Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.placement import SparseCounters, choose_table
-from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.schemes.bittrace import branch_codes
 from simprof.profiler.schemes.bittrace.actions import ShiftBits
 from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS
@@ -187,11 +187,11 @@ def test_loop_paths_from_both_starts_have_their_own_codes() -> None:
 
 def test_chains_of_conditionals_have_the_table_of_pp() -> None:
     small, large = plan_bittrace(forks(12)).plan, plan_bittrace(forks(13)).plan
-    assert (small.table, small.path_counters) == (Table.ARRAY, 4096)
+    assert (small.table, small.path_counters) == (CounterTable.ARRAY, 4096)
     assert small.addressing is Addressing.INDEX
-    assert (large.table, large.path_counters, large.addressing) == (Table.HASH, 0, None)
-    assert plan_pp(forks(12)).plan.table is Table.ARRAY
-    assert plan_pp(forks(13)).plan.table is Table.HASH
+    assert (large.table, large.path_counters, large.addressing) == (CounterTable.HASH, 0, None)
+    assert plan_pp(forks(12)).plan.table is CounterTable.ARRAY
+    assert plan_pp(forks(13)).plan.table is CounterTable.HASH
 
 
 def test_five_thousand_paths_are_an_array_as_for_pp() -> None:
@@ -200,7 +200,7 @@ def test_five_thousand_paths_are_an_array_as_for_pp() -> None:
     reference, plan = plan_pp(cfg), plan_bittrace(cfg)
     assert reference.num_paths == plan.num_paths == 5120
     assert reference.increments.greatest <= 4095
-    assert reference.plan.table is plan.plan.table is Table.ARRAY
+    assert reference.plan.table is plan.plan.table is CounterTable.ARRAY
     assert (reference.plan.path_counters, plan.plan.path_counters) == (5120, 8189)
 
 
@@ -211,27 +211,27 @@ def test_five_thousand_paths_are_an_array_as_for_pp() -> None:
 def test_sparse_codes_waste_an_array(counters: int | None, paths: int, wasted: bool) -> None:
     sparse = SparseCounters(counters, paths)
     assert sparse.waste_space is wasted
-    natural = (Table.HASH, None) if wasted else (Table.ARRAY, Addressing.INDEX)
+    natural = (CounterTable.HASH, None) if wasted else (CounterTable.ARRAY, Addressing.INDEX)
     assert choose_table(7, None, sparse) == natural
-    assert choose_table(7, Table.ARRAY, sparse) == (Table.ARRAY, Addressing.INDEX)
-    assert choose_table(4096, None, sparse) == (Table.HASH, None)
+    assert choose_table(7, CounterTable.ARRAY, sparse) == (CounterTable.ARRAY, Addressing.INDEX)
+    assert choose_table(4096, None, sparse) == (CounterTable.HASH, None)
 
 
 def test_table_can_be_forced() -> None:
-    hashed = plan_bittrace(epp_1(), table=Table.HASH).plan
-    assert (hashed.table, hashed.path_counters) == (Table.HASH, 0)
-    array = plan_bittrace(forks(13), table=Table.ARRAY).plan
-    assert (array.table, array.path_counters) == (Table.ARRAY, 8192)
+    hashed = plan_bittrace(epp_1(), table=CounterTable.HASH).plan
+    assert (hashed.table, hashed.path_counters) == (CounterTable.HASH, 0)
+    array = plan_bittrace(forks(13), table=CounterTable.ARRAY).plan
+    assert (array.table, array.path_counters) == (CounterTable.ARRAY, 8192)
     with pytest.raises(UsageError, match="words cannot index an array"):
-        plan_bittrace(ways_out(40), table=Table.ARRAY)
+        plan_bittrace(ways_out(40), table=CounterTable.ARRAY)
 
 
 def test_early_ways_out_span_more_than_an_array() -> None:
     """One path a conditional, but a bit each: 14 paths need a hash table, with `pp` an array."""
     plan, reference = plan_bittrace(ways_out(14)), plan_pp(ways_out(14))
     assert plan.num_paths == reference.num_paths == 14
-    assert plan.plan.table is Table.HASH
-    assert reference.plan.table is Table.ARRAY
+    assert plan.plan.table is CounterTable.HASH
+    assert reference.plan.table is CounterTable.ARRAY
 
 
 # -- codes of several words
@@ -381,7 +381,7 @@ def check_random_graph(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng, rng.choice((5, 9, 14)))
     limit = rng.choice((None, 1, 2, 5, 10**8))
-    table = rng.choice((None, Table.HASH))
+    table = rng.choice((None, CounterTable.HASH))
     plan = plan_bittrace(cfg, path_limit=limit, table=table)
     plan.validate()
     reference = plan_pp(cfg, path_limit=limit)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.plan.plan import Table
-from simprof.profiler.profiles.profile import Measurement
+from simprof.profiler.plan.plan import CounterTable
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
@@ -32,11 +32,11 @@ CASES = [(name, "v9") for name in PROGRAMS] + [
 ElfFinder = Callable[..., Path]
 
 
-def edges_of(measurement: Measurement) -> dict[object, list[int]]:
+def edges_of(measurement: RunMeasurement) -> dict[object, list[int]]:
     return {r.key: [edge.count for edge in r.edge_counts] for r in measurement.routines}
 
 
-def paths_of(measurement: Measurement) -> dict[object, set[tuple[object, ...]]]:
+def paths_of(measurement: RunMeasurement) -> dict[object, set[tuple[object, ...]]]:
     return {
         r.key: {(p.blocks, p.slots, p.edges, p.partial, p.count) for p in r.path_counts}
         for r in measurement.routines
@@ -65,7 +65,7 @@ def test_codes_of_two_words_are_counted_in_a_program(
     (cfg,) = [c for c in run.observation.recovered.routines if c.name == "twenty_forks"]
     plan, reference = plan_bittrace(cfg), plan_pp(cfg)
     assert plan.plan.registers == plan.plan.key_words == 2
-    assert plan.plan.table is Table.HASH
+    assert plan.plan.table is CounterTable.HASH
     assert plan.cut_edges == reference.cut_edges
     (routine,) = [r for r in run.measurements["bittrace"].routines if r.name == cfg.name]
     assert max(p.id for p in routine.path_counts if p.id is not None) >= 1 << 32

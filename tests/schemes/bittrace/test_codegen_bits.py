@@ -25,7 +25,7 @@ from simprof.profiler.engine.products import hash_operation
 from simprof.profiler.graphfiles.execution import instructions_of_hashing
 from simprof.profiler.plan.actions import PathIncrement
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.bittrace import branch_codes
 from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 from simprof.simulator.binary.program import MachineKind
@@ -44,7 +44,7 @@ def hashed_codes(bench: CodeBench, words: int) -> dict[int, int]:
     return found
 
 
-def run(machine: MachineKind, seed: int, table: Table | None) -> tuple[int, str | None]:
+def run(machine: MachineKind, seed: int, table: CounterTable | None) -> tuple[int, str | None]:
     """Run one routine; return the words of its codes, and where they live."""
     lab = Lab(machine, seed)
     base = lab.execute(lab.items)
@@ -55,21 +55,21 @@ def run(machine: MachineKind, seed: int, table: Table | None) -> tuple[int, str 
     lab.check_same_result(base[0], state)
     expected = execute(lab.cfg, plan, [walk])
     assert tuple(lab.words(layout.edge_base, plan.edge_counters)) == expected.events
-    if plan.table is Table.HASH:
+    if plan.table is CounterTable.HASH:
         assert hashed_codes(lab.bench, plan.key_words) == expected.paths
     else:
         counters = lab.words(layout.path_base, plan.path_counters)
         assert {k: count for k, count in enumerate(counters) if count} == expected.paths
     costs = key_hash_costs(machine, plan.key_words)
-    inside = instructions_of_hashing(plan, [walk], costs) if plan.table is Table.HASH else 0
+    inside = instructions_of_hashing(plan, [walk], costs) if plan.table is CounterTable.HASH else 0
     priced = sum(generated.snippets[edge].cost for edge in walk.edges if edge in generated.snippets)
     assert executed == base[1] + priced + inside
     return plan.key_words, generated.path_register
 
 
-@pytest.mark.parametrize("table", [None, Table.HASH], ids=["auto", "hash"])
+@pytest.mark.parametrize("table", [None, CounterTable.HASH], ids=["auto", "hash"])
 @pytest.mark.parametrize("machine", MACHINES)
-def test_codes_of_one_word(machine: MachineKind, table: Table | None) -> None:
+def test_codes_of_one_word(machine: MachineKind, table: CounterTable | None) -> None:
     for seed in range(8):
         assert run(machine, seed, table)[0] == 1
 

@@ -32,7 +32,7 @@ from simprof.profiler.code.runtime.word_hash_routine import (
 from simprof.profiler.code.snippet_parts import HASH_REGISTERS, CounterAccess
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action, CountPath, Execution
-from simprof.profiler.plan.plan import Addressing, Table
+from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
 from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS
 from simprof.simulator.binary.program import MachineKind
@@ -273,7 +273,7 @@ def make_word_case(rng: random.Random, machine: MachineKind, words: int) -> Word
     site = Site(live, frame, slots(frame, rng.choice([176, 240, None]), context.abi))
     layout = CounterLayout(TABLES_BASE)
     access = CounterAccess(
-        Table.HASH, None, layout, registers[0], context, GENERATORS, tuple(registers[1:])
+        CounterTable.HASH, None, layout, registers[0], context, GENERATORS, tuple(registers[1:])
     )
     case = Case(machine, access, site, 0, random_state(rng, machine))
     return WordCase(case, [rng.getrandbits(WORD_BITS - 4) for _ in range(words)])

@@ -10,7 +10,7 @@ from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.paths import PathEnd, PathStart
 from simprof.profiler.plan.actions import Execution
 from simprof.profiler.plan.interpret import ExecutedWalk, execute, follow
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.schemes.kiter.planner import IterationPlan, plan_kiter
 from simprof.profiler.schemes.pp.planner import plan_pp
@@ -93,7 +93,7 @@ def check_random_graph(seed: int) -> None:
     )
     plan.validate()
     if above is not None:
-        assert (plan.plan.table is Table.HASH) == (plan.num_paths > above)
+        assert (plan.plan.table is CounterTable.HASH) == (plan.num_paths > above)
     check_untruncated(cfg, plan, k)
     loops = oracle_loops(cfg, plan, k)
     if limit is None and k > 1:
@@ -510,14 +510,14 @@ def test_options_of_the_papers_measurements() -> None:
     cfg = graph(6, [(0, 1)] + [(1, 2)] * 90 + [(2, 3), (3, 1), (3, 4), (4, 5)])
     counts = {k: plan_kiter(cfg, iterations=k).num_paths for k in (1, 2)}
     assert counts[1] < 6_000 < counts[2]
-    for k, expected in ((1, Table.ARRAY), (2, Table.HASH)):
+    for k, expected in ((1, CounterTable.ARRAY), (2, CounterTable.HASH)):
         made = make_plan(cfg, "kiter", SchemeOptions(iterations=k, hash_above=6_000))
         assert made.plan.table is expected
         forced = SchemeOptions(iterations=k, hash_above=6_000, table=TableChoice.ARRAY)
-        assert make_plan(cfg, "kiter", forced).plan.table is Table.ARRAY
+        assert make_plan(cfg, "kiter", forced).plan.table is CounterTable.ARRAY
     wide = graph(3, [(0, 1)] * 70 + [(1, 2)] * 70)  # 4,900 paths: increments for EPP's hash table
-    assert make_plan(wide, "kiter", SchemeOptions()).plan.table is Table.HASH
+    assert make_plan(wide, "kiter", SchemeOptions()).plan.table is CounterTable.HASH
     array = make_plan(wide, "kiter", SchemeOptions(hash_above=6_000)).plan
-    assert (array.table, array.path_counters) == (Table.ARRAY, 4_900)
+    assert (array.table, array.path_counters) == (CounterTable.ARRAY, 4_900)
     plain = make_plan(cfg, "kiter", SchemeOptions(unoptimised=True))
     assert plain.plan == plan_kiter(cfg, event_counting=False).plan != plan_kiter(cfg).plan

@@ -17,7 +17,7 @@ from simprof.profiler.code.runtime.word_hash_routine import WordTable
 from simprof.profiler.code.snippet_parts import Body
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action, AddRegister, CountPath, Execution, SetRegister
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.kiter.actions import (
     AddAccumulators,
     CountIterations,
@@ -133,7 +133,7 @@ class Bench:
         """Compare the counters; return what the hashing routine executed."""
         hashed = 0
         for counter, back in execution.counted:
-            if case.access.table is Table.HASH:
+            if case.access.table is CounterTable.HASH:
                 hashed += self.model.count(counter, back)
                 keys = list(self.model.counts)
                 node = TABLES_BASE + hr.POOL + hr.NODE_SIZE * keys.index(counter)
@@ -143,7 +143,7 @@ class Bench:
                 address = case.access.layout.path_counter(counter)
                 assert self.bench.word(address) == 1
                 self.bench.write(address, bytes(4))
-        if case.access.table is not Table.HASH:
+        if case.access.table is not CounterTable.HASH:
             assert not any(self.bench.read(ARRAYS_BASE, 1 << 16))
         return hashed
 

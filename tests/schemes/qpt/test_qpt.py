@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 
 from simprof.profiler.graphs.flow import check
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.qpt.planner import plan_qpt2
 from tests.oracles.brute import graph, random_graph, random_walk, run_plan
 from tests.support.figures import EPP_7_WEIGHTS, bl94_5, by_edge, edge, epp_1
@@ -14,7 +14,7 @@ def test_figure_3_instruments_the_same_edges_as_path_profiling() -> None:
     cfg = epp_1()
     plan = plan_qpt2(cfg, weights=by_edge(cfg, EPP_7_WEIGHTS))
     assert list(plan.tree.chords) == [edge(cfg, e) for e in ("A>C", "B>C", "B>D", "D>E")]
-    assert plan.plan.table is Table.NONE
+    assert plan.plan.table is CounterTable.NONE
     assert not plan.plan.uses_register
     plan.validate()
 

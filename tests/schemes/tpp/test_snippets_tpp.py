@@ -11,7 +11,7 @@ from simprof.profiler.code.layout import ARRAYS_BASE, CounterLayout
 from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Body
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import COLD_COUNTER, Action, AddRegister, Execution, SetRegister
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.tpp.actions import (
     POISON,
     CountColdPath,
@@ -49,7 +49,7 @@ def tpp_case(rng: random.Random, machine: MachineKind, mode: int, on_stack: bool
 
 
 def with_cold_counter(case: Case) -> Case:
-    layout = HASH if case.access.table is Table.HASH else ARRAY
+    layout = HASH if case.access.table is CounterTable.HASH else ARRAY
     return replace(case, access=replace(case.access, layout=layout))
 
 
@@ -98,7 +98,7 @@ class TppRunner(Runner):
 def random_snippet(rng: random.Random, case: Case) -> tuple[tuple[Action, ...], int]:
     """Actions as plans have them, and a path register to start from, hot or poisoned."""
     constant = rng.choice([0, 1, 5, 1022, 1023, 1024, 4095, 4096, 70000, -3])
-    count = CountHotPath(constant, rng.random() < 0.5, case.access.table is Table.HASH)
+    count = CountHotPath(constant, rng.random() < 0.5, case.access.table is CounterTable.HASH)
     ignoring = CountUnlessCold(constant, rng.random() < 0.5)
     number = rng.randrange(4000) - constant
     if rng.random() < 0.4:

@@ -17,7 +17,7 @@ from simprof.profiler.plan.actions import COLD_COUNTER, Action, CountEdge, Execu
 from simprof.profiler.plan.decoders import Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.placement import place
-from simprof.profiler.plan.plan import Table
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
 from simprof.profiler.schemes.tpp.actions import CountColdPath, CountHotPath, Poison
 from simprof.profiler.schemes.tpp.disconnection import disconnect
@@ -146,7 +146,7 @@ def settings(rng: random.Random) -> dict[str, Any]:
         "loop": rng.choice([0, 0, 15, 40, 80, 100]),
         "cold_always": rng.random() < 0.8,
         "path_limit": rng.choice([None, 1, 3, 10, 100]),
-        "table": rng.choice([None, None, Table.ARRAY, Table.HASH]),
+        "table": rng.choice([None, None, CounterTable.ARRAY, CounterTable.HASH]),
         "count_obvious": rng.random() < 0.25,
         "cold_counter": rng.random() < 0.7,
     }
@@ -224,8 +224,8 @@ def without_events(plan: TppPlan | PathPlan) -> dict[int, list[Action]]:
     return {edge: group for edge, group in kept.items() if group}
 
 
-@pytest.mark.parametrize("table", [Table.ARRAY, Table.HASH])
-def test_cold_paths_that_are_not_counted_change_no_other_count(table: Table) -> None:
+@pytest.mark.parametrize("table", [CounterTable.ARRAY, CounterTable.HASH])
+def test_cold_paths_that_are_not_counted_change_no_other_count(table: CounterTable) -> None:
     cfg = diamonds(8)
     profile = biased(cfg, 8, 2)
     rng = random.Random(3)
@@ -337,7 +337,7 @@ def test_figure_7_disconnected_loop_leaves_three_obvious_paths(profile: int) -> 
     plan = plan_tpp(cfg, by_walks(cfg, walks), cold=5, loop=15)
     assert set(plan.cut_edges) == {edge(cfg, "A>B"), edge(cfg, "D>C")}
     assert plan.plan.actions == {}
-    assert plan.plan.table is Table.NONE
+    assert plan.plan.table is CounterTable.NONE
     assert by_letters(plan, walks) == {"A": 100, "BD": 100_100, "C": 100}
 
 
@@ -355,7 +355,7 @@ def test_figure_7_loop_of_one_block() -> None:
     whole = plan_tpp(cfg, list(map(int, counts)), cold=5, loop=0)
     whole.validate()
     assert whole.plan.actions == {turn: (CountEdge(0),)}
-    assert whole.plan.table is Table.NONE
+    assert whole.plan.table is CounterTable.NONE
     assert by_letters(whole, []) == {"ABC": 100}
     for tpp, turns in ((plan, ()), (whole, (7,))):
         assert (
@@ -463,10 +463,12 @@ def biased(cfg: ControlFlowGraph, count: int, unbiased: int) -> list[int]:
 def test_figure_5_cold_edges_make_a_hash_table_an_array() -> None:
     cfg = diamonds(14)
     counts = biased(cfg, 14, 2)
-    assert plan_tpp(cfg, counts, cold=1, loop=0).plan.table is Table.HASH  # 1 is not below 1 %
+    assert (
+        plan_tpp(cfg, counts, cold=1, loop=0).plan.table is CounterTable.HASH
+    )  # 1 is not below 1 %
     plan = plan_tpp(cfg, counts, cold=2, loop=0)
     plan.validate()
-    assert (plan.plan.table, plan.num_paths) == (Table.ARRAY, 4)
+    assert (plan.plan.table, plan.num_paths) == (CounterTable.ARRAY, 4)
     assert plan.cold == {4 * k + 1 for k in range(2, 14)}
     poisoned = {e for e, group in plan.plan.actions.items() if Poison() in group}
     assert poisoned == plan.cold
@@ -492,7 +494,7 @@ def test_very_many_paths(limit: int | None) -> None:
     cfg = diamonds(100)
     few = plan_tpp(cfg, biased(cfg, 100, 3), cold=5, loop=15, path_limit=limit)
     assert graph_facts(cfg).potential_paths == 2**100
-    assert (few.num_paths, few.plan.table) == (8, Table.ARRAY)
+    assert (few.num_paths, few.plan.table) == (8, CounterTable.ARRAY)
     many = plan_tpp(cfg, biased(cfg, 100, 90), cold=5, loop=15, path_limit=limit, cold_always=True)
     many.validate()
     assert many.cold and many.draft.reach < 1 << 29
@@ -661,7 +663,7 @@ def test_routine_of_a_library_that_is_hardly_executed(
     (plan,) = (each for each in plans if each and each.cfg.name == "_dl_non_dynamic_init")
     assert isinstance(plan, TppPlan)
     assert graph_facts(plan.cfg).potential_paths > 10**13
-    assert plan.plan.table is Table.ARRAY
+    assert plan.plan.table is CounterTable.ARRAY
     assert 5 <= plan.num_paths <= 20 and not plan.cut_edges
 
 

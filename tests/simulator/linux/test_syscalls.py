@@ -14,6 +14,7 @@ from simprof.simulator.cpu.address_space import AddressSpace
 from simprof.simulator.cpu.guest import (
     Exited,
     Failed,
+    GuestThreads,
     Memory,
     Outcome,
     Protection,
@@ -22,7 +23,6 @@ from simprof.simulator.cpu.guest import (
     Replaced,
     Returned,
     Signals,
-    Threads,
 )
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa import sparc
@@ -66,7 +66,7 @@ class PlainGuest:
         self.space.start_break(0x900000)
         self.memory: Memory = self.space
         self.signals: Signals = SignalState()
-        self.threads: Threads = OneThread()
+        self.threads: GuestThreads = OneThread()
         self.instructions = 5_000_000
         self.raised: list[int] = []
         self.suspended: list[int] = []
