@@ -19,6 +19,8 @@ from simprof.profiler.experiments.cells.settings import CellSetting, parse
 from simprof.profiler.experiments.regress.file import Baseline, SettingResult
 from simprof.profiler.experiments.regress.regress import record
 from simprof.profiler.experiments.regress.targets import Target
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.mode_options import shown
 from tools.baseline_fields import (
     DIGITS,
     LISTS,
@@ -158,7 +160,7 @@ def _answers(command: str, setting: CellSetting, rest: Sequence[str]) -> list[di
     """Return what a command of simprof writes with `--json`, within this process."""
     with tempfile.TemporaryDirectory(prefix="simprof-baselines-") as directory:
         scratch = Path(directory)
-        line = [command, "--mode", setting.mode, *_options(setting)]
+        line = [command, *_mode(setting)]
         files = ["--json", str(scratch / "answer")]
         if command == "run":  # a report takes time, and need not be made of graphs
             files += ["--report", os.devnull]
@@ -170,11 +172,18 @@ def _answers(command: str, setting: CellSetting, rest: Sequence[str]) -> list[di
         return [json.loads(text) for text in (scratch / "answer").read_text().splitlines()]
 
 
-def _options(setting: CellSetting) -> Iterator[str]:
+def _mode(setting: CellSetting) -> list[str]:
+    """Return a setting as words of a command: the mode with its options, and those of all modes."""
+    own = {option.name: option for option in registry.options() if not option.shared}
+    mode, shared = setting.mode, []
     for name, value in setting.options:
-        yield f"--{name.replace('_', '-')}"
-        if value is not True:
-            yield str(value)
+        if name not in own:
+            shared += [f"--{name.replace('_', '-')}", shown(value)]
+        elif value is True:
+            mode += f":{own[name].spelling}"
+        else:
+            mode += f":{own[name].spelling}={shown(value)}"
+    return ["--mode", mode, *shared]
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from simprof.profiler.commands import (
     program_options,
     shared_options,
 )
+from simprof.profiler.commands.help import RUNS, in_sections
 from simprof.profiler.commands.modes import (
     all_modes,
     collect,
@@ -28,7 +29,7 @@ from simprof.profiler.request.request import Weights
 from simprof.profiler.schemes.mode_options import ModeSetting
 
 
-@click.command("compare", cls=with_program())
+@click.command("compare", cls=with_program(in_sections(RUNS)))
 @mode_option("Schemes to compare (default: all but edges)")
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")

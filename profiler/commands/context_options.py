@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from simprof.profiler.commands import options
 from simprof.profiler.request.request import ContextChoice
 from simprof.simulator.errors import UsageError
 
@@ -25,7 +26,7 @@ _OPTIONS = [
     ),
     click.option(
         "--calls",
-        type=click.IntRange(min=1, max=(1 << 62) - 1),
+        type=options.Whole(1, (1 << 62) - 1),
         metavar="N",
         help="With --entry: in its first N calls only.",
     ),

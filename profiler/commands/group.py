@@ -22,103 +22,123 @@ class Subcommand(NamedTuple):
     summary: str
 
 
-SUBCOMMANDS = MappingProxyType(
+GROUPS = MappingProxyType(
     {
-        "run": Subcommand(
-            "simprof.profiler.commands.run:run_command",
-            "Run a program under one scheme and report.",
-        ),
-        "compare": Subcommand(
-            "simprof.profiler.commands.compare:compare_command",
-            "Run a program under many schemes and show them in a table.",
-        ),
-        "record": Subcommand(
-            "simprof.profiler.commands.record:record_command",
-            "Run a program once, for schemes to be measured by later.",
-        ),
-        "regenerate": Subcommand(
-            "simprof.profiler.commands.regenerate:regenerate_command",
-            "Rebuild an execution from its trace.",
-        ),
-        "report": Subcommand(
-            "simprof.profiler.commands.report:report_command", "Show what saved profiles hold."
-        ),
-        "routines": Subcommand(
-            "simprof.profiler.commands.listings:routines_command",
-            "List a saved profile's routines.",
-        ),
-        "edges": Subcommand(
-            "simprof.profiler.commands.listings:edges_command", "List a saved profile's edges."
-        ),
-        "paths": Subcommand(
-            "simprof.profiler.commands.listings:paths_command", "List a saved profile's paths."
-        ),
-        "annotate": Subcommand(
-            "simprof.profiler.commands.annotate:annotate_command",
-            "Show source or code with a saved profile's counts.",
-        ),
-        "diff": Subcommand(
-            "simprof.profiler.commands.diff:diff_command", "Compare two saved profiles."
-        ),
-        "merge": Subcommand(
-            "simprof.profiler.commands.merge:merge_command", "Add up saved profiles."
-        ),
-        "read": Subcommand(
-            "simprof.profiler.rewriting.commands.read:read_command",
-            "Read what an instrumented program has counted.",
-        ),
-        "cfg": Subcommand(
-            "simprof.profiler.commands.cfg:cfg_command", "Show a program's control-flow graphs."
-        ),
-        "instrument": Subcommand(
-            "simprof.profiler.rewriting.commands.instrument:instrument_command",
-            "Write a program with a scheme's code in its place.",
-        ),
-        "verify": Subcommand(
-            "simprof.profiler.rewriting.commands.verify:verify_command",
-            "Run instrumented programs, and compare with what is predicted.",
-        ),
-        "cache": Subcommand(
-            "simprof.profiler.commands.cache:cache_command",
-            "List or clear what is known of programs from earlier runs.",
-        ),
-        "completion": Subcommand(
-            "simprof.profiler.commands.completion:completion_command",
-            "Print what a shell needs to complete commands.",
-        ),
-        "explain": Subcommand(
-            "simprof.profiler.commands.explain:explain_command",
-            "Explain a scheme on a small graph, step by step.",
-        ),
-        "export": Subcommand(
-            "simprof.profiler.commands.export:export_command",
-            "Write a saved profile in the format of another tool.",
-        ),
-        "graph": Subcommand(
-            "simprof.profiler.commands.graph:graph_command",
-            "Apply a scheme to graphs written by hand.",
-        ),
-        "doctor": Subcommand(
-            "simprof.profiler.commands.doctor:doctor_command",
-            "Say what is installed, what works, what is missing.",
-        ),
-        "suite": Subcommand(
-            "simprof.profiler.experiments.commands.suite:suite_command",
-            "List, build and run suites of programs.",
-        ),
-        "sweep": Subcommand(
-            "simprof.profiler.experiments.commands.sweep:sweep_command",
-            "Run a grid of programs, modes and options into one file.",
-        ),
-        "table": Subcommand(
-            "simprof.profiler.experiments.commands.table:table_command",
-            "Reproduce the papers' tables and graphs on a suite.",
-        ),
-        "regress": Subcommand(
-            "simprof.profiler.experiments.commands.regress:regress_command",
-            "Record what programs count, and check that it stays so.",
-        ),
+        "Measure": {
+            "run": Subcommand(
+                "simprof.profiler.commands.run:run_command",
+                "Run a program under one scheme and report.",
+            ),
+            "compare": Subcommand(
+                "simprof.profiler.commands.compare:compare_command",
+                "Run a program under many schemes and show them in a table.",
+            ),
+            "record": Subcommand(
+                "simprof.profiler.commands.record:record_command",
+                "Run a program once, for schemes to be measured by later.",
+            ),
+            "instrument": Subcommand(
+                "simprof.profiler.rewriting.commands.instrument:instrument_command",
+                "Write a program with a scheme's code in its place.",
+            ),
+            "verify": Subcommand(
+                "simprof.profiler.rewriting.commands.verify:verify_command",
+                "Run instrumented programs, and compare with what is predicted.",
+            ),
+            "read": Subcommand(
+                "simprof.profiler.rewriting.commands.read:read_command",
+                "Read what an instrumented program has counted.",
+            ),
+            "regenerate": Subcommand(
+                "simprof.profiler.commands.regenerate:regenerate_command",
+                "Rebuild an execution from its trace.",
+            ),
+        },
+        "Look": {
+            "report": Subcommand(
+                "simprof.profiler.commands.report:report_command",
+                "Show what saved profiles hold.",
+            ),
+            "routines": Subcommand(
+                "simprof.profiler.commands.listings:routines_command",
+                "List a saved profile's routines.",
+            ),
+            "edges": Subcommand(
+                "simprof.profiler.commands.listings:edges_command",
+                "List a saved profile's edges.",
+            ),
+            "paths": Subcommand(
+                "simprof.profiler.commands.listings:paths_command",
+                "List a saved profile's paths.",
+            ),
+            "annotate": Subcommand(
+                "simprof.profiler.commands.annotate:annotate_command",
+                "Show source or code with a saved profile's counts.",
+            ),
+            "diff": Subcommand(
+                "simprof.profiler.commands.diff:diff_command",
+                "Compare two saved profiles.",
+            ),
+            "merge": Subcommand(
+                "simprof.profiler.commands.merge:merge_command",
+                "Add up saved profiles.",
+            ),
+            "export": Subcommand(
+                "simprof.profiler.commands.export:export_command",
+                "Write a saved profile in the format of another tool.",
+            ),
+            "cfg": Subcommand(
+                "simprof.profiler.commands.cfg:cfg_command",
+                "Show a program's control-flow graphs.",
+            ),
+        },
+        "Learn": {
+            "explain": Subcommand(
+                "simprof.profiler.commands.explain:explain_command",
+                "Explain a scheme on a small graph, step by step.",
+            ),
+            "graph": Subcommand(
+                "simprof.profiler.commands.graph:graph_command",
+                "Apply a scheme to graphs written by hand.",
+            ),
+        },
+        "Evaluate": {
+            "suite": Subcommand(
+                "simprof.profiler.experiments.commands.suite:suite_command",
+                "List, build and run suites of programs.",
+            ),
+            "sweep": Subcommand(
+                "simprof.profiler.experiments.commands.sweep:sweep_command",
+                "Run a grid of programs, modes and options into one file.",
+            ),
+            "table": Subcommand(
+                "simprof.profiler.experiments.commands.table:table_command",
+                "Reproduce the papers' tables and graphs on a suite.",
+            ),
+            "regress": Subcommand(
+                "simprof.profiler.experiments.commands.regress:regress_command",
+                "Record what programs count, and check that it stays so.",
+            ),
+        },
+        "Set up": {
+            "doctor": Subcommand(
+                "simprof.profiler.commands.doctor:doctor_command",
+                "Say what is installed, what works, what is missing.",
+            ),
+            "cache": Subcommand(
+                "simprof.profiler.commands.cache:cache_command",
+                "List or clear the analysis cache.",
+            ),
+            "completion": Subcommand(
+                "simprof.profiler.commands.completion:completion_command",
+                "Print what a shell needs to complete commands.",
+            ),
+        },
     }
+)
+"""Heading -> subcommands, in the order in which help shows them."""
+SUBCOMMANDS = MappingProxyType(
+    {name: each for group in GROUPS.values() for name, each in group.items()}
 )
 
 
@@ -127,7 +147,7 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all subcommands."""
-        return sorted(SUBCOMMANDS)
+        return list(SUBCOMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a subcommand; None where there is none of that name."""
@@ -138,10 +158,12 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the subcommands without importing them."""
-        rows = [(name, SUBCOMMANDS[name].summary) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        """List the subcommands by what they are for, without importing them."""
+        widest = max(map(len, SUBCOMMANDS))
+        for heading, group in GROUPS.items():
+            with formatter.section(heading):
+                rows = [(name.ljust(widest), each.summary) for name, each in group.items()]
+                formatter.write_dl(rows)
 
 
 @click.group(

@@ -66,6 +66,21 @@ def seconds(value: str | float) -> float:
     return number
 
 
+class Whole(click.ParamType[int]):
+    """A whole number between bounds, which help texts leave out and errors name."""
+
+    name = "integer"
+
+    def __init__(self, least: int, most: int | None = None) -> None:
+        self._range = click.IntRange(least, most)
+
+    def convert(
+        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Return the number, or refuse it."""
+        return int(self._range(value, param, ctx))
+
+
 class PathType(click.ParamType[Path]):
     """A file or directory, which need not exist, but must be possible to look for."""
 
@@ -112,7 +127,7 @@ def possible_path(name: str) -> Path:
 
 PATH = PathType()
 PROGRAM = ProgramType()
-COUNT = click.IntRange(min=1, max=1 << 62)
+COUNT = Whole(1, 1 << 62)
 
 weights_option = click.option(
     "--weights",

@@ -123,7 +123,7 @@ _RUN = [
     ),
     click.option(
         "--thread-seed",
-        type=click.IntRange(min=0),
+        type=options.Whole(0),
         default=0,
         show_default=True,
         metavar="N",

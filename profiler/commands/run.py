@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import context_options, options, program_options, shared_options
+from simprof.profiler.commands.help import RUNS, in_sections
 from simprof.profiler.commands.modes import (
     METAVAR,
     OneMode,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from simprof.profiler.profiles.profile import RunMeasurement
 
 
-@click.command("run", cls=with_program())
+@click.command("run", cls=with_program(in_sections(RUNS)))
 @click.option(
     "--mode",
     type=OneMode(several="simprof compare"),

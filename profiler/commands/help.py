@@ -1,0 +1,88 @@
+"""Help in two lengths: `--help` shows the options used most by what they are for, `--help-all` all.
+
+References of commands (docs/commands.md, man pages) are made of the long one, `get_help`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import click
+
+Sections = Mapping[str, Sequence[str]]
+"""Heading -> names of parameters, in the order in which they are shown."""
+
+RUNS: Sections = {
+    "What to run": ("stdin_file", "root", "writable", "sysroot", "environment", "replay"),
+    "What to count": ("mode", "modes", "routines", "exclude", "user_only", "call_tree"),
+    "What to write": ("output", "json_file", "report", "details", "quiet"),
+    "Limits": ("max_instructions", "timeout", "memory_limit"),
+}
+"""Those of commands that run a program and report."""
+_FEW = 3
+"""A first sentence of fewer words than this says too little alone."""
+
+
+def in_sections(sections: Sections) -> type[click.Command]:
+    """Return a class of commands whose `--help` is short, with `--help-all` beside it."""
+
+    class InSections(click.Command):
+        """A command with help in two lengths."""
+
+        def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+            """Return the parameters, `--help-all` behind them."""
+            return [*super().get_params(ctx), _help_all()]
+
+        def get_help_option(self, ctx: click.Context) -> click.Option | None:
+            """Return the option that shows the short help."""
+            option = super().get_help_option(ctx)
+            if option is not None:
+                option.callback = show_short
+                option.help = "Show the options used most, and exit."
+            return option
+
+    def show_short(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            click.echo(short_help(ctx, sections))
+            ctx.exit()
+
+    return InSections
+
+
+def _help_all() -> click.Option:
+    def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            click.echo(ctx.get_help())
+            ctx.exit()
+
+    text = "Show all options, and exit."
+    return click.Option(
+        ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show, help=text
+    )
+
+
+def short_help(ctx: click.Context, sections: Sections) -> str:
+    """Return the first paragraph on a command, and a few of its options under headings."""
+    command, formatter = ctx.command, ctx.make_formatter()
+    command.format_usage(ctx, formatter)
+    formatter.write_paragraph()
+    formatter.write_text((command.help or "").split("\n\n")[0])
+    options = {each.name: each for each in command.params}
+    for heading, names in sections.items():
+        records = [options[name].get_help_record(ctx) for name in names if name in options]
+        with formatter.section(heading):
+            formatter.write_dl([(names, _brief(text)) for names, text in filter(None, records)])
+    formatter.write_paragraph()
+    formatter.write_text(f"`{ctx.command_path} --help-all` shows all options.")
+    return formatter.getvalue().rstrip("\n")
+
+
+def _brief(text: str) -> str:
+    """Return the first sentence of an option's help, with its default."""
+    told, _, default = text.partition("  [")
+    first = re.split(r"(?<=[.;]) ", told)[0]
+    if len(first.split()) < _FEW:
+        return text
+    first = first.rstrip(";.") + "."
+    return f"{first}  [{default}" if default else first
