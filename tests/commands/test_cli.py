@@ -16,6 +16,7 @@ import pytest
 
 from simprof.profiler import cli
 from simprof.profiler.commands import options, progress
+from simprof.profiler.commands.group import SUBCOMMANDS
 from simprof.profiler.profiles.profile import Ending, RunMeasurement
 from simprof.profiler.profiles.storage import load
 from simprof.profiler.request.request import (
@@ -584,13 +585,43 @@ GUIDE_COMMANDS = (
 )
 
 
+SHORT = ("run", "compare")
+"""Commands whose `--help` shows the options used most."""
+
+
+@pytest.mark.parametrize("command", SHORT)
+def test_short_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has at most 50 lines of 80 columns, and each of its options is shown by --help-all."""
+    assert simprof(command, "--help") == 0
+    short = capsys.readouterr().out
+    assert simprof(command, "--help-all") == 0
+    whole = capsys.readouterr().out
+    assert len(short.splitlines()) <= 50
+    assert max(map(len, short.splitlines())) <= 80
+    for heading in ("What to run:", "What to count:", "What to write:", "Limits:"):
+        assert f"\n{heading}\n" in short
+    named = re.findall(r"^  (?:-\w, )?(--[\w-]+)", short, re.MULTILINE)
+    assert {"--mode", "--stdin", "--routine", "--json", "--timeout"} <= set(named)
+    assert all(re.search(rf"^  (?:-\w, )?{name}\b", whole, re.MULTILINE) for name in named)
+    assert "<=x" not in whole
+
+
+def test_help_lists_each_command_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:
+    assert simprof("--help") == 0
+    text = capsys.readouterr().out
+    heads = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
+    assert heads == ["Options", "Measure", "Look", "Learn", "Evaluate", "Set up"]
+    assert re.findall(r"^  ([a-z]+)  ", text, re.MULTILINE) == list(SUBCOMMANDS)
+
+
 @pytest.mark.parametrize("command", GUIDE_COMMANDS)
 def test_guide_lists_the_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The guide's table of options and `--help` name the same options."""
-    assert simprof(*command.split(), "--help") == 0
+    assert simprof(*command.split(), "--help-all" if command in SHORT else "--help") == 0
     pattern = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
     helped = re.findall(r"^  (-.*?)(?:  |$)", capsys.readouterr().out, re.MULTILINE)
-    offered = {name for names in helped for name in pattern.findall(names)} - {"--help"}
+    offered = {name for names in helped for name in pattern.findall(names)}
+    offered -= {"--help", "--help-all"}
     assert offered
     section = (ROOT / "docs" / "GUIDE.md").read_text().split(f"### `simprof {command}", 1)[1]
     table = [line for line in re.split(r"\n#", section)[0].splitlines() if line.startswith("|")]
