@@ -26,7 +26,7 @@ _OPTIONS = [
     ),
     click.option(
         "--calls",
-        type=options.Whole(1, (1 << 62) - 1),
+        type=options.WholeNumber(1, (1 << 62) - 1),
         metavar="N",
         help="With --entry: in its first N calls only.",
     ),

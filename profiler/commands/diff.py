@@ -14,7 +14,7 @@ from simprof.profiler.commands import options, profile_options
 @click.argument("after", type=options.PATH, metavar="B")
 @click.option(
     "--top",
-    type=options.Whole(0),
+    type=options.WholeNumber(0),
     default=10,
     show_default=True,
     metavar="N",

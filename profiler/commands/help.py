@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-Sections = Mapping[str, Sequence[str]]
+HelpSections = Mapping[str, Sequence[str]]
 """Heading -> names of parameters, in the order in which they are shown."""
 
-RUNS: Sections = {
+RUNS: HelpSections = {
     "What to run": ("stdin_file", "root", "writable", "sysroot", "environment", "replay"),
     "What to count": ("mode", "modes", "routines", "exclude", "user_only", "call_tree"),
     "What to write": ("output", "json_file", "report", "details", "quiet"),
@@ -24,7 +24,7 @@ _FEW = 3
 """A first sentence of fewer words than this says too little alone."""
 
 
-def in_sections(sections: Sections) -> type[click.Command]:
+def in_sections(sections: HelpSections) -> type[click.Command]:
     """Return a class of commands whose `--help` is short, with `--help-all` beside it."""
 
     class InSections(click.Command):
@@ -62,7 +62,7 @@ def _help_all() -> click.Option:
     )
 
 
-def short_help(ctx: click.Context, sections: Sections) -> str:
+def short_help(ctx: click.Context, sections: HelpSections) -> str:
     """Return the first paragraph on a command, and a few of its options under headings."""
     command, formatter = ctx.command, ctx.make_formatter()
     command.format_usage(ctx, formatter)

@@ -31,7 +31,7 @@ def _listing_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--min-count",
             "least",
-            type=options.Whole(0),
+            type=options.WholeNumber(0),
             default=1,
             show_default=True,
             metavar="N",
@@ -52,7 +52,7 @@ def _listing_options(command: Callable[..., int]) -> Callable[..., int]:
         ),
         click.option(
             "--top",
-            type=options.Whole(0),
+            type=options.WholeNumber(0),
             metavar="N",
             help=f"Rows.  [default: {DEFAULT_TOP} in a table, all in CSV and JSON]",
         ),

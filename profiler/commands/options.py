@@ -66,7 +66,7 @@ def seconds(value: str | float) -> float:
     return number
 
 
-class Whole(click.ParamType[int]):
+class WholeNumber(click.ParamType[int]):
     """A whole number between bounds, which help texts leave out and errors name."""
 
     name = "integer"
@@ -127,7 +127,7 @@ def possible_path(name: str) -> Path:
 
 PATH = PathType()
 PROGRAM = ProgramType()
-COUNT = Whole(1, 1 << 62)
+COUNT = WholeNumber(1, 1 << 62)
 
 weights_option = click.option(
     "--weights",

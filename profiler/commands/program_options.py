@@ -123,7 +123,7 @@ _RUN = [
     ),
     click.option(
         "--thread-seed",
-        type=options.Whole(0),
+        type=options.WholeNumber(0),
         default=0,
         show_default=True,
         metavar="N",

@@ -82,7 +82,7 @@ def extent_options(rows: str = "5, with --details 10") -> Decorator[Any]:
     def decorate(command: Any) -> Any:
         top = click.option(
             "--top",
-            type=options.Whole(0),
+            type=options.WholeNumber(0),
             metavar="N",
             help=f"Rows in each table of the report.  [default: {rows}]",
         )
@@ -181,7 +181,7 @@ def jobs_option(things: str) -> Decorator[Any]:
     """Return `--jobs N`, how many of `things` are done at the same time; `processors` reads it."""
     return click.option(
         "--jobs",
-        type=options.Whole(1, 256),
+        type=options.WholeNumber(1, 256),
         metavar="N",
         help=f"How many {things} at the same time.  [default: one a processor]",
     )

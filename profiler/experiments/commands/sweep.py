@@ -67,7 +67,7 @@ GRID = ".toml"
 @click.option(
     "--jobs",
     "workers",
-    type=options.Whole(1, 256),
+    type=options.WholeNumber(1, 256),
     default=2,
     show_default=True,
     metavar="N",

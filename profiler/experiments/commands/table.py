@@ -83,7 +83,7 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
 )
 @click.option(
     "--jobs",
-    type=options.Whole(1, 256),
+    type=options.WholeNumber(1, 256),
     default=2,
     show_default=True,
     metavar="N",
