@@ -1,6 +1,6 @@
 """Signals that ask simprof to end: Ctrl-C, and those of `timeout`, `kill` and a closed terminal.
 
-While a program runs, each of them ends the run, whose profile is kept (`machine.interruption`). At
+While a program runs, each of them ends the run, whose profile is kept (`machine.base`). At
 other moments Python's handler raises `Stopped`, as it raises KeyboardInterrupt for Ctrl-C: what is
 half done goes, and simprof exits with 128 plus the signal's number. A signal that simprof was
 started with ignored stays ignored (`nohup`), and one that somebody else handles stays theirs.

@@ -11,11 +11,11 @@ from simprof.profiler.commands import options, streams
 from simprof.profiler.commands.graph import write_lessons
 from simprof.profiler.commands.modes import collect, mode_option, refuse_unused, scheme_options
 from simprof.profiler.request.request import DEFAULT_MODE, Weights
-from simprof.profiler.schemes.mode_options import ModeSetting, read
+from simprof.profiler.schemes.mode_options import ModeSetting, own_options_text, read
 
 
 @click.command("explain")
-@click.argument("file", type=options.PATH)
+@click.argument("file", type=options.PATH, required=False)
 @mode_option(f"Schemes to explain (default: {DEFAULT_MODE}; with --html all)")
 @click.option(
     "--weights",
@@ -31,7 +31,7 @@ from simprof.profiler.schemes.mode_options import ModeSetting, read
     help="Write a page with pictures, one a step, to PAGE instead; - is stdout.",
 )
 def explain_command(
-    file: Path,
+    file: Path | None,
     modes: tuple[ModeSetting, ...] | None,
     weights: str | None,
     enumerate_paths: bool,
@@ -41,8 +41,15 @@ def explain_command(
     """Explain on the graph in FILE what a scheme computes, step by step.
 
     Weights, numbering, spanning tree, increments, code, paths and costs, each with its numbers on
-    the edges. FILE is what `simprof graph` reads.
+    the edges. FILE is what `simprof graph` reads. Without FILE, `--mode tpp` lists the options
+    that stand behind a mode, with their defaults.
     """
+    if file is None:
+        if modes is None or html is not None:
+            raise click.UsageError("Missing argument 'FILE'.", click.get_current_context())
+        listed = "\n".join(own_options_text(mode.mode) for mode in modes)
+        streams.write(streams.STDOUT, listed)
+        return 0
     options.check_outputs(html, inputs=(file, scheme["edge_profile"]))
     from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
     from simprof.profiler.graphfiles.lesson import lesson

@@ -188,14 +188,22 @@ def alike(word: str, names: Iterable[str]) -> list[str]:
     return swapped or get_close_matches(word, known, cutoff=LIKENESS)
 
 
-def default_text(option: SchemeOption) -> str:
-    """Return what is said of an option's default; empty for a flag."""
-    if option.kind is bool:
-        return ""
-    return option.default_text or shown(option.default)
+def own_options_text(mode: str) -> str:
+    """Return the options that stand behind a mode, an option a line, with their defaults."""
+    options = own_options(registry.definition(mode))
+    if not options:
+        return f"{mode}: no options of its own\n"
+    lines = [f"Options of {mode}, as in --mode {BEFORE_OPTION.join((mode, 'OPTION', 'OPTION'))}"]
+    words = [_written(option) for option in options]
+    width = max(map(len, words))
+    for option, word in zip(options, words, strict=True):
+        default = "" if option.kind is bool else option.default_text or shown(option.default)
+        said = f"  [default: {default}]" if default else ""
+        lines.append(f"  {word.ljust(width)}  {option.help}{said}")
+    return "\n".join(lines) + "\n"
 
 
-def described(option: SchemeOption) -> str:
+def _written(option: SchemeOption) -> str:
     """Return how an option is written, with a word for its value."""
     if option.kind is bool:
         return option.spelling

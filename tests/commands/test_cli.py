@@ -31,6 +31,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.kiter import ITERATIONS
+from simprof.profiler.schemes.mode_options import own_options
 from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.registry import planned_modes
 from simprof.profiler.schemes.tpp import COLD, LOOP
@@ -604,6 +605,32 @@ def test_short_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert {"--mode", "--stdin", "--routine", "--json", "--timeout"} <= set(named)
     assert all(re.search(rf"^  (?:-\w, )?{name}\b", whole, re.MULTILINE) for name in named)
     assert "<=x" not in whole
+
+
+def test_explain_without_a_graph_lists_the_options_of_modes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each mode has all of its options there, with the defaults that it uses."""
+    modes = [scheme.mode for scheme in registry.definitions() if scheme.instruments]
+    assert simprof("explain", "--mode", ",".join(modes)) == 0
+    parts = capsys.readouterr().out.split("\n\n")
+    for mode, part in zip(modes, parts, strict=True):
+        options = own_options(registry.definition(mode))
+        first, *lines = part.strip().splitlines()
+        assert mode in first
+        assert len(lines) == len(options)
+        for option, line in zip(options, lines, strict=True):
+            assert re.match(rf"  {option.spelling}\b", line) and option.help in line
+            default = option.default_text or str(option.default).removesuffix(".0")
+            assert line.endswith(f"  [default: {default}]") is (option.kind is not bool)
+
+
+@pytest.mark.parametrize("words", [(), ("--mode=pp", "--html", "page.html")])
+def test_explain_needs_a_graph_for_more(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simprof("explain", *words) == 125
+    assert "Missing argument 'FILE'" in capsys.readouterr().err
 
 
 def test_help_lists_each_command_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ import pytest
 from simprof import schemes
 from simprof.profiler import cli
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.others import RESERVED
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES, ROOT
 from tests.support.turns import first
@@ -136,6 +137,21 @@ def test_help_texts_name_it(simprof: Simprof) -> None:
     text = " ".join(simprof("run", "--help").stdout.split())
     assert "blocks: qpt, heads;" in text
     assert "heads" in simprof("graph", "--mode=nosuch", "-").stderr
+    (line,) = simprof("explain", "--mode=heads").stdout.splitlines()[1:]
+    assert line.split("  ")[1:] == [
+        "loops-only", "count loop heads only, not routine entries.",
+    ]  # fmt: skip
+
+
+def test_reserved_options_are_those_that_results_name(simprof: Simprof, tmp_path: Path) -> None:
+    """A scheme cannot declare an option that would be another's in a result."""
+    result = tmp_path / "result.json"
+    selection = ("--routine=main", "--entry=main", "--calls=1", "--user-only")
+    limits = ("--max-instructions=100000000", "--timeout=100")
+    simprof("run", "--mode=edges", *selection, *limits, "--json", result, LOOPS)
+    options = json.loads(result.read_text())["options"]
+    own = {option.name for option in registry.options()} | {"loops_only"}
+    assert options.keys() - own == RESERVED
 
 
 @pytest.mark.long
