@@ -60,19 +60,20 @@ def start(name: str, python: Path, constraints: Sequence[str]) -> subprocess.Pop
     """Start to install simprof below `constraints`, and to run the tests; return the process."""
     folder = FOLDER / name
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    limits = folder / "constraints.txt"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    limits = folder.with_suffix(".txt")
     limits.write_text("".join(f"{line}\n" for line in constraints))
-    pip = f"bin/python -m pip install -q -c {limits} -e {ROOT} {' '.join(RUNNERS)}"
-    tests = " ".join(str(ROOT / test) for test in TESTS)
     script = (
-        f"{python} -m venv {folder} && cd {folder} && {pip} && cd {ROOT} && "
-        f"{folder}/bin/python -m pytest -q -p no:cacheprovider {tests}"
+        f"{python} tools/bootstrap.py {folder} && "
+        f"{folder}/bin/python -m pip install -q {' '.join(RUNNERS)} && "
+        f"{folder}/bin/python -m pytest -q -p no:cacheprovider {' '.join(TESTS)}"
     )
-    variables = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
-    variables["XDG_CACHE_HOME"] = str(folder / "cache")
-    log = (folder / "log").open("wb")
-    return subprocess.Popen(["sh", "-c", script], env=variables, stdout=log, stderr=log)
+    variables = {
+        **os.environ, "PIP_CONSTRAINT": str(limits), "XDG_CACHE_HOME": str(folder / "cache"),
+    }  # fmt: skip
+    with folder.with_suffix(".log").open("wb") as log:
+        command = ["sh", "-c", script]
+        return subprocess.Popen(command, cwd=ROOT, env=variables, stdout=log, stderr=log)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -92,7 +93,7 @@ def main(arguments: Sequence[str]) -> int:
     failed = False
     for name, process in running.items():
         bad = process.wait() != 0
-        lines = (FOLDER / name.split()[0] / "log").read_text().splitlines()
+        lines = (FOLDER / f"{name.split()[0]}.log").read_text().splitlines()
         print(f"{name}: {'FAILED' if bad else lines[-1]}")
         if bad:
             print("\n".join(lines[-40:]))
