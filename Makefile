@@ -11,7 +11,7 @@
 # make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing), and
 #               docs/results-wcet.md: the same on the suite wcet, the programs of KITER
 # make executed  docs/results-executed*.md: predicted and executed costs side by side
-# make structure  list the packages and their imports; draw docs/layers.svg (needs graphviz's dot)
+# make structure  list the packages and their imports, measure the whole; draw docs/layers.svg (needs graphviz's dot)
 # make determinism  programs twice, in other surroundings: the same answers? SUITES: all of these suites
 # make scale      large programs, long runs, a large sweep: the figures of docs/reliability.md
 # make reliability  docs/reliability.md: what is promised, how it is tested, the figures
