@@ -26,7 +26,7 @@ def data_frame(table: ProfileTable) -> pd.DataFrame:
 
     Examples
     --------
-    >>> data_frame(ProfileTable("sizes", (Column("bytes"),), ((4,), (None,)))).dtypes.to_dict()
+    >>> data_frame(ProfileTable("sizes", (DataColumn("bytes"),), ((4,), (None,)))).dtypes.to_dict()
     {'bytes': Int64Dtype()}
     """
     try:
