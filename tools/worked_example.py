@@ -248,7 +248,7 @@ def measurement_stage(example: Example, code: RoutineCode) -> Iterator[str]:
     total = sum(example.edges[edge] * s.cost for edge, s in code.snippets.items())
     assert total == measurement.added
     yield (
-        "**10. Counts become a `Measurement`** (`profiler/code/pricing.py`, "
+        "**10. Counts become a `RunMeasurement`** (`profiler/code/pricing.py`, "
         f"`profiler/session/results.py`): *added* is `{' + '.join(terms)} = {total}` instructions, "
         "crossings times costs. `profiler/reports/run_text.py` prints it:"
     )

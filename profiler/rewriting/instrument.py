@@ -69,7 +69,7 @@ class Order:
     # What the graphs rest on beside the program's file. Where it has the targets of jumps, copies
     # test whether these lead elsewhere.
     discoveries: Discoveries = field(default_factory=Discoveries)
-    # edge_counts, weights: Those that guide plans, by routine number (`recipe.Recipe`).
+    # edge_counts, weights: Those that guide plans, by routine number (`recipe.PlanRecipe`).
     edge_counts: Counts = field(default_factory=dict)
     weights: Counts = field(default_factory=dict)
     calls: CallPlaces | None = None  # Those of the program, where they are known already

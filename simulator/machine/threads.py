@@ -125,7 +125,7 @@ class ThreadParts:
 
 @dataclass
 class Threads:
-    """All threads of one program; implements `guest.Threads`.
+    """All threads of one program; implements `guest.GuestThreads`.
 
     `parts`: Of the machine. `seed`: Decides the interleaving (`Turns`).
     """

@@ -348,12 +348,12 @@ class CellResult:
     reason: str = ""
     status: int = 0
     output: str = ""  # SHA-256 of what it wrote to standard output
-    # As in `profile.Measurement` without `runs`, besides `jumps` (executed jumps that the code on
-    # edges needed) and `hashing` (instructions inside the hashing routine); of programs with a
+    # As in `profile.RunMeasurement` without `runs`, besides `jumps` (executed jumps that the code
+    # on edges needed) and `hashing` (instructions inside the hashing routine); of programs with a
     # compiler's counters in them how often these count (`COMPILER_INCREMENTS`). Of EXECUTE cells:
     # `PREDICTED`, `REWRITING` and its parts, `ALONE_ROUTINES`, `ALONE_INSTRUCTIONS`.
     counts: Mapping[str, int] = field(default_factory=dict)
-    # sizes, lost: As in `profile.Measurement`.
+    # sizes, lost: As in `profile.RunMeasurement`.
     sizes: Mapping[str, int] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
     routines: tuple[RoutineRow, ...] = ()  # By address

@@ -77,7 +77,7 @@ class BaselineRoutine:
 class SettingResult:
     """What one program counted under one setting."""
 
-    # Totals: `base`, `added`, and with a prefix those of `profile.Measurement`
+    # Totals: `base`, `added`, and with a prefix those of `profile.RunMeasurement`
     # ("counts.path_increments", "sizes.code_bytes", "lost.cold_paths").
     metrics: Mapping[str, int]
     # Names of the kinds of actions in its plans, sorted: the snippets that it pays for.
