@@ -1,7 +1,8 @@
 """System calls on threads, the futexes on which they wait, and signals.
 
 A thread waits by `Waits` and is woken by `GuestThreads.wake`; the scheduler is the machine's. A
-program with one thread is served as ever: what it waits for by itself comes with virtual time or never.
+program with one thread is served as ever: what it waits for by itself comes with virtual time or
+never.
 """
 
 from __future__ import annotations
