@@ -119,3 +119,11 @@ def test_continuous_integration_needs_everything_and_runs_everything() -> None:
     assert "tools/install_toolchain.sh" in before
     assert {"pytest", "--long", "--strict-skips"} <= set(last.split())
     assert not {"-m", "-k"} & set(last.split("pytest")[1].split())
+
+
+def test_constraints_name_released_versions_only() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    # `pip freeze` also lists simprof itself, as a directory of the machine that it ran on.
+    assert [pin for pin in pins if not re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9.+!]+", pin)] == []
+    assert len(pins) > 50
