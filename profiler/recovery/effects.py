@@ -20,14 +20,12 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from simprof.profiler.recovery.instructions import LOADS, STORES, is_integer_vis
+from simprof.profiler.recovery.instructions import ATOMIC, LOADS, STORES
 from simprof.profiler.recovery.symbolic import FP, O7, SP
 from simprof.simulator.isa.decode import simm13
+from simprof.simulator.isa.effects import INTEGER, is_integer_vis
 
-REGISTERS = (1 << 32) - 2
-"""All registers but %g0."""
-
-GLOBALS, OUTS, INS = 0xFE, 0xFF00, 0xFF000000
+GLOBALS = 0xFE
 CONDITION = 1 << 32
 """The condition codes."""
 
@@ -36,7 +34,6 @@ FIRST_SLOT = 33
 
 _RETL = 0x81C3E008
 _UNKNOWN_VALUES = (0x28, 0x2A, 0x2C, 0x2D, 0x2E, 0x2F)
-_ATOMIC = (0x3C, 0x3E, 0x0D, 0x0F, 0x1D, 0x1F)
 
 
 class EffectKind(IntEnum):
@@ -83,7 +80,7 @@ def effect_of(word: int) -> Effect | None:
 
 def bit(register: int) -> int:
     """Return a register's bit, 0 for %g0."""
-    return 1 << register & REGISTERS
+    return 1 << register & INTEGER
 
 
 def operands(word: int) -> int:
@@ -151,6 +148,6 @@ def _memory_access(word: int) -> Effect | None:
         if slot is not None:
             return (loading or Effect(EffectKind.PLAIN))._replace(slot=slot)
         return loading
-    if op3 in _ATOMIC or op3 & 0x34 == 0x14:
-        return Effect(EffectKind.CLOBBER, bit(register) if op3 in _ATOMIC else 0)
+    if op3 in ATOMIC or op3 & 0x34 == 0x14:
+        return Effect(EffectKind.CLOBBER, bit(register) if op3 in ATOMIC else 0)
     return _writing(word, 0, 0, pair) if op3 & 0x30 == 0x10 else None

@@ -28,6 +28,8 @@ from simprof.profiler.recovery.symbolic import (
     signed64,
 )
 from simprof.simulator.isa.decode import simm13
+from simprof.simulator.isa.effects import is_integer_vis
+from simprof.simulator.isa.sparc import MEMORY_ACCESSES
 
 _MANY_FACTS = 4  # fewer are not worth the search for dead ones
 
@@ -355,7 +357,7 @@ class Interpreter:
             put(state, rd, self._load(state, index, word, slot, size, signed))
             if op3 == 3:
                 state.pop(rd | 1, None)
-        elif op3 in (0x3C, 0x3E, 0x0D, 0x0F, 0x1D, 0x1F):  # cas, ldstub, swap
+        elif op3 in ATOMIC:
             self.clobber_memory(state)
             put(state, rd, None)
         elif op3 & 0x30 == 0x10:  # alternate space
@@ -477,20 +479,22 @@ class Interpreter:
         self.clobber_memory(state)
 
 
-STORES = {0x04: 4, 0x05: 1, 0x06: 2, 0x07: 8, 0x0E: 8, 0x24: 4, 0x25: 8, 0x26: 16, 0x27: 8}
+STORES = {op3: access.size for op3, access in MEMORY_ACCESSES.items() if not access.loads}
 LOADS = {
-    0x00: (4, False), 0x01: (1, False), 0x02: (2, False), 0x03: (4, False),
-    0x08: (4, True), 0x09: (1, True), 0x0A: (2, True), 0x0B: (8, False),
-}  # fmt: skip
+    op3: (access.size, access.signed)
+    for op3, access in MEMORY_ACCESSES.items()
+    if access.size and not access.stores and not access.floating
+} | {0x03: (4, False)}  # ldd: the first of its two registers
+# op3 of what loads and stores: ldstub, swap, and cas, whose op3 has the bit of alternate spaces.
+ATOMIC = frozenset(
+    op3 | alternate
+    for op3, access in MEMORY_ACCESSES.items()
+    if access.loads and access.stores
+    for alternate in (0x00, 0x10)
+)
 
 
 def _sign_extended(entry: Entry) -> Entry:
     """An element after `sra %rX, 0, %rX`; only one of 32 bits that was read as unsigned changes."""
     is_plain = entry.size == 4 and entry.addend == entry.shift == 0
     return entry._replace(signed=True) if is_plain else entry
-
-
-def is_integer_vis(word: int) -> bool:
-    """Whether a VIS instruction's destination is an integer register (V9 extensions, VIS 1-3)."""
-    function = (word >> 5) & 0x1FF
-    return function < 0x1C or 0x20 <= function < 0x30 or function == 0x3F or function >= 0x110

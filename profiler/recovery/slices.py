@@ -29,8 +29,6 @@ from simprof.profiler.recovery.effects import (
     CONDITION,
     FIRST_SLOT,
     GLOBALS,
-    INS,
-    OUTS,
     Effect,
     EffectKind,
     bit,
@@ -41,6 +39,7 @@ from simprof.profiler.recovery.effects import (
 from simprof.profiler.recovery.exploration import Exploration, Flow
 from simprof.profiler.recovery.symbolic import FP, O7, SP, SymbolicState
 from simprof.simulator.isa.decode import TransferKind
+from simprof.simulator.isa.effects import INS, OUTS
 
 _K = TransferKind
 _WIDEST = 16

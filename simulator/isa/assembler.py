@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import TypeVar, cast
 
 from simprof.simulator.errors import SimulatorError
+from simprof.simulator.isa.sparc import MEMORY_ACCESSES
 
 MASK32 = 0xFFFFFFFF
 
@@ -95,11 +96,9 @@ SHIFTS: Mapping[str, tuple[int, bool]] = {
 }  # fmt: skip
 """Mnemonic -> (op3, whether it shifts 64 bits)."""
 
-LOADS: Mapping[str, int] = {
-    "ld": 0x00, "ldub": 0x01, "lduh": 0x02, "ldd": 0x03, "ldsw": 0x08, "ldsb": 0x09,
-    "ldsh": 0x0A, "ldx": 0x0B, "ldstub": 0x0D, "swap": 0x0F,
-}  # fmt: skip
-STORES: Mapping[str, int] = {"st": 0x04, "stb": 0x05, "sth": 0x06, "std": 0x07, "stx": 0x0E}
+_INTEGER_ACCESSES = {access.name: op3 for op3, access in MEMORY_ACCESSES.items() if op3 < 0x10}
+STORES = {name: op3 for name, op3 in _INTEGER_ACCESSES.items() if name.startswith("st")}
+LOADS = {name: op3 for name, op3 in _INTEGER_ACCESSES.items() if name not in STORES}
 
 CONDITIONS: Mapping[str, int] = {
     "n": 0, "e": 1, "le": 2, "l": 3, "leu": 4, "cs": 5, "neg": 6, "vs": 7,

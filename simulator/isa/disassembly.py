@@ -19,6 +19,7 @@ from typing import Final
 import capstone
 
 from simprof.simulator.isa.decode import simm13
+from simprof.simulator.isa.sparc import MEMORY_ACCESSES
 
 _INTEGER: Final = tuple(
     [f"%g{n}" for n in range(8)]
@@ -26,15 +27,8 @@ _INTEGER: Final = tuple(
     + [f"%l{n}" for n in range(8)]
     + [f"%i{n}" if n != 6 else "%fp" for n in range(8)]
 )
-_MEMORY: Final = {
-    0x00: "ld", 0x01: "ldub", 0x02: "lduh", 0x03: "ldd", 0x04: "st", 0x05: "stb", 0x06: "sth",
-    0x07: "std", 0x08: "ldsw", 0x09: "ldsb", 0x0A: "ldsh", 0x0B: "ldx", 0x0D: "ldstub",
-    0x0E: "stx", 0x0F: "swap", 0x20: "ldf", 0x21: "ldfsr", 0x22: "ldqf", 0x23: "lddf",
-    0x24: "stf", 0x25: "stfsr", 0x26: "stqf", 0x27: "stdf", 0x2D: "prefetch",
-}  # fmt: skip
-_STORES: Final = frozenset({0x04, 0x05, 0x06, 0x07, 0x0E, 0x24, 0x25, 0x26, 0x27})
-_FLOAT_NAMES: Final = {"ldf": "ld", "ldqf": "ldq", "lddf": "ldd", "stf": "st", "stqf": "stq",
-                       "stdf": "std"}  # fmt: skip
+_STORES: Final = frozenset(op3 for op3, access in MEMORY_ACCESSES.items() if not access.loads)
+_COMPARE_AND_SWAP: Final = frozenset({0x3C, 0x3E})
 _STATE: Final = {0: "%y", 2: "%ccr", 3: "%asi", 4: "%tick", 5: "%pc", 6: "%fprs", 19: "%gsr"}
 _RETURNS: Final = {0x81C7E008: "ret", 0x81C3E008: "retl"}
 _PREFETCH: Final = ("#n_reads", "#one_read", "#n_writes", "#one_write", "#page")
@@ -173,25 +167,27 @@ def _memory_text(word: int, op3: int, low: str | None = None) -> str | None:
     rd = (word >> 25) & 31
     alternate = bool(op3 & 0x10)
     kind = op3 & ~0x10
-    if alternate and kind in (0x2C, 0x2E):
-        swap = "casa" if kind == 0x2C else "casxa"
-        source = _INTEGER[(word >> 14) & 31]
-        return f"{swap} [{source}] {_space(word)}, {_INTEGER[word & 31]}, {_INTEGER[rd]}"
-    name = _MEMORY.get(kind)
-    if name is None:
+    is_swap = op3 in _COMPARE_AND_SWAP
+    access = MEMORY_ACCESSES.get(op3 if is_swap else kind)
+    if access is None:
         return None
+    if is_swap:
+        source = _INTEGER[(word >> 14) & 31]
+        return f"{access.name} [{source}] {_space(word)}, {_INTEGER[word & 31]}, {_INTEGER[rd]}"
     place = _address(word, low) + (f" {_space(word)}" if alternate else "")
     if kind == 0x2D:
         function = _PREFETCH[rd] if rd < len(_PREFETCH) else str(rd)
         return f"prefetch{'a' if alternate else ''} {place}, {function}"
+    name = access.name
     if kind in (0x21, 0x25):
-        name = {0x21: "ld", 0x25: "st"}[kind] + ("x" if rd == 1 else "")
+        name = name[:2] + ("x" if rd == 1 else "")
         register = "%fsr"
     elif kind >= 0x20:
-        register = _float(rd, double=kind not in (0x20, 0x24))
+        name = name.replace("f", "")
+        register = _float(rd, double=access.size > 4)
     else:
         register = _INTEGER[rd]
-    name = _FLOAT_NAMES.get(name, name) + ("a" if alternate else "")
+    name += "a" if alternate else ""
     return f"{name} {register}, {place}" if kind in _STORES else f"{name} {place}, {register}"
 
 

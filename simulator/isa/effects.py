@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from simprof.simulator.isa.sparc import MEMORY_ACCESSES
+
 Masks = npt.NDArray[np.uint64]
 Words = npt.NDArray[np.uint32]
 Fields = npt.NDArray[np.integer[Any]]
@@ -60,7 +62,6 @@ class Effects(NamedTuple):
 
 RS1, RS2, RD, WRITE, PAIR, KNOWN = 1, 2, 4, 8, 16, 32
 _ALU = RS1 | RS2 | WRITE | KNOWN
-_STORE = RS1 | RS2 | RD | KNOWN
 _ADDRESS = RS1 | RS2 | KNOWN
 
 
@@ -99,19 +100,16 @@ def _arithmetic_forms() -> dict[int, _Form]:
 
 def _memory_forms() -> dict[int, _Form]:
     forms: dict[int, _Form] = {}
-    for alternate in (0x00, 0x10):
-        for op3 in (0x00, 0x01, 0x02, 0x08, 0x09, 0x0A, 0x0B, 0x0D):
-            forms[op3 | alternate] = _Form(_ALU)
-        for op3 in (0x04, 0x05, 0x06, 0x0E):
-            forms[op3 | alternate] = _Form(_STORE)
-        forms[0x03 | alternate] = _Form(_ALU | PAIR)
-        forms[0x07 | alternate] = _Form(_STORE | PAIR)
-        forms[0x0F | alternate] = _Form(_STORE | WRITE)
-    for op3 in (0x20, 0x22, 0x23, 0x24, 0x26, 0x27, 0x30, 0x32, 0x33, 0x34, 0x36, 0x37, 0x2D, 0x3D):
-        forms[op3] = _Form(_ADDRESS)
+    for op3, access in MEMORY_ACCESSES.items():
+        fields = _ADDRESS
+        if access.size and not access.floating:
+            fields |= WRITE if access.loads else 0
+            fields |= RD if access.stores and access.name != "ldstub" else 0
+            fields |= PAIR if access.name in ("ldd", "std") else 0
+        forms[op3] = _Form(fields)
+        if not access.name.endswith("fsr"):
+            forms[op3 | 0x10] = forms[op3]
     forms[0x25] = _Form(_ADDRESS, FCC)  # st %fsr
-    forms[0x21] = _Form(_ADDRESS)  # ld %fsr
-    forms[0x3C] = forms[0x3E] = _Form(_STORE | WRITE)  # casa, casxa
     return forms
 
 
@@ -307,6 +305,12 @@ _VIS_FLOATING = (
     *(0x31, 0x33, 0x35, 0x36, 0x37, 0x38, 0x39, 0x3A, 0x3B, 0x3D, 0x3E),
     *(0x48, 0x4B, 0x4C, 0x4D, *range(0x50, 0x58), *range(0x60, 0x80), 0x80, 0x81),
 )
+
+
+def is_integer_vis(word: int) -> bool:
+    """Whether a VIS instruction may write an integer register (VIS 1 to 3, and what may follow)."""
+    function = (word >> 5) & 0x1FF
+    return function < 0x1C or 0x20 <= function < 0x30 or function == 0x3F or function >= 0x110
 
 
 def _vis(d: _Decoded, reads: Masks, writes: Masks, known: npt.NDArray[np.bool_]) -> None:
