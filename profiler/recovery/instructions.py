@@ -29,7 +29,7 @@ from simprof.profiler.recovery.symbolic import (
 )
 from simprof.simulator.isa.decode import simm13
 from simprof.simulator.isa.effects import is_integer_vis
-from simprof.simulator.isa.sparc import MEMORY_ACCESSES
+from simprof.simulator.isa.sparc import LOADS_AND_STORES
 
 _MANY_FACTS = 4  # fewer are not worth the search for dead ones
 
@@ -479,16 +479,16 @@ class Interpreter:
         self.clobber_memory(state)
 
 
-STORES = {op3: access.size for op3, access in MEMORY_ACCESSES.items() if not access.loads}
+STORES = {op3: access.size for op3, access in LOADS_AND_STORES.items() if not access.loads}
 LOADS = {
     op3: (access.size, access.signed)
-    for op3, access in MEMORY_ACCESSES.items()
+    for op3, access in LOADS_AND_STORES.items()
     if access.size and not access.stores and not access.floating
 } | {0x03: (4, False)}  # ldd: the first of its two registers
 # op3 of what loads and stores: ldstub, swap, and cas, whose op3 has the bit of alternate spaces.
 ATOMIC = frozenset(
     op3 | alternate
-    for op3, access in MEMORY_ACCESSES.items()
+    for op3, access in LOADS_AND_STORES.items()
     if access.loads and access.stores
     for alternate in (0x00, 0x10)
 )

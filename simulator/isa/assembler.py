@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import TypeVar, cast
 
 from simprof.simulator.errors import SimulatorError
-from simprof.simulator.isa.sparc import MEMORY_ACCESSES
+from simprof.simulator.isa.sparc import LOADS_AND_STORES
 
 MASK32 = 0xFFFFFFFF
 
@@ -96,7 +96,7 @@ SHIFTS: Mapping[str, tuple[int, bool]] = {
 }  # fmt: skip
 """Mnemonic -> (op3, whether it shifts 64 bits)."""
 
-_INTEGER_ACCESSES = {access.name: op3 for op3, access in MEMORY_ACCESSES.items() if op3 < 0x10}
+_INTEGER_ACCESSES = {access.name: op3 for op3, access in LOADS_AND_STORES.items() if op3 < 0x10}
 STORES = {name: op3 for name, op3 in _INTEGER_ACCESSES.items() if name.startswith("st")}
 LOADS = {name: op3 for name, op3 in _INTEGER_ACCESSES.items() if name not in STORES}
 

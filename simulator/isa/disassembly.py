@@ -19,7 +19,7 @@ from typing import Final
 import capstone
 
 from simprof.simulator.isa.decode import simm13
-from simprof.simulator.isa.sparc import MEMORY_ACCESSES
+from simprof.simulator.isa.sparc import LOADS_AND_STORES
 
 _INTEGER: Final = tuple(
     [f"%g{n}" for n in range(8)]
@@ -27,7 +27,7 @@ _INTEGER: Final = tuple(
     + [f"%l{n}" for n in range(8)]
     + [f"%i{n}" if n != 6 else "%fp" for n in range(8)]
 )
-_STORES: Final = frozenset(op3 for op3, access in MEMORY_ACCESSES.items() if not access.loads)
+_STORES: Final = frozenset(op3 for op3, access in LOADS_AND_STORES.items() if not access.loads)
 _COMPARE_AND_SWAP: Final = frozenset({0x3C, 0x3E})
 _STATE: Final = {0: "%y", 2: "%ccr", 3: "%asi", 4: "%tick", 5: "%pc", 6: "%fprs", 19: "%gsr"}
 _RETURNS: Final = {0x81C7E008: "ret", 0x81C3E008: "retl"}
@@ -168,7 +168,7 @@ def _memory_text(word: int, op3: int, low: str | None = None) -> str | None:
     alternate = bool(op3 & 0x10)
     kind = op3 & ~0x10
     is_swap = op3 in _COMPARE_AND_SWAP
-    access = MEMORY_ACCESSES.get(op3 if is_swap else kind)
+    access = LOADS_AND_STORES.get(op3 if is_swap else kind)
     if access is None:
         return None
     if is_swap:

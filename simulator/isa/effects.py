@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simprof.simulator.isa.sparc import MEMORY_ACCESSES
+from simprof.simulator.isa.sparc import LOADS_AND_STORES
 
 Masks = npt.NDArray[np.uint64]
 Words = npt.NDArray[np.uint32]
@@ -100,7 +100,7 @@ def _arithmetic_forms() -> dict[int, _Form]:
 
 def _memory_forms() -> dict[int, _Form]:
     forms: dict[int, _Form] = {}
-    for op3, access in MEMORY_ACCESSES.items():
+    for op3, access in LOADS_AND_STORES.items():
         fields = _ADDRESS
         if access.size and not access.floating:
             fields |= WRITE if access.loads else 0

@@ -21,7 +21,7 @@ WINDOW_SAVE_WORDS = 16
 """Words of the register save area at the bottom of every frame."""
 
 
-class MemoryAccess(NamedTuple):
+class LoadStore(NamedTuple):
     """A load or store instruction."""
 
     name: str  # GNU's mnemonic, that of floating-point registers with an f
@@ -32,26 +32,26 @@ class MemoryAccess(NamedTuple):
     floating: bool = False
 
 
-def _load(name: str, size: int, *, signed: bool = False) -> MemoryAccess:
-    return MemoryAccess(name, size, signed=signed, floating="f" in name)
+def _load(name: str, size: int, *, signed: bool = False) -> LoadStore:
+    return LoadStore(name, size, signed=signed, floating="f" in name)
 
 
-def _store(name: str, size: int) -> MemoryAccess:
-    return MemoryAccess(name, size, loads=False, stores=True, floating="f" in name)
+def _store(name: str, size: int) -> LoadStore:
+    return LoadStore(name, size, loads=False, stores=True, floating="f" in name)
 
 
 # op3 of format 3 with op = 3 -> what it does. Alternate spaces (all but %fsr's) have bit 4 set.
-MEMORY_ACCESSES: Mapping[int, MemoryAccess] = {
+LOADS_AND_STORES: Mapping[int, LoadStore] = {
     0x00: _load("ld", 4), 0x01: _load("ldub", 1), 0x02: _load("lduh", 2), 0x03: _load("ldd", 8),
     0x04: _store("st", 4), 0x05: _store("stb", 1), 0x06: _store("sth", 2), 0x07: _store("std", 8),
     0x08: _load("ldsw", 4, signed=True), 0x09: _load("ldsb", 1, signed=True),
     0x0A: _load("ldsh", 2, signed=True), 0x0B: _load("ldx", 8),
-    0x0D: MemoryAccess("ldstub", 1, stores=True), 0x0E: _store("stx", 8),
-    0x0F: MemoryAccess("swap", 4, stores=True),
+    0x0D: LoadStore("ldstub", 1, stores=True), 0x0E: _store("stx", 8),
+    0x0F: LoadStore("swap", 4, stores=True),
     0x20: _load("ldf", 4), 0x21: _load("ldfsr", 4), 0x22: _load("ldqf", 16),
     0x23: _load("lddf", 8), 0x24: _store("stf", 4), 0x25: _store("stfsr", 8),
-    0x26: _store("stqf", 16), 0x27: _store("stdf", 8), 0x2D: MemoryAccess("prefetch", 0),
-    0x3C: MemoryAccess("casa", 4, stores=True), 0x3E: MemoryAccess("casxa", 8, stores=True),
+    0x26: _store("stqf", 16), 0x27: _store("stdf", 8), 0x2D: LoadStore("prefetch", 0),
+    0x3C: LoadStore("casa", 4, stores=True), 0x3E: LoadStore("casxa", 8, stores=True),
 }  # fmt: skip
 
 
