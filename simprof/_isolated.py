@@ -41,7 +41,7 @@ def compare_isolated(
         )
     except (EOFError, OSError):
         raise errors.EngineError(
-            f"{request.program}: the process that ran it {process.obituary()}"
+            f"{request.program}: the process that ran it {process.dismiss()}"
         ) from None
     finally:
         process.kill()

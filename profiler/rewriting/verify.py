@@ -14,17 +14,14 @@ it is.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkContext
-from multiprocessing.process import BaseProcess
+from functools import cache, partial
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import Phase, Progress, RunRequest, Setting
@@ -46,10 +43,10 @@ from simprof.profiler.rewriting.verification import (
     Verification,
 )
 from simprof.profiler.session.observation import Observation, ending
-from simprof.profiler.session.pool import become_worker
+from simprof.profiler.session.pool import Forked, Lost, Pool, answer_all
 from simprof.profiler.session.session import observe
 from simprof.simulator.binary.elf_writer import heap_start
-from simprof.simulator.errors import EngineError, SimulatorError, UsageError
+from simprof.simulator.errors import EngineError, UsageError
 
 T = TypeVar("T")
 Begin = Callable[[int], Callable[[int], T]]
@@ -73,82 +70,23 @@ def shared_out(items: int, workers: int, begin: Begin[T]) -> Iterator[tuple[int,
         do = begin(0)
         yield from ((number, do(number)) for number in range(items))
         return
-    team = _VerifyTeam(items, min(items, workers), begin)
-    try:
-        yield from team.results()
-    finally:
-        team.end()
 
+    def serve(worker: int, pipe: Connection) -> None:
+        do = cache(lambda: begin(worker))  # when first asked: its errors are answers, too
+        try:
+            answer_all(pipe, lambda number: do()(number))
+        except Exception:
+            traceback.print_exc()  # a defect: nothing else would say where
+            raise
 
-class _VerifyTeam:
-    """The processes, and the pipes on which their results come."""
+    def start(worker: int) -> Forked:
+        return Forked(partial(serve, worker))
 
-    def __init__(self, items: int, workers: int, begin: Begin[Any]) -> None:
-        context = multiprocessing.get_context("fork")
-        self._next = context.Value("l", 0)
-        self._items, self._begin = items, begin
-        self._working: dict[Connection, BaseProcess] = {}
-        for worker in range(workers):
-            self._start(context, worker)
-
-    def _start(self, context: ForkContext, worker: int) -> None:
-        ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(
-            target=self._serve, args=(worker, theirs, os.getpid()), daemon=True
-        )
-        process.start()
-        theirs.close()
-        self._working[ours] = process
-
-    def results(self) -> Iterator[tuple[int, Any]]:
-        """Yield results until no worker is left."""
-        while self._working:
-            for pipe in wait(list(self._working)):
-                assert isinstance(pipe, Connection)
-                try:
-                    number, result = pipe.recv()
-                except EOFError:
-                    self._gone(pipe)
-                    continue
-                if isinstance(result, SimulatorError):
-                    raise result
-                yield number, result
-
-    def _gone(self, pipe: Connection) -> None:
-        process = self._working.pop(pipe)
-        pipe.close()
-        process.join()
-        code = process.exitcode or 0
-        if code:
-            how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
-            raise EngineError(f"a process of simprof ended {how} before its work was done")
-
-    def end(self) -> None:
-        """End what still works."""
-        for process in self._working.values():
-            process.kill()
-        for pipe, process in self._working.items():
-            process.join()
-            pipe.close()
-
-    # -- in a worker
-
-    def _serve(self, worker: int, pipe: Connection, parent: int) -> None:
-        become_worker(parent)
-        with suppress(BrokenPipeError):
-            try:
-                do = self._begin(worker)
-                while (number := self._take()) < self._items:
-                    pipe.send((number, do(number)))
-            except SimulatorError as error:
-                pipe.send((-1, error))
-
-    def _take(self) -> int:
-        """Return the number of the next item that nobody does."""
-        with self._next.get_lock():
-            number = int(self._next.value)
-            self._next.value = number + 1
-        return number
+    with Pool(start, min(items, workers)) as pool:
+        for number, _, result in pool.share_out(range(items)):
+            if isinstance(result, Lost):
+                raise EngineError(f"a process of simprof {result.how} before its work was done")
+            yield number, result
 
 
 __all__ = ["EMULATOR", "QEMU", "WAYS", "ModeResult", "Verification", "verify"]

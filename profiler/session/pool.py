@@ -1,16 +1,24 @@
-"""Processes for parts of one session: forks that share memory, and fresh ones for what may crash.
+"""Processes that share out the work of one session: forks of this one, and fresh ones.
 
-`Forked` processes know what this process knew when they began. They are asked to do one thing after
-the other, and hand back values. What one of them cannot do, for whatever reason, this process does
-itself: an error is then raised here, and a process that is killed for its memory costs time and
-nothing else.
-
-A `Spawned` process shares nothing with the process that starts it, so that this may have threads,
-and what crashes there ends there alone. Unlike a process of `multiprocessing` it does not execute
-the caller's main script.
+Terms
+forked
+    A process that has whatever this one has, however large, without being sent it (`Forked`).
+spawned
+    A process that shares nothing with this one, so that this may have threads; what crashes there
+    ends there alone (`Spawned`). Unlike a process of `multiprocessing` it does not execute the
+    caller's main script.
 
 Both die with the process that started them, however that ends, and leave signals to it.
+
+Steps -> functions
+1. start a process when there is something to ask it       `Pool.ask`
+2. hand out things to do, to whoever is idle               `Pool.share_out`
+3. in the process: answer                                  `answer_all`
+4. wait for answers; a process that has died gives `Lost`  `Pool.answer`
 """
+
+# `concurrent.futures.ProcessPoolExecutor` does not do: one process that is killed, for its memory
+# say, breaks the whole executor, and fresh processes execute the caller's main script.
 
 from __future__ import annotations
 
@@ -21,119 +29,96 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any
 
 from simprof.profiler.profiles.scratch import die_with
+from simprof.simulator.errors import SimulatorError
 
-_Wish = tuple[str, tuple[Any, ...]]
-"""A method of a part, and its arguments."""
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What comes in the place of an answer from a process that has died."""
+
+    how: str  # "was ended by SIGSEGV"
+    cause: str = ""
+
+    @classmethod
+    def with_status(cls, code: int) -> Lost:
+        """Return how a process ended that has this status, which is negative for a signal."""
+        if code >= 0:
+            return cls(f"ended with status {code}")
+        cause = ": the emulator crashed; please report this program" if -code in _CRASHES else ""
+        return cls(f"was ended by {signal.Signals(-code).name}", cause)
+
+    def __str__(self) -> str:
+        """Return all that can be said of it."""
+        return self.how + self.cause
 
 
 class Forked:
-    """Processes with one part each, which live as long as the `with` block.
+    """A copy of this process.
 
-    `parts`: Objects whose methods take and return what can be pickled.
+    `serve`: What it does, called with its end of the pipe.
+
+    Attributes
+    ----------
+    pipe
+        Our end of the pipe.
+
+    Raises
+    ------
+    OSError
+        If this process can have no children.
     """
 
-    def __init__(self, parts: Sequence[object]) -> None:
-        self._parts = parts
-        self._asked: list[list[_Wish]] = [[] for _ in parts]
-        self._started: list[tuple[BaseProcess, Connection]] = []
-        self._here: set[int] = set()  # the parts that this process has taken over
-
-    def __enter__(self) -> Forked:
+    def __init__(self, serve: Callable[[Connection], None]) -> None:
         if multiprocessing.current_process().daemon:
-            return self  # which may have no children
+            raise OSError("a process of a pool has no pool of its own")
         context = multiprocessing.get_context("fork")
-        try:
-            for part in self._parts:
-                ours, other = context.Pipe()
-                process = context.Process(target=_serve, args=(part, other, ours, os.getpid()))
-                process.daemon = True
-                process.start()
-                other.close()
-                self._started.append((process, ours))
-        except OSError:  # no more processes: what has none is done here
-            pass
-        return self
+        self.pipe, other = context.Pipe()
+        with other:
+            process = context.Process(target=_forked, args=(serve, other, self.pipe, os.getpid()))
+            process.daemon = True
+            process.start()
+        self.process = process
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        for process, pipe in self._started:
-            process.kill()
-            pipe.close()
-        for process, _ in self._started:
-            process.join()
+    def kill(self) -> None:
+        """End it, whatever it does."""
+        self.process.kill()
+        self.dismiss()
 
-    def ask(self, method: str, *arguments: Sequence[Any]) -> None:
-        """Have each part do something.
-
-        `method`: Of the parts. `arguments`: For each of its parameters the values, one a part.
-        """
-        for number, asked in enumerate(self._asked):
-            wish = method, tuple(values[number] for values in arguments)
-            asked.append(wish)
-            with suppress(IndexError, OSError):  # it has none, or has died: `answers` finds out
-                self._started[number][1].send(wish)
-
-    def answers(self) -> list[Any]:
-        """Wait for all parts; return what they answer to what they were asked last.
-
-        Raises
-        ------
-        Exception
-            What a part raises.
-        """
-        return [self._answer(number) for number in range(len(self._parts))]
-
-    def _answer(self, number: int) -> Any:
-        missed = self._asked[number]
-        try:
-            if number not in self._here:
-                return self._started[number][1].recv()
-            missed = missed[-1:]
-        except Exception:
-            self._here.add(number)
-        found = None
-        for method, arguments in missed:
-            found = getattr(self._parts[number], method)(*arguments)
-        return found
+    def dismiss(self) -> Lost:
+        """Close the pipe, wait until it has ended, and return how it did."""
+        self.pipe.close()
+        self.process.join()
+        return Lost.with_status(self.process.exitcode or 0)
 
 
-def become_worker(parent: int) -> None:
-    """Leave to the process that has forked this one what concerns both: signals, crashes, its end.
-
-    `parent`: Its number.
-    """
+def _forked(
+    serve: Callable[[Connection], None], pipe: Connection, other: Connection, parent: int
+) -> None:
     from simprof.simulator import stopping
     from simprof.simulator.cpu import crash  # has native code
 
-    die_with(parent)
-    crash.leave_to_parent()
-    stopping.leave_to_parent()
-    gc.freeze()  # what is there stays, and remains one memory with the parent's
-
-
-def _serve(part: object, pipe: Connection, other: Connection, parent: int) -> None:
-    """Do what is asked, until something fails or nobody asks any more."""
+    status = 1
     try:
-        become_worker(parent)
+        die_with(parent)
+        crash.leave_to_parent()
+        stopping.leave_to_parent()
+        gc.freeze()  # what is there stays, and remains one memory with the parent's
         other.close()
-        while True:
-            method, arguments = pipe.recv()
-            pipe.send(getattr(part, method)(*arguments))
+        serve(pipe)
+        status = 0
     finally:
-        os._exit(0)  # without a word, and without touching what the parent's threads may hold
+        os._exit(status)  # without a word, and without touching what the parent's threads may hold
 
 
 _BEGIN = """
@@ -142,11 +127,10 @@ sys.path[:] = json.loads(sys.argv[1])
 from simprof.profiler.session.pool import begin
 begin(*map(int, sys.argv[2:]))
 """
-_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 
 
 class Spawned:
-    """A process that does one thing.
+    """A fresh process.
 
     `serve`: What it does, importable by its name: called with its end of the pipe and `arguments`,
     which can be pickled. `files`: Descriptors of this process that it has, too, besides the
@@ -164,7 +148,7 @@ class Spawned:
         self.pipe, other = Pipe()
         with other:
             words = json.dumps(sys.path), str(other.fileno()), str(os.getpid())
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [sys.executable, "-c", _BEGIN, *words], pass_fds=(other.fileno(), *files)
             )
         with suppress(OSError):  # it has died: who reads from the pipe finds out
@@ -172,26 +156,17 @@ class Spawned:
 
     def kill(self) -> None:
         """End it, whatever it does."""
-        self._process.kill()
+        self.process.kill()
         self.dismiss()
 
-    def dismiss(self) -> None:
-        """Close the pipe, and wait until it has ended."""
+    def dismiss(self) -> Lost:
+        """Close the pipe, wait until it has ended, and return how it did."""
         self.pipe.close()
-        self._process.wait()
-
-    def obituary(self) -> str:
-        """Dismiss it, and return how it ended: "was ended by SIGSEGV: ..."."""
-        self.dismiss()
-        code = self._process.returncode
-        if code >= 0:
-            return f"ended with status {code}"
-        cause = ": the emulator crashed; please report this program" if -code in _CRASHES else ""
-        return f"was ended by {signal.Signals(-code).name}{cause}"
+        return Lost.with_status(self.process.wait())
 
 
 def begin(descriptor: int, parent: int) -> None:
-    """Do what this process is for.
+    """Do what a spawned process is for.
 
     `descriptor`: Of its end of the pipe. `parent`: Number of the process that started it.
     """
@@ -207,3 +182,122 @@ def begin(descriptor: int, parent: int) -> None:
     pipe = Connection(descriptor)
     serve, arguments = pipe.recv()
     serve(pipe, *arguments)
+
+
+def answer_all(
+    pipe: Connection, answer: Callable[[Any], Any], afterwards: Callable[[], object] | None = None
+) -> None:
+    """Answer what is asked, until nobody asks any more; errors for the user are answers, too.
+
+    `afterwards`: What to do after each answer, while nobody waits.
+    """
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            question = pipe.recv()
+            try:
+                found = answer(question)
+            except SimulatorError as error:
+                found = error
+            pipe.send(found)
+            del found  # it can be large, and the next question is long in coming
+            if afterwards is not None:
+                afterwards()
+
+
+class Pool:
+    """Processes that answer questions, one at a time; they are ended with the `with` block.
+
+    - `start`: Starts one, by its number; it does `answer_all`.
+    - `size`: How many there may be.
+    """
+
+    def __init__(self, start: Callable[[int], Forked | Spawned], size: int) -> None:
+        self._start = start
+        self._processes: list[Forked | Spawned | None] = [None] * size
+        self._lost: dict[int, Lost] = {}
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all processes, whatever they do."""
+        alive = [process for process in self._processes if process is not None]
+        for process in alive:
+            process.process.kill()  # all of them, before any is waited for
+        for process in alive:
+            process.dismiss()
+
+    def ask(self, number: int, question: object) -> None:
+        """Ask one process, which is started if there is none yet."""
+        process = self._processes[number]
+        try:
+            if process is None:
+                process = self._processes[number] = self._start(number)
+            process.pipe.send(question)
+        except OSError as error:  # there can be no more processes, or it has died
+            if process is None:
+                self._lost[number] = Lost("could not be started", f": {error}")
+
+    def answer(self, number: int) -> Any:
+        """Wait for what a process answers; `Lost` if it has died.
+
+        Raises
+        ------
+        SimulatorError
+            If it answers with that.
+        """
+        process = self._processes[number]
+        if process is None:
+            return self._lost.pop(number)
+        try:
+            found = process.pipe.recv()
+        except (EOFError, OSError):
+            return self.dismiss(number)
+        if isinstance(found, SimulatorError):
+            raise found
+        return found
+
+    def dismiss(self, number: int) -> Lost:
+        """Let a process end; another one takes its place when it is asked next."""
+        process, self._processes[number] = self._processes[number], None
+        assert process is not None
+        return process.dismiss()
+
+    def share_out(self, questions: Iterable[object]) -> Iterator[tuple[int, int, Any]]:
+        """Ask all questions, each of whoever is idle.
+
+        Yield the number of a question, of the process, and the answer, as they come.
+        """
+        waiting = iter(enumerate(questions))
+        idle, busy = list(reversed(range(len(self._processes)))), dict[int, int]()
+        while True:
+            while idle and (next_ := next(waiting, None)) is not None:
+                number = idle.pop()
+                busy[number], question = next_
+                self.ask(number, question)
+            if not busy:
+                return
+            for number in self._ready(busy):
+                asked = busy.pop(number)
+                idle.append(number)
+                yield asked, number, self.answer(number)
+
+    def _ready(self, busy: Iterable[int]) -> list[int]:
+        """Wait until one or more of the processes that have been asked have answered or died."""
+        found = [number for number in busy if self._processes[number] is None]
+        pipes = {
+            process.pipe: number
+            for number in busy
+            if (process := self._processes[number]) is not None
+        }
+        if not found:
+            found = [pipes[pipe] for pipe in wait(list(pipes)) if isinstance(pipe, Connection)]
+        return found

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate, count, zip_longest
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from simprof.profiler.code.layout import NOTHING_USED, Room
 from simprof.profiler.code.pricing import KnownCosts
@@ -27,7 +28,7 @@ from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import Setting
 from simprof.profiler.session.observation import Observation
-from simprof.profiler.session.pool import Forked
+from simprof.profiler.session.pool import Forked, Lost, Pool, answer_all
 from simprof.profiler.session.replay import RecordedRun
 from simprof.profiler.session.results import (
     BETWEEN_TELLINGS,
@@ -145,7 +146,7 @@ def measure_shared(
     own.told = _teller(told, jobs, len(run.entered))
     used = [NOTHING_USED] * len(settings)
     results: list[list[list[RoutineResult]]] = []
-    with Forked(parts[1:]) as others:
+    with _Others(parts[1:]) as others:
         for chunks in waves:
             dealt = [chunks[number::jobs] for number in range(jobs)]
             others.ask("plan", dealt[1:])
@@ -178,6 +179,59 @@ def measure_shared(
         facts.learn(part.facts)
     whole.keep_facts(facts)
     return tuple(measurements)
+
+
+class _Others:
+    """The parts that other processes do, each by its own: it keeps its plans between two questions.
+
+    What one of them cannot do, for whatever reason, this process does: an error is then raised
+    here, and a process that is killed for its memory costs time and nothing else.
+    """
+
+    def __init__(self, parts: Sequence[_ProcessPart]) -> None:
+        self._parts = parts
+        self._asked: list[list[tuple[str, tuple[Any, ...]]]] = [[] for _ in parts]
+        self._here: set[int] = set()  # the parts that this process has taken over
+        self._pool = Pool(self._start, len(parts))
+
+    def _start(self, number: int) -> Forked:
+        return Forked(lambda pipe: answer_all(pipe, partial(self._do, number)))
+
+    def __enter__(self) -> _Others:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.close()
+
+    def ask(self, method: str, *arguments: Sequence[Any]) -> None:
+        """Have each part do something.
+
+        `method`: Of the parts. `arguments`: For each of its parameters the values, one a part.
+        """
+        for number, asked in enumerate(self._asked):
+            wish = method, tuple(values[number] for values in arguments)
+            asked.append(wish)
+            if number not in self._here:
+                self._pool.ask(number, wish)
+
+    def answers(self) -> list[Any]:
+        """Wait for all parts; return what they answer to what they were asked last."""
+        return [self._answer(number) for number in range(len(self._parts))]
+
+    def _answer(self, number: int) -> Any:
+        missed = self._asked[number]
+        if number in self._here:
+            missed = missed[-1:]
+        else:
+            found = self._pool.answer(number)
+            if not isinstance(found, Lost):
+                return found
+            self._here.add(number)
+        return [self._do(number, wish) for wish in missed][-1]
+
+    def _do(self, number: int, wish: tuple[str, tuple[Any, ...]]) -> Any:
+        method, arguments = wish
+        return getattr(self._parts[number], method)(*arguments)
 
 
 def _measured_alone(

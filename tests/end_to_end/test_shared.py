@@ -208,16 +208,18 @@ def test_code_that_needs_words_moves_the_counters_behind_it(
 
 def test_nothing_is_left_of_processes(quiet: GuestOptions) -> None:
     """They are ended, and waited for."""
-    parts = [_Sleeper(), _Sleeper()]
-    with pool.Forked(parts) as others:
-        others.ask("sleep")
-        started = [process.pid for process, _ in others._started]
+    started = []
+
+    def start(number: int) -> pool.Forked:
+        process = pool.Forked(lambda pipe: pool.answer_all(pipe, lambda _: signal.pause()))
+        started.append(process.process.pid)
+        return process
+
+    with pool.Pool(start, 2) as others:
+        others.ask(0, "sleep")
+        others.ask(1, "sleep")
+    assert len(started) == 2
     for pid in started:
         assert pid is not None
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-
-
-class _Sleeper:
-    def sleep(self) -> None:
-        signal.pause()

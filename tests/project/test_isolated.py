@@ -119,4 +119,4 @@ def test_how_a_process_ended_is_told(number: int, how: str) -> None:
     assert process.pipe.recv() != os.getpid()
     with pytest.raises(EOFError):
         process.pipe.recv()
-    assert process.obituary() == how
+    assert str(process.dismiss()) == how

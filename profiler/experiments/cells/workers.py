@@ -10,15 +10,12 @@ from __future__ import annotations
 import gc
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from types import TracebackType
+from multiprocessing.connection import Connection
 
 from simprof.profiler.experiments.cells.cells import CellResult, failure
 from simprof.profiler.experiments.cells.run import JobGroup, peak_memory, run_group
 from simprof.profiler.profiles.scratch import scratch_directory
-from simprof.profiler.session.pool import Spawned
+from simprof.profiler.session.pool import Lost, Pool, Spawned, answer_all
 
 Finished = tuple[int, tuple[CellResult, ...]]
 """Number of a group, and its results."""
@@ -49,78 +46,24 @@ def run_processes(
 
     `run`: What a worker does with a group; importable by its name.
     """
-    with _Team(run) as team:
-        waiting = iter(enumerate(groups))
-        while True:
-            while len(team.busy) < workers and (next_ := next(waiting, None)) is not None:
-                team.give(*next_)
-            if not team.busy:
-                return
-            yield from team.collect()
-
-
-@dataclass
-class _Worker:
-    """A process, and what it is doing: the number and size of a group."""
-
-    process: Spawned
-    number: int = -1
-    size: int = 0
-    done: int = 0
-
-
-class _Team:
-    """The workers, idle and busy."""
-
-    def __init__(self, run: Callable[[JobGroup], tuple[CellResult, ...]]) -> None:
-        self._run = run
-        # Workers that are ended cannot remove their temporary files: they are all in here.
-        self._scratch = ExitStack()
-        self._directory = self._scratch.enter_context(scratch_directory("simprof-workers-"))
-        self._idle: list[_Worker] = []
-        self.busy: list[_Worker] = []
-
-    def __enter__(self) -> _Team:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        for worker in (*self._idle, *self.busy):
-            worker.process.kill()
-        self._scratch.close()
-
-    def give(self, number: int, group: JobGroup) -> None:
-        """Have a worker do a group."""
-        worker = self._idle.pop() if self._idle else self._start()
-        worker.number, worker.size = number, len(group)
-        self.busy.append(worker)
-        with suppress(OSError):  # it has died: `collect` finds out
-            worker.process.pipe.send(group)
-
-    def _start(self) -> _Worker:
-        return _Worker(Spawned(_serve, str(self._directory), self._run))
-
-    def collect(self) -> Iterator[Finished]:
-        """Wait until one or more workers are done; yield what they did."""
-        ready = wait([worker.process.pipe for worker in self.busy])
-        for worker in [worker for worker in self.busy if worker.process.pipe in ready]:
-            self.busy.remove(worker)
-            try:
-                results, memory = worker.process.pipe.recv()
-            except (EOFError, OSError):
-                lost = failure(f"the worker process {worker.process.obituary()}")
-                yield worker.number, (lost,) * worker.size
+    done = [0] * workers
+    # workers that are ended cannot remove their temporary files: they are all in one directory
+    with (
+        scratch_directory("simprof-workers-") as directory,
+        Pool(lambda _: Spawned(_serve, str(directory), run), workers) as pool,
+    ):
+        for number, worker, answer in pool.share_out(groups):
+            if isinstance(answer, Lost):
+                lost = failure(f"the worker process {answer}")
+                done[worker] = 0
+                yield number, (lost,) * len(groups[number])
                 continue
-            worker.done += 1
-            if memory > MEMORY or worker.done >= GROUPS:
-                worker.process.dismiss()
-            else:
-                self._idle.append(worker)
-            yield worker.number, results
+            results, memory = answer
+            done[worker] += 1
+            if memory > MEMORY or done[worker] >= GROUPS:
+                pool.dismiss(worker)
+                done[worker] = 0
+            yield number, results
 
 
 def _serve(
@@ -131,11 +74,12 @@ def _serve(
 
     tempfile.tempdir = directory
     gc.set_threshold(YOUNG_OBJECTS)
-    while True:
-        try:
-            group = pipe.recv()
-        except EOFError:
-            return
-        pipe.send((run(group), peak_memory()))
+
+    def answer(group: JobGroup) -> tuple[tuple[CellResult, ...], int]:
+        return run(group), peak_memory()
+
+    def tidy_up() -> None:
         kernel_cache.keep()
         gc.collect()
+
+    answer_all(pipe, answer, tidy_up)
