@@ -20,9 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simprof.profiler.experiments.suites import generate
-from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.profiler.experiments.suites.builder import build_suite
+from simprof.profiler.experiments.suites.inputs import text
 from simprof.profiler.experiments.suites.suite import BUILDS, Benchmark, Input, Recipe, Suite, Width
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.suites.toolchain import BuildError
 from simprof.simulator.errors import SimulatorError
 
@@ -136,7 +137,7 @@ END {
 
 def sample_text(size: int) -> bytes:
     """Return `size` bytes of text made of pseudo-random words, always the same."""
-    return generate.text(size, TEXT_SEED)
+    return text(size, TEXT_SEED)
 
 
 def write_inputs(directory: Path) -> None:

@@ -29,8 +29,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import DEFAULT_BUILD, InputName, parse_build
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.simulator.errors import SimulatorError
 from tools import reliability_figures
 from tools.generated_files import ROOT

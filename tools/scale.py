@@ -26,7 +26,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.profiler.experiments.suites.builder import build_suite
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.simulator.binary.elf import load
 from simprof.simulator.errors import SimulatorError
 from tools import reliability_figures

@@ -27,8 +27,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from simprof.profiler.engine import kernel_cache
-from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import Input, build_name
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.suites.toolchain import BuildError
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting

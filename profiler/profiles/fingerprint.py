@@ -1,4 +1,4 @@
-"""What stands for simprof's code: a digest that changes when a source or a library does."""
+"""Digests: of a file, and of simprof's code, which changes when a source or a library does."""
 
 from __future__ import annotations
 
@@ -10,10 +10,32 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from simprof.simulator.errors import UsageError
+
 _PACKAGES = ("profiler", "simulator")
 _LIBRARIES = ("numpy", "numba", "llvmlite", "unicorn")
 """Those that read, write or make something that is kept."""
 _DIGEST = 4
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def given_file_sha256(path: Path) -> str:
+    """Return the same of a file that the user has named.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be read.
+    """
+    try:
+        return file_sha256(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
 @cache

@@ -12,7 +12,6 @@ and how often each copied block was executed is compared with how often the orig
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections import Counter
@@ -22,6 +21,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
@@ -167,14 +167,14 @@ class TrialDirectory:
         """Gather what a run has left."""
         counters, trace = (self._working / name for name in _OWN_FILES)
         files = {
-            str(path.relative_to(self._root)): _digest(path)
+            str(path.relative_to(self._root)): file_sha256(path)
             for path in sorted(self._root.rglob("*"))
             if path.is_file() and not path.is_symlink() and path not in (counters, trace)
         }
         return ObservedRun(
             status,
-            _digest(self._output),
-            _digest(self._errors),
+            file_sha256(self._output),
+            file_sha256(self._errors),
             files,
             instructions,
             parse(counters.read_bytes(), counters.name) if counters.exists() else None,
@@ -200,10 +200,6 @@ def copy_opened(request: RunRequest, directory: Path) -> None:
             copy = directory / path.relative_to(root)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, copy)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 _SHOWN = 5

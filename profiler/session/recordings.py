@@ -17,6 +17,7 @@ from simprof.profiler.engine.recording import RecordedPiece, RecordingLowering
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.profiles.codec import decode, hints
+from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.recovery.recovery import Discoveries
 from simprof.profiler.request.request import GuestOptions
 from simprof.profiler.session.observation import Invocation, Observation
@@ -160,8 +161,7 @@ def guest_facts(guest: GuestOptions, file: Path) -> dict[str, Any]:
 def _input_digest(path: Path | None) -> str:
     if path is None or not (path.is_file() or path.samefile(os.devnull)):
         return ""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_sha256(path)
 
 
 def graph_digest(cfg: ControlFlowGraph) -> bytes:

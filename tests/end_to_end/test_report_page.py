@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.reports.pages import render_suite_page
-from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.profiles.storage import save
 from simprof.profiler.schemes import registry
 from tests.support.browser import chromium, cut_off, opened, self_loop, wait

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.schemes.registry import planned_modes
 from tests.end_to_end.test_exact_programs import LANGUAGES, LONG, PROGRAMS, Build
 from tests.support.verifying import check_verified, verified

@@ -31,7 +31,7 @@ from simprof.profiler.experiments.cells.run import groups, run_group
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
-from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.catalogue import TABLES, tables
 from simprof.profiler.experiments.tables.results import run_tables, stored_tables
 from simprof.profiler.experiments.tables.spec import SuiteMember, View, make

@@ -19,8 +19,7 @@ from simprof.profiler.experiments.cells.cells import (
 from simprof.profiler.experiments.cells.gcov_data import arc_counts, arc_increments
 from simprof.profiler.experiments.cells.obtain import obtain
 from simprof.profiler.experiments.cells.settings import setting
-from simprof.profiler.experiments.suites.builder import flags_of
-from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.profiler.experiments.suites.builder import build_suite, flags_of
 from simprof.profiler.experiments.suites.suite import (
     BUILDS,
     CounterBuild,
@@ -29,6 +28,7 @@ from simprof.profiler.experiments.suites.suite import (
     build_name,
     parse_build,
 )
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.catalogue import TABLES, tables
 from simprof.profiler.experiments.tables.gcov_arcs import BEFORE_AND_AFTER, GCOV_ARCS
 from simprof.profiler.experiments.tables.spec import SuiteMember, View, make

@@ -19,16 +19,15 @@ import pytest
 
 from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job
-from simprof.profiler.experiments.cells.obtain import JobOrder
 from simprof.profiler.experiments.cells.run import JobGroup
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.cells.store import Store
-from simprof.profiler.experiments.cells.sweep import sweep
+from simprof.profiler.experiments.cells.sweep import JobOrder, sweep
 from simprof.profiler.experiments.cells.workers import Finished
-from simprof.profiler.experiments.suites.builder import build
-from simprof.profiler.experiments.suites.directories import suite_cache
-from simprof.profiler.experiments.suites.fetch import digest
-from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.experiments.suites.builder import build_suite
+from simprof.profiler.experiments.suites.suite_file import load_suite
+from simprof.profiler.experiments.suites.sources import suite_cache
+from simprof.profiler.profiles.fingerprint import file_sha256
 from tests.conftest import FIXTURES
 from tests.support.killing import Scenario, kill_everywhere
 
@@ -200,7 +199,7 @@ directory = "one-1"
         (base / "one-1" / "one.c").write_text("int main(void) { return 0; }\n")
         with tarfile.open(base / "one.tar", "w") as tar:
             tar.add(base / "one-1", "one-1")
-        text = self.suite_text.replace("SHA256", digest(base / "one.tar"))
+        text = self.suite_text.replace("SHA256", file_sha256(base / "one.tar"))
         (base / "own.toml").write_text(text)
         self.states: list[str] = []
 
@@ -213,7 +212,12 @@ directory = "one-1"
     def act(self, directory: Path) -> None:
         self.states = []
         suite = load_suite(str(self.base / "own.toml"))
-        report = build(suite, (64,), 1, lambda progress: self.states.append(progress.state))
+        report = build_suite(
+            suite,
+            widths=(64,),
+            jobs=1,
+            progress=lambda progress: self.states.append(progress.state),
+        )
         assert report.failures == {}
 
     def check(self, directory: Path) -> None:

@@ -14,14 +14,15 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.experiments.suites import directories, fetch, generate, inputs, toolchain
-from simprof.profiler.experiments.suites.builder import build, check_program, inside, source_hash
-from simprof.profiler.experiments.suites.library import (
+from simprof.profiler.experiments.suites import inputs, sources, toolchain
+from simprof.profiler.experiments.suites.builder import (
     build_suite,
+    check_program,
     executed_by,
-    load_suite,
-    suite_names,
+    inside,
+    source_hash,
 )
+from simprof.profiler.experiments.suites.sources import fetched_archive
 from simprof.profiler.experiments.suites.suite import (
     BUILDS,
     DEFAULT_BUILD,
@@ -30,7 +31,9 @@ from simprof.profiler.experiments.suites.suite import (
     Package,
     Suite,
 )
+from simprof.profiler.experiments.suites.suite_file import load_suite, suite_names
 from simprof.profiler.experiments.suites.toolchain import BuildError
+from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 from tools.benchmarks import programs
@@ -115,8 +118,8 @@ def test_suites_are_missed_only_where_neither_checkout_nor_wheel_has_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     packaged = tmp_path / "data"
-    monkeypatch.setattr(directories, "CHECKOUT", tmp_path)
-    monkeypatch.setattr(directories, "_packaged", lambda: packaged)
+    monkeypatch.setattr(sources, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(sources, "_packaged", lambda: packaged)
     assert run_cli("suite", "list") == 125
     assert capsys.readouterr().err == (
         f"simprof: {packaged}/suites is missing: suites come with simprof, install it again "
@@ -125,9 +128,9 @@ def test_suites_are_missed_only_where_neither_checkout_nor_wheel_has_them(
     # Another distribution's package of that name is not mistaken for the checkout's folder.
     (tmp_path / "fixtures").mkdir()
     (packaged / "suites").mkdir(parents=True)
-    assert directories.suites_directory() == packaged / "suites"
+    assert sources.suites_directory() == packaged / "suites"
     (tmp_path / "fixtures" / "suites").mkdir()
-    assert directories.suites_directory() == tmp_path / "fixtures" / "suites"
+    assert sources.suites_directory() == tmp_path / "fixtures" / "suites"
 
 
 @pytest.mark.parametrize("name", ["micro", "wcet"])
@@ -145,11 +148,13 @@ def test_committed_suites_need_nothing(
     for (_, build_name), program in report.programs.items():
         check_program(program.path, toolchain.width_of(build_name))
         assert program.compiler.startswith("sparc64-linux-gnu-gcc-12")
-        assert program.sha256 == fetch.digest(program.path)
+        assert program.sha256 == file_sha256(program.path)
     for benchmark in suite.benchmarks:
         for given in benchmark.inputs.values():
             assert given.stdin is None or given.stdin.is_file()
-            assert len(inputs.digest(given)) == 64
+            assert given.root is None or all(
+                (given.root / file.name).is_file() for file in given.files
+            )
 
 
 @pytest.mark.parametrize(
@@ -402,7 +407,7 @@ def test_programs_are_built_once_and_again_after_a_change(
     assert tmp_path.as_posix().encode() not in first["one", DEFAULT_BUILD].path.read_bytes()
     stdin = suite.benchmarks[0].inputs["ref"].stdin
     assert stdin is not None
-    assert stdin.read_bytes() == generate.text(100, 1)
+    assert stdin.read_bytes() == inputs.text(100, 1)
     built(suite_file())
     assert states == ["cached", "cached"]
     assert report.programs == first
@@ -463,16 +468,16 @@ def test_an_archive_with_another_checksum_is_refused(own_cache: Path) -> None:
     (own_cache / "archives").mkdir(parents=True)
     (own_cache / "archives" / "p.tar.gz").write_bytes(b"something else")
     with pytest.raises(BuildError, match=r"its sha256 is not 0{64}: remove it"):
-        fetch.archive(package, own_cache)
+        fetched_archive(package, own_cache)
 
 
 def test_generators_make_the_same_files_everywhere() -> None:
-    assert generate.text(40, 20011) == generate.text(400, 20011)[:40]
-    assert generate.text(400, 1) != generate.text(400, 2)
-    header, _, rest = generate.picture(31, 17, 3).partition(b"255\n")
+    assert inputs.text(40, 20011) == inputs.text(400, 20011)[:40]
+    assert inputs.text(400, 1) != inputs.text(400, 2)
+    header, _, rest = inputs.picture(31, 17, 3).partition(b"255\n")
     assert header == b"P6\n31 17\n"
     assert len(rest) == 3 * 31 * 17
-    lines = generate.records(50, 3).decode().splitlines()
+    lines = inputs.records(50, 3).decode().splitlines()
     assert [line.split(",")[0] for line in lines] == [str(n) for n in range(1, 51)]
     assert all(line.count(",") == 3 for line in lines)
 
@@ -505,7 +510,7 @@ def test_spec_like_builds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uses the user's cache: sources are fetched at most once."""
     monkeypatch.delenv("XDG_CACHE_HOME")
     suite = load_suite("spec-like")
-    report = build(suite, (64, 32), 2)
+    report = build_suite(suite)
     assert report.failures == {}
     assert len(report.programs) == 2 * len(suite.benchmarks)
 

@@ -35,7 +35,7 @@ from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, make_order, read_grid, sweep
 from simprof.profiler.experiments.cells.workers import run_here, run_processes
-from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.simulator.errors import SimulatorError, UsageError
 
 Find = Callable[..., Path]
@@ -438,7 +438,7 @@ def test_a_program_that_cannot_be_built_is_a_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from simprof.profiler.experiments.cells import obtain as module
-    from simprof.profiler.experiments.suites.library import build_suite
+    from simprof.profiler.experiments.suites.builder import build_suite
     from simprof.profiler.experiments.suites.suite import BuildReport
 
     suite = load_suite("micro")

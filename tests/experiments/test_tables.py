@@ -38,8 +38,8 @@ from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, make_ord
 from simprof.profiler.experiments.commands.table import _rendered
 from simprof.profiler.experiments.reports import pages, table_files, table_text
 from simprof.profiler.experiments.reports.table_text import shown
-from simprof.profiler.experiments.suites.library import load_suite
 from simprof.profiler.experiments.suites.suite import Suite
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.catalogue import TABLES, find, tables
 from simprof.profiler.experiments.tables.published import published, read_published
 from simprof.profiler.experiments.tables.report import TableReport

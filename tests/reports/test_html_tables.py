@@ -11,7 +11,7 @@ import pytest
 from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.reports.pages import render_suite_page
-from simprof.profiler.experiments.suites.library import load_suite
+from simprof.profiler.experiments.suites.suite_file import load_suite
 
 
 def body(page: str) -> ET.Element:

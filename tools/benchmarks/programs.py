@@ -11,8 +11,9 @@ from pathlib import Path
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import BUILDS, InputName, Width
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from tools.benchmarks.rows import ROOT
 
 SUITE = "real"

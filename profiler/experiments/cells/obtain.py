@@ -20,7 +20,7 @@ from simprof.profiler.experiments.cells.replays import find, stages
 from simprof.profiler.experiments.cells.run import JobGroup, groups
 from simprof.profiler.experiments.cells.store import Record, Store
 from simprof.profiler.experiments.cells.workers import Finished, run_here, run_processes
-from simprof.profiler.experiments.suites.library import build_suite
+from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import (
     Benchmark,
     BuildProgress,

@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from simprof.profiler.experiments.cells.cells import CellKey, Job
+from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.schemes.cost_model import cost_model
 from simprof.profiler.schemes.registry import brought
 from simprof.simulator.errors import UsageError
@@ -112,11 +113,7 @@ class Keys:
 
     def _file(self, path: Path) -> str:
         if path not in self._files:
-            try:
-                with path.open("rb") as file:
-                    self._files[path] = hashlib.file_digest(file, "sha256").hexdigest()
-            except OSError as error:
-                raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+            self._files[path] = given_file_sha256(path)
         return self._files[path]
 
     def _directory(self, root: Path) -> str:

@@ -29,9 +29,9 @@ from simprof.profiler.experiments.cells.cells import (
 from simprof.profiler.experiments.cells.gcov_data import arc_increments
 from simprof.profiler.experiments.cells.replays import output_of, recorded
 from simprof.profiler.experiments.cells.settings import WeightChoice, setting
-from simprof.profiler.experiments.suites import fetch
 from simprof.profiler.profiles.cache_files import is_wanted
 from simprof.profiler.profiles.codec import DIGITS
+from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest, Setting
 from simprof.profiler.schemes.registry import needs_edge_profile
@@ -133,7 +133,7 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
         written = directory / "stdout"
         request = _request(job, directory, _output(stack, written), errors)
         results = measure(request, [_scheme(each, profile) for each in group])
-        digest = fetch.digest(written) if request.replay is None else output_of(request.replay)
+        digest = file_sha256(written) if request.replay is None else output_of(request.replay)
         error = _wrong(job, results[0], digest)
         results = tuple(replace(result, output=digest, error=error) for result in results)
         return _with_compiler_counts(results, request.guest.writable)
@@ -259,6 +259,6 @@ def _wrong(job: Job, result: CellResult, output: str) -> str | None:
         return None
     if not job.expected.is_file():
         return f"{name}: {job.expected} is missing, which its output is compared with"
-    if fetch.digest(job.expected) != output:
+    if file_sha256(job.expected) != output:
         return f"{name} wrote something else than {job.expected.name}"
     return None

@@ -47,8 +47,8 @@ from simprof.profiler.experiments.cells.obtain import (
 )
 from simprof.profiler.experiments.cells.settings import CellSetting, WeightChoice, combinations
 from simprof.profiler.experiments.cells.store import Store
-from simprof.profiler.experiments.suites.library import load_suite
 from simprof.profiler.experiments.suites.suite import BuildProgress, Suite
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.profiles.codec import parse_toml
 from simprof.profiler.schemes import registry
 from simprof.simulator.errors import UsageError

@@ -53,7 +53,7 @@ def suite_command() -> None:
 def list_command(name: str | None) -> int:
     """List all suites, or what is in SUITE and what each program stands in for."""
     from simprof.profiler.experiments.reports import suites
-    from simprof.profiler.experiments.suites.library import load_suite, suite_names
+    from simprof.profiler.experiments.suites.suite_file import load_suite, suite_names
 
     width = streams.width(streams.STDOUT)
     if name is None:
@@ -94,7 +94,7 @@ def build_command(
     Exit status 1 if a program could not be built; all others are.
     """
     from simprof.profiler.experiments.reports import suites
-    from simprof.profiler.experiments.suites.library import build_suite
+    from simprof.profiler.experiments.suites.builder import build_suite
 
     suite = chosen_suite(name, (*programs, *patterns), allow_commands=allow_commands)
     wanted = tuple(map(width_of, builds or BUILDS.values()))
@@ -220,7 +220,7 @@ def chosen_suite(name: str, patterns: tuple[str, ...], *, allow_commands: bool) 
     UsageError
         If a pattern matches none.
     """
-    from simprof.profiler.experiments.suites.library import load_suite
+    from simprof.profiler.experiments.suites.suite_file import load_suite
 
     suite = load_suite(name, allow_commands=allow_commands)
     if not patterns:

@@ -158,7 +158,7 @@ def _chosen(names: tuple[str, ...], everything: bool) -> tuple[TableSpec, ...]:
 
 
 def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, Any]) -> TableReport:
-    from simprof.profiler.experiments.suites.library import load_suite
+    from simprof.profiler.experiments.suites.suite_file import load_suite
     from simprof.profiler.experiments.tables.results import run_tables, stored_tables
     from simprof.profiler.experiments.tables.spec import View
 

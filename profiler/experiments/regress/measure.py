@@ -26,6 +26,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.profiles.cache_files import is_wanted
+from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import GuestOptions, Progress, RunRequest, Setting, seen_file
@@ -171,7 +172,7 @@ def _files(target: Target, root: Path, opened: Iterable[Path]) -> dict[str, Fact
     names |= set(map(Path, target.files))
     found = {name: target.root / name for name in sorted(names)}
     return {
-        f"{FILE}{name}": _file_digest(path)
+        f"{FILE}{name}": given_file_sha256(path)
         for name, path in found.items()
         if path.is_file() and path.resolve() != own
     }
@@ -196,7 +197,7 @@ def input_facts(target: Target, directory: Path) -> dict[str, Fact]:
         "memory_limit": target.memory_limit,
         "routines": target.selection.routines,
         "stack_size": target.stack_size,
-        "stdin": "" if target.stdin is None else _file_digest(target.stdin),
+        "stdin": "" if target.stdin is None else given_file_sha256(target.stdin),
         "writable": target.writable,
     }
     if target.selection.exclude:  # named where they are given: older baselines stay valid
@@ -210,14 +211,6 @@ def input_facts(target: Target, directory: Path) -> dict[str, Fact]:
             if file is not None:
                 facts[name] = relative(file, directory)
     return facts
-
-
-def _file_digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def program_facts(target: Target, observation: Observation, directory: Path) -> Facts:

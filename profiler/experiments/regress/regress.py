@@ -6,7 +6,6 @@ is given, of the cost model, or of an algorithm; `causes` says which.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -35,6 +34,7 @@ from simprof.profiler.experiments.regress.targets import (
     recorded_targets,
     relative,
 )
+from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.request.request import (
     SchemeOptions,
     Setting,
@@ -200,17 +200,10 @@ def describe(setting: Setting, directory: Path) -> Facts:
     for name, value in values.items():
         if isinstance(value, Path):
             facts[name] = f"file {relative(value, directory)}"
-            facts[name + _SHA] = _digest(value)
+            facts[name + _SHA] = given_file_sha256(value)
         else:
             facts[name] = cast(Fact, value.value if isinstance(value, Enum) else value)
     return facts
-
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
 _ENUMS: Mapping[str, type[Enum]] = {"weights": Weights, "table": TableChoice}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simprof.profiler.experiments.regress.file import BaselineRun, Fact, Facts
-from simprof.profiler.experiments.suites.library import build_suite, load_suite
+from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import (
     BUILDS,
     BuildProgress,
@@ -18,6 +18,7 @@ from simprof.profiler.experiments.suites.suite import (
     Input,
     Width,
 )
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.request.request import (
     ALL_ROUTINES,
     DEFAULT_MEMORY_LIMIT,

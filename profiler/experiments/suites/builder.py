@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +20,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
 
-from simprof.profiler.experiments.suites import directories as places
-from simprof.profiler.experiments.suites import fetch, inputs, toolchain
+from simprof.profiler.experiments.suites import toolchain
+from simprof.profiler.experiments.suites.inputs import prepare
+from simprof.profiler.experiments.suites.sources import (
+    fetched_archive,
+    leads_out,
+    suite_cache,
+    suites_directory,
+    unpack,
+)
 from simprof.profiler.experiments.suites.suite import (
     Benchmark,
     BuildProgress,
@@ -34,6 +42,7 @@ from simprof.profiler.experiments.suites.suite import (
     build_name,
 )
 from simprof.profiler.experiments.suites.toolchain import BuildError
+from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.simulator.errors import SimulatorError, UsageError
 
@@ -77,16 +86,56 @@ class BuildJob:
         return own.counted
 
 
-def build(
+HARMLESS_FLAG = re.compile(
+    r"-[DU]\w.*|-O\w*|-g[\w-]*|-w|-W(no-)?[a-z][\w-]*(=\w+)?|-std=[\w+:]+|-m[\w=.-]+|-l[\w+.-]+"
+    r"|-f(?!plugin|dump|profile|auto-profile|use-ld|stack-usage|opt-info)[a-z][\w-]*(=[\w-]+)?"
+)
+"""Flags of compilers that name no file and no program; others may have one executed, or written."""
+
+
+def executed_by(recipe: Recipe) -> str | None:
+    """Return a command of the user's that building a program executes, None if there is none."""
+    for each in (recipe, recipe.counted):
+        if each is None:
+            continue
+        for command in (*each.prepare, *each.commands):
+            return command
+        for flag in each.flags:
+            if not HARMLESS_FLAG.fullmatch(flag):
+                return f"compiler {flag}"
+    return None
+
+
+def build_suite(
     suite: Suite,
-    widths: Sequence[Width],
-    jobs: int,
+    *,
+    widths: Sequence[Width] = (64, 32),
+    counters: Sequence[CounterBuild] = (CounterBuild.NONE,),
+    jobs: int = 2,
     progress: Callable[[BuildProgress], None] | None = None,
     cache: Path | None = None,
-    counters: Sequence[CounterBuild] = (CounterBuild.NONE,),
 ) -> BuildReport:
-    """Build a suite: see `suite.build_suite`. `cache` is the directory for all that is made."""
-    builder = Builder(cache or places.suite_cache())
+    """Make the suite's inputs, and its programs in each width; what the cache has stays.
+
+    - `counters`: Whose counters the builds of each width have in them.
+    - `jobs`: How many programs are built at the same time.
+    - `progress`: Called as the builds go on, from one thread at a time.
+    - `cache`: The directory for all that is made; None: that of suites in the user's cache.
+
+    Raises
+    ------
+    UsageError
+        If the inputs or the cache cannot be written, or the suite's file names commands and may
+        not. A program that cannot be built is a row of `failures`.
+    """
+    if not suite.may_execute:
+        for benchmark in suite.benchmarks:
+            if command := executed_by(benchmark.recipe):
+                raise UsageError(
+                    f"{suite.path}: benchmark {benchmark.name} has this executed on your computer: "
+                    f"{command!r}: read the file, then give --allow-commands"
+                )
+    builder = Builder(cache or suite_cache())
     wanted = [
         BuildJob(benchmark, width, each)
         for benchmark in suite.benchmarks
@@ -158,7 +207,7 @@ class Builder:
         """
         recipe = job.recipe
         if recipe.committed is not None:
-            inputs.prepare(job.benchmark, lambda: Path())
+            prepare(job.benchmark, lambda: Path())
             program = committed_program(job)
             teller.tell(job, "cached")
             return program
@@ -168,12 +217,12 @@ class Builder:
             known = load_record(planned)
             if known is None:
                 tree = self._tree(job, teller)
-                inputs.prepare(job.benchmark, lambda: tree)
+                prepare(job.benchmark, lambda: tree)
                 teller.tell(job, "building")
                 known = self._compile(job, tree, planned)
                 teller.tell(job, "built")
             else:
-                inputs.prepare(job.benchmark, lambda: self._tree(job, teller))
+                prepare(job.benchmark, lambda: self._tree(job, teller))
                 teller.tell(job, "cached")
         return known
 
@@ -209,8 +258,8 @@ class Builder:
             tree.mkdir()
         else:
             with self._locked("archives"):
-                archive = fetch.archive(recipe.package, self._cache)
-            fetch.unpack(archive, tree, recipe.package.directory)
+                archive = fetched_archive(recipe.package, self._cache)
+            unpack(archive, tree, recipe.package.directory)
         work = inside(tree, recipe.directory)
         if not work.is_dir():
             raise BuildError(f"its sources have no directory {recipe.directory!r}")
@@ -235,7 +284,7 @@ class Builder:
                 product = compile_sources(job, tree, scratch / "program", log)
             check_program(product, job.width)
             product.chmod(0o755)
-            result = BuiltProgram(**(vars(planned) | {"sha256": fetch.digest(product)}))
+            result = BuiltProgram(**(vars(planned) | {"sha256": file_sha256(product)}))
             product.replace(planned.path)
         record = asdict(result) | {"path": planned.path.name}
         record_path(planned.path).write_text(json.dumps(record, indent=1) + "\n")
@@ -259,7 +308,7 @@ def load_record(planned: BuiltProgram) -> BuiltProgram | None:
     try:
         record = json.loads(record_path(planned.path).read_text())
         sha256 = record["sha256"]
-        if fetch.digest(planned.path) != sha256:
+        if file_sha256(planned.path) != sha256:
             return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -279,7 +328,7 @@ def copied_sources(recipe: Recipe) -> tuple[Path, ...]:
     """Return the committed files that are copied into the source directory."""
     if not recipe.constant_clock:
         return recipe.files
-    return (*recipe.files, places.suites_directory() / "src" / "support" / CLOCK)
+    return (*recipe.files, suites_directory() / "src" / "support" / CLOCK)
 
 
 def tree_hash(recipe: Recipe) -> str:
@@ -288,7 +337,7 @@ def tree_hash(recipe: Recipe) -> str:
     parts = [recipe.package and recipe.package.sha256, recipe.directory, recipe.prepare]
     total.update(repr(parts).encode())
     for file in copied_sources(recipe):
-        total.update(f"{file.name} {fetch.digest(file)}\n".encode())
+        total.update(f"{file.name} {file_sha256(file)}\n".encode())
     return total.hexdigest()
 
 
@@ -373,7 +422,7 @@ def inside(tree: Path, name: str) -> Path:
     BuildError
         If it is elsewhere, behind a link, say.
     """
-    if places.leads_out(name, tree):
+    if leads_out(name, tree):
         raise BuildError(f"{name!r} leads out of the program's sources")
     return tree / name
 
@@ -431,7 +480,7 @@ def committed_program(job: BuildJob) -> BuiltProgram:
     template = job.benchmark.recipe.committed or ""
     path = Path(template.replace("{width}", directory))
     try:
-        sha256 = fetch.digest(path)
+        sha256 = file_sha256(path)
         record = path.parent.parent / RECORD
         compiler = record.read_text().splitlines()[0] if record.is_file() else "unknown"
     except (OSError, IndexError) as error:

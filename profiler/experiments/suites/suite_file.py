@@ -26,8 +26,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from simprof.profiler.experiments.suites import directories as places
-from simprof.profiler.experiments.suites import generate
+from simprof.profiler.experiments.suites.inputs import PARAMETERS
+from simprof.profiler.experiments.suites.sources import (
+    input_directory,
+    is_shipped,
+    leads_out,
+    suites_directory,
+)
 from simprof.profiler.experiments.suites.suite import (
     GROUPS,
     INPUT_NAMES,
@@ -192,7 +197,7 @@ class _SuiteReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._base = path.parent
-        self._is_shipped = places.is_shipped(path)
+        self._is_shipped = is_shipped(path)
         self.packages: dict[str, Package] = {}
 
     def listed(self, fields: Fields) -> Iterator[Benchmark]:
@@ -317,7 +322,7 @@ class _SuiteReader:
         table = all_inputs.table(name)
         fields = Fields(table, f"{all_inputs.where}: {name}")
         files = tuple(self._input_file(fields, each) for each in fields.tables("files"))
-        root = places.input_directory(self._path, benchmark, name)
+        root = input_directory(self._path, benchmark, name)
         stdin = fields.optional("stdin")
         if stdin is not None and stdin not in [file.name for file in files]:
             raise fields.fail(f"stdin {stdin!r} is none of its files")
@@ -352,9 +357,9 @@ class _SuiteReader:
         return InputFile(name, path, generator, parameters, unpacked)
 
     def _parameters(self, fields: Fields, generator: str) -> tuple[tuple[str, int], ...]:
-        known = generate.PARAMETERS.get(generator)
+        known = PARAMETERS.get(generator)
         if known is None:
-            raise fields.fail(f"make {generator!r}: write one of {', '.join(generate.PARAMETERS)}")
+            raise fields.fail(f"make {generator!r}: write one of {', '.join(PARAMETERS)}")
         return tuple((key, fields.number(key)) for key in known)
 
     def _below(self, fields: Fields, key: str, name: str) -> str:
@@ -365,7 +370,7 @@ class _SuiteReader:
 
     def _own(self, fields: Fields, name: str) -> Path:
         """Return a file of the suite, which is copied."""
-        if not self._is_shipped and places.leads_out(name, self._base):
+        if not self._is_shipped and leads_out(name, self._base):
             raise fields.fail(f"{name!r} leads out of {self._base}: put it below that directory")
         return self._file(fields, name)
 
@@ -385,3 +390,32 @@ def _from_base(directory: Path, base: Path, name: object) -> str:
 def _compiled(recipe: Recipe, files: tuple[Path, ...]) -> Recipe:
     """Return the recipe of a program whose sources are committed: copied, compiled by name."""
     return replace(recipe, files=files, sources=tuple(path.name for path in files))
+
+
+def suite_names() -> tuple[str, ...]:
+    """Return the names of the suites that simprof comes with, smallest first."""
+    shipped = {path.stem for path in suites_directory().glob("*.toml")}
+    first = [name for name in ("micro", "wcet", "spec-like", "real") if name in shipped]
+    return (*first, *sorted(shipped.difference(first)))
+
+
+def load_suite(name: str, *, allow_commands: bool = False) -> Suite:
+    """Return a suite by its name, or from the file that `name` is the path of (`*.toml`).
+
+    `allow_commands`: Whether a file that does not come with simprof may have commands executed.
+
+    Raises
+    ------
+    UsageError
+        If there is no such suite, or its file is not as it should be.
+    """
+    if name.endswith(".toml"):
+        path = Path(name)
+        shipped = is_shipped(path)
+        return replace(read_suite(path), may_execute=shipped or allow_commands)
+    known = suite_names()
+    if name not in known:
+        raise UsageError(
+            f"there is no suite {name!r}: name one of {', '.join(known)}, or a .toml file"
+        )
+    return replace(read_suite(suites_directory() / f"{name}.toml"), may_execute=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from simprof.profiler.experiments.suites import directories as places
+from simprof.profiler.experiments.suites.sources import suites_directory
 from simprof.profiler.experiments.tables.table import (
     AVERAGE_NAMES,
     Form,
@@ -38,7 +38,7 @@ def published(name: str) -> ReportTable | None:
     UsageError
         If the data are missing or are not as they should be.
     """
-    return _all(places.suites_directory() / "published").get(name)
+    return _all(suites_directory() / "published").get(name)
 
 
 @cache

@@ -12,8 +12,8 @@ from simprof.profiler.experiments.cells.obtain import CellProgress, obtain
 from simprof.profiler.experiments.cells.provenance import Versions, versions
 from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.sweep import FILE_BUILD
-from simprof.profiler.experiments.suites.library import load_suite
 from simprof.profiler.experiments.suites.suite import BuildProgress, Suite
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.report import TableReport
 from simprof.profiler.experiments.tables.spec import SuiteMember, TableSpec, View, make
 from simprof.profiler.experiments.tables.table import Form, ReportTable

@@ -1,28 +1,88 @@
-"""Sources of Debian packages: fetched with apt-get, checked, unpacked.
+"""Where suites are, where what they need is kept, and Debian's source archives.
 
-apt-get works with a source list and state of its own below the cache: the system's settings are
-neither used nor touched, and root is not needed. Only upstream archives are fetched; their
-checksums are in the suite files.
+Archives are fetched with apt-get and unpacked; their checksums are in the suite files.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tarfile
+from importlib import resources
 from pathlib import Path
 
 from simprof.profiler.experiments.suites.suite import Package
 from simprof.profiler.experiments.suites.toolchain import BuildError, run
+from simprof.profiler.profiles.cache_files import own_cache_directory
+from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.profiles.scratch import scratch_directory
+from simprof.simulator.errors import UsageError
 
+CHECKOUT = Path(__file__).resolve().parents[3]
+"""The directory that holds the packages: the checkout, or where a wheel was installed."""
+
+
+def suites_directory() -> Path:
+    """Return the directory of the suites that come with simprof.
+
+    In a checkout it is `fixtures/suites`. A wheel carries it as package data, together with the
+    programs that the suites refer to, in the same places relative to each other.
+
+    Raises
+    ------
+    UsageError
+        If this simprof has neither.
+    """
+    directories = (CHECKOUT / "fixtures" / "suites", _packaged() / "suites")
+    for directory in directories:
+        if directory.is_dir():
+            return directory
+    raise UsageError(
+        f"{directories[-1]} is missing: suites come with simprof, install it again "
+        "(pip install --force-reinstall simprof)"
+    )
+
+
+def is_shipped(path: Path) -> bool:
+    """Whether a suite's file is one that comes with simprof."""
+    return path.resolve().parent == suites_directory().resolve()
+
+
+def leads_out(name: str, base: Path) -> bool:
+    """Whether a path, taken from `base`, is not below it: absolute, with `..`, or by a link."""
+    path = Path(name)
+    if path.is_absolute() or ".." in path.parts:
+        return True
+    return not (base / path).resolve().is_relative_to(base.resolve())
+
+
+def _packaged() -> Path:
+    """Return where a wheel puts what lies in `fixtures` in a checkout."""
+    return Path(str(resources.files("simprof.profiler") / "data"))
+
+
+def suite_cache() -> Path:
+    """Return the directory of fetched sources, built programs and generated inputs."""
+    return own_cache_directory() / "suites"
+
+
+def input_directory(suite_file: Path, benchmark: str, name: str) -> Path:
+    """Return the directory of one input's files; suite files of one name elsewhere have others."""
+    directory = suite_file.parent.resolve()
+    mark = hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]
+    return suite_cache() / "inputs" / f"{suite_file.stem}-{mark}" / benchmark / name
+
+
+# apt-get works with a source list and state of its own below the cache: the system's settings are
+# neither used nor touched, and root is not needed.
 SOURCE_LIST = (
     "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
     " http://deb.debian.org/debian bookworm main\n"
 )
 
 
-def archive(package: Package, cache: Path) -> Path:
+def fetched_archive(package: Package, cache: Path) -> Path:
     """Return the package's archive, fetched if the cache lacks it.
 
     Raises
@@ -40,7 +100,7 @@ def archive(package: Package, cache: Path) -> Path:
                 fetched.replace(directory / fetched.name)
     if not path.exists():
         raise BuildError(f"Debian no longer has {package.archive}: update the suite's packages")
-    if digest(path) != package.sha256:
+    if file_sha256(path) != package.sha256:
         raise BuildError(f"{path}: its sha256 is not {package.sha256}: remove it and try again")
     return path
 
@@ -74,12 +134,6 @@ def _apt(cache: Path, directory: Path, *arguments: str) -> None:
     )
     settings = [word for option in options for word in ("-o", option)]
     run(["apt-get", "-q", *settings, *arguments], directory)
-
-
-def digest(path: Path) -> str:
-    """Return the sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def unpack(path: Path, target: Path, directory: str) -> None:
