@@ -17,8 +17,8 @@ from typing import Any
 from simprof.profiler import cli
 from simprof.profiler.experiments.cells.settings import CellSetting, parse
 from simprof.profiler.experiments.regress.file import Baseline, SettingResult
+from simprof.profiler.experiments.regress.measure import Target
 from simprof.profiler.experiments.regress.regress import record
-from simprof.profiler.experiments.regress.targets import Target
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import shown
 from tools.baseline_fields import (

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from simprof.profiler import cli
 from simprof.profiler.experiments.regress.file import save
-from simprof.profiler.experiments.regress.targets import Target, suite_targets
+from simprof.profiler.experiments.regress.measure import Target, suite_targets
 from simprof.profiler.experiments.suites.suite import Width
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from tools.baseline_fields import GRAPH_SETTINGS

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.experiments.cells.gcov_data import arc_counts
+from simprof.profiler.experiments.cells.executed import arc_counts
 from tests.conftest import WIDTH_FLAGS
 from tests.oracles.exact import Simulated, simulate
 from tests.support.turns import first

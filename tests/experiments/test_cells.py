@@ -19,9 +19,9 @@ from simprof.profiler.experiments.cells.cells import (
     common_paths,
     plan_cell,
 )
+from simprof.profiler.experiments.cells.measure import find_jumps
 from simprof.profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
 from simprof.profiler.experiments.cells.provenance import Keys, row_key
-from simprof.profiler.experiments.cells.rows import find_jumps
 from simprof.profiler.experiments.cells.run import groups, run_group
 from simprof.profiler.experiments.cells.settings import combinations, parse, parse_options, setting
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind

@@ -25,12 +25,18 @@ from simprof.profiler.experiments.cells.cells import (
     failure,
 )
 from simprof.profiler.experiments.cells.executed import CAUSES, way
-from simprof.profiler.experiments.cells.obtain import local_runner, obtain
 from simprof.profiler.experiments.cells.provenance import Keys
 from simprof.profiler.experiments.cells.run import groups, run_group
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.cells.store import Store
-from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
+from simprof.profiler.experiments.cells.sweep import (
+    Grid,
+    GridProgram,
+    local_runner,
+    make_order,
+    obtain,
+    sweep,
+)
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.catalogue import TABLES, tables
 from simprof.profiler.experiments.tables.results import run_tables, stored_tables

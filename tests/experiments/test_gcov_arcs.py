@@ -16,9 +16,9 @@ from simprof.profiler.experiments.cells.cells import (
     CellResult,
     RoutineRow,
 )
-from simprof.profiler.experiments.cells.gcov_data import arc_counts, arc_increments
-from simprof.profiler.experiments.cells.obtain import obtain
+from simprof.profiler.experiments.cells.executed import arc_counts, arc_increments
 from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.cells.sweep import obtain
 from simprof.profiler.experiments.suites.builder import build_suite, flags_of
 from simprof.profiler.experiments.suites.suite import (
     BUILDS,

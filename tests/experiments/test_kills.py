@@ -25,8 +25,8 @@ from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.sweep import JobOrder, sweep
 from simprof.profiler.experiments.cells.workers import Finished
 from simprof.profiler.experiments.suites.builder import build_suite
-from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.suites.sources import suite_cache
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.profiles.fingerprint import file_sha256
 from tests.conftest import FIXTURES
 from tests.support.killing import Scenario, kill_everywhere

@@ -42,8 +42,8 @@ from simprof.profiler.experiments.regress.file import (
     BaselineRun,
     SettingResult,
 )
+from simprof.profiler.experiments.regress.measure import Target, file_targets
 from simprof.profiler.experiments.regress.regress import CheckOptions, check, record
-from simprof.profiler.experiments.regress.targets import Target, file_targets
 from simprof.profiler.experiments.reports import regress as reports
 from simprof.profiler.graphs.spanning import uniform
 from simprof.profiler.plan.actions import CountEdge

@@ -12,12 +12,10 @@ import pytest
 
 from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells.cells import CellKind, Job
-from simprof.profiler.experiments.cells.obtain import JobOrder
-from simprof.profiler.experiments.cells.provenance import Keys
-from simprof.profiler.experiments.cells.replays import Replays, stages
+from simprof.profiler.experiments.cells.provenance import Keys, Replays, stages
 from simprof.profiler.experiments.cells.run import JobGroup, groups
 from simprof.profiler.experiments.cells.store import Store
-from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
+from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, JobOrder, make_order, sweep
 from simprof.profiler.experiments.cells.workers import Finished, run_here
 from simprof.profiler.schemes.registry import planned_modes
 from simprof.profiler.trace.recording_format import Recording

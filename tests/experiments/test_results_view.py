@@ -13,8 +13,7 @@ import pytest
 
 from simprof.profiler import cli
 from simprof.profiler.experiments.cells.cells import CellResult
-from simprof.profiler.experiments.cells.figures import columns
-from simprof.profiler.experiments.cells.store import Store
+from simprof.profiler.experiments.cells.store import Store, columns
 from simprof.profiler.profiles.codec import big_integers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,7 +126,7 @@ def test_numbers_that_sqlite_lacks_are_near() -> None:
     import json
     import zlib
 
-    from simprof.profiler.experiments.cells.figures import figures
+    from simprof.profiler.experiments.cells.store import figures
     from simprof.profiler.profiles.codec import encode
 
     with big_integers():

@@ -12,8 +12,8 @@ import pytest
 
 from simprof.profiler.cli import main
 from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult
-from simprof.profiler.experiments.cells.obtain import obtain
 from simprof.profiler.experiments.cells.settings import parse, selecting, setting
+from simprof.profiler.experiments.cells.sweep import obtain
 from simprof.profiler.experiments.suites.suite import Suite
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.catalogue import TABLES

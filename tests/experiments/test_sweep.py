@@ -23,17 +23,21 @@ from simprof.profiler.experiments.cells import store as store_module
 from simprof.profiler.experiments.cells import workers
 from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job, failure
 from simprof.profiler.experiments.cells.cluster import pack, run_on_cluster, run_parcel
-from simprof.profiler.experiments.cells.obtain import (
+from simprof.profiler.experiments.cells.run import JobGroup, groups
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.cells.store import Store
+from simprof.profiler.experiments.cells.sweep import (
+    Grid,
+    GridProgram,
     JobOrder,
     Runner,
     carry_out,
     local_runner,
+    make_order,
     obtain,
+    read_grid,
+    sweep,
 )
-from simprof.profiler.experiments.cells.run import JobGroup, groups
-from simprof.profiler.experiments.cells.settings import setting
-from simprof.profiler.experiments.cells.store import Store
-from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, make_order, read_grid, sweep
 from simprof.profiler.experiments.cells.workers import run_here, run_processes
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.simulator.errors import SimulatorError, UsageError
@@ -437,7 +441,7 @@ def test_a_failed_cell_is_a_row_and_the_sweep_goes_on(
 def test_a_program_that_cannot_be_built_is_a_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from simprof.profiler.experiments.cells import obtain as module
+    from simprof.profiler.experiments.cells import sweep as module
     from simprof.profiler.experiments.suites.builder import build_suite
     from simprof.profiler.experiments.suites.suite import BuildReport
 

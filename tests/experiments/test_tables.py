@@ -30,11 +30,16 @@ from simprof.profiler.experiments.cells.cells import (
     TreeCost,
     failure,
 )
-from simprof.profiler.experiments.cells.obtain import local_runner
 from simprof.profiler.experiments.cells.run import groups, run_group
 from simprof.profiler.experiments.cells.settings import parse
 from simprof.profiler.experiments.cells.store import Store
-from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
+from simprof.profiler.experiments.cells.sweep import (
+    Grid,
+    GridProgram,
+    local_runner,
+    make_order,
+    sweep,
+)
 from simprof.profiler.experiments.commands.table import _rendered
 from simprof.profiler.experiments.reports import pages, table_files, table_text
 from simprof.profiler.experiments.reports.table_text import shown

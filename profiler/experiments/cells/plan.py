@@ -23,7 +23,7 @@ from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.pricing import Pricer, RoutineCost
 from simprof.profiler.code.sizes import plan_sizes
 from simprof.profiler.experiments.cells.cells import CellResult, Job, RoutineRow, Timing, failure
-from simprof.profiler.experiments.cells.rows import plan_row
+from simprof.profiler.experiments.cells.measure import plan_row
 from simprof.profiler.experiments.cells.settings import CellSetting, WeightChoice
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutinePlan

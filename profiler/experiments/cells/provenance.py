@@ -1,20 +1,30 @@
-"""What a cell's result depends on, as one key (see `cells.CellKey`)."""
+"""What a cell's result depends on, as one key (`cells.CellKey`), and recordings in place of runs.
+
+Every cell that runs its program as it is (`CellKind.RUN`) can be measured by a recording of that
+run (`trace.recording_format`; `--replay` of sweeps and tables). A recording that the user names
+must be of the program and of the input of all of these cells (`check`). A directory has one for
+each program and input, under a name with a digest of all that decides the run; what it lacks is
+recorded when the first cell needs it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from simprof.profiler.experiments.cells.cells import CellKey, Job
+from simprof.profiler.experiments.cells.cells import CellKey, CellKind, Job
 from simprof.profiler.profiles.fingerprint import given_file_sha256
+from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest
 from simprof.profiler.schemes.cost_model import cost_model
 from simprof.profiler.schemes.registry import brought
+from simprof.profiler.trace.recording_format import Recording, RecordingHeader
 from simprof.simulator.errors import UsageError
 
 _PACKAGES = Path(__file__).resolve().parents[3]
@@ -152,3 +162,190 @@ def row_key(job: Job, key: CellKey) -> str:
 def _digest(facts: object) -> str:
     text = json.dumps(facts, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_Group = tuple[Job, ...]
+
+_EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+"""SHA-256 of nothing, which is what a program reads that no input is named for."""
+
+
+@dataclass(frozen=True)
+class Replays:
+    """Where the recordings are."""
+
+    path: Path  # A recording, or a directory of recordings
+    is_directory: bool  # Which of them
+
+    def of(self, job: Job, key: CellKey) -> Job:
+        """Return a job with the recording that stands for its run, if one does."""
+        # Programs with a compiler's counters are run: the files that they write are counted.
+        if job.cell.kind is not CellKind.RUN or job.writable:
+            return job
+        if not self.is_directory:
+            return replace(job, replay=self.path)
+        cell = job.cell
+        name = f"{cell.benchmark}-{cell.build}-{cell.input}-{run_digest(key)}.run"
+        return replace(job, replay=self.path / name, records=True)
+
+
+def find(path: Path, jobs: Mapping[Job, CellKey]) -> Replays:
+    """Return what `--replay PATH` means for these jobs.
+
+    `path`: A recording; otherwise a directory, which is made where there is none. `jobs`: The jobs
+    with their keys.
+
+    Raises
+    ------
+    UsageError
+        If the recording is not of the one run that all jobs are of, or the directory cannot be
+        made.
+    """
+    if path.is_file():
+        _check_all(path, jobs)
+        return Replays(path, is_directory=False)
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"--replay {path}: no directory can be made there ({error.strerror}): name a recording "
+            "or a directory"
+        ) from None
+    return Replays(path.absolute(), is_directory=True)
+
+
+def _check_all(path: Path, jobs: Mapping[Job, CellKey]) -> None:
+    runs = {run_digest(key): job for job, key in jobs.items() if job.cell.kind is CellKind.RUN}
+    if len(runs) > 1:
+        names = [
+            " ".join(filter(None, (job.cell.benchmark, job.cell.build, job.cell.input)))
+            for job in list(runs.values())[:2]
+        ]
+        raise UsageError(
+            f"--replay {path} is a recording of one run, and these cells are of several "
+            f"({', '.join(names)}): name a directory for their recordings"
+        )
+    for job, key in jobs.items():
+        if job.cell.kind is CellKind.RUN:
+            check(path, job, key)
+            return
+
+
+def check(path: Path, job: Job, key: CellKey) -> None:
+    """Check that a recording is of the run of a job.
+
+    What the program found in directories is not in the recording and not compared.
+
+    Raises
+    ------
+    UsageError
+        If it is not, or is not whole.
+    """
+    recording = Recording(path)
+    if recording.end is None:
+        raise UsageError(f"{path}: {recording.cut}: record it again")
+    if job.writable:
+        raise UsageError(
+            f"--replay {path}: {job.cell.benchmark} ({job.cell.build}) writes files, which a "
+            "recording lacks: leave it out"
+        )
+    if recording.header.sha256 != key.program:
+        raise UsageError(f"{path} is a recording of another program than {job.program}")
+    for differs, what, hint in _differences(recording.header, job, key):
+        if differs:
+            raise UsageError(f"{path}: the program was recorded {what}: record it with {hint}")
+    budget, executed = job.max_instructions, recording.end.result["instructions"]
+    if recording.header.max_instructions != budget and not (
+        recording.end.result["reason"] == "exit" and (budget is None or executed <= budget)
+    ):
+        raise UsageError(
+            f"{path}: the program was recorded with another budget: record it with "
+            f"--max-instructions {budget}"
+            if budget is not None
+            else f"{path}: the run was cut short: record it without a budget"
+        )
+
+
+def _differences(
+    header: RecordingHeader, job: Job, key: CellKey
+) -> Sequence[tuple[bool, str, str]]:
+    """Return for each thing that decides a run whether it differs, how, and what helps."""
+    guest, plain = header.guest, GuestOptions(root=Path())
+    arguments = tuple(os.fsdecode(bytes.fromhex(text)) for text in header.arguments)
+    name, file = (os.fsdecode(bytes.fromhex(guest[key])) for key in ("name", "file"))
+    environment = tuple(os.fsdecode(bytes.fromhex(text)) for text in guest["environment"])
+    limits = ("memory_limit", "stack_size", "strict")
+    return (
+        (arguments != key.arguments, "with other arguments", f"-- {' '.join(key.arguments)}"),
+        (file != f"/{key.name}", f"as {file}", f"--exe /{key.name}"),
+        (name != key.name, f"under the name {name}", f"--argv0 {key.name}"),
+        (environment != key.environment, "with other variables", "the environment of the cells"),
+        (
+            guest["stdin"] != (key.stdin or _EMPTY),
+            "with another standard input",
+            f"--stdin {job.stdin or os.devnull}",
+        ),
+        (
+            any(guest[limit] != getattr(plain, limit) for limit in limits),
+            "with other limits",
+            "the usual --memory-limit, --stack-size and no --strict",
+        ),
+    )
+
+
+def stages(groups: Sequence[_Group]) -> list[list[_Group]]:
+    """Put groups that make recordings before those that need them; mostly it is one stage."""
+    making: dict[Path, _Group] = {}
+    others = []
+    for group in groups:
+        path = group[0].replay
+        if path is None or not group[0].records or path in making or path.exists():
+            others.append(group)
+        else:
+            making[path] = group
+    return [list(making.values()), others] if making else [others]
+
+
+def recorded(job: Job, request: RunRequest) -> RunRequest:
+    """Return the request of a job's run, or that of the recording that stands for it.
+
+    The run is recorded where that is still to be done. The file is there whole or not at all.
+
+    Raises
+    ------
+    SimulatorError
+        As `session.observe`.
+    """
+    path = job.replay
+    if path is None:
+        return request
+    if job.records and not _is_whole(path):
+        from simprof.profiler.session.session import observe
+
+        passing = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            observe(replace(request, recording=passing, selection=ALL_ROUTINES), ())
+            passing.replace(path)
+        finally:
+            passing.unlink(missing_ok=True)
+    return replace(request, replay=path)
+
+
+def _is_whole(path: Path) -> bool:
+    with suppress(UsageError):
+        return path.exists() and Recording(path).end is not None
+    return False
+
+
+def output_of(path: Path) -> str:
+    """Return the SHA-256 of what a recorded program wrote to standard output.
+
+    Raises
+    ------
+    UsageError
+        If the recording is not whole.
+    """
+    end = Recording(path).end
+    if end is None:
+        raise UsageError(f"{path} is cut: record it again")
+    return end.output

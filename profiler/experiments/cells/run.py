@@ -26,8 +26,8 @@ from simprof.profiler.experiments.cells.cells import (
     Job,
     failure,
 )
-from simprof.profiler.experiments.cells.gcov_data import arc_increments
-from simprof.profiler.experiments.cells.replays import output_of, recorded
+from simprof.profiler.experiments.cells.executed import arc_increments
+from simprof.profiler.experiments.cells.provenance import output_of, recorded
 from simprof.profiler.experiments.cells.settings import WeightChoice, setting
 from simprof.profiler.profiles.cache_files import is_wanted
 from simprof.profiler.profiles.codec import DIGITS

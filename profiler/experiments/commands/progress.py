@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from simprof.profiler.commands.progress import wanted
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.cells.obtain import CellProgress
+    from simprof.profiler.experiments.cells.sweep import CellProgress
     from simprof.profiler.experiments.suites.suite import BuildProgress
 
 

@@ -34,8 +34,8 @@ from simprof.profiler.schemes.mode_options import ModeSetting, read
 from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
+    from simprof.profiler.experiments.regress.measure import Failures, Target
     from simprof.profiler.experiments.regress.regress import BaselineRecording
-    from simprof.profiler.experiments.regress.targets import Failures, Target
 
 DEFAULT_MODES = ("pp", "qpt2", "tpp")
 FAILED = 1
@@ -158,7 +158,7 @@ def _targets(
 ) -> tuple[tuple[Target, ...], Failures]:
     import os
 
-    from simprof.profiler.experiments.regress.targets import Target, file_targets, suite_targets
+    from simprof.profiler.experiments.regress.measure import Target, file_targets, suite_targets
 
     root = chosen["root"] if chosen["root"] is not None or chosen["suite"] is not None else Path()
     variables = tuple(os.fsdecode(name + b"=" + value) for name, value in chosen["environment"])

@@ -160,9 +160,9 @@ def run_command(
 
     ready_engine(progress)
     from simprof.profiler.experiments.cells.cells import Cell
-    from simprof.profiler.experiments.cells.obtain import obtain
     from simprof.profiler.experiments.cells.settings import selecting, setting
     from simprof.profiler.experiments.cells.store import Store, default_store_path
+    from simprof.profiler.experiments.cells.sweep import obtain
     from simprof.profiler.experiments.reports import suites
 
     suite = chosen_suite(name, (*programs, *patterns), allow_commands=allow_commands)

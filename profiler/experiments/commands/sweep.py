@@ -15,8 +15,7 @@ from simprof.profiler.experiments.commands.progress import cell_bar
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.cells.obtain import Outcome, Runner
-    from simprof.profiler.experiments.cells.sweep import Grid
+    from simprof.profiler.experiments.cells.sweep import Grid, Outcome, Runner
 
 FAILED = 1
 NAMES = {
@@ -164,7 +163,7 @@ def _runner(workers: int, scheduler: str | None) -> Runner:
     from functools import partial
 
     from simprof.profiler.experiments.cells.cluster import run_on_cluster
-    from simprof.profiler.experiments.cells.obtain import local_runner
+    from simprof.profiler.experiments.cells.sweep import local_runner
 
     if scheduler is not None:
         return partial(run_on_cluster, address=scheduler)

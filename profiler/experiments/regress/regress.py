@@ -22,15 +22,13 @@ from simprof.profiler.experiments.regress.compare import (
 )
 from simprof.profiler.experiments.regress.file import Baseline, BaselineRun, Fact, Facts
 from simprof.profiler.experiments.regress.measure import (
+    Failures,
     MeasuringContext,
     Show,
-    TimeSpentError,
-    measure,
-)
-from simprof.profiler.experiments.regress.targets import (
-    Failures,
     Target,
+    TimeSpentError,
     Watch,
+    measure,
     recorded_targets,
     relative,
 )

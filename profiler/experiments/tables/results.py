@@ -8,10 +8,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult
-from simprof.profiler.experiments.cells.obtain import CellProgress, obtain
 from simprof.profiler.experiments.cells.provenance import Versions, versions
 from simprof.profiler.experiments.cells.store import Store
-from simprof.profiler.experiments.cells.sweep import FILE_BUILD
+from simprof.profiler.experiments.cells.sweep import FILE_BUILD, CellProgress, obtain
 from simprof.profiler.experiments.suites.suite import BuildProgress, Suite
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.report import TableReport
