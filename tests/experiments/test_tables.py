@@ -41,8 +41,9 @@ from simprof.profiler.experiments.cells.sweep import (
     sweep,
 )
 from simprof.profiler.experiments.commands.table import _rendered
-from simprof.profiler.experiments.reports import pages, table_files, table_text
-from simprof.profiler.experiments.reports.table_text import shown
+from simprof.profiler.experiments.reports import pages
+from simprof.profiler.experiments.reports import tables as renderings
+from simprof.profiler.experiments.reports.tables import shown
 from simprof.profiler.experiments.suites.suite import Suite
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.catalogue import TABLES, find, tables
@@ -741,7 +742,7 @@ def report() -> TableReport:
 
 
 def test_text(report: TableReport) -> None:
-    text = table_text.render_text(report)
+    text = renderings.render_text(report)
     assert "a<b|c" in text and "1,234,567" in text and "50.0" in text
     assert "bad failed: it <crashed>" in text
     assert "fails" in text and "Why: data" in text
@@ -749,7 +750,7 @@ def test_text(report: TableReport) -> None:
 
 
 def test_json(report: TableReport) -> None:
-    found = json.loads(table_files.render_json(report))
+    found = json.loads(renderings.render_json(report))
     assert found["cost_model"] == "7-abc" and found["unit"] == "simulated instructions"
     (table,) = found["tables"]
     assert table["rows"][0]["values"] == {
@@ -764,7 +765,7 @@ def test_json(report: TableReport) -> None:
 
 
 def test_csv(report: TableReport) -> None:
-    rows = list(csv.DictReader(io.StringIO(table_files.render_csv(report))))
+    rows = list(csv.DictReader(io.StringIO(renderings.render_csv(report))))
     kinds = [row["kind"] for row in rows]
     assert kinds == ["program", "program", "failed", "average", "average", "paper"]
     assert rows[0]["x"] == "50.0" and rows[2]["error"] == "it <crashed>"
@@ -786,7 +787,7 @@ def test_names_in_a_results_file_reach_no_terminal_as_they_are(
 
 
 def test_markdown(report: TableReport) -> None:
-    text = table_files.render_markdown(report)
+    text = renderings.render_markdown(report)
     assert "| a\\<b\\|c | 50.0 | 96.9 | 1,234,567 |" in text
     assert "**bad failed**: it \\<crashed\\>" in text
     assert "simprof 9.9, cost model 7-abc" in text and "`simprof table`" in text

@@ -19,7 +19,7 @@ from simprof.profiler.experiments.regress.causes import ChangeCause, RoutineChan
 from simprof.profiler.experiments.regress.compare import Check, MetricChange, RunCheck, SettingCheck
 from simprof.profiler.experiments.reports import regress as regress_reports
 from simprof.profiler.experiments.reports import suites as suite_reports
-from simprof.profiler.experiments.reports import table_text
+from simprof.profiler.experiments.reports.tables import render_text as render_tables
 from simprof.profiler.experiments.suites.suite import Benchmark, BuildReport, Recipe, Suite
 from simprof.profiler.experiments.tables.report import TableReport
 from simprof.profiler.experiments.tables.spec import View
@@ -201,7 +201,7 @@ def table_report(width: int) -> str:
     )  # fmt: skip
     view = View("ref", "v9-O2")
     report = TableReport("micro", "Micro", view, "0", "0", "1", (), (table,), ("other",) * 20)
-    return table_text.render_text(report, width)
+    return render_tables(report, width)
 
 
 def regress_report(width: int) -> str:

@@ -121,11 +121,10 @@ def table_command(
     from simprof.profiler.experiments.tables.catalogue import tables
 
     if listed:
-        from simprof.profiler.experiments.reports import table_text
+        from simprof.profiler.experiments.reports.tables import render_names
 
         titles = {name: spec.title for name, spec in tables().items()}
-        listing = table_text.render_names(titles, streams.width(streams.STDOUT))
-        streams.write(streams.STDOUT, listing)
+        streams.write(streams.STDOUT, render_names(titles, streams.width(streams.STDOUT)))
         return 0
     specs = _chosen(names, everything)
     directory = output if everything and form is None else None
@@ -254,25 +253,23 @@ def _command(
 
 
 def _rendered(report: TableReport, form: str, output: Path | None) -> str:
-    from simprof.profiler.experiments.reports import table_files, table_text
+    from simprof.profiler.experiments.reports import tables
     from simprof.profiler.reports.display import visible_lines
 
     match form:
         case "json":
-            return table_files.render_json(report)
+            return tables.render_json(report)
         case "csv":
-            return visible_lines(table_files.render_csv(report))
+            return visible_lines(tables.render_csv(report))
         case "markdown":
-            return visible_lines(table_files.render_markdown(report))
+            return visible_lines(tables.render_markdown(report))
         case "html":
             from simprof.profiler.experiments.reports.pages import render_tables_page
 
             return render_tables_page(report)
     on_stdout = output is None or output == options.STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None)
-    return table_text.render_text(
-        report, width, color=on_stdout and streams.colored(streams.STDOUT)
-    )
+    return tables.render_text(report, width, color=on_stdout and streams.colored(streams.STDOUT))
 
 
 def _write(text: str, output: Path | None) -> None:
@@ -296,16 +293,16 @@ def _check_directory(path: Path) -> None:
 
 def _write_directory(report: TableReport, directory: Path) -> None:
     """Write the page that shows everything, and each table by itself."""
-    from simprof.profiler.experiments.reports import pages, table_files
+    from simprof.profiler.experiments.reports import pages, tables
     from simprof.profiler.profiles.output import write_atomically
 
     files = {
         "index.html": pages.render_tables_page(report),
-        "results.md": table_files.render_markdown(report),
-        "results.json": table_files.render_json(report),
+        "results.md": tables.render_markdown(report),
+        "results.json": tables.render_json(report),
     }
     for table in report.tables:
-        files[f"{table.name}.csv"] = table_files.render_csv_table(table)
+        files[f"{table.name}.csv"] = tables.render_csv_table(table)
         plot = pages.render_plot(table)
         if plot is not None:
             files[f"{table.name}.svg"] = plot

@@ -13,63 +13,20 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from simprof.profiler.experiments.cells.cells import CellResult
-from simprof.profiler.experiments.reports.table_text import cells, shown
+from simprof.profiler.experiments.reports.tables import cells, shown
 from simprof.profiler.experiments.suites.suite import Benchmark, Suite
 from simprof.profiler.experiments.tables.report import TableReport
 from simprof.profiler.experiments.tables.table import (
     Bars,
-    Claim,
     ReportTable,
     TableColumn,
     TableRow,
     Verdict,
     as_float,
 )
-from simprof.profiler.reports.display import group_digits, percent
 from simprof.profiler.reports.html import page
 
 CLASSES = {Verdict.HOLDS: "holds", Verdict.FAILS: "fails", Verdict.UNTESTABLE: "open"}
-
-
-@dataclass(frozen=True)
-class PageCell:
-    """A text and the classes of its cell."""
-
-    text: str
-    kind: str
-
-
-@dataclass(frozen=True)
-class PageRow:
-    """A row; `error`: why it could not be made, None where it was."""
-
-    cells: tuple[PageCell, ...]
-    kind: str
-    error: str | None
-
-
-@dataclass(frozen=True)
-class PageGrid:
-    """Heads and rows."""
-
-    heads: tuple[PageCell, ...]
-    rows: tuple[PageRow, ...]
-
-
-@dataclass(frozen=True)
-class Section:
-    """What the page has of one table; `verdicts`: how many claims have each."""
-
-    name: str
-    title: str
-    caption: str
-    verdicts: tuple[int, ...]
-    plot: Plot | None
-    grid: PageGrid
-    claims: tuple[Claim, ...]
-    notes: tuple[str, ...]
-    published: ReportTable | None
-    published_grid: PageGrid | None
 
 
 def render_tables_page(report: TableReport) -> str:
@@ -78,41 +35,13 @@ def render_tables_page(report: TableReport) -> str:
         "tables.html",
         title=f"simprof: results of suite {report.suite}",
         report=report,
-        verdicts=[verdict.value for verdict in Verdict],
+        verdicts=list(Verdict),
         classes=CLASSES,
-        sections=[_section(table) for table in report.tables],
+        count=lambda table: Counter(claim.verdict for claim in table.claims),
+        plot=plot,
+        cells=cells,
+        kind=_kind,
     )
-
-
-def _section(table: ReportTable) -> Section:
-    counts = Counter(claim.verdict for claim in table.claims)
-    published = table.published
-    return Section(
-        name=table.name,
-        title=table.title,
-        caption=table.caption,
-        verdicts=tuple(counts[verdict] for verdict in Verdict),
-        plot=plot(table),
-        grid=_page_grid(table.columns, table.rows),
-        claims=tuple(table.claims),
-        notes=tuple(table.notes),
-        published=published,
-        published_grid=None if published is None else _page_grid(published.columns, published.rows),
-    )
-
-
-def _page_grid(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> PageGrid:
-    kinds = [_kind(column) for column in columns]
-    heads = (PageCell(column.title, kind) for column, kind in zip(columns, kinds, strict=True))
-    return PageGrid(tuple(heads), tuple(_page_row(columns, kinds, row) for row in rows))
-
-
-def _page_row(columns: Sequence[TableColumn], kinds: Sequence[str], row: TableRow) -> PageRow:
-    shown = tuple(
-        PageCell(text, kind) for text, kind in zip(cells(columns, row), kinds, strict=True)
-    )
-    error = (row.error or "") if row.kind == "failed" else None
-    return PageRow(shown, row.kind, error)
 
 
 def _kind(column: TableColumn) -> str:
@@ -220,7 +149,7 @@ def plot(table: ReportTable) -> Plot | None:
     bars = table.bars
     if bars is None:
         return None
-    rows = [row for row in table.rows if row.kind != "failed"]
+    rows = table.made
     series = _series(table, bars)
     numbers = [value for group in series for value in group.values if value is not None]
     if not numbers:
@@ -265,9 +194,7 @@ def _one(table: ReportTable, key: str, colour: int, *, paper: bool) -> Series:
     if paper:
         title = f"{table.columns[position - 1].title} (paper)"
     values, texts = [], []
-    for row in table.rows:
-        if row.kind == "failed":
-            continue
+    for row in table.made:
         value = row.values[position]
         number = as_float(value) if isinstance(value, int | float) else None
         values.append(number if number is None or math.isfinite(number) else None)
@@ -329,27 +256,6 @@ LONGEST_BAR = 100
 """Units that the longest bar takes."""
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What one setting costs one program; `error`: why that is not known, None where it is."""
-
-    setting: str
-    added: str
-    overhead: str
-    bar: float
-    error: str | None
-
-
-@dataclass(frozen=True)
-class ProgramCosts:
-    """One program under all settings."""
-
-    name: str
-    group: str
-    base: str
-    costs: tuple[Cost, ...]
-
-
 def render_suite_page(
     suite: Suite,
     rows: Sequence[tuple[Benchmark, Sequence[CellResult]]],
@@ -363,39 +269,15 @@ def render_suite_page(
     - `settings`: Names of the settings.
     - `basis`: Which inputs and builds were run, in words.
     """
-    overheads = [_overhead(each) for _, results in rows for each in results]
+    overheads = [each.overhead for _, results in rows for each in results if not each.failed]
     most = max(overheads, default=0.0) or 1.0
     return page.render(
         "suite.html",
         title=f"simprof: suite {suite.name}",
         about=suite.title,
         basis=basis,
-        rows=[_program_costs(benchmark, results, settings, most) for benchmark, results in rows],
+        rows=rows,
+        settings=settings,
+        bar_length=lambda result: round(LONGEST_BAR * result.overhead / most, 2),
         version=version("simprof"),
     )
-
-
-def _program_costs(
-    benchmark: Benchmark, results: Sequence[CellResult], settings: Sequence[str], most: float
-) -> ProgramCosts:
-    good = [result for result in results if not result.failed]
-    return ProgramCosts(
-        benchmark.name,
-        benchmark.group,
-        group_digits(good[0].base) if good else "-",
-        tuple(
-            _setting_cost(name, each, most) for name, each in zip(settings, results, strict=True)
-        ),
-    )
-
-
-def _setting_cost(setting: str, result: CellResult, most: float) -> Cost:
-    if result.failed:
-        return Cost(setting, "-", "-", 0.0, result.error or "it failed")
-    bar = round(LONGEST_BAR * _overhead(result) / most, 2)
-    overhead = percent(result.added, result.base)
-    return Cost(setting, group_digits(result.added), overhead, bar, result.error)
-
-
-def _overhead(result: CellResult) -> float:
-    return 0.0 if result.failed or not result.base else result.added / result.base

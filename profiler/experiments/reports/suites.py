@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simprof.profiler.experiments.cells.cells import CellKind, CellResult, Job
-from simprof.profiler.experiments.cells.settings import SELECTING, CellSetting
 from simprof.profiler.reports.display import percent, plural
 from simprof.profiler.reports.tables import (
     BLANK,
@@ -24,7 +22,8 @@ from simprof.profiler.reports.tables import (
 )
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.cells.cells import CellResult
+    from simprof.profiler.experiments.cells.cells import CellResult, Job
+    from simprof.profiler.experiments.cells.settings import CellSetting
     from simprof.profiler.experiments.suites.suite import Benchmark, BuildReport, Suite
 
 DIGITS = 12
@@ -113,6 +112,9 @@ def render_sweep(results: Mapping[Job, CellResult], output: Path, width: int, co
 
 
 def _overheads(results: Mapping[Job, CellResult]) -> Iterator[Part]:
+    # Cells bring the schemes' options along, which lists of suites do without.
+    from simprof.profiler.experiments.cells.cells import CellKind
+
     costs: dict[ProgramKey, dict[str, CellResult]] = {}
     settings: dict[str, None] = {}
     for job, result in results.items():
@@ -139,6 +141,8 @@ def _overheads(results: Mapping[Job, CellResult]) -> Iterator[Part]:
 
 
 def _without_selection(setting: CellSetting) -> CellSetting:
+    from simprof.profiler.experiments.cells.settings import SELECTING
+
     kept = tuple(option for option in setting.options if option[0] not in SELECTING)
     return replace(setting, options=kept)
 

@@ -137,6 +137,15 @@ class ReportTable:
                 return position
         raise KeyError(key)
 
+    @property
+    def made(self) -> tuple[TableRow, ...]:
+        """Rows of programs that did not fail, and averages."""
+        return tuple(row for row in self.rows if row.kind != "failed")
+
+    def by_key(self, row: TableRow) -> dict[str, Value]:
+        """Return the values of a row by the keys of their columns."""
+        return dict(zip((column.key for column in self.columns), row.values, strict=True))
+
     def values(self, key: str, group: str = "") -> list[float]:
         """Return the numbers of a column, of programs only (of `group` only)."""
         position = self.index(key)

@@ -1,0 +1,322 @@
+"""Tables of experiments as text, CSV, JSON (schema simprof/tables/1) and Markdown.
+
+A value is written alike in text, Markdown and pages (`cells`). CSV has a block of rows for each
+table, with a header of its own, and numbers as exact as they were computed; `kind` distinguishes
+programs, averages, programs that failed (with `error`), and rows of the paper, which have the
+columns that our table has as well.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
+from typing import Any
+
+from simprof.profiler.experiments.tables.report import TableReport
+from simprof.profiler.experiments.tables.table import (
+    Claim,
+    Form,
+    ReportTable,
+    TableColumn,
+    TableRow,
+    Value,
+    Verdict,
+)
+from simprof.profiler.profiles.csv_cells import quoted
+from simprof.profiler.reports import tables as layout
+from simprof.profiler.reports.display import group_digits, readable
+from simprof.profiler.reports.tables import BLANK, Part, Styled, paragraph, print_parts
+
+ABSENT = "-"
+_DIGITS = {Form.PERCENT: 1, Form.SHARE: 3, Form.RATIO: 2, Form.DECIMAL: 1, Form.SECONDS: 3}
+
+
+def shown(value: Value, form: Form) -> str:
+    """Return a value as text, "-" where there is none."""
+    if value is None:
+        return ABSENT
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return "inf"
+    if form is Form.COUNT:
+        return group_digits(value if isinstance(value, int) else round(value))
+    if isinstance(value, int) and abs(value) > 10**15:
+        return group_digits(value)
+    return f"{value:,.{_DIGITS.get(form, 2)}f}"
+
+
+def cells(columns: Sequence[TableColumn], row: TableRow) -> tuple[str, ...]:
+    """Return a row's values as text; a failed row has its error in the second column."""
+    if row.kind == "failed":
+        return (str(row.values[0]), f"failed: {row.error}", *[""] * (len(columns) - 2))
+    return tuple(
+        shown(value, column.form) for value, column in zip(row.values, columns, strict=True)
+    )
+
+
+# -- text -----------------------------------------------------------------------------------------
+
+NAMES = frozenset({"program", "benchmark", "routine"})
+"""Titles of columns whose entries may be shortened in the middle."""
+STYLES = {Verdict.HOLDS: "green", Verdict.FAILS: "red", Verdict.UNTESTABLE: "dim"}
+
+
+def render_text(report: TableReport, width: int = 100, color: bool = False) -> str:
+    """Return all tables of a report in lines of at most `width` columns."""
+    parts = [part for table in report.tables for part in _table_text(table)]
+    if report.left_out:
+        left_out = ", ".join(report.left_out)
+        parts.append(paragraph(f"not made, for the file has no results: {left_out}"))
+    return print_parts([*parts, *map(paragraph, report.stored)], width, color)
+
+
+def render_names(titles: Mapping[str, str], width: int) -> str:
+    """Return the names of tables with their titles."""
+    made = layout.grid()
+    for each in titles.items():
+        made.add_row(*each)
+    return print_parts([made], width, color=False)
+
+
+def _table_text(table: ReportTable) -> Iterator[Part]:
+    yield paragraph(table.title, style="bold")
+    yield paragraph(table.caption)
+    yield BLANK
+    yield _grid_text(table.columns, table.made)
+    for failed, error in table.failures:
+        yield paragraph(f"{failed} failed: {error}", style="red")
+    if not table.rows:
+        yield paragraph("no rows: no program has anything to tell here")
+    notes = table.notes
+    if table.published is not None:
+        yield BLANK
+        yield paragraph(f"The paper's numbers ({table.published.source})", style="italic")
+        yield paragraph(table.published.title)
+        yield _grid_text(table.published.columns, table.published.rows)
+        notes += table.published.notes
+    if table.claims:
+        yield BLANK
+        yield paragraph("Claims", style="italic")
+        yield _claims_text(table.claims)
+    yield from (paragraph(f"note: {note}") for note in notes)
+    yield BLANK
+
+
+def _grid_text(heads: Sequence[TableColumn], rows: Sequence[TableRow]) -> layout.Table:
+    made = layout.columns(*map(_head_text, heads))
+    for row in rows:
+        texts = zip(heads, row.values, cells(heads, row), strict=True)
+        entries = (_entry_text(column, value, shown) for column, value, shown in texts)
+        made.add_row(*entries, style="bold" if row.kind == "average" else "")
+    return made
+
+
+def _head_text(column: TableColumn) -> layout.Column:
+    if column.numeric:
+        return layout.number(column.title)
+    return layout.name(column.title) if column.title in NAMES else layout.text(column.title)
+
+
+def _entry_text(column: TableColumn, value: object, shown: str) -> layout.Value:
+    # A count stays a number, which has a short form where a line has no room for it.
+    if column.form is Form.COUNT and isinstance(value, int):
+        return value
+    return readable(shown) if column.title == "routine" else shown
+
+
+def _claims_text(claims: Sequence[Claim]) -> layout.Table:
+    made = layout.grid()
+    for claim in claims:
+        made.add_row(Styled(claim.verdict.value, STYLES[claim.verdict]), claim.text)
+        made.add_row("", f"{claim.figure}{f'. Why: {claim.why}' if claim.why else ''}")
+    return made
+
+
+# -- CSV ------------------------------------------------------------------------------------------
+
+
+def render_csv(report: TableReport) -> str:
+    """Return all tables, blocks parted by an empty line."""
+    return "\n".join(render_csv_table(table) for table in report.tables)
+
+
+def render_csv_table(table: ReportTable) -> str:
+    """Return one table."""
+    target = StringIO()
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow(("table", "kind", "group", *(column.key for column in table.columns), "error"))
+    for row in _csv_rows(table):
+        writer.writerow(quoted(each) if isinstance(each, str) else each for each in row)
+    return target.getvalue()
+
+
+def _csv_rows(table: ReportTable) -> Iterator[tuple[Value, ...]]:
+    for row in table.rows:
+        yield (table.name, row.kind, row.group, *row.values, row.error or "")
+    if table.published is None:
+        return
+    for row in table.published.rows:
+        known = table.published.by_key(row)
+        kind = "paper average" if row.kind == "average" else "paper"
+        yield (table.name, kind, row.group, *(known.get(each.key) for each in table.columns), "")
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+SCHEMA = "simprof/tables/1"
+
+
+def render_json(report: TableReport) -> str:
+    """Return the whole report as one object."""
+    plain = {
+        "schema": SCHEMA,
+        "suite": report.suite,
+        "title": report.title,
+        "input": report.view.input,
+        "build": report.view.build,
+        "exclude": list(report.view.selection.exclude),
+        "user_only": report.view.selection.user_only,
+        "simprof": report.simprof,
+        "engine": report.engine,
+        "cost_model": report.cost_model,
+        "unit": "simulated instructions",
+        "tables": [_json_table(table) for table in report.tables],
+        "left_out": list(report.left_out),
+        "stored": list(report.stored),
+        "failures": [{"program": name, "error": error} for name, error in report.failures],
+    }
+    return json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _json_table(table: ReportTable) -> dict[str, Any]:
+    return {
+        "name": table.name,
+        "title": table.title,
+        "source": table.source,
+        "caption": table.caption,
+        "columns": [
+            {"key": each.key, "title": each.title, "form": each.form.value}
+            for each in table.columns
+        ],
+        "rows": [_json_row(table, row) for row in table.rows],
+        "published": None if table.published is None else _json_table(table.published),
+        "claims": [
+            {
+                "text": claim.text,
+                "verdict": claim.verdict.value,
+                "figure": claim.figure,
+                "why": claim.why,
+            }
+            for claim in table.claims
+        ],
+        "notes": list(table.notes),
+    }
+
+
+def _json_row(table: ReportTable, row: TableRow) -> dict[str, Any]:
+    # JSON has no infinite numbers.
+    values = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in table.by_key(row).items()
+    }
+    return {"kind": row.kind, "group": row.group, "error": row.error, "values": values}
+
+
+# -- Markdown -------------------------------------------------------------------------------------
+
+MARKS = {Verdict.HOLDS: "holds", Verdict.FAILS: "**fails**", Verdict.UNTESTABLE: "not testable"}
+
+
+def render_markdown(report: TableReport) -> str:
+    """Return the report as one page."""
+    blocks = [
+        *_head_markdown(report),
+        *(b for each in report.tables for b in _table_markdown(each)),
+    ]
+    return "".join(f"{block}\n\n" for block in blocks).removesuffix("\n")
+
+
+def _head_markdown(report: TableReport) -> Iterator[str]:
+    yield f"# Results: suite {report.suite}"
+    if report.title:
+        yield f"{report.title}."
+    yield f"Basis: {report.basis}. Costs are simulated instructions, not times."
+    if report.command:
+        yield f"Generated; do not edit. Made by `{report.command}`."
+    if report.failures:
+        yield "\n".join(_failures_markdown(report.failures))
+    if report.left_out:
+        yield f"Not made, for the file has no results: {', '.join(report.left_out)}."
+    if report.stored:
+        yield "\n".join(f"- {line}" for line in report.stored)
+    if any(program.stands_for for program in report.programs):
+        yield "\n".join(
+            [
+                "| program | group | stands for |",
+                "|---|---|---|",
+                *(
+                    f"| {_escaped(each.name)} | {each.group} | {_escaped(each.stands_for)} |"
+                    for each in report.programs
+                ),
+            ]
+        )
+    yield "\n".join(_verdicts_markdown(report))
+
+
+def _failures_markdown(failures: Sequence[tuple[str, str]]) -> Iterator[str]:
+    for name, error in failures:
+        yield f"- **{_escaped(name)} failed**: {_escaped(error)}"
+
+
+def _verdicts_markdown(report: TableReport) -> Iterator[str]:
+    yield "| table | holds | fails | not testable |"
+    yield "|---|---:|---:|---:|"
+    for table in report.tables:
+        counts = Counter(claim.verdict for claim in table.claims)
+        shown = " | ".join(str(counts[verdict]) for verdict in Verdict)
+        yield f"| [{table.title}](#{table.name}) | {shown} |"
+
+
+def _table_markdown(table: ReportTable) -> Iterator[str]:
+    yield f'<a id="{table.name}"></a>'
+    yield f"## {table.title}"
+    yield table.caption
+    yield _grid_markdown(table.columns, table.made)
+    yield from _failures_markdown(table.failures)
+    if table.claims:
+        yield "\n".join(map(_claim_markdown, table.claims))
+    yield from (f"*{_escaped(note)}*" for note in table.notes)
+    if (published := table.published) is not None:
+        yield "<details><summary>The paper's numbers</summary>"
+        yield f"{published.source}. {published.title}."
+        yield _grid_markdown(published.columns, published.rows)
+        yield from (f"*{_escaped(note)}*" for note in published.notes)
+        yield "</details>"
+
+
+def _claim_markdown(claim: Claim) -> str:
+    why = f" *Why:* {_escaped(claim.why)}" if claim.why else ""
+    return f"- {MARKS[claim.verdict]}: {_escaped(claim.text)} — {_escaped(claim.figure)}.{why}"
+
+
+def _grid_markdown(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> str:
+    lines = [
+        "| " + " | ".join(_escaped(column.title) for column in columns) + " |",
+        "|" + "|".join("---:" if column.numeric else "---" for column in columns) + "|",
+    ]
+    for row in rows:
+        mark = "**" if row.kind == "average" else ""
+        shown = (f"{mark}{_escaped(text)}{mark}" for text in cells(columns, row))
+        lines.append("| " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    for character in "\\|<>*_`":
+        text = text.replace(character, f"\\{character}")
+    return " ".join(text.split())
