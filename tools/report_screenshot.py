@@ -29,7 +29,7 @@ def main() -> int:
             simprof("run", "--mode", profile.name, "-o", str(profile), PROGRAM)
         page_file = directory / "report.html"
         sources = ("--source-dir", "./src=fixtures/src")
-        simprof("report", *map(str, profiles), "--html", str(page_file), *sources)
+        simprof("show", *map(str, profiles), "--html", str(page_file), *sources)
         with (
             chromium() as browser,
             opened(browser, page_file, "#routine/0/0", width=WIDTH, height=HEIGHT) as page,

@@ -100,7 +100,7 @@ VIEWERS = (
     Viewer(
         "browser",
         ("xdg-open", "chromium", "google-chrome", "firefox", "open"),
-        "shows pages of `report --html`",
+        "shows pages of `show --html`",
         "apt-get install chromium",
     ),
 )

@@ -20,11 +20,7 @@ from simprof.profiler.commands import options, profile_options
     metavar="N",
     help="Rows in each table.",
 )
-@click.option("--csv", "as_csv", is_flag=True, help="Write CSV, which has all differences.")
-@click.option("--json", "as_json", is_flag=True, help="Write JSON, which has all differences.")
-@click.option(
-    "-o", "--output", type=options.PATH, metavar="FILE", help="Write there, not to stdout."
-)
+@profile_options.form_options(", which has all differences")
 def diff_command(
     before: Path, after: Path, top: int, as_csv: bool, as_json: bool, output: Path | None
 ) -> int:

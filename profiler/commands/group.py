@@ -55,25 +55,9 @@ GROUPS = MappingProxyType(
             ),
         },
         "Look": {
-            "report": Subcommand(
-                "simprof.profiler.commands.report:report_command",
-                "Show what saved profiles hold.",
-            ),
-            "routines": Subcommand(
-                "simprof.profiler.commands.listings:routines_command",
-                "List a saved profile's routines.",
-            ),
-            "edges": Subcommand(
-                "simprof.profiler.commands.listings:edges_command",
-                "List a saved profile's edges.",
-            ),
-            "paths": Subcommand(
-                "simprof.profiler.commands.listings:paths_command",
-                "List a saved profile's paths.",
-            ),
-            "annotate": Subcommand(
-                "simprof.profiler.commands.annotate:annotate_command",
-                "Show source or code with a saved profile's counts.",
+            "show": Subcommand(
+                "simprof.profiler.commands.show:show_command",
+                "Show what saved profiles hold: report, rows, source, tree, page.",
             ),
             "diff": Subcommand(
                 "simprof.profiler.commands.diff:diff_command",

@@ -24,6 +24,26 @@ _FEW = 3
 """A first sentence of fewer words than this says too little alone."""
 
 
+def grouped(sections: HelpSections) -> type[click.Command]:
+    """Return a class of commands whose options are shown under headings, the rest at the end."""
+
+    class Grouped(click.Command):
+        """A command with headings between its options."""
+
+        def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            """Write the options under their headings."""
+            shown = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+            options = {each.name: each.get_help_record(ctx) for each in shown}
+            named = {name for names in sections.values() for name in names}
+            rest = tuple(name for name in options if name is not None and name not in named)
+            for heading, names in {**sections, "Other options": rest}.items():
+                records = [options[name] for name in names if name in options]
+                with formatter.section(heading):
+                    formatter.write_dl(list(filter(None, records)))
+
+    return Grouped
+
+
 def in_sections(sections: HelpSections) -> type[click.Command]:
     """Return a class of commands whose `--help` is short, with `--help-all` beside it."""
 

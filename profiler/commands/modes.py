@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from simprof.profiler.commands import options, streams
 from simprof.profiler.commands.list_options import several
-from simprof.profiler.commands.shared_options import Decorator
+from simprof.profiler.commands.shared_options import Decorator, given
 from simprof.profiler.request.request import (
     DEFAULT_PATH_LIMIT,
     SchemeOptions,
@@ -127,13 +126,10 @@ def refuse_unused(chosen: Iterable[str]) -> None:
         Naming the first of them.
     """
     taken = tuple(dict.fromkeys(chosen))
-    context = click.get_current_context()
     for name, using in _readers().items():
-        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if given and not set(using) & set(taken):
-            (option,) = (each for each in context.command.params if each.name == name)
-            flag, modes = max(option.opts, key=len), " and ".join(taken)
-            own = ", ".join(using)
+        flag = given(name)
+        if flag is not None and not set(using) & set(taken):
+            modes, own = " and ".join(taken), ", ".join(using)
             raise UsageError(f"{flag} has no effect on {modes}: leave it out, it is for {own}")
 
 

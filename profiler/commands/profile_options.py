@@ -52,6 +52,57 @@ def routine_options(command: Command) -> Command:
     return only(none(command))
 
 
+def row_options(command: Command) -> Command:
+    """Add the options that choose and sort rows of a listing."""
+    added: tuple[Callable[[Command], Command], ...] = (
+        click.option(
+            "--file",
+            "files",
+            multiple=True,
+            metavar="GLOB",
+            help="Only code from source files whose path, or its last part, matches; repeatable.",
+        ),
+        click.option(
+            "--min-count",
+            "least",
+            type=options.WholeNumber(0),
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="Executed at least N times; 0 shows what never was, too.",
+        ),
+        click.option(
+            "--sort",
+            metavar="COLUMN",
+            help="Sort by a column, as its heading or CSV names it.  [default: added, count or "
+            "flow]",
+        ),
+        click.option(
+            "--ascending/--descending",
+            "ascending",
+            default=None,
+            help="Begin with the smallest, or with the largest.  [default: numbers descending, "
+            "texts ascending]",
+        ),
+    )
+    for option in reversed(added):
+        command = option(command)
+    return command
+
+
+def form_options(remark: str = "") -> Callable[[Command], Command]:
+    """Return the options that say in which form something is written, and where.
+
+    `remark`: What CSV and JSON have that text has not: ", which has all differences".
+    """
+    output = click.option(
+        "-o", "--output", type=options.PATH, metavar="FILE", help="Write there, not to stdout."
+    )
+    as_json = click.option("--json", "as_json", is_flag=True, help=f"Write JSON{remark}.")
+    as_csv = click.option("--csv", "as_csv", is_flag=True, help=f"Write CSV{remark}.")
+    return lambda command: as_csv(as_json(output(command)))
+
+
 def source_directory(value: str) -> tuple[str, str]:
     """Return the two directories of `FROM=TO`."""
     before, equals, now = value.partition("=")

@@ -1,4 +1,4 @@
-"""From saved profiles to the page that `simprof report --html` writes."""
+"""From saved profiles to the page that `simprof show --html` writes."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from simprof.profiler.commands.modes import (
     scheme_options,
 )
 from simprof.profiler.commands.program_words import with_program
-from simprof.profiler.commands.report_text import Extent
+from simprof.profiler.commands.shared_options import Extent
 from simprof.profiler.request.request import DEFAULT_MODE, Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import ModeSetting

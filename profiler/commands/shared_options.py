@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from simprof.profiler.commands import options
 from simprof.profiler.request.request import Selection
@@ -92,6 +93,14 @@ def extent_options(rows: str = "5, with --details 10") -> Decorator[Any]:
         return details(top(command))
 
     return decorate
+
+
+class Extent(NamedTuple):
+    """How much a report shows."""
+
+    top: int | None = None  # Rows of its tables; None: as many as is usual.
+    details: bool = False  # Whether everything
+    follow: str | None = None  # Routine whose calls are shown as a tree
 
 
 def replay_cells_option() -> Decorator[Any]:
@@ -190,3 +199,16 @@ def jobs_option(things: str) -> Decorator[Any]:
 def processors(jobs: int | None) -> int:
     """Return `jobs`, or how many processors there are where the user has not said."""
     return jobs or len(os.sched_getaffinity(0))
+
+
+def given(name: str) -> str | None:
+    """Return the option of a parameter as the user wrote it on the command line; None: not there.
+
+    `name`: The parameter's; commands have some of those that are asked for.
+    """
+    context = click.get_current_context()
+    if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+        return None
+    (option,) = (each for each in context.command.params if each.name == name)
+    negated = option.secondary_opts and not context.params[name]
+    return max(option.secondary_opts if negated else option.opts, key=len)

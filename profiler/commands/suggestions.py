@@ -18,12 +18,17 @@ SHORTEST_BEGINNING = 3
 
 CALLED_HERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "annotate": ("show",),
         "csv": ("--json",),
+        "edges": ("show",),
         "file": ("--output",),
         "format": ("--csv", "--json"),
         "limit": ("--top", "--max-instructions"),
         "order": ("--sort",),
+        "paths": ("show",),
+        "report": ("show",),
         "reverse": ("--ascending", "--descending"),
+        "routines": ("show",),
         "save": ("--output",),
         "scheme": ("--mode",),
         "verbose": ("--details",),

@@ -189,7 +189,7 @@ def select(form: ExportFormat, measurement: RunMeasurement, choice: RowChoice) -
     routines = tuple(filter(choice.takes_routine, measurement.routines))
     if not routines:
         raise UsageError(
-            "--routine and --exclude leave no routine: `simprof routines` lists those of a profile"
+            "--routine and --exclude leave no routine: `simprof show PROFILE routines` lists them"
         )
     return replace(measurement, routines=routines)
 
@@ -254,7 +254,8 @@ def _placing_notes(source: ExportSource) -> tuple[str, ...]:
     said = ", ".join(f"{found[word]:,} {word}" for word in words)
     return (
         f"{sum(found[word] for word in words):,} of {len(lines):,} executed lines are optimised "
-        f"code, whose counts need not be the source's ({said}): `simprof annotate` marks them",
+        f"code, whose counts need not be the source's ({said}): `simprof show PROFILE "
+        "source` marks them",
     )
 
 

@@ -37,7 +37,7 @@ from simprof.profiler.profiles.lines import (
 from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.reports import csv_text
 from simprof.profiler.reports.csv_text import Cell
-from simprof.profiler.reports.display import ShortNames, counted, digits, known_as, visible
+from simprof.profiler.reports.display import ShortNames, counted, digits, known_as, plural, visible
 from simprof.profiler.reports.listings import matches, names_of
 from simprof.profiler.reports.run_json import program_object
 from simprof.profiler.reports.tables import (
@@ -126,10 +126,10 @@ class Annotator:
         unused = sources.unused(counts.source_files)
         self._notes = list(dict.fromkeys((*notes, *counts.notes, *unused)))
 
-    def everything(self, as_code: bool | None = None) -> Annotation:
-        """Show all files that have executed lines, and as code all routines of which none is known.
+    def everything(self, as_code: bool = False) -> Annotation:
+        """Show all files that have executed lines, or all routines as code.
 
-        `as_code`: all routines, or no code where there are such files; None: as said.
+        Without such files, routines are shown as code, too.
         """
         if as_code:
             return self._annotation([self._code(code) for code in self._counts.routines])
@@ -139,16 +139,22 @@ class Annotator:
             if any(line.executions for line in lines.values())
         }
         views: list[SourceView | CodeView] = [self._source(file) for file in executed]
-        if as_code is None or not views:
-            views += [self._code(code) for code in self._counts.routines if not self._lines(code)]
+        without = [code for code in self._counts.routines if not self._lines(code)]
+        if not views:
+            views += map(self._code, without)
+        elif without:
+            self._notes.append(
+                f"{plural(len(without), 'routine')} of which no source line is known: --code shows "
+                "instructions"
+            )
         return self._annotation(views)
 
-    def target(self, target: str, as_code: bool | None = None) -> Annotation:
+    def target(self, target: str, as_code: bool = False) -> Annotation:
         """Show routines, or source files, of some name.
 
         `target`: A name or glob: of routines, or of a source file (its path, or the end of it).
-        `as_code`: Whether code is shown, or source; None: code of routines, source of files.
-        Routines of which no line is known are shown as code.
+        `as_code`: Whether code is shown, or source. Routines of which no line is known are shown
+        as code.
 
         Raises
         ------
@@ -164,18 +170,22 @@ class Annotator:
         if not routines and not files:
             raise UsageError(
                 f"{target} is neither a routine of the profile nor a source file that it knows: "
-                "`simprof routines` lists those"
+                "`simprof show PROFILE routines` lists them"
             )
+        if as_code:
+            of_files = {
+                number
+                for file in files
+                for line in self._counts.files[file].values()
+                for number in line.routines
+            }
+            routines += [self._counts.routines[number] for number in sorted(of_files)]
+            once = {code.profile.address: code for code in routines}
+            return self._annotation(list(map(self._code, once.values())))
         views: list[SourceView | CodeView] = []
         for code in routines:
-            views += [self._code(code)] if as_code in (None, True) else self._own_source(code)
-        for file in files:
-            if as_code:
-                of_file = {n for line in self._counts.files[file].values() for n in line.routines}
-                views += [self._code(self._counts.routines[number]) for number in sorted(of_file)]
-            else:
-                views.append(self._source(file))
-        return self._annotation(views)
+            views += self._own_source(code)
+        return self._annotation(views + list(map(self._source, files)))
 
     def _annotation(self, views: Sequence[SourceView | CodeView]) -> Annotation:
         return Annotation(self._counts, tuple(views), tuple(dict.fromkeys(self._notes)))

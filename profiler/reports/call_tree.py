@@ -18,15 +18,25 @@ from simprof.profiler.profiles.calls import (
 )
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports.display import brief, percent, plural, readable
-from simprof.profiler.reports.tables import Part, Table, columns, name, number, paragraph, section
+from simprof.profiler.reports.tables import (
+    Part,
+    Table,
+    columns,
+    name,
+    number,
+    paragraph,
+    print_parts,
+    section,
+)
 from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.errors import UsageError
 
 SMALLEST_SHARE = 100
 """What executes less than one part in so many of the routine's instructions, of those added too, is
 summed up."""
 REST = "(less than 1 % each)"
 
-FOLLOW = "--follow ROUTINE shows what the calls of a routine execute, as a tree"
+FOLLOW = "run --follow ROUTINE, or show PROFILE tree ROUTINE, shows what calls of a routine execute"
 
 
 def sections(measurement: RunMeasurement, top: int, follow: str | None) -> Iterator[Part]:
@@ -53,6 +63,26 @@ def sections(measurement: RunMeasurement, top: int, follow: str | None) -> Itera
             "routines between may include more than is said here",
             style="yellow",
         )
+
+
+def render_tree(tree: CallTree, follow: str | None, width: int = 100, color: bool = False) -> str:
+    """Return a tree as text.
+
+    `follow`: The routine whose calls are shown; None: all that the program executed.
+
+    Raises
+    ------
+    UsageError
+        If the run never called that routine.
+    """
+    if follow is None:
+        return print_parts([_tree_table(tree)], width, color)
+    chosen = routine(tree, follow)
+    if chosen is None:
+        raise UsageError(
+            f"the run never called {brief(follow)}: `simprof show PROFILE tree` shows all calls"
+        )
+    return print_parts([followed(tree, chosen)], width, color)
 
 
 def routine(tree: CallTree, wanted: str) -> CalledRoutine | None:
@@ -93,8 +123,12 @@ def inclusive(measurement: RunMeasurement, tree: CallTree, top: int) -> Table:
 
 def followed(tree: CallTree, chosen: CalledRoutine) -> Table:
     """List what a routine's calls execute, all of them together, as a tree."""
+    return _tree_table(subtree(tree, tree.routines.index(chosen)))
+
+
+def _tree_table(tree: CallTree) -> Table:
     table = columns(*map(number, ("share", "base", "added", "calls")), name("routine"))
-    rows = tree_rows(subtree(tree, tree.routines.index(chosen)))
+    rows = tree_rows(tree)
     total = sum(row.base for row in rows if not row.depth)
     for row in rows:
         called = "  " * row.depth + row.name

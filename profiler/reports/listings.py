@@ -222,7 +222,8 @@ def _no_match(option: str, what: str, names: Iterable[str], pattern: str) -> Usa
 
     meant = did_you_mean(alike(sorted(names), pattern))
     return UsageError(
-        f"{option}: no {what} of the profile matches:{meant} `simprof routines` lists them all"
+        f"{option}: no {what} of the profile matches:{meant} `simprof show PROFILE routines` lists "
+        "them all"
     )
 
 

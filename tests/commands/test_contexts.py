@@ -123,23 +123,26 @@ def test_follow_shows_calls_as_a_tree(
 def test_saved_reports_show_calls_as_the_run_did(
     fixture_elf: Callable[..., Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Where the profile has a call tree; its routine is named again, and a line says how."""
+    """Where the profile has a call tree; a line says how."""
     program, profile = str(fixture_elf("calls", "v9")), str(tmp_path / "profile")
     assert cli.run(["run", "--follow", "main", "-o", profile, program]) == 0
     report = capfd.readouterr().err
-    assert "\nCalls of main, with all that they execute\n" in report
-    assert cli.run(["report", profile, "--follow", "main"]) == 0
-    assert capfd.readouterr().out == report
-    assert cli.run(["report", profile]) == 0
-    shown = capfd.readouterr().out
-    assert "\n--follow ROUTINE shows what the calls of a routine execute, as a tree\n" in shown
+    assert cli.run(["show", profile, "tree", "main"]) == 0
+    tree = capfd.readouterr().out
+    assert f"\nCalls of main, with all that they execute\n{tree}\n" in report
+    assert cli.run(["show", profile, "tree"]) == 0
+    whole = capfd.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in whole[1:4]] == ["_start", "runtime_main", "main"]
+    assert whole[4].endswith("      1        fibonacci")
+    assert cli.run(["show", profile]) == 0
+    assert "\nrun --follow ROUTINE, or show PROFILE tree ROUTINE, " in capfd.readouterr().out
+    assert cli.run(["show", profile, "tree", "nothing"]) == 125
+    assert "the run never called nothing: `simprof show PROFILE tree`" in capfd.readouterr().err
     without = str(tmp_path / "without")
     assert cli.run(["run", program, "-o", without]) == 0
     capfd.readouterr()
-    assert cli.run(["report", without, "--follow", "main"]) == 125
-    assert f"--follow main: {without} has no call tree: record it" in capfd.readouterr().err
-    assert cli.run(["report", profile, "--follow", "main", "--html", without]) == 125
-    assert "--html beside --json, -o or --follow" in capfd.readouterr().err
+    assert cli.run(["show", without, "tree", "main"]) == 125
+    assert f"{without} has no call tree: record it" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -175,7 +178,7 @@ def test_reports_say_what_a_run_was_restricted_to(
     ):
         assert cli.run(command) == 0
         reports.append(capfd.readouterr().err)
-    assert cli.run(["report", profile]) == 0
+    assert cli.run(["show", profile]) == 0
     reports.append(capfd.readouterr().out)
     for report in reports:
         lines = [line for line in report.splitlines() if line.startswith("counted ")]

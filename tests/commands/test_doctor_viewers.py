@@ -63,7 +63,7 @@ def test_what_is_there_is_named_with_its_place(
     monkeypatch.setenv("PATH", str(tmp_path))
     viewers = found()
     assert {name for name, check in viewers.items() if check.ok} >= {"genhtml", "browser"}
-    assert viewers["browser"].detail == f"shows pages of `report --html`: {tmp_path / 'firefox'}"
+    assert viewers["browser"].detail == f"shows pages of `show --html`: {tmp_path / 'firefox'}"
     assert viewers["pprof"].detail.endswith(f"(go: as `go tool pprof`): {tmp_path / 'go'}")
     assert not viewers["dot"].ok
     assert viewers["pandas"].detail == f"frames in notebooks: {metadata.version('pandas')}"

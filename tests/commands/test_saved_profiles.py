@@ -1,4 +1,4 @@
-"""`report`, `routines`, `edges`, `paths`, `annotate`, `diff`, `merge` on saved profiles."""
+"""`show` with all its views, `diff`, `merge` on saved profiles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from tests.support.hostile import hostile_run
 from tests.support.turns import first
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
-COMMANDS = ("report", "routines", "edges", "paths", "annotate")
+LISTINGS = ("routines", "edges", "paths")
+VIEWS = (*LISTINGS, "source")
 Output = pytest.CaptureFixture[str]
 
 
@@ -75,13 +76,13 @@ def refused(capsys: Output, *arguments: str | Path) -> str:
 @pytest.mark.parametrize("name", ["pp", "edges"])
 def test_the_report_is_that_of_the_run(directory: Path, capsys: Output, name: str) -> None:
     text = (directory / f"{name}.txt").read_text()
-    assert shown(capsys, "report", directory / name) == text
-    twice = shown(capsys, "report", directory / name, directory / name)
+    assert shown(capsys, "show", directory / name) == text
+    twice = shown(capsys, "show", directory / name, directory / name)
     assert twice == f"{text}\n{text}"
 
 
 def test_the_report_as_json_is_that_of_the_run(directory: Path, capsys: Output) -> None:
-    answer = json.loads(shown(capsys, "report", directory / "pp", "--json", "-"))
+    answer = json.loads(shown(capsys, "show", directory / "pp", "--json"))
     assert answer["instructions"]["base"] == load(directory / "pp").base
     assert answer["paths"]
 
@@ -93,15 +94,17 @@ def rows(capsys: Output, *arguments: str | Path) -> list[dict[str, str]]:
 
 def test_csv_and_json_have_everything(directory: Path, capsys: Output) -> None:
     run = load(directory / "pp")
-    edges = rows(capsys, "edges", directory / "pp", "--min-count", "0")
+    edges = rows(capsys, "show", directory / "pp", "edges", "--min-count", "0")
     assert sum(int(row["count"]) for row in edges) == sum(
         edge.count for routine in run.routines for edge in routine.edge_counts
     )
-    answer = json.loads(shown(capsys, "edges", directory / "pp", "--min-count", "0", "--json"))
+    answer = json.loads(
+        shown(capsys, "show", directory / "pp", "edges", "--min-count", "0", "--json")
+    )
     assert [str(row["count"]) for row in answer["edges"]] == [row["count"] for row in edges]
-    paths = rows(capsys, "paths", directory / "pp")
+    paths = rows(capsys, "show", directory / "pp", "paths")
     assert sum(int(row["flow"]) for row in paths) <= run.base
-    routines = rows(capsys, "routines", directory / "pp")
+    routines = rows(capsys, "show", directory / "pp", "routines")
     assert sum(int(row["added"]) for row in routines) == run.added
     assert len(routines) == sum(routine.activations > 0 for routine in run.routines)
 
@@ -109,21 +112,21 @@ def test_csv_and_json_have_everything(directory: Path, capsys: Output) -> None:
 def test_tables_name_source_files_shortly_and_other_forms_wholly(
     directory: Path, capsys: Output
 ) -> None:
-    for command in ("routines", "edges", "paths"):
-        text = shown(capsys, command, directory / "pp", "--routine", "busy")
+    for view in LISTINGS:
+        text = shown(capsys, "show", directory / "pp", view, "--routine", "busy")
         assert " signals.c:29" in text and "./src" not in text
         for form in ("--csv", "--json"):
-            assert "./src/signals.c:29" in shown(capsys, command, directory / "pp", form)
-    assert "./src/signals.c" in shown(capsys, "annotate", directory / "pp", "busy", "--json")
+            assert "./src/signals.c:29" in shown(capsys, "show", directory / "pp", view, form)
+    assert "./src/signals.c" in shown(capsys, "show", directory / "pp", "source", "busy", "--json")
 
 
 def test_annotations_as_csv_say_what_json_says(directory: Path, capsys: Output) -> None:
     pp = directory / "pp"
-    answer = json.loads(shown(capsys, "annotate", pp, "*", "--json", *MOVED))
+    answer = json.loads(shown(capsys, "show", pp, "source", "*", "--code", "--json", *MOVED))
     code = [row for routine in answer["routines"] for row in routine["code"]]
-    found = rows(capsys, "annotate", pp, "*", *MOVED)
-    assert {row["kind"] for row in found} == {"instruction", "line", "branch"}
-    instructions = [row for row in found if row["kind"] == "instruction"]
+    found = rows(capsys, "show", pp, "source", "*", "--code", *MOVED)
+    assert {row["kind"] for row in found} == {"instruction"}
+    instructions = found
     assert [int(row["address"], 16) for row in instructions] == [row["address"] for row in code]
     assert sum(int(row["base"]) for row in instructions) == load(pp).base
     for name in ("executions", "added", "taken", "not_taken", "instruction", "line"):
@@ -131,6 +134,9 @@ def test_annotations_as_csv_say_what_json_says(directory: Path, capsys: Output) 
         assert [row[name] for row in instructions] == told, name
     names = [routine["name"] for routine in answer["routines"] for _ in routine["code"]]
     assert [row["symbol"] for row in instructions] == names
+    answer = json.loads(shown(capsys, "show", pp, "source", "--json", *MOVED))
+    found = rows(capsys, "show", pp, "source", *MOVED)
+    assert {row["kind"] for row in found} == {"line", "branch"}
     lines = [row for row in found if row["kind"] == "line"]
     expected = [line for file in answer["files"] for line in file["lines"]]
     for name in ("line", "executions", "base", "added", "source"):
@@ -178,11 +184,14 @@ def test_differences_as_csv_say_what_json_says(directory: Path, capsys: Output) 
 
 
 @pytest.mark.parametrize(
-    "words", [["annotate", "pp"], ["diff", "pp", "v8"], ["paths", "pp"]], ids=lambda words: words[0]
+    ("command", "words"),
+    [("show", ["pp", "source"]), ("diff", ["pp", "v8"]), ("show", ["pp", "paths"])],
 )
-def test_one_form_at_a_time(directory: Path, capsys: Output, words: list[str]) -> None:
-    command: list[str | Path] = [words[0], *(directory / name for name in words[1:])]
-    assert "--csv and --json: give one" in refused(capsys, *command, "--csv", "--json")
+def test_one_form_at_a_time(
+    directory: Path, capsys: Output, command: str, words: list[str]
+) -> None:
+    given = [word if word in VIEWS else directory / word for word in words]
+    assert "--csv and --json: give one" in refused(capsys, command, *given, "--csv", "--json")
 
 
 @pytest.mark.parametrize(
@@ -193,38 +202,47 @@ def test_one_form_at_a_time(directory: Path, capsys: Output, words: list[str]) -
     ],
 )
 def test_columns_that_are_none(directory: Path, capsys: Output, column: str, said: str) -> None:
-    assert said in refused(capsys, "routines", directory / "pp", "--sort", column)
+    assert said in refused(capsys, "show", directory / "pp", "routines", "--sort", column)
 
 
 def test_filters_and_order(directory: Path, capsys: Output) -> None:
     pp = directory / "pp"
-    named = rows(capsys, "edges", pp, "--routine", "b*", "--exclude", "bad*")
+    named = rows(capsys, "show", pp, "edges", "--routine", "b*", "--exclude", "bad*")
     assert {row["routine"] for row in named} == {"busy"}
-    often = rows(capsys, "edges", pp, "--min-count", "4000")
+    often = rows(capsys, "show", pp, "edges", "--min-count", "4000")
     assert often
     assert min(int(row["count"]) for row in often) >= 4000
-    of_file = rows(capsys, "edges", pp, "--file", "signals.c")
+    of_file = rows(capsys, "show", pp, "edges", "--file", "signals.c")
     assert {row["file"] for row in of_file} == {"./src/signals.c"}
-    by_name = [row["routine"] for row in rows(capsys, "routines", pp, "--sort", "routine")]
+    by_name = [row["routine"] for row in rows(capsys, "show", pp, "routines", "--sort", "routine")]
     assert by_name == sorted(by_name)
-    counts = [int(row["count"]) for row in rows(capsys, "paths", pp, "--sort", "count")]
+    counts = [int(row["count"]) for row in rows(capsys, "show", pp, "paths", "--sort", "count")]
     assert counts == sorted(counts, reverse=True)
-    assert len(rows(capsys, "paths", pp, "--top", "3")) == 3
+    assert len(rows(capsys, "show", pp, "paths", "--top", "3")) == 3
     rare = [
-        int(row["count"]) for row in rows(capsys, "paths", pp, "--sort", "count", "--ascending")
+        int(row["count"])
+        for row in rows(capsys, "show", pp, "paths", "--sort", "count", "--ascending")
     ]
     assert rare == counts[::-1] and rare[0] < rare[-1]
     down = [
-        row["routine"] for row in rows(capsys, "routines", pp, "--sort=routine", "--descending")
+        row["routine"]
+        for row in rows(capsys, "show", pp, "routines", "--sort=routine", "--descending")
     ]
     assert down == by_name[::-1]
-    for command, key in (("edges", "count"), ("paths", "flow"), ("routines", "added")):
-        least = rows(capsys, command, pp, "--ascending", "--top", "1")
-        assert int(least[0][key]) == min(int(row[key]) for row in rows(capsys, command, pp))
-    files = [row["file"] for row in rows(capsys, "routines", pp, "--sort", "file", "--descending")]
+    for view, key in (("edges", "count"), ("paths", "flow"), ("routines", "added")):
+        least = rows(capsys, "show", pp, view, "--ascending", "--top", "1")
+        assert int(least[0][key]) == min(int(row[key]) for row in rows(capsys, "show", pp, view))
+    files = [
+        row["file"]
+        for row in rows(capsys, "show", pp, "routines", "--sort", "file", "--descending")
+    ]
     assert files == sorted(filter(None, files), reverse=True) + [""] * files.count("")
-    assert "40 edges more" not in shown(capsys, "edges", pp, "--top", "3", "--routine", "busy")
-    assert "edges more: --top" in shown(capsys, "edges", pp, "--top", "3", "--routine", "busy")
+    assert "40 edges more" not in shown(
+        capsys, "show", pp, "edges", "--top", "3", "--routine", "busy"
+    )
+    assert "edges more: --top" in shown(
+        capsys, "show", pp, "edges", "--top", "3", "--routine", "busy"
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,12 +257,12 @@ def test_filters_and_order(directory: Path, capsys: Output) -> None:
 def test_names_that_nothing_has(
     directory: Path, capsys: Output, words: list[str], said: str
 ) -> None:
-    for command in ("routines", "edges", "paths"):
-        assert said in refused(capsys, command, directory / "pp", *words)
+    for view in LISTINGS:
+        assert said in refused(capsys, "show", directory / "pp", view, *words)
 
 
 @pytest.mark.parametrize(
-    ("command", "heading", "name"),
+    ("view", "heading", "name"),
     [
         ("routines", "entered", "activations"),
         ("routines", "source line", "place"),
@@ -255,11 +273,11 @@ def test_names_that_nothing_has(
     ],
 )
 def test_columns_are_sorted_by_as_their_headings_name_them(
-    directory: Path, capsys: Output, command: str, heading: str, name: str
+    directory: Path, capsys: Output, view: str, heading: str, name: str
 ) -> None:
     pp = directory / "pp"
-    found = rows(capsys, command, pp, "--sort", heading)
-    assert found == rows(capsys, command, pp, "--sort", name)
+    found = rows(capsys, "show", pp, view, "--sort", heading)
+    assert found == rows(capsys, "show", pp, view, "--sort", name)
     if heading == "source line":
         known = [(row["file"], int(row["line"])) for row in found if row["line"]]
         assert known == sorted(known)
@@ -269,7 +287,7 @@ def test_columns_are_sorted_by_as_their_headings_name_them(
 def test_branches_are_those_of_the_edge_profile(directory: Path, capsys: Output) -> None:
     """By address: the sums of what was taken, and of what was not."""
     run = load(directory / "pp")
-    answer = json.loads(shown(capsys, "annotate", directory / "pp", "*", "--json"))
+    answer = json.loads(shown(capsys, "show", directory / "pp", "source", "*", "--code", "--json"))
     for shown_routine, routine in zip(answer["routines"], run.routines, strict=True):
         assert shown_routine["name"] == routine.name
         code = {row["address"]: row for row in shown_routine["code"]}
@@ -312,15 +330,18 @@ spread: optimised, in several blocks; some may be moved or copied
 
 
 def test_annotated_code(directory: Path, capsys: Output) -> None:
-    text = shown(capsys, "annotate", directory / "pp", "busy", *MOVED)
+    text = shown(capsys, "show", directory / "pp", "source", "busy", "--code", *MOVED)
     words = [line.split() for line in text.splitlines()]
     assert words[:9] == [line.split() for line in GOLDEN.splitlines()]
 
 
 def test_annotated_source(directory: Path, capsys: Output) -> None:
-    text = shown(capsys, "annotate", directory / "pp", "busy", "--source", *MOVED)
+    text = shown(capsys, "show", directory / "pp", "source", "busy", *MOVED)
     assert GOLDEN_SOURCE in text
-    assert shown(capsys, "annotate", directory / "pp", "signals.c", *MOVED).count("busy(14)") == 1
+    assert (
+        shown(capsys, "show", directory / "pp", "source", "signals.c", *MOVED).count("busy(14)")
+        == 1
+    )
 
 
 def test_directories_of_sources_that_none_is_below(
@@ -331,37 +352,37 @@ def test_directories_of_sources_that_none_is_below(
     said = "--source-dir src=x: no source path of the program begins with src; one is ./src/"
     wrong = ("--source-dir", "src=x")
     for target in ("busy", "signals.c"):
-        _, notes = told(capfd, "annotate", pp, target, *wrong, *MOVED)
+        _, notes = told(capfd, "show", pp, "source", target, *wrong, *MOVED)
         assert [note.startswith(said) for note in notes] == [True]
-        assert told(capfd, "annotate", pp, target, *MOVED)[1] == []
-    _, half = told(capfd, "annotate", pp, "busy", "--source-dir", "./sr=x")
+        assert told(capfd, "show", pp, "source", target, *MOVED)[1] == []
+    _, half = told(capfd, "show", pp, "source", "busy", "--source-dir", "./sr=x")
     assert "no source path of the program begins with ./sr; one is ./src/" in half[0]
     lost = tmp_path / "lost"
     run = load(pp)
     save(replace(run, program=replace(run.program, file="nowhere/signals.elf")), lost)
-    _, notes = told(capfd, "annotate", lost, "busy", *wrong)
+    _, notes = told(capfd, "show", lost, "source", "busy", *wrong)
     assert any(note.startswith(said) for note in notes)
     for command in (
         ["export", "--format", "lcov", "-o", str(tmp_path / "out"), str(pp)],
-        ["report", "--html", str(tmp_path / "out"), str(pp)],
+        ["show", "--html", str(tmp_path / "out"), str(pp)],
     ):
         assert cli.run([*command, *wrong, *MOVED]) == 0
         assert capfd.readouterr().err.count(f"simprof: note: {said}") == 1
         assert cli.run([*command, *MOVED]) == 0
         assert "no source path" not in capfd.readouterr().err
-    answer = json.loads(shown(capfd, "annotate", pp, "busy", *wrong, "--json"))
+    answer = json.loads(shown(capfd, "show", pp, "source", "busy", *wrong, "--json"))
     assert any(note.startswith(said) for note in answer["notes"])
 
 
 def test_what_is_missing_is_said(directory: Path, tmp_path: Path, capsys: Output) -> None:
     """Sources that are not there, a program that has moved, one that is another."""
-    text, notes = told(capsys, "annotate", directory / "pp", "signals.c")
+    text, notes = told(capsys, "show", directory / "pp", "source", "signals.c")
     assert notes == ["./src/signals.c cannot be read: say where it is by --source-dir FROM=TO"]
     assert "     4,886  54,831  25,046  spread    30" in text
     run = load(directory / "pp")
     lost = tmp_path / "lost"
     save(replace(run, program=replace(run.program, file="nowhere/signals.elf")), lost)
-    text, notes = told(capsys, "annotate", lost, "busy", *MOVED)
+    text, notes = told(capsys, "show", lost, "source", "busy", "--code", *MOVED)
     assert notes == [
         "nowhere/signals.elf is not there: say where it is by --program FILE",
         NO_PROGRAM,
@@ -374,13 +395,15 @@ def test_what_is_missing_is_said(directory: Path, tmp_path: Path, capsys: Output
     ]
     assert "taken 1,631, not taken 2,639" in text
     shutil.copy(FIXTURES / "bin" / "v9" / "calls.elf", tmp_path / "signals.elf")
-    assert "signals.elf has changed since it ran" in told(capsys, "annotate", lost, "busy")[1][0]
+    assert (
+        "signals.elf has changed since it ran" in told(capsys, "show", lost, "source", "busy")[1][0]
+    )
     shutil.copy(FIXTURES / "bin" / "v9" / "signals.elf", tmp_path / "signals.elf")
-    assert "cmp %i0, 1" in shown(capsys, "annotate", lost, "busy")
+    assert "cmp %i0, 1" in shown(capsys, "show", lost, "source", "busy", "--code")
     other = FIXTURES / "bin" / "v9" / "calls.elf"
-    assert "is another program" in refused(capsys, "annotate", lost, "--program", other)
-    assert "neither a routine" in refused(capsys, "annotate", lost, "nothing")
-    assert "not of the form FROM=TO" in refused(capsys, "annotate", lost, "--source-dir", "x")
+    assert "is another program" in refused(capsys, "show", lost, "source", "--program", other)
+    assert "neither a routine" in refused(capsys, "show", lost, "source", "nothing")
+    assert "not of the form FROM=TO" in refused(capsys, "show", lost, "source", "--source-dir", "x")
 
 
 @pytest.mark.parametrize("shorter", ["a\nb\n", "a\nb", ""])
@@ -395,8 +418,8 @@ def test_a_source_that_has_become_shorter(
     save(run, profile)
     (tmp_path / "signals.c").write_text(shorter)
     moved = ("--source-dir", f"./src={tmp_path}")
-    for target in ((), ("signals.c",), ("busy", "--source")):
-        found = json.loads(shown(capsys, "annotate", profile, *target, *moved, "--json"))
+    for target in ((), ("signals.c",), ("busy",)):
+        found = json.loads(shown(capsys, "show", profile, "source", *target, *moved, "--json"))
         assert [line["line"] for line in found["files"][0]["lines"]] == [3]
         assert any("signals.c has no line 3: it is not" in note for note in found["notes"])
 
@@ -407,10 +430,10 @@ def test_source_of_routines_without_lines_is_their_code(
     run = load(directory / "edges")
     profile = tmp_path / "profile"
     save(replace(run, lines={}, program=replace(run.program, file="gone")), profile)
-    text, notes = told(capsys, "annotate", profile, "busy", "--source")
+    text, notes = told(capsys, "show", profile, "source", "busy")
     assert "busy at 100210: entered 4,270 times" in text
     assert notes[1:] == [NO_LINES, AS_CODE]
-    assert "busy at 100210: entered 4,270 times" in shown(capsys, "annotate", profile, "--source")
+    assert "busy at 100210: entered 4,270 times" in shown(capsys, "show", profile, "source")
 
 
 @pytest.mark.toolchain
@@ -426,7 +449,7 @@ def test_line_counts_are_those_of_gcov(
     program = compile_c(tmp_path / "counted.c", ("-O0", "-g"), width)
     profile = tmp_path / "profile"
     assert cli.run(["run", "--mode", "edges", "-o", str(profile), str(program)]) == 0
-    answer = json.loads(shown(capsys, "annotate", profile, "source.c", "--json"))
+    answer = json.loads(shown(capsys, "show", profile, "source", "source.c", "--json"))
     (file,) = answer["files"]
     counted = {line["line"]: line["executions"] for line in file["lines"]}
     common = counted.keys() & expected.keys()
@@ -494,7 +517,7 @@ def test_merge_adds_up(directory: Path, tmp_path: Path, capsys: Output) -> None:
     assert cli.run(["merge", str(pp), str(pp), str(pp), "-o", str(out)]) == 0
     assert "3 runs" in capsys.readouterr().err
     assert load(out).base == 3 * load(pp).base
-    text = shown(capsys, "annotate", out, "busy", "--source", *MOVED)
+    text = shown(capsys, "show", out, "source", "busy", *MOVED)
     assert f"{3 * 4886:,}" in text
 
 
@@ -514,14 +537,15 @@ def content_of(measurement: RunMeasurement, path: Path) -> Any:
     return json.loads(gzip.decompress(path.read_bytes().split(b"\n", 1)[1]))
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "diff", "merge"])
+@pytest.mark.parametrize("command", ["show", *VIEWS, "diff", "merge"])
 def test_bad_profiles_are_refused(
     directory: Path, tmp_path: Path, capsys: Output, command: str
 ) -> None:
     """One line, 125: no profile, another version, cut short, and positions that are not there."""
     bad, good = tmp_path / "bad", directory / "pp"
     out: tuple[str | Path, ...] = ("-o", tmp_path / "out") if command == "merge" else ()
-    more = (good, *out) if command in ("diff", "merge") else ()
+    more = (good, *out) if command in ("diff", "merge") else (command,) * (command in VIEWS)
+    command = "show" if command in VIEWS else command
     whole = good.read_bytes()
     wrong = content_of(samples.measurement(), bad)
     wrong["routines"][0]["path_counts"][0]["edges"] = [99]
@@ -545,24 +569,53 @@ def test_bad_profiles_are_refused(
     assert "cannot be read" in refused(capsys, command, tmp_path, *more)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("words", [(), *((view,) for view in VIEWS)], ids=str)
 def test_empty_profiles_and_hostile_names_are_shown(
-    tmp_path: Path, capsys: Output, command: str
+    tmp_path: Path, capsys: Output, words: tuple[str, ...]
 ) -> None:
     profile = tmp_path / "profile"
     save(replace(samples.measurement(), base=0, added=0, routines=(), lines={}), profile)
-    assert shown(capsys, command, profile)
+    assert shown(capsys, "show", profile, *words)
     save(hostile_run(), profile)
-    text = shown(capsys, command, profile)
+    text = shown(capsys, "show", profile, *words)
     assert all(line.isprintable() for line in text.split("\n"))
-    assert ("a\\x1b[2J\\n.c" if command == "annotate" else "\\x1b[31mred") in text
+    assert ("a\\x1b[2J\\n.c" if words == ("source",) else "\\x1b[31mred") in text
 
 
 def test_mistakes_are_named(directory: Path, capsys: Output) -> None:
     pp = directory / "pp"
     assert "the columns are added, instructions" in refused(
-        capsys, "routines", pp, "--sort", "nothing"
+        capsys, "show", pp, "routines", "--sort", "nothing"
     )
-    assert "give one of them" in refused(capsys, "edges", pp, "--csv", "--json")
-    assert "collects no paths" in refused(capsys, "paths", directory / "edges")
-    assert "is read as well" in refused(capsys, "edges", pp, "-o", pp)
+    assert "give one of them" in refused(capsys, "show", pp, "edges", "--csv", "--json")
+    assert "collects no paths" in refused(capsys, "show", directory / "edges", "paths")
+    assert "is read as well" in refused(capsys, "show", pp, "edges", "-o", pp)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["PP", "edges", "--details"], "--details has no effect on edges: leave it out, it is for"),
+        (["PP", "--csv"], "--csv has no effect on the report: leave it out, it is for routines, "),
+        (["PP", "source", "--descending"], "--descending has no effect on source: leave it out"),
+        (
+            ["PP", "paths", "--code"],
+            "--code has no effect on paths: leave it out, it is for source",
+        ),
+        (["PP", "--json", "--top", "3"], "--top has no effect on --json, which has everything"),
+        (["PP", "--html", "page", "--json"], "--json has no effect on the page of --html"),
+        (["PP", "edges", "--html", "page"], "--html beside edges: the page has all of them"),
+        (["PP", "--progress"], "it is for the page of --html"),
+        (["edges", "PP"], "edges: name the PROFILE before it (a file of this name: ./edges)"),
+        (["PP", "PP", "tree"], "tree is of one profile: `simprof diff` compares two"),
+        (["PP", "paths", "busy"], "paths busy: nothing follows it; --routine chooses routines"),
+        (["PP", "source", "a", "b"], "source a b: name one of them"),
+        (["PP", "source", ""], "the name of a routine or file is empty"),
+        (["PP", "tree"], "has no call tree: record it by `simprof run --call-tree -o PROFILE`"),
+    ],
+)
+def test_words_and_options_that_do_not_fit(
+    directory: Path, capsys: Output, words: list[str], said: str
+) -> None:
+    pp = str(directory / "pp")
+    assert said in refused(capsys, "show", *(pp if word == "PP" else word for word in words))

@@ -16,10 +16,11 @@ from tests.commands.test_cli import simprof
             "No such option '--save'. Did you mean '--output'? (see simprof run --help)",
         ),
         (
-            ["paths", "--format", "csv", "a.profile"],
+            ["show", "a.profile", "paths", "--format", "csv"],
             "No such option '--format'. Did you mean '--csv' or '--json'? "
-            "(see simprof paths --help)",
+            "(see simprof show --help)",
         ),
+        (["annotate"], "No such command 'annotate'. Did you mean 'show'? (see simprof --help)"),
         (
             ["run", "--detials", "a.elf"],
             "No such option '--detials'. Did you mean '--details'? (see simprof run --help)",

@@ -114,7 +114,7 @@ def test_reports_name_the_module(tmp_path: Path) -> None:
     assert done.returncode == 125
     assert b"the program and the libraries that it loads have no such routine" in done.stderr
     assert b"did you mean 'twice'" in done.stderr
-    shown = simprof("annotate", profile, "twice", at=tmp_path)
+    shown = simprof("show", profile, "source", "twice", at=tmp_path)
     assert shown.returncode == 0 and b"twice.so:twice" in shown.stdout, shown.stderr
 
 

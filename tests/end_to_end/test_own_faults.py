@@ -284,7 +284,7 @@ WRITING = {
     "compare": ("compare", "--json", "OUTPUT", SWITCHES),
     "record": ("record", "-o", "OUTPUT", SIEVE, "--", "200000"),
     "export": ("export", "--format", "callgrind", "-o", "OUTPUT", "PROFILE"),
-    "report --html": ("report", "--html", "OUTPUT", "PROFILE"),
+    "show --html": ("show", "--html", "OUTPUT", "PROFILE"),
     "cfg": ("cfg", "-o", "OUTPUT", SWITCHES),
     "instrument": ("instrument", "--mode", "pp", "-o", "OUTPUT", SWITCHES),
     "sweep": ("sweep", "GRID", "-o", "OUTPUT"),

@@ -1,4 +1,4 @@
-"""The page of `simprof report --html`, used in Chromium as people use it."""
+"""The page of `simprof show --html`, used in Chromium as people use it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for measured in measure_all(BENCH, ("pp", "tpp")):
         save(measured, directory / measured.mode)
     profiles = [str(directory / "pp"), str(directory / "tpp")]
-    assert run(["report", *profiles, "--html", str(output), "--source-dir", SOURCES]) == 0
+    assert run(["show", *profiles, "--html", str(output), "--source-dir", SOURCES]) == 0
     return output
 
 
@@ -191,7 +191,7 @@ def test_every_mode_has_its_page(browser: Browser, tmp_path: Path) -> None:
         save(each, tmp_path / each.mode)
     page_file = tmp_path / "page.html"
     profiles = [str(tmp_path / each.mode) for each in measured]
-    assert run(["report", *profiles, "--html", str(page_file)]) == 0
+    assert run(["show", *profiles, "--html", str(page_file)]) == 0
     with opened(browser, page_file, "#routine/0") as page:
         for number, each in enumerate(measured):
             wait(page)
@@ -234,7 +234,7 @@ def test_the_call_tree_is_shown_where_it_was_counted(
     profile, page_file = tmp_path / "calls.profile", tmp_path / "calls.html"
     said = ["--report", str(tmp_path / "said"), "-o", str(profile)]
     assert run(["run", "--mode", "edges", "--call-tree", *said, str(BENCH)]) == 0
-    assert run(["report", str(profile), "--html", str(page_file)]) == 0
+    assert run(["show", str(profile), "--html", str(page_file)]) == 0
     with opened(browser, page_file, "#calls", width=400, height=800) as page:
         wait(page)
         rows = page.locator("#calls-table tbody tr")
@@ -292,7 +292,7 @@ def test_light_and_dark(browser: Browser, report: Path) -> None:
 def test_the_facts_of_a_routine_agree_with_its_graph(browser: Browser, tmp_path: Path) -> None:
     profile, page_file = tmp_path / "profile", tmp_path / "page.html"
     save(measure_all(BENCH, ("qpt2",))[0], profile)
-    assert run(["report", str(profile), "--html", str(page_file)]) == 0
+    assert run(["show", str(profile), "--html", str(page_file)]) == 0
     with opened(browser, page_file, "#routine/0") as page:
         wait(page)
         facts = page.locator("h2 + p").inner_text()
@@ -312,7 +312,7 @@ def test_a_column_has_one_notation(browser: Browser, tmp_path: Path) -> None:
     whole = (first, replace(second, potential_paths=3_427_344), third)
     profile, page_file = tmp_path / "profile", tmp_path / "page.html"
     save(measurement(routines=whole, base=9 * 10**15), profile)
-    assert run(["report", str(profile), "--html", str(page_file)]) == 0
+    assert run(["show", str(profile), "--html", str(page_file)]) == 0
     with opened(browser, page_file, "#routines") as page:
         wait(page)
         counts = ["8,660,000,000,000,000", "418,000,000,000,000", "7"]
@@ -327,7 +327,7 @@ def test_nothing_from_a_program_is_markup(browser: Browser, tmp_path: Path) -> N
     save(replace(bad, program=said, warnings=("<img src=x onerror=alert(2)>",)), hostile)
     other = tmp_path / "other"
     other.write_bytes(hostile.read_bytes())
-    assert run(["report", str(hostile), str(other), "--html", str(page_file)]) == 0
+    assert run(["show", str(hostile), str(other), "--html", str(page_file)]) == 0
     with opened(browser, page_file, "#routines") as page:
         wait(page)
         names = column(page, "routines-table", 1)
@@ -371,7 +371,7 @@ def test_three_thousand_routines_open_at_once(
     program = compile_c(source + MAIN.replace("CALLS", calls), flags=("-O1", "-g"))
     profile, page_file = tmp_path / "profile", tmp_path / "page.html"
     save(measure_all(program, ("pp",))[0], profile)
-    assert run(["report", str(profile), "--html", str(page_file)]) == 0
+    assert run(["show", str(profile), "--html", str(page_file)]) == 0
     assert page_file.stat().st_size < 15 << 20
     times = []
     for _ in range(3):

@@ -264,7 +264,7 @@ def test_pprof_reads_back_through_protobuf(profile: Path) -> None:
         expected = Counter({r.name: getattr(r, kind) for r in routines_of(measured)})
         assert +inclusive(stacks) == +expected
     assert [text[each.unit] for each in read.sample_type] == ["instructions", "instructions"]
-    # Line by line: the innermost location of all stacks, beside what `annotate` shows.
+    # Line by line: the innermost location of all stacks, beside what `show PROFILE source` shows.
     files = {each.id: text[each.filename] for each in read.function}
     places = {
         each.id: (files[each.line[0].function_id], each.line[0].line) for each in read.location

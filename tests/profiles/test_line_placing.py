@@ -126,11 +126,11 @@ def test_annotate_and_exports_say_so(
     run = ["run", "--root", str(tmp_path), "--mode", "edges", "-o", str(profile), str(program)]
     assert cli.run(run) == 0
     capsys.readouterr()
-    assert cli.run(["annotate", str(profile)]) == 0
+    assert cli.run(["show", str(profile), "source"]) == 0
     shown = capsys.readouterr().out
     assert "\nshared: optimised; the count of a block that holds other lines, too\n" in shown
     assert "Inlined routines\n" in shown
-    assert cli.run(["annotate", "--json", str(profile)]) == 0
+    assert cli.run(["show", "--json", str(profile), "source"]) == 0
     (file,) = json.loads(capsys.readouterr().out)["files"]
     assert {line["code"] for line in file["lines"]} == OPTIMISED
     hashed = [each for each in file["inlined"] if each["name"] == "hash"]

@@ -173,7 +173,7 @@ def saved(fixture_elf: Callable[..., Path], tmp_path: Path) -> Path:
 
 def written(tmp_path: Path, *profiles: Path, options: Sequence[str] = ()) -> str:
     output = tmp_path / "page.html"
-    assert run(["report", *map(str, profiles), "--html", str(output), *options]) == 0
+    assert run(["show", *map(str, profiles), "--html", str(output), *options]) == 0
     return output.read_text()
 
 
@@ -219,7 +219,7 @@ def test_what_is_no_profile_gets_one_line(
 ) -> None:
     bad, output = tmp_path / "bad", tmp_path / "page.html"
     bad.write_bytes(content)
-    assert run(["report", str(bad), "--html", str(output)]) == 125
+    assert run(["show", str(bad), "--html", str(output)]) == 125
     error = capfd.readouterr().err
     assert error.count("\n") == 1 and message in error, error
     assert not output.exists()
@@ -229,11 +229,11 @@ def test_what_is_no_profile_gets_one_line(
 def test_places_that_cannot_be_written_get_one_line(
     output: str, saved: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["report", str(saved), "--html", str(tmp_path / output)]) == 125
+    assert run(["show", str(saved), "--html", str(tmp_path / output)]) == 125
     assert capfd.readouterr().err.count("\n") == 1
     assert {path.name for path in tmp_path.iterdir()} == {"profile"}
 
 
 def test_one_output_at_a_time(saved: Path, tmp_path: Path) -> None:
     page = str(tmp_path / "page.html")
-    assert run(["report", str(saved), "--html", page, "-o", str(tmp_path / "text")]) == 125
+    assert run(["show", str(saved), "--html", page, "-o", str(tmp_path / "text")]) == 125

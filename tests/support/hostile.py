@@ -294,7 +294,7 @@ def _counted() -> RunMeasurement:
 
 
 def listing_report(width: int) -> str:
-    """`simprof routines`, `edges`, `paths`; a listing with nothing in it."""
+    """`simprof show PROFILE routines`, `edges`, `paths`; a listing with nothing in it."""
     run = _counted()
     made = (
         *(
@@ -307,7 +307,7 @@ def listing_report(width: int) -> str:
 
 
 def annotation_report(width: int) -> str:
-    """`simprof annotate`, of source and of code."""
+    """`simprof show PROFILE source`, of source and of code."""
     counts = SourceCounts(_counted(), None)
     branch = Branch(0x1008, 10**15, MANY, TAIL, HEAD)
     place = SourceLine(f"{WIDE}.c", 4)

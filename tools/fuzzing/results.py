@@ -24,15 +24,15 @@ def read_profile(data: bytes, where: Path) -> Hashable:
     path.write_bytes(data)
     good = corpus.CORPORA / "profile" / "seed-pp"
     ways: list[tuple[str | Path, ...]] = [
-        ("report", "--details", path),
-        ("report", "--json=-", path),
-        ("report", "--html", where / "page", path),
-        *((name, path) for name in ("routines", "edges", "paths")),
-        *((name, "--json", path) for name in ("routines", "edges", "paths")),
-        ("routines", "--csv", path),
-        ("annotate", path),
-        ("annotate", "--code", path, "*"),
-        ("annotate", "--json", path),
+        ("show", "--details", path),
+        ("show", "--json", path),
+        ("show", "--html", where / "page", path),
+        *(("show", path, view) for view in ("routines", "edges", "paths")),
+        *(("show", "--json", path, view) for view in ("routines", "edges", "paths")),
+        ("show", "--csv", path, "routines"),
+        ("show", path, "source"),
+        ("show", "--code", path, "source", "*"),
+        ("show", "--json", path, "source"),
         ("diff", path, good),
         ("diff", "--json", good, path),
         ("merge", path, path, "-o", out),
@@ -49,7 +49,7 @@ def read_profile(data: bytes, where: Path) -> Hashable:
     way = ways[commands.chosen(data, len(ways))]
     if way[0] == "graph-weights":
         return _guide(path)
-    return way[0], commands.run(way)
+    return " ".join(word for word in way if isinstance(word, str)), commands.run(way)
 
 
 def load_profile(data: bytes, where: Path) -> Hashable:

@@ -1,4 +1,4 @@
-"""Profiles as one page to explore: `simprof report PROFILE... --html FILE`.
+"""Profiles as one page to explore: `simprof show PROFILE... --html FILE`.
 
 The page holds a summary as HTML, and compressed data that its scripts show when asked: an index
 (all routines in one table, the hottest paths and edges), and details of routines in groups, so that

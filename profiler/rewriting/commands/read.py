@@ -65,11 +65,10 @@ def read_command(
         _check_writer(instrumented, path)
         if definition(file.header["mode"]).writes_trace:
             return _read_trace(merged(loaded), path, output, program)
-    from simprof.profiler.commands.report_text import Extent
     from simprof.profiler.commands.run import write_results
 
     profile = read_profile(merged(loaded), program)
-    write_results(profile, output, json_file, report, Extent(top, details))
+    write_results(profile, output, json_file, report, shared_options.Extent(top, details))
     return 0
 
 

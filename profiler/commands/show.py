@@ -1,0 +1,285 @@
+"""`simprof show`: what saved profiles hold, as a report, as one of five views, or as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from simprof.profiler.commands import (
+    options,
+    profile_options,
+    report_page,
+    shared_options,
+    streams,
+)
+from simprof.profiler.commands.help import grouped
+from simprof.profiler.commands.shared_options import given
+from simprof.simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    from simprof.profiler.profiles.profile import RunMeasurement
+
+LISTINGS = ("routines", "edges", "paths")
+VIEWS = (*LISTINGS, "source", "tree")
+"""Words of the command line; without one, the report is shown."""
+REPORT, PAGE = "report", "page"
+DEFAULT_TOP = 20
+"""Rows of a listing for people."""
+
+NAMES = MappingProxyType({REPORT: "the report", PAGE: "the page of --html"})
+"""What messages call that which has no word of its own."""
+
+SECTIONS = {
+    "How much": ("details", "top", "code"),
+    "Which rows, of routines, edges and paths": (
+        "routines",
+        "exclude",
+        "files",
+        "least",
+        "sort",
+        "ascending",
+    ),
+    "Where files are, for source and --html": ("elf", "moved"),
+    "What to write": ("as_csv", "as_json", "output", "html", "progress"),
+}
+USED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "details": (REPORT,),
+        "top": (REPORT, *LISTINGS),
+        "code": ("source",),
+        **dict.fromkeys(SECTIONS["Which rows, of routines, edges and paths"], LISTINGS),
+        "elf": ("source", PAGE),
+        "moved": ("source", PAGE),
+        "as_csv": (*LISTINGS, "source"),
+        "as_json": (REPORT, *LISTINGS, "source"),
+        "output": (REPORT, *VIEWS),
+        "progress": (PAGE,),
+    }
+)
+"""Parameter -> what it has an effect on."""
+
+
+class Shown(NamedTuple):
+    """What the words of the command line ask for."""
+
+    profiles: tuple[Path, ...]
+    view: str  # One of VIEWS, or REPORT
+    target: str | None = None  # The routine or file that follows a view
+
+
+@click.command("show", cls=grouped(SECTIONS))
+@click.argument("words", nargs=-1, required=True, metavar="PROFILE... [VIEW [ROUTINE|FILE]]")
+@shared_options.extent_options("5, with --details 10; of listings 20, in CSV and JSON all")
+@click.option(
+    "--code", is_flag=True, help="Show instructions, with source lines between, not source lines."
+)
+@profile_options.routine_options
+@profile_options.row_options
+@profile_options.program_option
+@profile_options.source_dir_option
+@profile_options.form_options()
+@click.option(
+    "--html",
+    type=options.PATH,
+    metavar="FILE",
+    help="Write a page to explore in a browser: one file that needs nothing else.",
+)
+@shared_options.progress_option("on a terminal, for --html")
+def show_command(words: tuple[str, ...], html: Path | None, **chosen: Any) -> int:
+    """Show what saved profiles (`simprof run -o PROFILE`) hold.
+
+    Without VIEW, the report of the run is shown again. Views are of one profile:
+
+    \b
+    routines              what each executed, and what profiling it cost
+    edges                 how often each was crossed, and what its code cost
+    paths                 which were executed, and how often
+    source [ROUTINE|FILE] how often lines (or instructions) were executed, and branches taken
+    tree [ROUTINE]        what the program, or calls of a routine, executed, by calling context
+
+    In `source`, ROUTINE is a name or a pattern, FILE a source file, as
+    its path or the end of it; without either, all files that ran are shown. A line is executed as
+    often as gcov says; "base" are the instructions that it executed, "added" those of the scheme's
+    code. `tree` needs a profile of `simprof run --call-tree`.
+
+    With --html, a page about all profiles: what each costs, routines with their graphs and the
+    code on them, hot paths as source and instructions, profiles side by side.
+    """  # noqa: D301 - click looks for this character
+    shown = _asked(words)
+    elf, output = chosen["elf"], chosen["output"]
+    options.check_outputs(output, html, inputs=(*shown.profiles, elf))
+    _refuse_unused(shown.view, html)
+    if html is not None:
+        places = report_page.GivenPlaces(elf, chosen["moved"])
+        report_page.write(shown.profiles, html, places, chosen["progress"])
+        return 0
+    profile_options.check_form(as_csv=chosen["as_csv"], as_json=chosen["as_json"])
+    if shown.view == REPORT:
+        _report(shown.profiles, chosen)
+    elif shown.view == "source":
+        _source(shown, chosen)
+    elif shown.view == "tree":
+        _tree(shown, output)
+    else:
+        _listing(shown, chosen)
+    return 0
+
+
+def _asked(words: Sequence[str]) -> Shown:
+    """Return what the words of the command line ask for.
+
+    Raises
+    ------
+    UsageError
+        If the first is a view, or more follows a view than it takes.
+    """
+    # A profile of such a name is written ./paths.
+    at = next((place for place, word in enumerate(words) if word in VIEWS), len(words))
+    profiles = tuple(map(options.possible_path, words[:at]))
+    if at == len(words):
+        return Shown(profiles, REPORT)
+    view, *more = words[at:]
+    if not profiles:
+        raise UsageError(f"{view}: name the PROFILE before it (a file of this name: ./{view})")
+    if len(profiles) > 1:
+        raise UsageError(f"{view} is of one profile: `simprof diff` compares two")
+    if view in LISTINGS and more:
+        raise UsageError(f"{view} {more[0]}: nothing follows it; --routine chooses routines")
+    if more[1:]:
+        raise UsageError(f"{view} {more[0]} {more[1]}: name one of them")
+    if more == [""]:
+        raise UsageError("the name of a routine or file is empty: leave it out to see all")
+    return Shown(profiles, view, more[0] if more else None)
+
+
+def _refuse_unused(view: str, html: Path | None) -> None:
+    """Refuse options that have no effect on what is shown."""
+    if html is not None and view != REPORT:
+        raise UsageError(f"--html beside {view}: the page has all of them")
+    shown = view if html is None else PAGE
+    for name, users in USED_BY.items():
+        flag = given(name)
+        if flag is not None and shown not in users:
+            *most, last = (NAMES.get(user, user) for user in users)
+            listed = f"{', '.join(most)} and {last}" if most else last
+            raise UsageError(
+                f"{flag} has no effect on {NAMES.get(shown, shown)}: leave it out, it is for "
+                f"{listed}"
+            )
+    if view == REPORT and html is None and given("as_json") is not None:
+        for flag in filter(None, map(given, ("details", "top"))):
+            raise UsageError(f"{flag} has no effect on --json, which has everything: leave it out")
+
+
+def _report(profiles: Sequence[Path], chosen: Mapping[str, Any]) -> None:
+    """Write the reports of profiles one below the other, or their JSON, one line each."""
+    from simprof.profiler.reports import run_json, run_text
+
+    measurements = list(map(profile_options.load_profile, profiles))
+    if chosen["as_json"]:
+        text = "".join(map(run_json.render, measurements))
+        profile_options.write_text(text, chosen["output"])
+        return
+    profile_options.show(
+        lambda width, color: "\n".join(
+            run_text.render(each, chosen["top"], width, color, chosen["details"])
+            for each in measurements
+        ),
+        chosen["output"],
+    )
+
+
+def _listing(shown: Shown, chosen: Mapping[str, Any]) -> None:
+    """Write routines, edges or paths."""
+    from simprof.profiler.reports import listings, mode_facts
+
+    subject, sort, top = shown.view, chosen["sort"], chosen["top"]
+    names = [field.name for field in listings.FIELDS[subject]]
+    if (sort or "").lstrip("-+") in names and sort not in names:
+        raise UsageError(f"--sort {sort}: name the column alone, and --ascending or --descending")
+    column = None if sort is None else listings.field_name(subject, sort)
+    if sort is not None and column is None:
+        raise UsageError(f"--sort {sort}: the columns are {', '.join(names)}")
+    if top is None and not (chosen["as_csv"] or chosen["as_json"]):
+        top = DEFAULT_TOP
+    wanted = ("routines", "exclude", "files", "least", "ascending")
+    choice = listings.RowChoice(**{name: chosen[name] for name in wanted}, sort=column, top=top)
+    measurement = profile_options.load_profile(shown.profiles[0])
+    listings.check_matches(measurement, choice)
+    if subject == "paths" and not mode_facts.collects_paths(measurement):
+        raise UsageError(
+            f"the profile is of mode {measurement.mode}, which collects no paths: record one of a "
+            "mode that does, such as pp"
+        )
+    makers: dict[str, Callable[[RunMeasurement, listings.RowChoice], listings.Listing]] = {
+        "routines": listings.routines,
+        "edges": listings.edges,
+        "paths": listings.paths,
+    }
+    listing = makers[subject](measurement, choice)
+    _write(
+        chosen,
+        lambda: listings.render_csv(listing),
+        lambda: listings.render_json(listing),
+        lambda width, color: listings.render_text(listing, width, color),
+    )
+
+
+def _source(shown: Shown, chosen: Mapping[str, Any]) -> None:
+    """Write source or code with counts beside it."""
+    from simprof.profiler.profiles.lines import SourceCounts
+    from simprof.profiler.profiles.program_files import SourceFiles
+    from simprof.profiler.reports import annotation
+    from simprof.profiler.reports.annotation import Annotator
+    from simprof.profiler.reports.display import UNFOLDED
+
+    profile, target, code = shown.profiles[0], shown.target, chosen["code"]
+    measurement = profile_options.load_profile(profile)
+    program, notes = profile_options.find_program(measurement, chosen["elf"], profile)
+    sources = SourceFiles(chosen["moved"])
+    annotator = Annotator(SourceCounts(measurement, program), sources, notes)
+    found = annotator.everything(code) if target is None else annotator.target(target, code)
+    profile_options.write_notes(found.notes)
+    _write(
+        chosen,
+        lambda: annotation.render_csv(found),
+        lambda: annotation.render_json(found),
+        lambda width, color: annotation.render_text(found, width, color),
+        UNFOLDED,
+    )
+
+
+def _tree(shown: Shown, output: Path | None) -> None:
+    """Write what the program, or a routine's calls, executed, as a tree."""
+    from simprof.profiler.reports import call_tree
+
+    (profile,) = shown.profiles
+    measurement = profile_options.load_profile(profile)
+    if measurement.call_tree is None:
+        raise UsageError(
+            f"{profile} has no call tree: record it by `simprof run --call-tree -o PROFILE`"
+        )
+    tree, target = measurement.call_tree, shown.target
+    profile_options.show(
+        lambda width, color: call_tree.render_tree(tree, target, width, color), output
+    )
+
+
+def _write(
+    chosen: Mapping[str, Any],
+    csv: Callable[[], str],
+    json: Callable[[], str],
+    text: Callable[[int, bool], str],
+    plain: int = streams.PLAIN_WIDTH,
+) -> None:
+    """Write a view in the form that was asked for."""
+    if chosen["as_csv"]:
+        profile_options.write_text(csv(), chosen["output"])
+    elif chosen["as_json"]:
+        profile_options.write_text(json(), chosen["output"])
+    else:
+        profile_options.show(text, chosen["output"], plain)
