@@ -10,7 +10,8 @@ Graph
     (`DepthFirst`), `natural_loops` its loops (`Loop`), `heuristic` guesses edge weights.
 Plan
     A planner makes a `RoutinePlan` of a `PlanOrder`. Its `InstrumentationPlan` says which actions
-    are where, and which counters there are (`CounterTable`, `Addressing`).
+    are where, and which counters there are (`CounterTable`, `Addressing`). A `BufferUse` says what
+    it has to do with memory of the whole program that the scheme's own code writes (`Buffer`).
 Actions
     `SetRegister`, `AddRegister`, `CountPath`, `CountConstantPath`, `CountEdge` and `WriteTrace`
     have code already. Others extend `Action`: `execute` does to an `Execution` what the code does,
@@ -74,7 +75,13 @@ if TYPE_CHECKING:
         TraceWriter,
         UnfinishedPath,
     )
-    from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
+    from simprof.profiler.plan.plan import (
+        Addressing,
+        Buffer,
+        BufferUse,
+        CounterTable,
+        InstrumentationPlan,
+    )
     from simprof.profiler.request.request import RegisterUse, SchemeOptions
     from simprof.profiler.schemes.definition import (
         Loss,
@@ -94,6 +101,8 @@ __all__ = [
     "AddRegister",
     "Addressing",
     "Block",
+    "Buffer",
+    "BufferUse",
     "ControlFlowGraph",
     "CountConstantPath",
     "CountEdge",
@@ -190,8 +199,10 @@ _HOMES = {
     ),
     "simprof.profiler.plan.plan": (
         "Addressing",
-        "InstrumentationPlan",
+        "Buffer",
+        "BufferUse",
         "CounterTable",
+        "InstrumentationPlan",
     ),
     "simprof.profiler.request.request": (
         "RegisterUse",

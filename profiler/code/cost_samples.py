@@ -43,7 +43,11 @@ from simprof.simulator.isa.effects import ALL
 R = Register
 
 _ARRAY = CounterLayout(
-    ARRAYS_BASE + 0x2008, ARRAYS_BASE + 0x9008, ARRAYS_BASE + 0x2004, ARRAYS_BASE + 0xB008, 5, 9
+    ARRAYS_BASE + 0x2008,
+    ARRAYS_BASE + 0x9008,
+    ARRAYS_BASE + 0x2004,
+    ARRAYS_BASE + 0xB008,
+    first=(5, 9),
 )
 _TABLE = replace(_ARRAY, path_base=TABLES_BASE)
 BY_ADDRESS = (CounterTable.ARRAY, Addressing.ADDRESS)

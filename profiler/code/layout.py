@@ -7,11 +7,12 @@ one to the next, so that the pool of nodes at the end of each can grow.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import NamedTuple
 
-from simprof.profiler.plan.actions import COLD_COUNTER
-from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.plan.plan import Buffer, BufferUse, CounterTable, InstrumentationPlan
 from simprof.simulator.errors import UsageError
 
 COUNTER_SIZE = 4
@@ -21,14 +22,10 @@ RUNTIME_BASE = 0x5000_0000
 """Where the run-time routines lie (`runtime`)."""
 RUNTIME_DATA = 0x5000_8000
 """Words of memory that run-time routines use; the modules of the routines say which."""
-TRACE_BUFFER = 0x5000_C000
-"""Where tokens of a trace are collected until the buffer is full (`schemes.tracing.flush`)."""
-PAIR_TABLE = 0x5001_0000
-"""Counters of logged pairs of all routines (`logging_routines`); low 10 bits 0."""
-PAIR_SIZE = 8
-"""Bytes of a logged pair's slot."""
+BUFFERS_BASE = 0x5000_C000
+"""Where the buffers of the scheme that is instrumented for lie (`plan.plan.Buffer`)."""
 ARRAYS_BASE = 0x5100_0000
-"""Where the arrays of counters begin."""
+"""Where the arrays of counters begin, and the buffers must have ended."""
 TABLES_BASE = 0x6000_0000
 """Where the hash tables begin, and the arrays must have ended."""
 LIMIT = 0x8000_0000
@@ -40,11 +37,32 @@ TABLE_SPAN = 1 << 18
 20,000 executed paths each."""
 
 
-class PairSlot(NamedTuple):
-    """A logged pair's slot in `PAIR_TABLE`: its address, and the word that it begins with."""
+SLOT_SIZE = 8
+"""Bytes of a slot in a buffer."""
+
+
+class BufferSlot(NamedTuple):
+    """A slot with a counter in a buffer: its address, and the word that it begins with.
+
+    The counter is the word behind that.
+    """
 
     address: int
     owner: int
+
+
+def buffer_address(buffer: Buffer) -> int:
+    """Return the address of a buffer."""
+    return BUFFERS_BASE + buffer.offset
+
+
+def slots_end(use: BufferUse, first: Sequence[int]) -> int:
+    """Return the end of a buffer's slots that a routine's code looks at, or of the buffer.
+
+    A slot's place is the sum of its numbers, one of each series. `first`: Of the routine.
+    """
+    reached = sum(number + count for number, count in zip(first, use.numbers, strict=False))
+    return buffer_address(use.buffer) + max(use.buffer.size, SLOT_SIZE * reached)
 
 
 @dataclass(frozen=True)
@@ -57,27 +75,26 @@ class CounterLayout:
         Counter 0 of the path array, or the hash table.
     edge_base
         Edge counter 0.
-    cold
-        The counter of cold paths: for an array the word below its counter 0 (TPP A.1).
+    named
+        Path counter -1, the first with a name: for an array the word below its counter 0; counter
+        -2 is the word below that.
     words_base, words
         Words of path registers that have no place on the stack (`frames`); how many.
-    first_source, first_destination
-        What the routine's numbers 0 of logged sources and destinations are in the program.
+    first
+        What the routine's number 0 is in the program, of each series of `plan.numbers`.
     """
 
     path_base: int = ARRAYS_BASE
     edge_base: int = ARRAYS_BASE
-    cold: int = ARRAYS_BASE - COUNTER_SIZE
+    named: int = ARRAYS_BASE - COUNTER_SIZE
     words_base: int = ARRAYS_BASE
-    first_source: int = 1
-    first_destination: int = 1
+    first: tuple[int, ...] = ()
     words: int = 0
 
     def path_counter(self, number: int) -> int:
-        """Address of path counter `number` of an array."""
-        if number == COLD_COUNTER:
-            return self.cold
-        return self.path_base + COUNTER_SIZE * number
+        """Address of path counter `number` of an array, or of one with a name."""
+        base = self.path_base if number >= 0 else self.named + COUNTER_SIZE
+        return base + COUNTER_SIZE * number
 
     def edge_counter(self, number: int) -> int:
         """Address of edge counter `number`."""
@@ -85,16 +102,21 @@ class CounterLayout:
 
 
 class Room(NamedTuple):
-    """How much of the space for counters is used: bytes of arrays and of tables; logged ends."""
+    """How much of the space for counters is used: bytes of arrays and of tables; shared numbers."""
 
     arrays: int = 0
     tables: int = 0
-    sources: int = 0
-    destinations: int = 0
+    numbers: tuple[int, ...] = ()
 
     def beside(self, other: Room) -> Room:
         """Return the room that both take."""
-        return Room(*(one + more for one, more in zip(self, other, strict=True)))
+        numbers = _sums(self.numbers, other.numbers)
+        return Room(self.arrays + other.arrays, self.tables + other.tables, numbers)
+
+
+def _sums(numbers: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:
+    """Add up by series; plans without buffers have none."""
+    return tuple(one + other for one, other in zip_longest(numbers, others, fillvalue=0))
 
 
 NOTHING_USED = Room()
@@ -112,13 +134,12 @@ class CounterSpace:
     def __init__(self, used: Room = NOTHING_USED) -> None:
         self._array = ARRAYS_BASE + used.arrays
         self._table = TABLES_BASE + used.tables
-        self._sources, self._destinations = 1 + used.sources, 1 + used.destinations
+        self._numbers = used.numbers
 
     @property
     def used(self) -> Room:
         """How much is taken."""
-        arrays, tables = self._array - ARRAYS_BASE, self._table - TABLES_BASE
-        return Room(arrays, tables, self._sources - 1, self._destinations - 1)
+        return Room(self._array - ARRAYS_BASE, self._table - TABLES_BASE, self._numbers)
 
     def place(self, plan: InstrumentationPlan) -> CounterLayout:
         """Return the addresses of a plan's counters.
@@ -128,7 +149,8 @@ class CounterSpace:
         UsageError
             The counters do not fit below 2 GB.
         """
-        cold = self._take(2) + COUNTER_SIZE if plan.has_cold_counter else 0
+        self._take(len(plan.named_counters))
+        named = self._array - COUNTER_SIZE if plan.named_counters else 0
         if plan.table is CounterTable.HASH:
             path_base, self._table = self._table, self._table + TABLE_SPAN
         else:
@@ -136,16 +158,16 @@ class CounterSpace:
         edge_base = self._take(plan.edge_counters)
         words = max(plan.registers - STACK_REGISTERS, 0)
         words_base = self._take(2 * words)
-        sources, destinations = self._sources, self._destinations
-        self._sources += plan.log_sources
-        self._destinations += plan.log_destinations
-        pairs_end = PAIR_TABLE + PAIR_SIZE * (self._sources + self._destinations)
-        if self._array > TABLES_BASE or self._table > LIMIT or pairs_end > ARRAYS_BASE:
+        # Numbers begin at 1: a slot's word 0 says that nobody owns it.
+        first = _sums(self._numbers, (1,) * max(len(self._numbers), len(plan.numbers)))
+        self._numbers = _sums(self._numbers, plan.numbers)
+        buffers_end = max((slots_end(use, first) for use in plan.buffers), default=0)
+        if self._array > TABLES_BASE or self._table > LIMIT or buffers_end > ARRAYS_BASE:
             raise UsageError(
                 "the counters of all routines do not fit their memory: select fewer routines "
                 "with --routine"
             )
-        return CounterLayout(path_base, edge_base, cold, words_base, sources, destinations, words)
+        return CounterLayout(path_base, edge_base, named, words_base, first, words)
 
     def with_words(self, layout: CounterLayout, words: int) -> CounterLayout:
         """Return the layout that was placed last with so many words for path registers."""

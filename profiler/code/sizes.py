@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simprof.profiler.code.codegen import RoutineCode
-from simprof.profiler.code.layout import COUNTER_SIZE, PAIR_SIZE
+from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE
 from simprof.profiler.code.pricing import RoutineCost
 from simprof.profiler.code.runtime.hash_routine import NODE_SIZE, POOL
 from simprof.profiler.plan.decoders import TraceWriter
@@ -15,13 +15,14 @@ from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:
     """Return the bytes of a plan's counters after a run that executed so many different paths.
 
-    A hash table has its buckets and a node for each executed path, a log of pairs a slot for each
+    A hash table has its buckets and a node for each executed path, a buffer with slots one for each
     number.
     """
-    size = COUNTER_SIZE * (plan.edge_counters + plan.has_cold_counter)
-    size += PAIR_SIZE * (plan.log_sources + plan.log_destinations)
+    named = len(plan.named_counters)
+    size = COUNTER_SIZE * (plan.edge_counters + named)
+    size += SLOT_SIZE * sum(plan.numbers)
     if plan.table is CounterTable.HASH:
-        return size + POOL + NODE_SIZE * (executed_paths - plan.has_cold_counter)
+        return size + POOL + NODE_SIZE * (executed_paths - named)
     return size + COUNTER_SIZE * plan.path_counters
 
 

@@ -143,7 +143,7 @@ def _counts(run: GraphRun) -> dict[str, int]:
 
 def _edges(run: GraphRun) -> list[dict[str, Any]]:
     cfg, counts, plan = run.cfg, run.crossings, run.plan.plan
-    instrumented = frozenset(plan.pair_edges or plan.actions)
+    instrumented = plan.instrumented_edges
     return [
         {
             "routine": cfg.name,

@@ -16,7 +16,7 @@ from simprof.profiler.code.runtime.word_hash_routine import word_hash_costs
 from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan import interpret
-from simprof.profiler.plan.actions import COLD_COUNTER, PathIncrement
+from simprof.profiler.plan.actions import PathIncrement
 from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
@@ -67,9 +67,7 @@ def instructions_of_hashing(
 
 def _count(table: HashTableModel, counted: Sequence[PathIncrement]) -> int:
     return sum(
-        table.count(counter, on_back_edge)
-        for counter, on_back_edge in counted
-        if counter != COLD_COUNTER
+        table.count(counter, on_back_edge) for counter, on_back_edge in counted if counter >= 0
     )
 
 
@@ -83,7 +81,7 @@ def check_counters(
     CountError
         Naming the first that is not.
     """
-    first = COLD_COUNTER if plan.has_cold_counter else 0
+    first = -len(plan.named_counters)
     for counter in counted:
         beyond = plan.table is CounterTable.ARRAY and counter >= plan.path_counters
         if counter < first or beyond:

@@ -15,9 +15,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
-COLD_COUNTER = -1
-"""Number of the counter below a routine's array that counts cold paths (TPP A.1)."""
-
 
 class PathIncrement(NamedTuple):
     """One increment of path counter `counter`; `on_back_edge` as in `CountPath`."""
@@ -80,6 +77,11 @@ class Action:
     """
 
     effect: ClassVar[RegisterEffect] = RegisterEffect.USES
+
+    @property
+    def key_words(self) -> int:
+        """32-bit words of the number that it counts under in a hash table."""
+        return 1
 
     def execute(self, execution: Execution) -> None:
         """Do to an activation what the action's code does."""

@@ -35,7 +35,7 @@ class RoutineCounters:
     Attributes
     ----------
     paths
-        Path counter -> value, where that is not 0 (`plan.COLD_COUNTER` among them).
+        Path counter -> value, where that is not 0 (named ones, below 0, among them).
     events
         Values of the plan's `CountEdge` counters.
     early

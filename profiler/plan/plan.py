@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
+from itertools import chain
 
 from simprof.profiler.plan.actions import Action, CountEdge
 
@@ -26,6 +28,50 @@ class Addressing(StrEnum):
 
     ADDRESS = "addressing"  # the address of a counter
     INDEX = "indexing"  # the index of a counter
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory of the whole program that a scheme's own code writes, under a name.
+
+    Attributes
+    ----------
+    name
+        What messages call it.
+    offset
+        Where it is among the buffers of its scheme, in bytes (`code.layout.buffer_address`).
+    size
+        Its bytes; of one with slots, as many as the plans' numbers make.
+    has_slots
+        Whether it consists of slots with counters (`schemes.definition.SchemeCode.slots`).
+    kept
+        Offset and size of the words in it that the counters' file of an instrumented program has.
+    """
+
+    name: str
+    offset: int = 0
+    size: int = 0
+    has_slots: bool = False
+    kept: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class BufferUse:
+    """What one routine's plan has to do with a buffer.
+
+    Attributes
+    ----------
+    buffer
+        The buffer.
+    edges
+        Edges whose crossings can be counted by whoever reads it: in slots, or in what it holds.
+    numbers
+        How many numbers the routine takes of each series of numbers that all routines share.
+    """
+
+    buffer: Buffer
+    edges: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,20 +95,14 @@ class InstrumentationPlan:
         transfer. They do not touch path registers or path counters.
     registers
         Number of path registers.
-    key_words
-        32-bit words of a path counter's number (of HASH tables; one word elsewhere).
     counted_region
         Vertices at which an activation has counted its current path already.
     uncounted_entries
         Edges into the counted region on which a path begins that nothing counts.
-    has_cold_counter
-        Whether there is a counter `COLD_COUNTER`.
-    pair_edges
-        Edges counted by pairs of logging calls (`edge_log`): events after the `CountEdge` ones.
-    log_sources, log_destinations
-        How many numbers the logging calls take for sources and for destinations.
-    trace_edges
-        Edges whose crossings whoever reads the trace can count: events after all others.
+    named_counters
+        Names of path counters beside the table, with the numbers -1, -2, and so on.
+    buffers
+        What its code has to do with the scheme's buffers.
     """
 
     actions: Mapping[int, tuple[Action, ...]]
@@ -74,25 +114,41 @@ class InstrumentationPlan:
     blocks: Mapping[int, tuple[Action, ...]] = field(default_factory=dict)
     block_ends: Mapping[int, tuple[Action, ...]] = field(default_factory=dict)
     registers: int = 1
-    key_words: int = 1
     counted_region: frozenset[int] = frozenset()
     uncounted_entries: frozenset[int] = frozenset()
-    has_cold_counter: bool = False
-    pair_edges: tuple[int, ...] = ()
-    trace_edges: tuple[int, ...] = ()
-    log_sources: int = 0
-    log_destinations: int = 0
+    named_counters: tuple[str, ...] = ()
+    buffers: tuple[BufferUse, ...] = ()
 
     @property
     def counts_paths(self) -> bool:
         """Whether the plan has path registers or path counters at all."""
         return self.uses_register or self.table is not CounterTable.NONE
 
-    def event_counts(self, crossings: Sequence[int], executions: Sequence[int]) -> tuple[int, ...]:
-        """Return the values of the `CountEdge` counters, of logged pairs, of traced edges.
+    @cached_property
+    def key_words(self) -> int:
+        """32-bit words of a path counter's number (of HASH tables; one word elsewhere)."""
+        actions = chain.from_iterable(self.actions.values())
+        return max((action.key_words for action in actions), default=1)
 
-        Such a counter is one addition at one place, so exact counts execute it; a pair of calls
-        counts one edge.
+    @cached_property
+    def slot_edges(self) -> tuple[int, ...]:
+        """Edges that have counters in slots of buffers: the events after the `CountEdge` ones."""
+        return tuple(edge for use in self.buffers if use.buffer.has_slots for edge in use.edges)
+
+    @property
+    def instrumented_edges(self) -> frozenset[int]:
+        """Edges that are counted, or have code; those in slots have theirs in the blocks around."""
+        return frozenset(self.slot_edges or self.actions)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """How many numbers of each shared series it takes, of all its buffers in order."""
+        return tuple(number for use in self.buffers for number in use.numbers)
+
+    def event_counts(self, crossings: Sequence[int], executions: Sequence[int]) -> tuple[int, ...]:
+        """Return the values of the `CountEdge` counters, of slots, of other edges of buffers.
+
+        Each counts how often one place was passed, so exact counts execute it.
 
         Parameters
         ----------
@@ -110,4 +166,5 @@ class InstrumentationPlan:
                 for action in actions:
                     if isinstance(action, CountEdge):
                         values[action.counter] += times[place]
-        return (*values, *(crossings[edge] for edge in (*self.pair_edges, *self.trace_edges)))
+        read = [edge for use in self.buffers if not use.buffer.has_slots for edge in use.edges]
+        return (*values, *(crossings[edge] for edge in (*self.slot_edges, *read)))

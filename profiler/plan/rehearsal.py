@@ -16,7 +16,6 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.plan import interpret
-from simprof.profiler.plan.actions import COLD_COUNTER
 from simprof.profiler.plan.decoders import PathDecoder, RoutinePlan
 from simprof.profiler.plan.interpret import ExecutedWalk
 
@@ -151,7 +150,7 @@ def _check_paths(decoder: PathDecoder, walk: ExecutedWalk) -> None:
         places[block].append(place)
     counted: Counter[tuple[int, ...]] = Counter()
     for path_id, count in interpret.execute(cfg, decoder.plan, [walk]).finished_paths.items():
-        if path_id != COLD_COUNTER:
+        if path_id >= 0:  # no counter with a name
             counted[decoder.decode(path_id).blocks] += count
     for path, count in counted.items():
         times = sum(tuple(blocks[at : at + len(path)]) == path for at in places[path[0]])

@@ -348,7 +348,7 @@ def _memory(
         for r in needed.regions
     )
     trace = None
-    if any(plan.plan.trace_edges for plan in plans.values()):
+    if any(plan.plan.buffers and not plan.plan.slot_edges for plan in plans.values()):
         trace = "bits" if _packs(codes.values()) else "bytes"
     return StartMemory(needed.mapped, needed.fills, dumped, trace, original_auxiliary(program))
 

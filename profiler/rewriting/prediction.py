@@ -18,7 +18,8 @@ from simprof.profiler.rewriting.elsewhere.signals import FATAL, signal_cost
 from simprof.profiler.rewriting.elsewhere.startup import start_cost
 from simprof.profiler.rewriting.elsewhere.writing import exit_cost
 from simprof.profiler.rewriting.instrument import Instrumented
-from simprof.profiler.schemes.tracing.flush import CALL, TRACE_SIZE, flush_instructions
+from simprof.profiler.schemes.tracing.actions import TRACE_SIZE
+from simprof.profiler.schemes.tracing.flush import CALL, flush_instructions
 from simprof.profiler.session.counters import CounterSource, RoutineEvents
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.scheme_runs import SchemeRun

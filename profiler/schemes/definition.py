@@ -20,7 +20,7 @@ from simprof.profiler.request.request import OptionValue, RegisterUse, SchemeOpt
 
 if TYPE_CHECKING:
     from simprof.profiler.code.cost_samples import Samples
-    from simprof.profiler.code.layout import CounterLayout, PairSlot
+    from simprof.profiler.code.layout import BufferSlot, CounterLayout
     from simprof.profiler.code.runtime.routines import Routines
     from simprof.profiler.code.snippet_parts import Generator
     from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -177,8 +177,8 @@ def _no_cost(machine: MachineKind, sizes: Mapping[str, int]) -> int:
     return 0
 
 
-def _no_pairs(plan: RoutinePlan, layout: CounterLayout) -> tuple[PairSlot, ...]:
-    """No pairs of logging calls."""
+def _no_slots(plan: RoutinePlan, layout: CounterLayout) -> tuple[BufferSlot, ...]:
+    """No slots in buffers."""
     return ()
 
 
@@ -200,9 +200,9 @@ class SchemeCode:
         Beginning of a run-time routine's symbol -> kinds of own actions whose code may call it.
     run_cost
         Instructions that a whole run adds besides snippets, of the run's `sizes`.
-    pair_slots
-        Of a routine's plan and the layout of its counters: where its pairs of logging calls are
-        counted, in the order of `InstrumentationPlan.pair_edges`.
+    slots
+        Of a routine's plan and the layout of its counters: its slots in buffers, in the order of
+        `InstrumentationPlan.slot_edges`.
     """
 
     generators: Mapping[type, Generator] = field(default_factory=dict)
@@ -211,7 +211,7 @@ class SchemeCode:
     routine_costs: Callable[[MachineKind], Iterator[tuple[str, str]]] = _no_costs
     callers: Mapping[str, tuple[type, ...]] = field(default_factory=dict)
     run_cost: Callable[[MachineKind, Mapping[str, int]], int] = _no_cost
-    pair_slots: Callable[[RoutinePlan, CounterLayout], tuple[PairSlot, ...]] = _no_pairs
+    slots: Callable[[RoutinePlan, CounterLayout], tuple[BufferSlot, ...]] = _no_slots
 
 
 def _nothing(plan: RoutinePlan) -> dict[str, Any]:

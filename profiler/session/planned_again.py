@@ -144,7 +144,7 @@ def _planned(
 
 def is_planned_so(routine: RoutineProfile, plan: InstrumentationPlan, code: RoutineCode) -> bool:
     """Whether a plan and its code are what a profile says of a routine."""
-    carrying = frozenset(plan.pair_edges or plan.actions)
+    carrying = plan.instrumented_edges
     said = frozenset(at for at, edge in enumerate(routine.edge_counts) if edge.instrumented)
     return (
         carrying == said

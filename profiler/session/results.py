@@ -133,7 +133,7 @@ def _edges(routine: RoutineReading) -> Iterator[EdgeCount]:
     events = routine.events
     cfg, counts = events.cfg, events.edges
     plan = None if routine.plan is None else routine.plan.plan
-    instrumented = frozenset[int]() if plan is None else frozenset(plan.pair_edges or plan.actions)
+    instrumented = frozenset[int]() if plan is None else plan.instrumented_edges
     names = cfg.names()
     added = edge_costs(routine.price.code, counts, routine.counters.taken)
     for edge, source, target, kind in cfg.edges:

@@ -81,7 +81,7 @@ def group_cases(
 ) -> Iterator[tuple[tuple[Action, ...], Any, Site]]:
     for access, _ in sites(machine, group, own):
         low = chance.choice((0, 8, 1020))
-        layout = replace(access.layout, cold=access.layout.cold + low)
+        layout = replace(access.layout, named=access.layout.named + low)
         placed = replace(access, layout=layout)
         for _ in range(ROUNDS):
             action = varied(chance.choice(group.actions), chance)

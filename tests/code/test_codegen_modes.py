@@ -13,7 +13,7 @@ from functools import cache
 import pytest
 
 from simprof.profiler.code.codegen import RoutineCode
-from simprof.profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER, CounterLayout
+from simprof.profiler.code.layout import RUNTIME_BASE, CounterLayout
 from simprof.profiler.code.pricing import added
 from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs
 from simprof.profiler.graphs.flow import block_counts
@@ -23,8 +23,8 @@ from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.request.request import RegisterUse, SchemeOptions, TableChoice
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.profiler.schemes.registry import definition, make_plan
-from simprof.profiler.schemes.tracing.actions import WriteTarget
-from simprof.profiler.schemes.tracing.flush import POSITION, TRACE_END, TRACE_SIZE
+from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE, WriteTarget
+from simprof.profiler.schemes.tracing.flush import TRACE_BUFFER, TRACE_END
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Register
@@ -341,8 +341,8 @@ def counted_paths(lab: Lab, plan: InstrumentationPlan, layout: CounterLayout) ->
         found = hashed_paths(lab.bench)
     elif plan.table is CounterTable.ARRAY:
         found = dict(enumerate(lab.words(layout.path_base, plan.path_counters)))
-    if plan.has_cold_counter:
-        found[-1] = lab.bench.word(layout.cold)
+    if plan.named_counters:
+        found[-1] = lab.bench.word(layout.named)
     return {number: count for number, count in found.items() if count}
 
 

@@ -12,8 +12,13 @@ from simprof.profiler.code.layout import (
     CounterLayout,
     CounterSpace,
 )
-from simprof.profiler.plan.actions import COLD_COUNTER
-from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
+from simprof.profiler.plan.plan import (
+    Addressing,
+    Buffer,
+    BufferUse,
+    CounterTable,
+    InstrumentationPlan,
+)
 from simprof.simulator.errors import UsageError
 
 
@@ -23,10 +28,11 @@ def plan_of(
     *,
     table: CounterTable = CounterTable.ARRAY,
     registers: int = 1,
-    cold: bool = False,
+    named: int = 0,
 ) -> InstrumentationPlan:
+    names = tuple(f"name {number}" for number in range(named))
     return InstrumentationPlan(
-        {}, True, table, paths, Addressing.INDEX, edges, registers=registers, has_cold_counter=cold
+        {}, True, table, paths, Addressing.INDEX, edges, registers=registers, named_counters=names
     )
 
 
@@ -40,10 +46,15 @@ def test_arrays_lie_one_after_the_other_in_steps_of_eight_bytes() -> None:
     assert second.edge_counter(1) == ARRAYS_BASE + 36
 
 
-def test_the_cold_counter_lies_right_below_its_array() -> None:
-    layout = CounterSpace().place(plan_of(3, cold=True))
-    assert layout.path_base == ARRAYS_BASE + 8
-    assert layout.cold == layout.path_counter(COLD_COUNTER) == layout.path_base - 4
+def test_counters_with_names_lie_right_below_their_array() -> None:
+    """One takes 4 bytes, rounded up to 8; three take 16."""
+    one, three = (CounterSpace().place(plan_of(3, named=number)) for number in (1, 3))
+    assert one.path_base == ARRAYS_BASE + 8
+    assert one.named == one.path_counter(-1) == one.path_base - 4
+    assert three.path_base == ARRAYS_BASE + 16
+    assert [three.path_counter(-number) for number in (1, 2, 3)] == [
+        three.path_base - 4 * number for number in (1, 2, 3)
+    ]
 
 
 def test_hash_tables_stand_apart_and_take_no_room_among_the_arrays() -> None:
@@ -69,12 +80,20 @@ def test_registers_that_the_stack_has_no_room_for_get_two_words_each() -> None:
 
 def test_numbers_of_logged_edges_go_on_from_routine_to_routine() -> None:
     """Three sources and one destination, then nothing, then the same again."""
-    logging = InstrumentationPlan(
-        {}, False, CounterTable.NONE, 0, None, 0, log_sources=3, log_destinations=1
-    )
+    use = BufferUse(Buffer("log", has_slots=True), (), (3, 1))
+    logging = InstrumentationPlan({}, False, CounterTable.NONE, 0, None, 0, buffers=(use,))
     space = CounterSpace()
     places = [space.place(logging), space.place(plan_of()), space.place(logging)]
-    assert [(at.first_source, at.first_destination) for at in places] == [(1, 1), (4, 2), (4, 2)]
+    assert [layout.first for layout in places] == [(1, 1), (4, 2), (4, 2)]
+    assert space.used.numbers == (6, 2)
+
+
+def test_buffers_that_do_not_fit_are_refused() -> None:
+    """Slots of 8 bytes: two million of them take 16 MB, one less than 16 MB is between."""
+    use = BufferUse(Buffer("log", has_slots=True), (), (1 << 20, 1 << 20))
+    logging = InstrumentationPlan({}, False, CounterTable.NONE, 0, None, 0, buffers=(use,))
+    with pytest.raises(UsageError, match="--routine"):
+        CounterSpace().place(logging)
 
 
 def test_counters_that_do_not_fit_are_refused_with_a_remedy() -> None:
@@ -91,9 +110,9 @@ def test_counters_that_do_not_fit_are_refused_with_a_remedy() -> None:
 
 
 def test_plans_in_the_same_order_get_the_same_addresses() -> None:
-    plans = [plan_of(3, 1), plan_of(table=CounterTable.HASH), plan_of(5, cold=True)]
+    plans = [plan_of(3, 1), plan_of(table=CounterTable.HASH), plan_of(5, named=1)]
     assert [CounterSpace().place(plan) for plan in plans[:1]] == [CounterLayout(
-        ARRAYS_BASE, ARRAYS_BASE + 16, 0, ARRAYS_BASE + 24, 1, 1
+        ARRAYS_BASE, ARRAYS_BASE + 16, 0, ARRAYS_BASE + 24, ()
     )]  # fmt: skip
     first, second = CounterSpace(), CounterSpace()
     assert [first.place(plan) for plan in plans] == [second.place(plan) for plan in plans]

@@ -45,7 +45,7 @@ MODES = [
     (CounterTable.ARRAY, Addressing.INDEX),
     (CounterTable.HASH, None),
 ]
-LAYOUT = CounterLayout(ARRAYS_BASE + 0x2008, ARRAYS_BASE + 0x9008)
+LAYOUT = CounterLayout(ARRAYS_BASE + 0x2008, ARRAYS_BASE + 0x9008, first=(1, 1))
 HASHED = CounterLayout(TABLES_BASE, ARRAYS_BASE + 0x9008)
 CONSTANTS = [0, 1, 5, 1023, 1024, 4095, 4096, 70000]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.profiles import storage
-from simprof.profiler.rewriting.elsewhere.memory import TRACE_POSITION
+from simprof.profiler.schemes.tracing.flush import TRACE_POSITION
 from simprof.profiler.trace.format import Trace, load
 from tests.end_to_end.test_cli_run import simprof
 from tests.rewriting.test_reading import Observed, observe

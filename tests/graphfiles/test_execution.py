@@ -108,7 +108,9 @@ def test_cold_counts_do_not_call_the_hashing_routine() -> None:
         3: (SetRegister(0),),
         4: (CountHotPath(7), CountColdPath()),
     }
-    plan = InstrumentationPlan(actions, True, CounterTable.HASH, 0, None, 0, has_cold_counter=True)
+    plan = InstrumentationPlan(
+        actions, True, CounterTable.HASH, 0, None, 0, named_counters=("cold",)
+    )
     walks = [ExecutedWalk((3, 0, 2, 4), 5), ExecutedWalk((3, 1, 4), 2)]
     counters = execute(cfg, plan, walks, COSTS)
     assert counters.paths == {7: 5, -1: 5 + 2 * 2}

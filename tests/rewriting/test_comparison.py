@@ -97,10 +97,10 @@ def test_edge_counters_and_pairs_that_differ(observation: Observation) -> None:
     line = f"{image.name(number)}: edge counter 1 holds {now}, not {before}"
     assert image.differences() == [line]
     image = Image(observation, "calls")
-    number, code = image.first(lambda code: len(code.pairs) > 1)
-    before = image.words[code.pairs[1].address + 4]
-    image.words[code.pairs[1].address + 4] = before + 1
-    edge = code.plan.pair_edges[1]
+    number, code = image.first(lambda code: len(code.slots) > 1)
+    before = image.words[code.slots[1].address + 4]
+    image.words[code.slots[1].address + 4] = before + 1
+    edge = code.plan.slot_edges[1]
     line = f"{image.name(number)}: the counter of the calls for edge {edge} holds"
     assert image.differences() == [f"{line} {before + 1}, not {before}"]
 

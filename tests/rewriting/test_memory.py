@@ -13,17 +13,14 @@ import pytest
 
 from simprof.profiler.code.layout import (
     ARRAYS_BASE,
-    PAIR_TABLE,
     RUNTIME_DATA,
     TABLE_SPAN,
     TABLES_BASE,
-    TRACE_BUFFER,
     CounterSpace,
 )
-from simprof.profiler.plan.actions import COLD_COUNTER
 from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.plan.plan import BufferUse, CounterTable, InstrumentationPlan
 from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.rewriting.elsewhere import counter_file as cf
 from simprof.profiler.rewriting.elsewhere.memory import (
@@ -36,7 +33,11 @@ from simprof.profiler.rewriting.elsewhere.memory import (
     read_counters,
 )
 from simprof.profiler.schemes.bittrace import branch_codes
+from simprof.profiler.schemes.bittrace.actions import CountWords
+from simprof.profiler.schemes.cs6120.edge_log import PAIRS
 from simprof.profiler.schemes.registry import definition, make_plan
+from simprof.profiler.schemes.tpp.actions import COLD_COUNTER
+from simprof.profiler.schemes.tracing.actions import TRACE
 from simprof.simulator.binary.program import PAGE_SIZE, MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register
@@ -193,7 +194,7 @@ def test_program_memory_of_arrays_alone() -> None:
     """3 path counters and the cold one below them, 2 edge counters: 8 + 16 + 8 bytes."""
     space = CounterSpace()
     plan = plan_of(
-        table=CounterTable.ARRAY, path_counters=3, edge_counters=2, has_cold_counter=True
+        table=CounterTable.ARRAY, path_counters=3, edge_counters=2, named_counters=("cold",)
     )
     codes = {number: PlacedPlan(plan, space.place(plan)) for number in (4, 7)}
     assert program_memory(codes) == ProgramMemory(
@@ -206,7 +207,9 @@ def test_program_memory_of_arrays_alone() -> None:
 def test_program_memory_of_tables() -> None:
     """One region each, mapped together."""
     space = CounterSpace()
-    plans = [plan_of(table=CounterTable.HASH, key_words=words) for words in (1, 3)]
+    plans = [
+        plan_of(table=CounterTable.HASH, actions={0: (CountWords(words),)}) for words in (1, 3)
+    ]
     memory = program_memory({n: PlacedPlan(p, space.place(p)) for n, p in enumerate(plans)})
     assert memory.mapped == ((RUNTIME_DATA, PAGE_SIZE), (TABLES_BASE, 2 * TABLE_SPAN))
     assert memory.regions == tuple(
@@ -221,9 +224,9 @@ def test_program_memory_of_tables() -> None:
 
 
 def test_program_memory_of_a_trace_and_of_nothing() -> None:
-    plan = plan_of(trace_edges=(3,))
+    plan = plan_of(buffers=(BufferUse(TRACE, (3,)),))
     memory = program_memory({0: PlacedPlan(plan, CounterSpace().place(plan))})
-    buffer = (TRACE_BUFFER, PAIR_TABLE - TRACE_BUFFER)
+    buffer = (0x5000_C000, 0x4000)
     position = cf.FileRegion(cf.RegionKind.ARRAY, 0x5000_E008, 4)
     assert memory == ProgramMemory(((RUNTIME_DATA, PAGE_SIZE), buffer), (), (position,))
     assert program_memory({}) == ProgramMemory(((RUNTIME_DATA, PAGE_SIZE),), (), ())
@@ -231,6 +234,6 @@ def test_program_memory_of_a_trace_and_of_nothing() -> None:
 
 def test_simulated_counters_wrap_as_words_do() -> None:
     """A counter of 2^32 executions is 0 in memory, and absent among the paths."""
-    plan = plan_of(edge_counters=2, pair_edges=(5,), trace_edges=(6,))
+    plan = plan_of(edge_counters=2, buffers=(BufferUse(PAIRS, (5,)), BufferUse(TRACE, (6,))))
     counters = RoutineCounters({0: 1 << 32, 3: (1 << 32) + 5, 9: 2}, (1 << 33, 7, 8, 9))
     assert in_memory(plan, counters) == MemoryCounters({3: 5, 9: 2}, (0, 7, 8))

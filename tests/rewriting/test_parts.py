@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simprof.profiler.code.layout import ARRAYS_BASE, PAIR_TABLE, RUNTIME_DATA, TABLES_BASE
+from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_DATA, TABLES_BASE
 from simprof.profiler.code.runtime.hash_routine import BUCKETS, HEADS
 from simprof.profiler.code.runtime.word_hash_routine import WordTable
 from simprof.profiler.rewriting.elsewhere.parts import (
@@ -19,6 +19,7 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     steps,
     text,
 )
+from simprof.profiler.schemes.cs6120.logging_routines import PAIR_TABLE
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.code.layout import ARRAYS_BASE, TABLES_BASE, TRACE_BUFFER
+from simprof.profiler.code.layout import ARRAYS_BASE, TABLES_BASE
 from simprof.profiler.code.runtime.hash_routine import FREE, POOL
 from simprof.profiler.code.runtime.word_hash_routine import WordTable
 from simprof.profiler.rewriting.elsewhere.parts import (
@@ -25,10 +25,10 @@ from simprof.profiler.rewriting.elsewhere.parts import (
 )
 from simprof.profiler.rewriting.elsewhere.startup import chosen_name, start_cost
 from simprof.profiler.rewriting.elsewhere.writing import DUMP, dump_items, dump_outcomes, exit_cost
+from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE
 from simprof.profiler.schemes.tracing.flush import (
-    POSITION,
+    TRACE_BUFFER,
     TRACE_END,
-    TRACE_SIZE,
     flush_instructions,
     flush_name,
 )

@@ -264,7 +264,9 @@ def of_stray_action(plan: Plan) -> Plan:
 
 
 def of_pairs(plan: Plan) -> Plan:
-    return replace(plan, plan=replace(plan.plan, pair_edges=plan.plan.pair_edges[::-1]))
+    (use,) = plan.plan.buffers
+    backwards = replace(use, edges=use.edges[::-1])
+    return replace(plan, plan=replace(plan.plan, buffers=(backwards,)))
 
 
 def of_counted(plan: Plan) -> Plan:

@@ -191,8 +191,8 @@ class Lab:
         generated = self.instrumented(plan, layout, use)
         count = plan.path_counters if plan.table is CounterTable.ARRAY else 0
         self.bench.write(layout.edge_base, bytes(4 * plan.edge_counters))
-        if plan.has_cold_counter:
-            self.bench.write(layout.cold, bytes(4))
+        if plan.named_counters:
+            self.bench.write(layout.named, bytes(4))
         self.start_log()
         if plan.table is CounterTable.HASH:
             self.bench.write(TABLES_BASE, WordTable(plan.key_words).initial(TABLES_BASE))

@@ -8,7 +8,6 @@ from typing import Any
 
 from simprof.profiler.code.layout import CounterSpace
 from simprof.profiler.code.runtime.word_hash_routine import key_code
-from simprof.profiler.plan.actions import COLD_COUNTER
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.rewriting.elsewhere import counter_file as cf
 from simprof.profiler.rewriting.elsewhere.counter_file import table_bytes
@@ -90,8 +89,8 @@ class Image:
     def _write(self, number: int, code: PlacedPlan) -> None:
         counters, plan = self.observation.counters.of(self.scheme, number), code.plan
         paths = dict(counters.paths)
-        if COLD_COUNTER in paths:
-            self.words[code.layout.cold] = paths.pop(COLD_COUNTER)
+        if -1 in paths:
+            self.words[code.layout.named] = paths.pop(-1)
         if plan.table is CounterTable.HASH:
             assert code.table is not None
             words = code.table.words
@@ -101,7 +100,7 @@ class Image:
             self.words |= {code.layout.path_base + 4 * n: count for n, count in paths.items()}
         for at in range(plan.edge_counters):
             self.words[code.layout.edge_base + 4 * at] = counters.events[at]
-        for at, (address, _) in enumerate(code.pairs):
+        for at, (address, _) in enumerate(code.slots):
             self.words[address + 4] = counters.events[plan.edge_counters + at]
 
     def read(self, address: int, size: int) -> bytes:

@@ -172,7 +172,7 @@ def _places(
     if plan is None:
         return _Places()
     jumping = find_jumps(cfg, plan, context)
-    places = len(plan.pair_edges or plan.actions) + len(plan.blocks) + len(plan.block_ends)
+    places = len(plan.instrumented_edges) + len(plan.blocks) + len(plan.block_ends)
     folded, _, _ = fold_slot_blocks(cfg, plan, context.shared_slots)
     bare = runs_into_code(cfg, folded, context)  # a jump, and no code besides
     own = places - len(jumping) + len(bare)

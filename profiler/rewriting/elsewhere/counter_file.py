@@ -33,7 +33,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from simprof.profiler.code.layout import PAIR_SIZE
+from simprof.profiler.code.layout import SLOT_SIZE
 from simprof.profiler.code.runtime.word_hash_routine import MAX_WORDS, WordTable
 from simprof.profiler.profiles.codec import parse_json
 from simprof.profiler.profiles.storage import LONGEST_HEADER
@@ -319,7 +319,7 @@ def _sum(region: FileRegion, files: Sequence[CounterFile]) -> bytes:
             for key, count in table_counts(content, region.words):
                 counts[key] = counts.get(key, 0) + count & MASK
         return table_bytes(region, counts)
-    step = PAIR_SIZE // WORD if region.kind is RegionKind.PAIRS else 1
+    step = SLOT_SIZE // WORD if region.kind is RegionKind.PAIRS else 1
     total = _words(contents[0])
     for content in contents[1:]:
         words = _words(content)

@@ -17,18 +17,16 @@ from typing import TYPE_CHECKING
 from simprof.profiler.code.layout import (
     ARRAYS_BASE,
     COUNTER_SIZE,
-    PAIR_SIZE,
-    PAIR_TABLE,
     RUNTIME_DATA,
     TABLE_SPAN,
-    TRACE_BUFFER,
+    BufferSlot,
     CounterLayout,
-    PairSlot,
+    buffer_address,
+    slots_end,
 )
 from simprof.profiler.code.runtime.word_hash_routine import code_key
-from simprof.profiler.plan.actions import COLD_COUNTER
 from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
-from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.plan.plan import Buffer, CounterTable, InstrumentationPlan
 from simprof.profiler.rewriting.elsewhere.counter_file import (
     CounterFile,
     FileRegion,
@@ -36,15 +34,12 @@ from simprof.profiler.rewriting.elsewhere.counter_file import (
     table_counts,
 )
 from simprof.profiler.schemes.definition import SchemeDefinition
-from simprof.profiler.schemes.tracing.flush import POSITION, TRACE_END
 from simprof.simulator.binary.program import PAGE_SIZE, page_up
 
 if TYPE_CHECKING:
     from simprof.profiler.session.observation import Observation
     from simprof.profiler.session.scheme_runs import SchemeRun
 
-TRACE_POSITION = TRACE_END + POSITION
-"""Where the position of the trace buffer is (`schemes.tracing.flush`)."""
 WRAP = 1 << 8 * COUNTER_SIZE
 """What counters count modulo."""
 _SHOWN = 3
@@ -59,8 +54,7 @@ class PlacedPlan:
 
     plan: InstrumentationPlan  # What is counted
     layout: CounterLayout  # Where
-    # Where the plan's logged pairs are counted, in the order of its `pair_edges`
-    pairs: tuple[PairSlot, ...] = ()
+    slots: tuple[BufferSlot, ...] = ()  # Of the plan's `slot_edges`, in their order
 
     @property
     def table(self) -> FileRegion | None:
@@ -77,22 +71,15 @@ class PlacedPlan:
         ends = [ARRAYS_BASE, layout.edge_counter(plan.edge_counters)]
         if plan.table is CounterTable.ARRAY:
             ends.append(layout.path_counter(plan.path_counters))
-        if plan.has_cold_counter:
-            ends.append(layout.cold + COUNTER_SIZE)
+        if plan.named_counters:
+            ends.append(layout.named + COUNTER_SIZE)
         ends.append(layout.words_base + 2 * COUNTER_SIZE * layout.words)
         return max(ends)
-
-    @property
-    def pairs_end(self) -> int:
-        """The end of the slots that its logging calls look at; at least those of no call."""
-        sources = self.layout.first_source + self.plan.log_sources
-        destinations = self.layout.first_destination + self.plan.log_destinations
-        return PAIR_TABLE + PAIR_SIZE * (sources + destinations)
 
 
 def placed(scheme: SchemeDefinition, plan: RoutinePlan, layout: CounterLayout) -> PlacedPlan:
     """Return a plan of `scheme` with the places of its counters."""
-    return PlacedPlan(plan.plan, layout, scheme.code().pair_slots(plan, layout))
+    return PlacedPlan(plan.plan, layout, scheme.code().slots(plan, layout))
 
 
 @dataclass(frozen=True)
@@ -109,8 +96,8 @@ class ProgramMemory:
 def program_memory(codes: Mapping[int, PlacedPlan]) -> ProgramMemory:
     """Return the memory that instrumented routines take together.
 
-    All arrays are one region, as are all pairs; each hash table is one. Where a trace is written,
-    its position is one: it tells how many bits of the trace's last byte are used.
+    All arrays are one region, as is each buffer with slots; each hash table is one, and so is what
+    is kept of another buffer.
 
     `codes`: Routine number -> its plan, placed by one `CounterSpace`.
     """
@@ -118,15 +105,21 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> ProgramMemory:
     mapped = [(RUNTIME_DATA, PAGE_SIZE)]
     fills: list[tuple[int, bytes]] = []
     regions: list[FileRegion] = []
-    if any(code.plan.trace_edges for code in plans):
-        mapped.append((TRACE_BUFFER, PAIR_TABLE - TRACE_BUFFER))
-        regions.append(FileRegion(RegionKind.ARRAY, TRACE_POSITION, COUNTER_SIZE))
-    slots = [slot for code in plans for slot in code.pairs]
-    if slots:
-        end = max(code.pairs_end for code in plans)
-        regions.append(FileRegion(RegionKind.PAIRS, PAIR_TABLE, end - PAIR_TABLE))
-        mapped.append((PAIR_TABLE, page_up(end - PAIR_TABLE)))
-        fills.append((PAIR_TABLE, _owners(slots, end - PAIR_TABLE)))
+    ends: dict[Buffer, int] = {}
+    for code in plans:
+        for use in code.plan.buffers:
+            if use.edges:
+                ends[use.buffer] = max(ends.get(use.buffer, 0), slots_end(use, code.layout.first))
+    for buffer, end in ends.items():
+        start = buffer_address(buffer)
+        mapped.append((start, page_up(end - start)))
+        if buffer.has_slots:
+            regions.append(FileRegion(RegionKind.PAIRS, start, end - start))
+            slots = (slot for code in plans for slot in code.slots)
+            fills.append((start, _owners(slots, start, end - start)))
+        elif buffer.kept is not None:
+            offset, size = buffer.kept
+            regions.append(FileRegion(RegionKind.ARRAY, start + offset, size))
     arrays = max((code.arrays_end for code in plans), default=ARRAYS_BASE) - ARRAYS_BASE
     if arrays:
         regions.append(FileRegion(RegionKind.ARRAY, ARRAYS_BASE, arrays))
@@ -139,11 +132,11 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> ProgramMemory:
     return ProgramMemory(tuple(mapped), tuple(fills), (*regions, *tables))
 
 
-def _owners(slots: Iterable[PairSlot], size: int) -> bytes:
-    """Return what the table of pairs holds at first."""
+def _owners(slots: Iterable[BufferSlot], start: int, size: int) -> bytes:
+    """Return what a buffer of slots at `start` holds at first."""
     content = bytearray(size)
     for address, owner in slots:
-        at = address - PAIR_TABLE
+        at = address - start
         content[at : at + 4] = owner.to_bytes(4, "big")
     return bytes(content)
 
@@ -152,10 +145,10 @@ def _owners(slots: Iterable[PairSlot], size: int) -> bytes:
 class MemoryCounters:
     """What a routine's counters hold."""
 
-    # Path counter -> value, where that is not 0, ascending; `COLD_COUNTER` among them.
+    # Path counter -> value, where that is not 0, ascending; those with names (< 0) among them.
     paths: Mapping[int, int]
-    # Values of the plan's `CountEdge` counters, then those of its logged pairs: the beginning of
-    # what `InstrumentationPlan.event_counts` returns. Traced edges are in the trace.
+    # Values of the plan's `CountEdge` counters, then those of its slots: the beginning of what
+    # `InstrumentationPlan.event_counts` returns. Other edges are in what a buffer held.
     events: tuple[int, ...]
 
 
@@ -163,14 +156,14 @@ def read_counters(code: PlacedPlan, read: ReadMemory) -> MemoryCounters:
     """Return what the counters of a routine hold in the memory that `read` reads."""
     plan, layout = code.plan, code.layout
     paths: dict[int, int] = {}
-    if plan.has_cold_counter:
-        paths[COLD_COUNTER] = _word(read, layout.cold)
+    for number in range(-len(plan.named_counters), 0):
+        paths[number] = _word(read, layout.path_counter(number))
     if code.table is not None:
         paths |= _hashed(code.table, read)
     elif plan.table is CounterTable.ARRAY:
         paths |= enumerate(_words(read, layout.path_base, plan.path_counters))
     events = [*_words(read, layout.edge_base, plan.edge_counters)]
-    events += [_word(read, slot.address + COUNTER_SIZE) for slot in code.pairs]
+    events += [_word(read, slot.address + COUNTER_SIZE) for slot in code.slots]
     return MemoryCounters({n: count for n, count in sorted(paths.items()) if count}, tuple(events))
 
 
@@ -195,7 +188,7 @@ def _word(read: ReadMemory, address: int) -> int:
 def in_memory(plan: InstrumentationPlan, counters: RoutineCounters) -> MemoryCounters:
     """Return what of simulated counters is in memory, as 32-bit words have it."""
     wrapped = {number: count % WRAP for number, count in counters.paths.items()}
-    kept = plan.edge_counters + len(plan.pair_edges)
+    kept = plan.edge_counters + len(plan.slot_edges)
     return MemoryCounters(
         {number: count for number, count in sorted(wrapped.items()) if count},
         tuple(count % WRAP for count in counters.events[:kept]),
@@ -234,19 +227,21 @@ def _simulated(
     """Return what a routine's counters should hold: nothing where it was not entered."""
     if number in observation.events:
         return in_memory(plan, observation.counters.of(scheme, number))
-    return MemoryCounters({}, (0,) * (plan.edge_counters + len(plan.pair_edges)))
+    return MemoryCounters({}, (0,) * (plan.edge_counters + len(plan.slot_edges)))
 
 
 def _differing(code: PlacedPlan, predicted: MemoryCounters, found: MemoryCounters) -> Iterator[str]:
     for number in sorted({*predicted.paths, *found.paths}):
         want, have = predicted.paths.get(number, 0), found.paths.get(number, 0)
-        name = "the cold counter" if number == COLD_COUNTER else f"the counter of path {number}"
+        name = f"the counter of path {number}"
+        if number < 0:
+            name = f"the {code.plan.named_counters[-1 - number]} counter"
         if want != have:
             yield f"{name} holds {have}, not {want}"
     for number, (want, have) in enumerate(zip(predicted.events, found.events, strict=True)):
-        pair = number - code.plan.edge_counters
+        slot = number - code.plan.edge_counters
         name = f"edge counter {number}"
-        if pair >= 0:
-            name = f"the counter of the calls for edge {code.plan.pair_edges[pair]}"
+        if slot >= 0:
+            name = f"the counter of the calls for edge {code.plan.slot_edges[slot]}"
         if want != have:
             yield f"{name} holds {have}, not {want}"

@@ -29,9 +29,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simprof.profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
+from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import abi
-from simprof.profiler.schemes.tracing.flush import DESCRIPTOR, TRACE_END
+from simprof.profiler.schemes.tracing.flush import DESCRIPTOR, TRACE_BUFFER, TRACE_END
 from simprof.simulator.binary.program import PAGE_SIZE, MachineKind, page_up
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register

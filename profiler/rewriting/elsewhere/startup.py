@@ -54,7 +54,8 @@ from simprof.profiler.rewriting.elsewhere.parts import (
 )
 from simprof.profiler.rewriting.elsewhere.signals import FATAL, INSTALL, signal_items
 from simprof.profiler.rewriting.elsewhere.writing import note_process
-from simprof.profiler.schemes.tracing.flush import DESCRIPTOR, POSITION, TRACE_END, TRACE_SIZE
+from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE
+from simprof.profiler.schemes.tracing.flush import DESCRIPTOR, TRACE_END
 from simprof.simulator.binary.program import MachineKind, Program
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import MASK32, Item, Label, Register

@@ -26,10 +26,10 @@ from simprof.profiler.code.layout import COUNTER_SIZE
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
 from simprof.profiler.rewriting.elsewhere.early_ends import StackReader
-from simprof.profiler.rewriting.elsewhere.memory import TRACE_POSITION
 from simprof.profiler.rewriting.elsewhere.reading import placed_again, recovered_again
 from simprof.profiler.rewriting.elsewhere.recipe import of_header
 from simprof.profiler.schemes.registry import definition
+from simprof.profiler.schemes.tracing.flush import TRACE_POSITION
 from simprof.profiler.trace.format import Tokens, Trace, TraceFile, TraceHeader
 from simprof.profiler.trace.regeneration import StopError, complete
 from simprof.simulator.errors import UsageError

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from simprof.profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
+from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.rewriting.elsewhere.counter_file import EXITED, LAST_LINE
 from simprof.profiler.rewriting.elsewhere.parts import (
@@ -69,12 +69,8 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     to_write,
     words,
 )
-from simprof.profiler.schemes.tracing.flush import (
-    DESCRIPTOR,
-    POSITION,
-    TRACE_END,
-    TRACE_SIZE,
-)
+from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE
+from simprof.profiler.schemes.tracing.flush import DESCRIPTOR, TRACE_BUFFER, TRACE_END
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register

@@ -73,6 +73,11 @@ class CountWords(Action):
     used: int
     on_back_edge: bool = False
 
+    @property
+    def key_words(self) -> int:
+        """See `Action`."""
+        return self.used
+
     def execute(self, execution: Execution) -> None:
         """See `Action`."""
         words = list(execution.registers)

@@ -137,7 +137,6 @@ def plan_bittrace(
         addressing=addressing,
         edge_counters=len(edge_counters),
         registers=codes.word_count,
-        key_words=codes.word_count,
     )
     return BitTracePlan(
         cfg=cfg,

@@ -7,7 +7,7 @@ from typing import cast
 
 from simprof.profiler.code import shapes
 from simprof.profiler.code.cost_samples import Samples, samples
-from simprof.profiler.code.layout import CounterLayout, PairSlot
+from simprof.profiler.code.layout import BufferSlot, CounterLayout
 from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.decoders import RoutinePlan
@@ -35,15 +35,15 @@ def _call(writer: Writer, symbol: str, number: int) -> None:
 
 
 def _source(writer: Writer, action: LogSource) -> None:
-    _call(writer, LOG_SOURCE, writer.layout.first_source + action.number)
+    _call(writer, LOG_SOURCE, writer.layout.first[0] + action.number)
 
 
 def _disrupt(writer: Writer, action: LogDisrupt) -> None:
-    _call(writer, LOG_DISRUPT, writer.layout.first_source + action.number)
+    _call(writer, LOG_DISRUPT, writer.layout.first[0] + action.number)
 
 
 def _destination(writer: Writer, action: LogDestination) -> None:
-    _call(writer, LOG_DESTINATION, writer.layout.first_destination + action.number)
+    _call(writer, LOG_DESTINATION, writer.layout.first[1] + action.number)
 
 
 _SETTER = Needs(clobbers=HASH_REGISTERS)
@@ -67,7 +67,7 @@ def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
     yield from ((symbol, str(logging_cost(machine, symbol))) for symbol in SYMBOLS)
 
 
-def _pair_slots(plan: RoutinePlan, layout: CounterLayout) -> tuple[PairSlot, ...]:
+def _slots(plan: RoutinePlan, layout: CounterLayout) -> tuple[BufferSlot, ...]:
     return tuple(pair_slot(pair, layout) for pair in cast(CallsPlan, plan).logged)
 
 
@@ -77,5 +77,5 @@ CODE = SchemeCode(
     routines=(logging_routines,),
     routine_costs=_routine_costs,
     callers={"log": (LogSource, LogDestination, LogDisrupt)},
-    pair_slots=_pair_slots,
+    slots=_slots,
 )

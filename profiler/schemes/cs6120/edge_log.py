@@ -33,8 +33,10 @@ from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import Action, Execution
-from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.plan.plan import Buffer, InstrumentationPlan
 
+PAIRS = Buffer("pairs", offset=0x4000, has_slots=True)
+"""Counters of logged pairs of all routines (`logging_routines`); low 10 bits of its address 0."""
 _BRANCHES = (EdgeKind.TAKEN, EdgeKind.SLOT, EdgeKind.SWITCH)
 
 

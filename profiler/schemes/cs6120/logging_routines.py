@@ -4,7 +4,7 @@ Calling convention: %o0 = the number times 1024, which one `sethi` in the call's
 Only %o0, %o1 and %o7 change (`logdest`: %o0 and %o7). No condition codes change on any machine:
 `logdest` has no branch, so it costs the same whether it counts a pair or not.
 
-Memory (`layout.PAIR_TABLE`; words of 32 bits; slots are 8 bytes):
+Memory (`PAIR_TABLE`; words of 32 bits; slots are 8 bytes):
 
 ======  ======  =================================================================
 slot    offset  contents
@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from simprof.profiler.code.layout import PAIR_SIZE, PAIR_TABLE, CounterLayout, PairSlot
+from simprof.profiler.code.layout import SLOT_SIZE, BufferSlot, CounterLayout, buffer_address
 from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.code.runtime.hash_routine import executed
-from simprof.profiler.schemes.cs6120.edge_log import LoggedEdge
+from simprof.profiler.schemes.cs6120.edge_log import PAIRS, LoggedEdge
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
@@ -38,6 +38,7 @@ LOG_DESTINATION = "logdest"
 LOG_DISRUPT = "logdisrupt"
 SYMBOLS = (LOG_SOURCE, LOG_DESTINATION, LOG_DISRUPT)
 
+PAIR_TABLE = buffer_address(PAIRS)
 LAST = PAIR_TABLE
 OWNER, COUNT = 0, 4
 _NUMBER_SHIFT, _SLOT_SHIFT = 10, 3
@@ -112,8 +113,9 @@ def logging_cost(machine: MachineKind, symbol: str) -> int:
     return executed(items[items.index(Label(symbol)) :], ())
 
 
-def pair_slot(pair: LoggedEdge, layout: CounterLayout) -> PairSlot:
+def pair_slot(pair: LoggedEdge, layout: CounterLayout) -> BufferSlot:
     """Return the slot of a routine's pair."""
-    destination = layout.first_destination + pair.destination
-    number = layout.first_source + pair.source + destination
-    return PairSlot(PAIR_TABLE + PAIR_SIZE * number, argument(destination))
+    first_source, first_destination = layout.first
+    destination = first_destination + pair.destination
+    number = first_source + pair.source + destination
+    return BufferSlot(PAIR_TABLE + SLOT_SIZE * number, argument(destination))

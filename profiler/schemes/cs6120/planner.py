@@ -23,9 +23,10 @@ from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.spanning import SpanningTree, heuristic, maximum_spanning_tree
 from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
-from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.plan.plan import BufferUse, CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.cs6120.disruption import Disruptions, disruptions, is_sound
 from simprof.profiler.schemes.cs6120.edge_log import (
+    PAIRS,
     LogDestination,
     LogDisrupt,
     LoggedEdge,
@@ -111,15 +112,16 @@ class CallsPlan:
             self.tree.validate()
             self.tree.validate_maximum(self.weights)
             assert edges == self.tree.chords, "other edges than the chords are logged"
-        assert self.plan.pair_edges == edges, "pairs are counted for other edges"
+        assert self.plan.slot_edges == edges, "pairs are counted for other edges"
         slots = [pair.source + pair.destination for pair in self.logged]
         assert len(set(slots)) == len(slots), "two pairs share a counter"
         owners = {pair.destination: self.cfg.edges[pair.edge].target for pair in self.logged}
         assert all(owners[p.destination] == self.cfg.edges[p.edge].target for p in self.logged), (
             "two destinations share a number"
         )
-        span = (self.plan.log_sources, self.plan.log_destinations)
-        assert log_span(self.plan) == span, "the log's table has another size than its numbers"
+        assert log_span(self.plan) == self.plan.numbers, (
+            "the log's table has another size than its numbers"
+        )
         assert is_sound(self.cfg, self.logged, live, self.disrupted), (
             "another way leads from a logged source to its destination"
         )
@@ -208,6 +210,7 @@ def _calls(
         for place in sorted(places):
             into[place] = [LogDisrupt(number)]
             number += 1
+    destinations = max((pair.destination for pair in logged), default=-1) + 1
     return InstrumentationPlan(
         actions=_frozen(edges),
         uses_register=False,
@@ -217,9 +220,7 @@ def _calls(
         edge_counters=0,
         blocks=_frozen(tops),
         block_ends=_frozen(ends),
-        pair_edges=tuple(pair.edge for pair in logged),
-        log_sources=number,
-        log_destinations=max((pair.destination for pair in logged), default=-1) + 1,
+        buffers=(BufferUse(PAIRS, tuple(pair.edge for pair in logged), (number, destinations)),),
     )
 
 

@@ -50,6 +50,7 @@ from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.tpp.actions import (
+    COLD_COUNTER,
     CountColdPath,
     CountHotPath,
     CountUnlessCold,
@@ -72,7 +73,7 @@ def poison(writer: Writer, action: Poison) -> None:
 
 def count_cold(writer: Writer, action: CountColdPath) -> None:
     """`cold++`."""
-    writer.increment(writer.layout.cold)
+    writer.increment(writer.layout.path_counter(COLD_COUNTER))
 
 
 def count_hot(writer: Writer, action: CountHotPath) -> None:
@@ -94,7 +95,7 @@ def _count_address(writer: Writer, register: Register, constant: int, number: in
     if not fits_simm13(increment):
         writer.sum(register, increment, register, number)
         increment = 0
-    writer.constant(writer.layout.cold - increment, cold, number + 1)
+    writer.constant(writer.layout.path_counter(COLD_COUNTER) - increment, cold, number + 1)
     writer.emit(asm.shift("sra", register, _SIGN, sign))
     if writer.machine is MachineKind.SPARCV8:
         writer.emit(
@@ -130,7 +131,7 @@ def _count_hashed(writer: Writer, action: CountHotPath) -> None:
     if register is None:
         writer.load_path(path_sum)
     writer.sum(register or path_sum, action.constant, path_sum, 1)
-    cold = writer.layout.cold
+    cold = writer.layout.path_counter(COLD_COUNTER)
     writer.emit(
         asm.shift("srl", path_sum, _SIGN, sign),
         asm.sethi(cold, base),
@@ -195,7 +196,7 @@ def _hot_shape(action: CountHotPath, access: CounterAccess) -> Hashable:
         return shapes.constant(action.constant, access)
     increment = COUNTER_SIZE * action.constant
     kept = increment if fits_simm13(increment) else 0
-    cold = shapes.constant(access.layout.cold - kept, access)
+    cold = shapes.constant(access.layout.path_counter(COLD_COUNTER) - kept, access)
     return shapes.constant(increment, access), cold
 
 

@@ -155,7 +155,8 @@ def _instrumentation(
         edge: tuple(_in_table(action, hashed) for action in group)
         for edge, group in actions.items()
     }
-    everything = list(chain.from_iterable(placed.values()))
+    everything = chain.from_iterable(placed.values())
+    has_cold = any(isinstance(action, CountHotPath | CountColdPath) for action in everything)
     return InstrumentationPlan(
         actions=placed,
         uses_register=uses_register(placed),
@@ -164,7 +165,7 @@ def _instrumentation(
         addressing=addressing,
         edge_counters=len(placement.edge_counters),
         counted_region=placement.counted_region,
-        has_cold_counter=any(isinstance(a, CountHotPath | CountColdPath) for a in everything),
+        named_counters=("cold",) * has_cold,
     )
 
 

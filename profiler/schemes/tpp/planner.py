@@ -39,10 +39,10 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
 from simprof.profiler.graphs.paths import PathRecord, path_record
 from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree, heuristic, measured
-from simprof.profiler.plan.actions import COLD_COUNTER, CountEdge
+from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
-from simprof.profiler.schemes.tpp.actions import CountHotPath
+from simprof.profiler.schemes.tpp.actions import COLD_COUNTER, CountHotPath
 from simprof.profiler.schemes.tpp.cold import cold_edges, remove_cold
 from simprof.profiler.schemes.tpp.disconnection import Disconnection, disconnect
 from simprof.profiler.schemes.tpp.drafts import (
@@ -304,7 +304,7 @@ class TppPlan:
         assert {edge.cfg_edge for edge in self.dag.edges} <= hot, "cold edges are instrumented"
         groups = self.plan.actions.values()
         for action in chain.from_iterable(groups):
-            assert not isinstance(action, CountHotPath) or self.plan.has_cold_counter, (
+            assert not isinstance(action, CountHotPath) or self.plan.named_counters, (
                 "cold paths have no counter"
             )
         self._validate_self_loops()

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simprof.profiler.plan.actions import Action, Execution, WriteTrace
+from simprof.profiler.plan.plan import Buffer
 from simprof.profiler.plan.tracing import TARGET_BITS
+
+TRACE_SIZE = 8192
+"""Bytes of the trace that are collected before they are written; a `sethi` makes them."""
+POSITION = 8
+"""Behind these: where the position in the buffer is (`flush`)."""
+TRACE = Buffer("trace", size=0x4000, kept=(TRACE_SIZE + POSITION, 4))
+"""Where tokens are collected (`flush`). Its position says how many bits of the last byte count."""
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,10 @@ from simprof.profiler.plan.actions import WriteTrace
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.plan.tracing import TARGET_BITS
 from simprof.profiler.schemes.definition import SchemeCode
-from simprof.profiler.schemes.tracing.actions import WriteTarget
+from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE, WriteTarget
 from simprof.profiler.schemes.tracing.flush import (
     CALL,
-    POSITION,
     TRACE_END,
-    TRACE_SIZE,
     flush_cost,
     flush_instructions,
     flush_name,

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from simprof.profiler.code.layout import TRACE_BUFFER
+from simprof.profiler.code.layout import buffer_address
 from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.code.runtime.hash_routine import executed
+from simprof.profiler.schemes.tracing.actions import POSITION, TRACE, TRACE_SIZE
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register
@@ -32,11 +33,10 @@ from simprof.simulator.isa.sparc import SYSTEM_CALL_TRAP
 
 R = Register
 
-TRACE_SIZE = 8192
-"""Bytes of the buffer; a `sethi` makes them."""
+TRACE_BUFFER = buffer_address(TRACE)
 TRACE_END = TRACE_BUFFER + TRACE_SIZE
+TRACE_POSITION = TRACE_END + POSITION
 SLACK = 0
-POSITION = 8
 DESCRIPTOR = 12
 
 _WRITE = 4

@@ -21,9 +21,9 @@ from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.spanning import SpanningTree, heuristic
 from simprof.profiler.plan.actions import Action, WriteTrace
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
-from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.plan.plan import BufferUse, CounterTable, InstrumentationPlan
 from simprof.profiler.plan.tracing import TARGET_BITS, decisions
-from simprof.profiler.schemes.tracing.actions import WriteTarget
+from simprof.profiler.schemes.tracing.actions import TRACE, WriteTarget
 from simprof.profiler.schemes.tracing.witnesses import (
     blockers,
     call_blocks,
@@ -83,8 +83,9 @@ class TracePlan:
         return sum(crossings[edge] for edge in self.tokens) + self.targets(crossings)
 
     def read(self, counters: RoutineCounters) -> Reading:
-        """Derive the edge counts from those of tokens and entries (`plan.trace_edges`)."""
-        known = dict(zip(self.plan.trace_edges, counters.events, strict=True))
+        """Derive the edge counts from those of tokens and entries (`plan.buffers`)."""
+        (trace,) = self.plan.buffers
+        known = dict(zip(trace.edges, counters.events, strict=True))
         return Reading(edges=propagate(self.cfg, self.tree, known, counters.early))
 
     def validate(self) -> None:
@@ -196,7 +197,7 @@ def _plan(
         addressing=None,
         edge_counters=0,
         block_ends={block: (WriteTarget(block, not witnesses),) for block in calls},
-        trace_edges=tuple(_unique((*tokens, *cfg.out_edges[cfg.entry]))),
+        buffers=(BufferUse(TRACE, tuple(_unique((*tokens, *cfg.out_edges[cfg.entry])))),),
     )
     return TracePlan(cfg, plan, weights, tokens, witnesses)
 

@@ -232,7 +232,7 @@ def test_chords_are_those_of_qpt2() -> None:
         cfg = random_routine(rng)
         weights = [rng.randrange(9) for _ in cfg.edges]
         chords = plan_qpt2(cfg, weights=weights).tree.chords
-        assert plan_calls_optimal(cfg, weights=weights).plan.pair_edges == chords
+        assert plan_calls_optimal(cfg, weights=weights).plan.slot_edges == chords
 
 
 @pytest.mark.seeds(range(60))

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from simprof.profiler.code.codegen import CounterSpace, RoutineContext, generate
-from simprof.profiler.code.layout import PAIR_TABLE, CounterLayout
+from simprof.profiler.code.layout import CounterLayout
 from simprof.profiler.code.pricing import added
 from simprof.profiler.code.runtime.routines import runtime_code
 from simprof.profiler.code.sizes import counter_bytes
@@ -25,7 +25,7 @@ from simprof.profiler.schemes.cs6120.edge_log import (
     LoggedEdge,
     LogSource,
 )
-from simprof.profiler.schemes.cs6120.logging_routines import logging_cost, pair_slot
+from simprof.profiler.schemes.cs6120.logging_routines import PAIR_TABLE, logging_cost, pair_slot
 from simprof.profiler.schemes.cs6120.planner import (
     CallsPlan,
     plan_calls,
@@ -94,7 +94,7 @@ class Expected:
             count = self.counts[pair.source, pair.destination]
             assert bench.word(slot + lr.COUNT) == count, pair
             assert bench.word(slot + lr.OWNER) == lr.argument(pair.destination + 1)
-        last = 0 if self.last is None else self.last + LAYOUT.first_source
+        last = 0 if self.last is None else self.last + LAYOUT.first[0]
         assert bench.word(lr.LAST) == lr.argument(last)
 
 
@@ -254,7 +254,7 @@ def test_numbers_of_routines_differ() -> None:
         plan = plan_calls(cfg)
         layout = space.place(plan.plan)
         slots += [pair_slot(pair, layout).address for pair in plan.logged]
-        sources += {layout.first_source + pair.source for pair in plan.logged}
+        sources += {layout.first[0] + pair.source for pair in plan.logged}
     assert len(set(slots)) == len(slots)
     assert len(set(sources)) == len(sources)
     assert min(slots) > PAIR_TABLE
@@ -268,6 +268,8 @@ def test_counter_bytes_are_those_of_the_slots() -> None:
 def test_code_of_graph_files() -> None:
     """Graphs without code have every register free."""
     plan = plan_calls_optimal(graph(3, [(0, 1), (0, 2), (1, 2)]), weights=[9, 1, 9, 9, 2])
-    code = generate(plan.cfg, plan.plan, RoutineContext.free(), CounterLayout(), GENERATORS)
+    code = generate(
+        plan.cfg, plan.plan, RoutineContext.free(), CounterLayout(first=(1, 1)), GENERATORS
+    )
     assert code.count == 4
     assert {s.cost for s in code.block_end_snippets.values()} == {5}

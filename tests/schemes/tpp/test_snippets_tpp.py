@@ -10,9 +10,10 @@ import pytest
 from simprof.profiler.code.layout import ARRAYS_BASE, CounterLayout
 from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Body
 from simprof.profiler.code.writer import snippet_body
-from simprof.profiler.plan.actions import COLD_COUNTER, Action, AddRegister, Execution, SetRegister
+from simprof.profiler.plan.actions import Action, AddRegister, Execution, SetRegister
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.tpp.actions import (
+    COLD_COUNTER,
     POISON,
     CountColdPath,
     CountHotPath,
@@ -38,7 +39,7 @@ from tests.support.code_bench import END_TRAP, STACK
 
 ARRAY_AT = ARRAYS_BASE + 0x2008
 ARRAY = CounterLayout(ARRAY_AT, ARRAYS_BASE + 0x9008, ARRAY_AT - 4)
-HASH = replace(HASHED, cold=ARRAYS_BASE + 0x8C04)
+HASH = replace(HASHED, named=ARRAYS_BASE + 0x8C04)
 V9, V8PLUS, V8 = MachineKind.SPARCV9, MachineKind.SPARCV8PLUS, MachineKind.SPARCV8
 DRIFTS = [0, 0, 1, -1, 4095, -4095, 100_000, -100_000]
 
@@ -90,7 +91,7 @@ class TppRunner(Runner):
 
     def expect_path(self, case: Case, counter: int, back: bool) -> int:
         if counter == COLD_COUNTER:
-            self.bump(case.access.layout.cold)
+            self.bump(case.access.layout.named)
             return 0
         return self.expect_count(case, counter, back)
 

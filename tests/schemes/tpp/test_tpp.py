@@ -13,13 +13,13 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import graph_facts, number
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.graphs.spanning import chord_increments, maximum_spanning_tree
-from simprof.profiler.plan.actions import COLD_COUNTER, Action, CountEdge, Execution
+from simprof.profiler.plan.actions import Action, CountEdge, Execution
 from simprof.profiler.plan.decoders import Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.placement import place
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
-from simprof.profiler.schemes.tpp.actions import CountColdPath, CountHotPath, Poison
+from simprof.profiler.schemes.tpp.actions import COLD_COUNTER, CountColdPath, CountHotPath, Poison
 from simprof.profiler.schemes.tpp.disconnection import disconnect
 from simprof.profiler.schemes.tpp.drafts import DraftInputs, draft
 from simprof.profiler.schemes.tpp.planner import TppPlan, plan_tpp
@@ -81,7 +81,7 @@ def check_plan(
     counters = execute(cfg, plan.plan, [ExecutedWalk(tuple(walk)) for walk in walks])
     assert counters.events == self_loop_counts(cfg, walks, disconnected)
     assert counters.paths == counted(plan, walks, 123456789)
-    assert cold_counter or not (plan.plan.has_cold_counter or COLD_COUNTER in counters.paths)
+    assert cold_counter or not (plan.plan.named_counters or COLD_COUNTER in counters.paths)
     reading = plan.read(counters)
     found = {keys[path]: count for path, count in reading.paths.items()}
     for key in hot - obvious_keys:
@@ -194,7 +194,7 @@ def test_nothing_removed_is_pp(seed: int) -> None:
     tpp = plan_tpp(cfg, counts, cold=0, loop=0, cold_always=True, path_limit=limit)
     pp = plan_pp(cfg, path_limit=limit)
     assert not tpp.cold and tpp.cut_edges == pp.cut_edges
-    assert not tpp.plan.has_cold_counter
+    assert not tpp.plan.named_counters
     mine, theirs = execute(cfg, tpp.plan, executed), execute(cfg, pp.plan, executed)
     assert mine.path_increments <= theirs.path_increments
     assert profile_by_record(tpp, tpp.read(mine)) == profile_by_record(pp, pp.read(theirs))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.schemes.tracing.flush import TRACE_SIZE, flush_name
+from simprof.profiler.schemes.tracing.actions import TRACE_SIZE
+from simprof.profiler.schemes.tracing.flush import flush_name
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from tests.code.test_snippets import free_case

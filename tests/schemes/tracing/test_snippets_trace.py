@@ -8,17 +8,16 @@ from collections.abc import Sequence
 import pytest
 
 from simprof.profiler.code.frames import Site
-from simprof.profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER
+from simprof.profiler.code.layout import RUNTIME_BASE
 from simprof.profiler.code.snippet_parts import Body
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action, WriteTrace
 from simprof.profiler.schemes.tracing import code as snippets_trace
-from simprof.profiler.schemes.tracing.actions import WriteTarget
+from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE, WriteTarget
 from simprof.profiler.schemes.tracing.flush import (
     CALL,
-    POSITION,
+    TRACE_BUFFER,
     TRACE_END,
-    TRACE_SIZE,
     flush_cost,
     flush_instructions,
     flush_name,
