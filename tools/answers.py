@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Compare what two versions of simprof answer, in JSON, key by key.
+
+    python -m tools.answers record DIRECTORY [--simprof COMMAND] [--only NAME]
+                                    run everything, keep each result as DIRECTORY/*.json
+    python -m tools.answers compare BEFORE AFTER
+                                    say which values differ; the exit status is 1 if one does
+
+Recorded are `run` in every mode and `compare`, over the fixtures and the suites `micro` and `wcet`
+in their three instruction sets, and `compare` and `run` of two modes over the programs of the suite
+`real`. COMMAND is the other version's `simprof`, in an environment of its own.
+
+Keys that changed on purpose stand in `tools/renamed_keys.toml`; what it says is applied to BEFORE,
+so that what is left must be equal, byte for byte.
+
+Steps -> functions
+    what to run                  `fixture_jobs`, `suite_jobs`, `program_jobs`
+    run it, keep the result      `record`
+    apply the renamed keys       `renamed`
+    compare                      `differences`
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from tools.benchmarks import programs
+from tools.benchmarks.rows import ROOT
+
+MODES = (
+    "pp", "tpp", "bittrace", "kiter", "qpt2", "qpt", "naive", "calls", "calls-optimal",
+    "witness", "bits", "edges",
+)  # fmt: skip
+PROGRAM_MODES = ("pp", "tpp")
+RENAMED = ROOT / "tools" / "renamed_keys.toml"
+SHOWN = 5
+"""Differences that are printed of one result."""
+SECONDS = 900
+
+Flat = dict[str, Any]
+"""Path of a value in a JSON document, as `routines[3].name`, and the value."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One command, whose result is kept under `name`."""
+
+    name: str
+    command: tuple[str, ...]
+    options: tuple[str, ...]
+    program: tuple[str, ...]  # its file and arguments
+    directory: Path
+    stdin: Path | None = None
+
+
+def in_modes(job: Job, modes: Sequence[str]) -> Iterator[Job]:
+    """Yield the job as `run` in each mode, and as `compare`."""
+    for mode in modes:
+        yield replace(job, name=f"{job.name}.{mode}", command=("run", "--mode", mode))
+    yield replace(job, name=f"{job.name}.compare", command=("compare",))
+
+
+def fixture_jobs() -> Iterator[Job]:
+    """Yield what runs the fixtures."""
+    manifest = tomllib.loads((ROOT / "fixtures" / "manifest.toml").read_text())
+    for path in sorted((ROOT / "fixtures" / "bin").glob("*/*.elf")):
+        entry = manifest[path.stem]
+        stdin = ROOT / "fixtures" / "input" / entry["input"] if "input" in entry else None
+        program = (str(path.relative_to(ROOT)), *entry.get("arguments", ()))
+        job = Job(f"{path.parent.name}.{path.stem}", (), (), program, ROOT, stdin)
+        yield from in_modes(job, MODES)
+
+
+def suite_jobs() -> Iterator[Job]:
+    """Yield what runs the committed programs of the suites."""
+    for path in sorted((ROOT / "fixtures" / "suites" / "bin").glob("*/*.elf")):
+        program = (str(path.relative_to(ROOT)),)
+        yield from in_modes(
+            Job(f"suite.{path.parent.name}.{path.stem}", (), (), program, ROOT), MODES
+        )
+
+
+def program_jobs() -> Iterator[Job]:
+    """Yield what runs the real programs; those that cannot be built are named on stderr."""
+    built, failures = programs.build(programs.names(), "train")
+    for name, why in failures.items():
+        print(f"answers: {name} left out: {why}", file=sys.stderr)
+    for each in built:
+        options = ("--root", str(each.root))
+        program = (str(each.path), *each.arguments)
+        job = Job(f"real.{each.name}", (), options, program, each.root, each.stdin)
+        yield from in_modes(job, PROGRAM_MODES)
+
+
+def record(jobs: Sequence[Job], directory: Path, simprof: str) -> list[str]:
+    """Run jobs, two at a time, and keep their results; return the names of those without one."""
+    directory.mkdir(parents=True, exist_ok=True)
+
+    def run(job: Job) -> bool:
+        file = (directory / f"{job.name}.json").resolve()
+        if file.exists():
+            return True
+        given = ("--stdin", str(job.stdin)) if job.stdin else ()
+        command = (simprof, *job.command, "--json", str(file), *job.options, *given, *job.program)
+        done = subprocess.run(
+            command, cwd=job.directory, capture_output=True, timeout=SECONDS, check=False
+        )
+        if not file.exists():
+            print(f"{job.name}: {done.stderr.decode(errors='replace')[-300:]}", file=sys.stderr)
+        return file.exists()
+
+    with ThreadPoolExecutor(2) as pool:
+        return [job.name for job, good in zip(jobs, pool.map(run, jobs), strict=True) if not good]
+
+
+def flat(document: object, path: str = "") -> Flat:
+    """Return the values of a JSON document by their paths; an empty list or table is a value."""
+    if isinstance(document, dict) and document:
+        parts = [(f"{path}.{key}" if path else key, value) for key, value in document.items()]
+    elif isinstance(document, list) and document:
+        parts = [(f"{path}[{place}]", value) for place, value in enumerate(document)]
+    else:
+        return {path: document}
+    found: Flat = {}
+    for name, value in parts:
+        found |= flat(value, name)
+    return found
+
+
+def renamed(values: Flat, rules: Mapping[str, str]) -> Flat:
+    """Return values with the paths, and in the formats, that rules say."""
+    raise NotImplementedError
+
+
+def differences(before: Flat, after: Flat) -> list[str]:
+    """Return what differs, a line each."""
+    return [
+        f"{path}: {before.get(path, '(absent)')!r} -> {after.get(path, '(absent)')!r}"
+        for path in {**before, **after}
+        if path not in before or path not in after or before[path] != after[path]
+    ]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the command line says; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    actions = parser.add_subparsers(dest="action", required=True)
+    recording = actions.add_parser("record")
+    recording.add_argument("directory", type=Path)
+    recording.add_argument("--simprof", default="simprof")
+    recording.add_argument("--only", default="")
+    comparing = actions.add_parser("compare")
+    comparing.add_argument("before", type=Path)
+    comparing.add_argument("after", type=Path)
+    given = parser.parse_args(arguments)
+    if given.action == "record":
+        jobs = chain(fixture_jobs(), suite_jobs(), program_jobs())
+        wanted = [job for job in jobs if given.only in job.name]
+        bad = record(wanted, given.directory, given.simprof)
+        print(f"{len(wanted) - len(bad)} results in {given.directory}; {len(bad)} have none: {bad}")
+        return int(bool(bad))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
