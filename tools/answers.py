@@ -10,14 +10,16 @@ Recorded are `run` in every mode and `compare`, over the fixtures and the suites
 in their three instruction sets, and `compare` and `run` of two modes over the programs of the suite
 `real`. COMMAND is the other version's `simprof`, in an environment of its own.
 
-Keys that changed on purpose stand in `tools/renamed_keys.toml`; what it says is applied to BEFORE,
-so that what is left must be equal, byte for byte.
+Keys that changed on purpose stand in `tools/renamed_keys.toml`, a `[[change]]` each: `in` has
+the formats (`run`, `compare`), `was` and `now` the path of a value, where `[]` is any element of a
+list; without `was` the key is new, without `now` it is gone, and `value = "hex"` says that a number
+became text as 0x...; all else must be equal to the last digit.
 
 Steps -> functions
     what to run                  `fixture_jobs`, `suite_jobs`, `program_jobs`
     run it, keep the result      `record`
-    apply the renamed keys       `renamed`
-    compare                      `differences`
+    read the changes             `changes`
+    apply them, compare          `flat`, `differences`
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -138,18 +140,94 @@ def flat(document: object, path: str = "") -> Flat:
     return found
 
 
-def renamed(values: Flat, rules: Mapping[str, str]) -> Flat:
-    """Return values with the paths, and in the formats, that rules say."""
-    raise NotImplementedError
+@dataclass(frozen=True)
+class Change:
+    """One change of a key, on purpose."""
+
+    formats: tuple[str, ...]
+    was: re.Pattern[str] | None
+    now: str | None
+    value: str = "same"
+
+    def renamed(self, path: str) -> str | None:
+        """Return the new path of a value, None where the change is of others."""
+        match = self.was.fullmatch(path) if self.was and self.now else None
+        if match is None or self.now is None:
+            return None
+        indexes = iter(match.groups())
+        return re.sub(r"\[\]", lambda _: f"[{next(indexes)}]", self.now)
 
 
-def differences(before: Flat, after: Flat) -> list[str]:
-    """Return what differs, a line each."""
+def pattern(path: str | None) -> re.Pattern[str] | None:
+    """Return what a path with `[]` for any element matches, and all below it."""
+    if path is None:
+        return None
+    return re.compile(re.escape(path).replace(r"\[\]", r"\[(\d+)\]"))
+
+
+def changes(file: Path) -> list[Change]:
+    """Return what a file of changes holds; raise KeyError or TypeError where it is misspelt."""
+    entries = tomllib.loads(file.read_text())["change"] if file.exists() else []
     return [
-        f"{path}: {before.get(path, '(absent)')!r} -> {after.get(path, '(absent)')!r}"
-        for path in {**before, **after}
-        if path not in before or path not in after or before[path] != after[path]
+        Change(
+            tuple(entry["in"]),
+            pattern(entry.get("was")),
+            entry.get("now"),
+            entry.get("value", "same"),
+        )
+        for entry in entries
     ]
+
+
+def differences(before: Flat, after: Flat, known: Sequence[Change]) -> list[str]:
+    """Return what differs beyond the known changes, a line each."""
+    moved: Flat = {}
+    for path, value in before.items():
+        for change in known:
+            new = change.renamed(path)
+            if new is not None:
+                is_hex = change.value == "hex" and isinstance(value, int)
+                moved[new] = hex(value) if is_hex else value
+                break
+        else:
+            if not any(each.was and not each.now and below(each.was, path) for each in known):
+                moved[path] = value
+    added = [found for each in known if not each.was and (found := pattern(each.now))]
+    return [
+        f"{path}: {moved.get(path, '(absent)')!r} -> {after.get(path, '(absent)')!r}"
+        for path in {**moved, **after}
+        if (path not in moved or path not in after or moved[path] != after[path])
+        and not any(below(each, path) for each in added)
+    ]
+
+
+def below(key: re.Pattern[str], path: str) -> bool:
+    """Return whether a path is a key, or that of a value in it."""
+    match = key.match(path)
+    return bool(match) and path[match.end() : match.end() + 1] in ("", ".", "[")
+
+
+def compare(before: Path, after: Path, known: Sequence[Change]) -> int:
+    """Print what differs between two directories of results; return how many results do."""
+    names = sorted({file.name for each in (before, after) for file in each.glob("*.json")})
+    differing = 0
+    for name in names:
+        files = [directory / name for directory in (before, after)]
+        if not all(file.exists() for file in files):
+            print(f"{name}: only one version has a result")
+            differing += 1
+            continue
+        documents = [flat(json.loads(file.read_text())) for file in files]
+        format_name = str(documents[0]["schema"]).split("/")[1]
+        applied = [change for change in known if format_name in change.formats]
+        found = differences(*documents, applied)
+        differing += bool(found)
+        for line in found[:SHOWN]:
+            print(f"{name}: {line}")
+        if len(found) > SHOWN:
+            print(f"{name}: {len(found) - SHOWN} more")
+    print(f"{len(names)} results, {differing} differ; {len(known)} changes of keys are known")
+    return differing
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -170,7 +248,7 @@ def main(arguments: Sequence[str]) -> int:
         bad = record(wanted, given.directory, given.simprof)
         print(f"{len(wanted) - len(bad)} results in {given.directory}; {len(bad)} have none: {bad}")
         return int(bool(bad))
-    return 0
+    return int(bool(compare(given.before, given.after, changes(RENAMED))))
 
 
 if __name__ == "__main__":
