@@ -204,7 +204,7 @@ def differences(before: Flat, after: Flat, known: Sequence[Change]) -> list[str]
 def below(key: re.Pattern[str], path: str) -> bool:
     """Return whether a path is a key, or that of a value in it."""
     match = key.match(path)
-    return bool(match) and path[match.end() : match.end() + 1] in ("", ".", "[")
+    return match is not None and path[match.end() : match.end() + 1] in ("", ".", "[")
 
 
 def compare(before: Path, after: Path, known: Sequence[Change]) -> int:
@@ -217,10 +217,9 @@ def compare(before: Path, after: Path, known: Sequence[Change]) -> int:
             print(f"{name}: only one version has a result")
             differing += 1
             continue
-        documents = [flat(json.loads(file.read_text())) for file in files]
-        format_name = str(documents[0]["schema"]).split("/")[1]
-        applied = [change for change in known if format_name in change.formats]
-        found = differences(*documents, applied)
+        was, now = (flat(json.loads(file.read_text())) for file in files)
+        format_name = str(was["schema"]).split("/")[1]
+        found = differences(was, now, [each for each in known if format_name in each.formats])
         differing += bool(found)
         for line in found[:SHOWN]:
             print(f"{name}: {line}")
