@@ -112,3 +112,12 @@ def save_smallest_frame(machine: MachineKind) -> Instruction:
     """
     frame = abi(machine is MachineKind.SPARCV9).minimum_frame
     return asm.arithmetic("save", Register.SP, -frame, Register.SP)
+
+
+def clear_upper_half(machine: MachineKind, register: Register) -> list[Instruction]:
+    """Return the code that leaves 32 bits of `register`, where it may hold more.
+
+    In V8+ code the upper half of a register is nobody's: a caller need not clear it.
+    """
+    wide = machine is MachineKind.SPARCV8PLUS
+    return [asm.shift("srl", register, 0, register)] if wide else []

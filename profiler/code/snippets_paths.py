@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from simprof.profiler.code import shapes
+from simprof.profiler.code.hash_routine import routine_name
 from simprof.profiler.code.layout import COUNTER_SIZE
-from simprof.profiler.code.runtime.hash_routine import routine_name
 from simprof.profiler.code.snippet_parts import (
     HASH_REGISTERS,
     CounterAccess,

@@ -18,7 +18,7 @@ from functools import cached_property
 from simprof.profiler.code.frames import Site, Slot, path_words, save_slots, temporary_frame
 from simprof.profiler.code.layout import CounterLayout
 from simprof.profiler.code.registers import LOCAL_ORDER, Abi, mask, members
-from simprof.profiler.code.runtime.conditions import KEEP_COST, keep, restore, restore_cost
+from simprof.profiler.code.runtime_code import KEEP_COST, keep, restore, restore_cost
 from simprof.profiler.code.snippet_parts import (
     HASH_REGISTERS,
     Body,

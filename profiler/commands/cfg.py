@@ -111,8 +111,8 @@ def render_code(
 
     Behind them come the run-time routines that this code calls.
     """
+    from simprof.profiler.code.codegen import emit
     from simprof.profiler.code.context import ProgramContexts
-    from simprof.profiler.code.emission import emit
     from simprof.profiler.code.pricing import Pricer
     from simprof.profiler.reports import code_text
     from simprof.profiler.session.scheme_runs import Planner, SavedProfiles

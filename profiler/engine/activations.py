@@ -19,13 +19,17 @@ landing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
-from simprof.profiler.engine import kernels
-from simprof.profiler.engine.memory import MAXIMUM_DEPTH, EngineMemory
+import numpy as np
+
+from simprof.profiler.engine import context_kernel, kernels
+from simprof.profiler.engine.memory import MAXIMUM_DEPTH, Array, EngineMemory
 from simprof.profiler.engine.walk import (
     UNKNOWN,
+    Cross,
     GraphIndex,
     Missing,
     MissingEntry,
@@ -34,6 +38,9 @@ from simprof.profiler.engine.walk import (
     WalkContext,
 )
 from simprof.simulator.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from simprof.profiler.engine.contexts import ContextCounting
 
 ENDED_BIT = kernels.ENDED_BIT
 SIGNAL_BIT = kernels.SIGNAL_BIT
@@ -395,3 +402,238 @@ def too_deep(address: int) -> UnsupportedError:
 def _signed(word: int) -> int:
     """A 64-bit word as an int64."""
     return word - (word >> 63 << 64)
+
+
+# -- Threads
+#
+# Each thread has a stack of its own, on which one kernel works. Counters, states and transitions
+# are the program's. What belongs to a thread is where it is, which the machine keeps for it
+# (`simulator.machine.threads`), and what is here: its frames, in which one it is, in which contexts
+# they are, and what is to be done where it arrives next.
+
+DEPTH = 1 << 20
+"""Activations that can be live at once in each thread but the first."""
+
+
+class Arrival(NamedTuple):
+    """What is to be done where control arrives next."""
+
+    begin: Callable[[int], None]  # called with the address of the next block, wherever that is
+    # Called if no block comes; returns that in which the current activation ends, or UNKNOWN.
+    abandon: Callable[[], int]
+
+
+@dataclass
+class _Stack:
+    """What a thread has for itself while another one runs."""
+
+    # Its activations, and the contexts of each where these are told apart.
+    frames: Array
+    contexts: Array | None
+    frame: int  # its current activation
+    words: Array  # the state it is in, and what that continues
+    arrival: Arrival | None  # what is to be done where it arrives next
+
+
+_WORDS = [kernels.STATE, kernels.RESUMED_STATE, kernels.RESUME_PC, kernels.RESUME_END]
+
+
+class ThreadStacks:
+    """The stacks of the threads that do not run.
+
+    `memory`, `contexts`: Of the run.
+    """
+
+    def __init__(self, memory: EngineMemory, contexts: ContextCounting | None) -> None:
+        self._memory = memory
+        self._contexts = contexts
+        self._stacks: dict[int, _Stack] = {}
+        self._current: int | None = None
+
+    def start(self, number: int, current: int, begin: Callable[[int], None]) -> None:
+        """Note that thread `current` has started another one, which begins by `begin`."""
+        self._current = current
+        frames = np.zeros(kernels.STRIDE * (DEPTH + 1), np.int64)
+        contexts = None
+        if self._contexts is not None:
+            contexts = np.zeros(context_kernel.FRAME * (DEPTH + 1), np.int64)
+        words = np.array([kernels.ABNORMAL, 0, 0, 0])
+        arrival = Arrival(begin, lambda: UNKNOWN)
+        self._stacks[number] = _Stack(frames, contexts, 0, words, arrival)
+
+    def switch(self, number: int, arrival: Arrival | None) -> Arrival | None:
+        """Let thread `number` go on; return its arrival. `arrival`: that of the current one."""
+        if self._current is not None:
+            self._stacks[self._current] = self._save(arrival)
+        self._current = number
+        stack = self._stacks.pop(number)
+        self._memory.use_frames(stack.frames)
+        self._memory.clock[kernels.FRAME] = stack.frame
+        self._memory.clock[_WORDS] = stack.words
+        if self._contexts is not None and stack.contexts is not None:
+            self._contexts.use_frames(stack.contexts)
+        return stack.arrival
+
+    def end(self) -> None:
+        """Forget the current thread."""
+        self._current = None
+
+    def others(self) -> Iterator[int]:
+        """Yield the threads that do not run."""
+        yield from sorted(self._stacks)
+
+    def _save(self, arrival: Arrival | None) -> _Stack:
+        memory = self._memory
+        contexts = None if self._contexts is None else self._contexts.frames
+        frame = int(memory.clock[kernels.FRAME])
+        return _Stack(memory.state.frames, contexts, frame, memory.clock[_WORDS], arrival)
+
+
+# -- Landings in native code
+#
+# What the kernel must know to handle a landing (`landing_kernel`): noted when Python has handled
+# one like it. Nothing of it is there until a program leaves an activation by something else than
+# its return.
+
+_LANDINGS = 1 << 6
+_ENDS = 1 << 10
+
+
+@dataclass(frozen=True)
+class _Landing:
+    """What is counted at a landing."""
+
+    # The ENTRY edge that is crossed, or what the graphs lack in its place.
+    entered: Cross | MissingEntry
+    uncrossed: tuple[int, ...]  # edges that are not crossed, though a transition says so
+
+
+class Landings:
+    """The landings of one run that native code handles.
+
+    - `memory`, `index`, `tally`: Of the run.
+    - `stack_mask`: All ones of the program's register width.
+    - `operation`: Steps -> number of the first operation that executes them.
+    """
+
+    def __init__(
+        self,
+        memory: EngineMemory,
+        index: GraphIndex,
+        tally: Tally,
+        stack_mask: int,
+        operation: Callable[[tuple[Step, ...]], int],
+    ) -> None:
+        self._memory = memory
+        self._index = index
+        self._tally = tally
+        self._operation = operation
+        self._landings: list[_Landing] = []
+        self._rows = np.zeros(_LANDINGS * kernels.LANDING, np.int64)
+        self._known: dict[EarlyEnd, None] = {}
+        self._ends = np.zeros(_ENDS * kernels.END, np.int64)
+        self._waits = _waits(index)
+        clock = memory.clock
+        clock[kernels.STACK_MASK] = stack_mask - (stack_mask >> 63 << 64)
+        clock[kernels.WAITS_BASE] = index.recovered.code.base
+        clock[kernels.WAITS] = len(self._waits)
+        clock[kernels.WAITS_POINTER] = self._waits.ctypes.data
+        self._publish()
+        # Loaded, and compiled, only when a program leaves an activation without a return.
+        from simprof.profiler.engine import landing_kernel
+
+        clock[kernels.LAND_PART] = landing_kernel.part()
+
+    def _publish(self) -> None:
+        clock = self._memory.clock
+        clock[kernels.LANDINGS_POINTER] = self._rows.ctypes.data
+        clock[kernels.ENDS_POINTER] = self._ends.ctypes.data
+        clock[kernels.ENDS_MASK] = len(self._ends) // kernels.END - 1
+
+    def add_end(self, end: EarlyEnd) -> None:
+        """Let native code count this way to end, which Python has counted."""
+        if end in self._known:
+            return
+        self._known[end] = None
+        if 2 * len(self._known) * kernels.END > len(self._ends):
+            self._collect_ends()
+            self._ends = np.zeros(2 * len(self._ends), np.int64)
+            self._publish()
+            for known in self._known:
+                self._place_end(known)
+        else:
+            self._place_end(end)
+
+    def _place_end(self, end: EarlyEnd) -> None:
+        rows = self._ends.reshape(-1, kernels.END)
+        key = end.block + 1, end.register, end.segments
+        place = kernels.end_place(*key, len(rows) - 1)
+        while rows[place, kernels.END_BLOCK]:
+            place = (place + 1) % len(rows)
+        rows[place] = (*key, 0)
+
+    def add(
+        self, operation: int, address: int, block: int, uncrossed: tuple[int, ...] | None
+    ) -> None:
+        """Let native code handle a landing that Python has handled.
+
+        Nothing is done where it could have been: it was left to Python for another reason.
+
+        - `operation`: The one at which the kernel stopped.
+        - `address`: Where control arrived.
+        - `block`: The block that control left; UNKNOWN if its end had been counted.
+        - `uncrossed`: Edges that the transition counts behind its RETURN; None where control did
+          not return.
+        """
+        if self._memory.state.operations[operation * kernels.OPERATION + 2]:
+            return
+        landing = self._index.block_at(address)
+        edge = self._index.entry_edge.get(landing)
+        entered = MissingEntry(address) if edge is None else Cross(edge)
+        self._landings.append(_Landing(entered, uncrossed or ()))
+        number = len(self._landings)
+        if (number + 1) * kernels.LANDING > len(self._rows):
+            larger = np.zeros(2 * len(self._rows), np.int64)
+            larger[: len(self._rows)] = self._rows
+            self._rows = larger
+            self._publish()
+        row = self._rows.reshape(-1, kernels.LANDING)[number]
+        row[kernels.LANDING_RETURNED] = uncrossed is not None
+        row[kernels.LANDING_BLOCK] = 0 if block == UNKNOWN else block + 1
+        if landing != UNKNOWN:
+            row[kernels.LANDING_ROUTINE] = self._index.routine(landing) + 1
+        if isinstance(entered, Cross):
+            row[kernels.LANDING_ENTRY] = self._operation((entered,))
+        self._memory.state.operations[operation * kernels.OPERATION + 2] = number
+
+    def collect(self) -> None:
+        """Add to the tally what native code has counted since this was last called."""
+        self._collect_ends()
+        counts = self._rows.reshape(-1, kernels.LANDING)[:, kernels.LANDING_COUNT]
+        for landing, count in zip(self._landings, counts[1:].tolist(), strict=False):
+            if isinstance(landing.entered, Cross):
+                self._tally.crossed[landing.entered.edge] += count
+            elif count:
+                self._tally.missing[landing.entered] += count
+            for edge in landing.uncrossed:
+                self._tally.crossed[edge] -= count
+        counts[:] = 0
+
+    def _collect_ends(self) -> None:
+        rows = self._ends.reshape(-1, kernels.END)
+        for block, register, segments, count in rows[rows[:, kernels.END_COUNT] > 0].tolist():
+            self._tally.early[EarlyEnd(block - 1, register, segments)] += count
+        rows[:, kernels.END_COUNT] = 0
+
+
+def _waits(index: GraphIndex) -> Array:
+    """Return where callers wait, by word of the code that they go on at (`landing_kernel`)."""
+    place = index.recovered.code.place
+    calls = index.call_blocks
+    waits = np.zeros(len(index.recovered.code.words) + 2, np.int64)
+    ends = place.indices(np.fromiter(calls, np.int64, len(calls)))
+    blocks = np.fromiter(calls.values(), np.int64, len(calls))
+    values = (index.routine_of_block[blocks].astype(np.int64) + 1) << 32 | blocks + 1
+    waits[ends + 1] = values  # returns behind an `unimp`, unless another call returns there
+    waits[ends] = values
+    return waits

@@ -24,9 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.activations import Activations, Tally, too_deep
-from simprof.profiler.engine.lowering import Lowering
-from simprof.profiler.engine.operations import StepOperations, TraceSink, WindowMoves
+from simprof.profiler.engine.activations import Activations, Arrival, Tally, ThreadStacks, too_deep
+from simprof.profiler.engine.lowering import Lowering, StepOperations, TraceSink, WindowMoves
 from simprof.profiler.engine.silence import EventsLostError, Silence, Ways
 from simprof.profiler.engine.states import (
     BlockState,
@@ -36,7 +35,6 @@ from simprof.profiler.engine.states import (
     Transition,
     lasts,
 )
-from simprof.profiler.engine.threads import Arrival, ThreadStacks
 from simprof.profiler.engine.walk import (
     UNKNOWN,
     Cross,
@@ -54,7 +52,7 @@ from simprof.simulator.isa.decode import TransferKind
 from simprof.simulator.machine.running import BlockPlace
 
 if TYPE_CHECKING:
-    from simprof.profiler.engine.landings import Landings
+    from simprof.profiler.engine.activations import Landings
     from simprof.profiler.engine.recording import RecordingLowering
 
 Array = npt.NDArray[np.int64]
@@ -368,7 +366,7 @@ class Automaton:
         watched = any((self.trace, self._recording, self._contexts))
         watched = watched or not self._index.recovered.code.place.is_single
         if self._natives is None and not watched and self._landed > PYTHON_LANDINGS:
-            from simprof.profiler.engine.landings import Landings  # most programs never need it
+            from simprof.profiler.engine.activations import Landings  # most programs never need it
 
             self._natives = Landings(
                 self.memory,

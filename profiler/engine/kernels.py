@@ -168,6 +168,21 @@ STRIDE = 4  # words a frame
 ENDED_BIT = 1  # of a return address: the caller has been accounted for
 SIGNAL_BIT = 2  # the frame is a signal handler's; the rest is the number of a signal record
 
+# Words of a landing: what arriving at one place by one transition means (`landing_kernel`).
+LANDING_RETURNED = 0  # 1 if control left by a return: that activation is complete
+LANDING_BLOCK = 1  # block that control left + 1, 0 if none
+LANDING_ROUTINE = 2  # routine of the place + 1, 0 if no graph has it
+LANDING_ENTRY = 3  # operation on the place's ENTRY edge, 0 if there is none
+LANDING_COUNT = 4  # how often control landed there without Python
+LANDING = 8  # words a landing
+
+# Words of an early end.
+END_BLOCK = 0  # block + 1, 0 if the place is free
+END_REGISTER = 1
+END_SEGMENTS = 2
+END_COUNT = 3
+END = 4  # words an early end
+
 # Hash table header words (one row of `tables` a table).
 TABLE_HEADS = 0  # offset of its bucket heads in `heads`
 TABLE_REMEMBERED_NODE = 1  # node + 1, 0 if none
@@ -239,6 +254,11 @@ CLOCK_WORDS = 56
 
 PARTS: dict[int, int] = {}
 """Clock word -> address of a part of the hook; filled below."""
+
+
+def end_place(block: int, register: int, segments: int, mask: int) -> int:
+    """Where the search for an early end starts; `block` is its number + 1."""
+    return ((block * 631) ^ register ^ (register >> 17) ^ (segments >> 6)) & mask
 
 
 class KernelState(NamedTuple):

@@ -23,31 +23,11 @@ from simprof.profiler.engine import kernels
 from simprof.profiler.engine.kernels import ENDED_BIT, SIGNAL_BIT, STRIDE, get, put
 from simprof.simulator.cpu.compiled import types
 
-# Words of a landing.
-RETURNED = 0  # 1 if control left by a return: that activation is complete
-BLOCK = 1  # block that control left + 1, 0 if none
-ROUTINE = 2  # routine of the place + 1, 0 if no graph has it
-ENTRY = 3  # operation on the place's ENTRY edge, 0 if there is none
-COUNT = 4  # how often control landed there without Python
-LANDING = 8  # words a landing
-
-# Words of an early end.
-END_BLOCK = 0  # block + 1, 0 if the place is free
-END_REGISTER = 1
-END_SEGMENTS = 2
-END_COUNT = 3
-END = 4  # words an early end
-
 NOTHING_DONE = -1
 _SIGN = -(1 << 63)
 
 
-def end_place(block: int, register: int, segments: int, mask: int) -> int:
-    """Where the search for an early end starts; `block` is its number + 1."""
-    return ((block * 631) ^ register ^ (register >> 17) ^ (segments >> 6)) & mask
-
-
-_end_place = kernels.inline(end_place)
+_end_place = kernels.inline(kernels.end_place)
 
 
 @kernels.inline
@@ -85,13 +65,15 @@ def _end(k: int, frame: int, block: int, amount: int) -> bool:
     mask = get(k, kernels.ENDS_MASK)
     place = _end_place(block, register, segments, mask)
     while True:
-        at = get(k, kernels.ENDS_POINTER) + 8 * END * place
-        known = get(at, END_BLOCK)
+        at = get(k, kernels.ENDS_POINTER) + 8 * kernels.END * place
+        known = get(at, kernels.END_BLOCK)
         if known == 0:
             return False
-        same = get(at, END_REGISTER) == register and get(at, END_SEGMENTS) == segments
+        same = (
+            get(at, kernels.END_REGISTER) == register and get(at, kernels.END_SEGMENTS) == segments
+        )
         if same and known == block:
-            put(at, END_COUNT, get(at, END_COUNT) + amount)
+            put(at, kernels.END_COUNT, get(at, kernels.END_COUNT) + amount)
             return True
         place = (place + 1) & mask
 
@@ -166,23 +148,27 @@ def land(k: int, operation: int, address: int) -> int:
     number = get(get(k, kernels.OPERATIONS_POINTER), kernels.OPERATION * operation + 2)
     if number == 0:
         return NOTHING_DONE
-    landing = get(k, kernels.LANDINGS_POINTER) + 8 * LANDING * number
+    landing = get(k, kernels.LANDINGS_POINTER) + 8 * kernels.LANDING * number
     frame, frames = get(k, kernels.FRAME), get(k, kernels.FRAMES_POINTER)
     returns_to = get(frames, frame + kernels.FRAME_RETURN)
-    returned = get(landing, RETURNED) != 0
+    returned = get(landing, kernels.LANDING_RETURNED) != 0
     if returned and returns_to & (SIGNAL_BIT | ENDED_BIT) == SIGNAL_BIT:
-        put(landing, COUNT, get(landing, COUNT) + 1)  # a handler, to the signal trampoline
-        return get(landing, ENTRY)
+        put(
+            landing, kernels.LANDING_COUNT, get(landing, kernels.LANDING_COUNT) + 1
+        )  # a handler, to the signal trampoline
+        return get(landing, kernels.LANDING_ENTRY)
     pointer = kernels.stack_pointer(k) & get(k, kernels.STACK_MASK)
-    target = _activation_for(k, get(landing, ROUTINE), pointer)
+    target = _activation_for(k, get(landing, kernels.LANDING_ROUTINE), pointer)
     if returned and returns_to | ENDED_BIT == address | ENDED_BIT:
         at_caller = _stack(k, frame) == pointer
         if at_caller or target == -1 or target == frame - STRIDE:
             return NOTHING_DONE  # it is no landing at all
     if returned and target == -1 and frame > 0 and _below(pointer, _stack(k, frame)):
-        put(landing, COUNT, get(landing, COUNT) + 1)  # in the place of the one that is complete
-        return get(landing, ENTRY)
-    block = get(landing, BLOCK)
+        put(
+            landing, kernels.LANDING_COUNT, get(landing, kernels.LANDING_COUNT) + 1
+        )  # in the place of the one that is complete
+        return get(landing, kernels.LANDING_ENTRY)
+    block = get(landing, kernels.LANDING_BLOCK)
     if target < -1 or not _end(k, frame, block, 0):
         return NOTHING_DONE
     current = _unwind(k, target, pointer, 0)
@@ -194,8 +180,8 @@ def land(k: int, operation: int, address: int) -> int:
         at = current + kernels.FRAME_RETURN
         put(frames, at, get(frames, at) | ENDED_BIT)
     put(k, kernels.FRAME, current)
-    put(landing, COUNT, get(landing, COUNT) + 1)
-    return get(landing, ENTRY)
+    put(landing, kernels.LANDING_COUNT, get(landing, kernels.LANDING_COUNT) + 1)
+    return get(landing, kernels.LANDING_ENTRY)
 
 
 if kernels.PLAIN:

@@ -31,8 +31,7 @@ import numpy as np
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import EngineMemory
-from simprof.profiler.engine.segments import Segmentation
-from simprof.profiler.engine.variants import GraphVariant
+from simprof.profiler.engine.segments import GraphVariant, Segmentation
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.plan.actions import (
     Action,

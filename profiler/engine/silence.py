@@ -29,7 +29,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simprof.profiler.engine.operations import is_harmless
+from simprof.profiler.engine.lowering import is_harmless
 from simprof.profiler.engine.states import BlockState, States, Transition
 from simprof.profiler.engine.walk import UNKNOWN, Cross, GraphIndex, Step, WalkContext, Walker
 from simprof.profiler.graphs.cfg import EdgeKind

@@ -19,7 +19,7 @@ from typing import Any
 
 from simprof.profiler.code import pricing
 from simprof.profiler.code.codegen import Snippet
-from simprof.profiler.code.sizes import plan_sizes, trace_sizes
+from simprof.profiler.code.pricing import plan_sizes, trace_sizes
 from simprof.profiler.graphfiles.execution import MACHINE, Prices
 from simprof.profiler.graphfiles.reader import GraphDocument
 from simprof.profiler.graphs.cfg import ControlFlowGraph

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.hash_routine import HashCosts, HashTableModel, hash_costs
 from simprof.profiler.code.pricing import Pricer
-from simprof.profiler.code.runtime.hash_routine import HashCosts, HashTableModel, hash_costs
-from simprof.profiler.code.runtime.word_hash_routine import word_hash_costs
 from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan import interpret
@@ -123,7 +122,4 @@ def price(cfg: ControlFlowGraph, plan: InstrumentationPlan, generators: Generato
             f"{cfg.name}: its counters do not fit their memory: lower --path-limit, or leave "
             "--table at its default"
         ) from error
-    several = plan.key_words > 1
-    return Prices(
-        code, word_hash_costs(MACHINE, plan.key_words) if several else hash_costs(MACHINE)
-    )
+    return Prices(code, hash_costs(MACHINE, plan.key_words))

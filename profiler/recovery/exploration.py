@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.profiler.recovery import exploration_kernel
-from simprof.profiler.recovery import exploration_state as k
+from simprof.profiler.recovery import exploration_kernel as k
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.recovery.idioms import is_prologue, starts_leaf
 from simprof.profiler.recovery.routines import RoutineMap

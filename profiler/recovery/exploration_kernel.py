@@ -11,11 +11,106 @@ arrays of a `State` only.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from simprof.profiler.recovery import exploration_state as k
-from simprof.profiler.recovery.exploration_state import Numbers, State
+import numpy as np
+import numpy.typing as npt
+
 from simprof.profiler.recovery.idioms import ending_trap, is_prologue, is_restore, return_point
+
+# -- What exploration knows of a program
+#
+# By word (`State.at`), by routine (`State.routine`), and lists whose lengths are in `State.counts`.
+# -1 stands for "none", where nothing else is said. Word indices and routine numbers are those of
+# `code_image` and `routines`.
+
+Numbers = npt.NDArray[np.int64]
+Table = npt.NDArray[np.int32]
+
+# Rows of `State.at`. In those with (+1), 0 stands for none and 1 for number 0: rows of zeros cost
+# no memory where there is no code.
+OWNER = 0  # see `routines`
+LEADER = 1  # (+1) routine in which a block starts here
+ENTRY = 2  # (+1) routine that is entered here
+FALL = 3  # (+1) with TAKEN and RETURN: `exploration.Flow`, of the word that ends a block
+TAKEN = 4  # (+1)
+RETURN = 5  # (+1)
+FLAGS = 6
+NO_RETURN = 7  # (+1) routine of a call or trap behind which nothing executes
+POINT = 8  # where a call that waits for its callee will go on
+NEXT_CALL = 9  # (+1) the next call that waits for the same callee
+AT_ROWS = 10
+# Bits of FLAGS.
+HAS_SLOT = 1
+SLOT_BLOCK = 2
+LEAVES = 4
+KNOWN = 8  # where control goes from here has been found
+SYMBOL = 16  # a function symbol starts here
+DEFERRED = 32  # late code
+RETURNS = 64  # a run has shown that the call or trap here returns
+REASON = 256  # times why we refuse to follow the transfer: one of `REASONS`
+# Columns of `State.routine`.
+START, COVERED, RETURNING, LEADERS, FIRST_CALL, LAST_CALL, FIRST_CALLER, LAST_CALLER = range(8)
+ROUTINE_COLUMNS = 8
+# Words of `State.counts`.
+WORK, CALLERS, UNSETTLED, JUMPS, TRAPS, LEFT, ROUTINES, STALE, IS64, COUNTS = range(10)
+
+# Commands (`exploration_kernel.obey`), and what is said of an indirect jump.
+BEGIN, FOLLOW_BLOCKS, FOLLOW_JUMP, SETTLE = range(4)
+JUMP_RETURNS, JUMP_LEAVES = 1, 2
+
+NOBODY = -1
+NO_CODE = -2
+
+# Reasons.
+GOES_NOWHERE = 1
+SLOT_OUTSIDE = 2
+COUPLE = 3
+COMPARES = 4
+
+# Kinds of transfers (`simprof.simulator.isa.decode.TransferKind`).
+NONE = 0
+BRANCH = 1
+BRANCH_ALWAYS = 2
+BRANCH_NEVER = 3
+CALL = 4
+INDIRECT_CALL = 5
+JUMP = 6
+RETURN_JUMP = 7
+WINDOW_RETURN = 8
+JUMP_AND_LINK = 9
+TRAP_ALWAYS = 10
+COMPARE_BRANCH = 12
+TRAP_RETURN = 13
+RETURN_FROM_TRAP = 15
+
+
+class State(NamedTuple):
+    """What exploration knows."""
+
+    # words, kinds, annulled, targets, next_end: the code image: see `code_image.CodeLists`.
+    words: npt.NDArray[np.uint32]
+    kinds: npt.NDArray[np.uint8]
+    annulled: npt.NDArray[np.bool_]
+    targets: Table
+    next_end: Table
+    at: Table  # by OWNER and what follows, then by word
+    # By routine: START and what follows. COVERED and RETURNING are 0 or 1, LEADERS is a number;
+    # FIRST_CALL and LAST_CALL are calls that wait, FIRST_CALLER and LAST_CALLER rows of `callers`.
+    routine: Table
+    work: Table  # (word, routine): blocks that are still to be followed
+    # (routine that passes control for good, the next row): lists, by the routine entered.
+    callers: Table
+    # (word, routine, source): control passes to a word, but it is unclear whose that is.
+    unsettled: Table
+    jumps: Table  # (indirect jump, routine), as they were met
+    traps: Table  # (trap that ends the program, routine, word that shows it)
+    left: Table  # (word, routine, call): where a call returned outside of its routine
+    # The lengths of these lists, then the number of routines, and whether all is `STALE`.
+    counts: Numbers
+
+
+ARRAYS = len(State._fields)
 
 
 def _wide(value: Any) -> int:
@@ -25,8 +120,8 @@ def _wide(value: Any) -> int:
 
 def _owner(s: State, index: int) -> int:
     if index < 0 or index >= len(s.words):
-        return k.NO_CODE
-    return _wide(s.at[k.OWNER, index])
+        return NO_CODE
+    return _wide(s.at[OWNER, index])
 
 
 def _push(s: State, index: int, number: int) -> None:
@@ -35,24 +130,24 @@ def _push(s: State, index: int, number: int) -> None:
     There is room for all that can be pushed (`exploration._ROOM`) unless `STALE` is set: then
     nothing that is found counts any more.
     """
-    top = s.counts[k.WORK]
+    top = s.counts[WORK]
     if top == len(s.work):
         return
     s.work[top, 0] = index
     s.work[top, 1] = number
-    s.counts[k.WORK] = top + 1
+    s.counts[WORK] = top + 1
 
 
 def _refuse(s: State, index: int, reason: int) -> None:
-    s.at[k.FLAGS, index] = s.at[k.FLAGS, index] % k.REASON + reason * k.REASON
+    s.at[FLAGS, index] = s.at[FLAGS, index] % REASON + reason * REASON
 
 
 # -- entering code
 
 
 def _enter(s: State, number: int, index: int) -> None:
-    if s.at[k.ENTRY, index] != number + 1:
-        s.at[k.ENTRY, index] = number + 1
+    if s.at[ENTRY, index] != number + 1:
+        s.at[ENTRY, index] = number + 1
         _push(s, index, number)
 
 
@@ -62,10 +157,10 @@ def _enter_at(s: State, index: int, starts: bool) -> int:
     `starts` says that a routine starts there, if no symbol knows better.
     """
     owner = _owner(s, index)
-    if owner == k.NO_CODE:
-        return k.NO_CODE
-    inside = owner >= 0 and not s.routine[owner, k.COVERED] and s.routine[owner, k.START] != index
-    if owner == k.NOBODY or (starts and inside):
+    if owner == NO_CODE:
+        return NO_CODE
+    inside = owner >= 0 and not s.routine[owner, COVERED] and s.routine[owner, START] != index
+    if owner == NOBODY or (starts and inside):
         owner = _split(s, index, owner)
     _enter(s, owner, index)
     return owner
@@ -73,31 +168,31 @@ def _enter_at(s: State, index: int, starts: bool) -> int:
 
 def _split(s: State, index: int, owner: int) -> int:
     """Start a synthetic routine at word `index`, which `owner` has had; return its number."""
-    number = int(s.counts[k.ROUTINES])
-    s.counts[k.ROUTINES] = number + 1
-    s.routine[number, k.START] = index
-    for column in range(k.START + 1, k.ROUTINE_COLUMNS):
-        s.routine[number, column] = 0 if column <= k.LEADERS else -1
+    number = int(s.counts[ROUTINES])
+    s.counts[ROUTINES] = number + 1
+    s.routine[number, START] = index
+    for column in range(START + 1, ROUTINE_COLUMNS):
+        s.routine[number, column] = 0 if column <= LEADERS else -1
     end = index
-    while end < len(s.words) and s.at[k.OWNER, end] == owner:
-        s.at[k.OWNER, end] = number
+    while end < len(s.words) and s.at[OWNER, end] == owner:
+        s.at[OWNER, end] = number
         end += 1
     if owner >= 0 and _has_reached(s, owner, index, end):
-        s.counts[k.STALE] = 1
+        s.counts[STALE] = 1
     return number
 
 
 def _has_reached(s: State, owner: int, start: int, end: int) -> bool:
     """Whether routine `owner` has reached, or is about to reach, into the words of a new one."""
     for index in range(start, end):
-        if s.at[k.LEADER, index] == owner + 1:
+        if s.at[LEADER, index] == owner + 1:
             return True
-    for position in range(s.counts[k.WORK]):
+    for position in range(s.counts[WORK]):
         if s.work[position, 1] == owner and start <= s.work[position, 0] < end:
             return True
     index = start - 1
     while index >= 0 and _wide(s.next_end[index]) >= start - 1:
-        if s.at[k.LEADER, index] == owner + 1 and _wide(s.next_end[index]) + 1 < end:
+        if s.at[LEADER, index] == owner + 1 and _wide(s.next_end[index]) + 1 < end:
             return True
         index -= 1
     return False
@@ -111,7 +206,7 @@ def _flow_to(s: State, number: int, index: int, source: int) -> int:
     if _owner(s, index) == number:
         _push(s, index, number)
         return index
-    s.at[k.FLAGS, source] |= k.LEAVES
+    s.at[FLAGS, source] |= LEAVES
     _leave(s, number, index, source)
     return -1
 
@@ -123,25 +218,25 @@ def _leave(s: State, number: int, index: int, source: int) -> None:
     """
     owner = _owner(s, index)
     prologue = is_prologue(s.words, index)
-    if owner < 0 or prologue or s.routine[owner, k.COVERED] or s.at[k.LEADER, index] == owner + 1:
+    if owner < 0 or prologue or s.routine[owner, COVERED] or s.at[LEADER, index] == owner + 1:
         _pass_to(s, number, index, source, prologue)
         return
-    last = s.counts[k.UNSETTLED]
+    last = s.counts[UNSETTLED]
     if last < len(s.unsettled):
         s.unsettled[last, 0] = index
         s.unsettled[last, 1] = number
         s.unsettled[last, 2] = source
-        s.counts[k.UNSETTLED] = last + 1
+        s.counts[UNSETTLED] = last + 1
 
 
 def _pass_to(s: State, number: int, index: int, source: int, starts: bool) -> None:
     other = _enter_at(s, index, starts)
-    if other == k.NO_CODE:
+    if other == NO_CODE:
         target = _wide(s.targets[source])
-        if target < 0 or not s.at[k.FLAGS, target] & k.DEFERRED:
-            _refuse(s, source, k.GOES_NOWHERE)
+        if target < 0 or not s.at[FLAGS, target] & DEFERRED:
+            _refuse(s, source, GOES_NOWHERE)
         _mark_returning(s, number)
-    elif s.routine[other, k.RETURNING]:
+    elif s.routine[other, RETURNING]:
         _mark_returning(s, number)
     else:
         _add_caller(s, other, number)
@@ -149,36 +244,36 @@ def _pass_to(s: State, number: int, index: int, source: int, starts: bool) -> No
 
 def _add_caller(s: State, callee: int, caller: int) -> None:
     """Let `caller` return when `callee` is found to: it has passed control to it for good."""
-    row = s.counts[k.CALLERS]
+    row = s.counts[CALLERS]
     if 2 * row + 2 > len(s.callers):
         return
-    s.counts[k.CALLERS] = row + 1
+    s.counts[CALLERS] = row + 1
     s.callers[row, 0] = caller
     s.callers[row, 1] = -1
-    last = s.routine[callee, k.LAST_CALLER]
+    last = s.routine[callee, LAST_CALLER]
     if last < 0:
-        s.routine[callee, k.FIRST_CALLER] = row
+        s.routine[callee, FIRST_CALLER] = row
     else:
         s.callers[last, 1] = row
-    s.routine[callee, k.LAST_CALLER] = row
+    s.routine[callee, LAST_CALLER] = row
 
 
 def _mark_returning(s: State, number: int) -> None:
     """Routine `number` returns: so do those that pass control to it, and calls of all these."""
-    first = s.counts[k.CALLERS]  # the rows behind the lists serve as the stack
+    first = s.counts[CALLERS]  # the rows behind the lists serve as the stack
     s.callers[first, 0] = number
     depth = 1
     while depth:
         depth -= 1
         routine = _wide(s.callers[first + depth, 0])
-        if s.routine[routine, k.RETURNING]:
+        if s.routine[routine, RETURNING]:
             continue
-        s.routine[routine, k.RETURNING] = 1
-        call = _wide(s.routine[routine, k.FIRST_CALL])
+        s.routine[routine, RETURNING] = 1
+        call = _wide(s.routine[routine, FIRST_CALL])
         while call >= 0:
-            _resume(s, s.at[k.NO_RETURN, call] - 1, call, _wide(s.at[k.POINT, call]))
-            call = s.at[k.NEXT_CALL, call] - 1
-        row = _wide(s.routine[routine, k.FIRST_CALLER])
+            _resume(s, s.at[NO_RETURN, call] - 1, call, _wide(s.at[POINT, call]))
+            call = s.at[NEXT_CALL, call] - 1
+        row = _wide(s.routine[routine, FIRST_CALLER])
         while row >= 0:
             s.callers[first + depth, 0] = s.callers[row, 0]
             depth += 1
@@ -188,27 +283,27 @@ def _mark_returning(s: State, number: int) -> None:
 def _resume(s: State, number: int, call: int, point: int) -> None:
     """The callee of `call` returns: go on at `point`, unless that is not this routine."""
     if _owner(s, point) == number:
-        s.at[k.RETURN, call] = point + 1
-        s.at[k.NO_RETURN, call] = 0
+        s.at[RETURN, call] = point + 1
+        s.at[NO_RETURN, call] = 0
         _push(s, point, number)
-    elif s.at[k.FLAGS, call] & k.RETURNS:
-        s.at[k.FLAGS, call] |= k.LEAVES
-        s.at[k.NO_RETURN, call] = 0
-        last = s.counts[k.LEFT]
+    elif s.at[FLAGS, call] & RETURNS:
+        s.at[FLAGS, call] |= LEAVES
+        s.at[NO_RETURN, call] = 0
+        last = s.counts[LEFT]
         s.left[last, 0] = point
         s.left[last, 1] = number
         s.left[last, 2] = call
-        s.counts[k.LEFT] = last + 1
+        s.counts[LEFT] = last + 1
 
 
 # -- blocks
 
 
 def _visit(s: State, index: int, number: int) -> None:
-    if s.at[k.LEADER, index] == number + 1:
+    if s.at[LEADER, index] == number + 1:
         return
-    s.at[k.LEADER, index] = number + 1
-    s.routine[number, k.LEADERS] += 1
+    s.at[LEADER, index] = number + 1
+    s.routine[number, LEADERS] += 1
     last = _wide(s.next_end[index])
     owner = _owner(s, index)
     end = index + 1
@@ -216,13 +311,13 @@ def _visit(s: State, index: int, number: int) -> None:
         end += 1
     if end <= last:
         _leave(s, number, end, end - 1)
-    elif not s.at[k.FLAGS, last] & k.KNOWN:
-        s.at[k.FLAGS, last] |= k.KNOWN
+    elif not s.at[FLAGS, last] & KNOWN:
+        s.at[FLAGS, last] |= KNOWN
         _transfer(s, last, number)
 
 
 def _has_delay_slot(kind: int) -> bool:
-    return k.BRANCH <= kind <= k.JUMP_AND_LINK or kind == k.RETURN_FROM_TRAP
+    return BRANCH <= kind <= JUMP_AND_LINK or kind == RETURN_FROM_TRAP
 
 
 def _transfer(s: State, at: int, number: int) -> None:
@@ -230,56 +325,56 @@ def _transfer(s: State, at: int, number: int) -> None:
     kind = _wide(s.kinds[at])
     if _has_delay_slot(kind) and not _take_slot(s, at, number):
         return
-    if k.BRANCH <= kind <= k.BRANCH_NEVER:
+    if BRANCH <= kind <= BRANCH_NEVER:
         _branch(s, at, number)
-    elif kind in (k.CALL, k.INDIRECT_CALL, k.JUMP_AND_LINK):
+    elif kind in (CALL, INDIRECT_CALL, JUMP_AND_LINK):
         _call(s, at, number)
-    elif kind == k.TRAP_ALWAYS:
+    elif kind == TRAP_ALWAYS:
         _trap(s, at, number)
-    elif kind == k.JUMP:
-        last = s.counts[k.JUMPS]
+    elif kind == JUMP:
+        last = s.counts[JUMPS]
         s.jumps[last, 0] = at
         s.jumps[last, 1] = number
-        s.counts[k.JUMPS] = last + 1
+        s.counts[JUMPS] = last + 1
     else:
-        s.at[k.FLAGS, at] |= k.LEAVES
-        if kind in (k.WINDOW_RETURN, k.RETURN_JUMP):
+        s.at[FLAGS, at] |= LEAVES
+        if kind in (WINDOW_RETURN, RETURN_JUMP):
             _mark_returning(s, number)
-        elif kind == k.COMPARE_BRANCH:
-            _refuse(s, at, k.COMPARES)
+        elif kind == COMPARE_BRANCH:
+            _refuse(s, at, COMPARES)
 
 
 def _take_slot(s: State, at: int, number: int) -> bool:
     """Note to which block the delay slot belongs; return whether it is one we can follow."""
-    if s.annulled[at] and s.kinds[at] != k.BRANCH:
+    if s.annulled[at] and s.kinds[at] != BRANCH:
         return True
-    flag = k.SLOT_BLOCK if s.annulled[at] else k.HAS_SLOT
-    outside = _owner(s, at + 1) == k.NO_CODE
+    flag = SLOT_BLOCK if s.annulled[at] else HAS_SLOT
+    outside = _owner(s, at + 1) == NO_CODE
     if not outside:
         kind = _wide(s.kinds[at + 1])
-        if not (_has_delay_slot(kind) or kind in (k.COMPARE_BRANCH, k.TRAP_RETURN)):
-            s.at[k.FLAGS, at] |= flag
+        if not (_has_delay_slot(kind) or kind in (COMPARE_BRANCH, TRAP_RETURN)):
+            s.at[FLAGS, at] |= flag
             return True
-    _refuse(s, at, k.SLOT_OUTSIDE if outside else k.COUPLE)
-    s.at[k.FLAGS, at] |= k.LEAVES
-    if flag == k.HAS_SLOT and not outside:
-        s.at[k.FLAGS, at] |= k.HAS_SLOT
+    _refuse(s, at, SLOT_OUTSIDE if outside else COUPLE)
+    s.at[FLAGS, at] |= LEAVES
+    if flag == HAS_SLOT and not outside:
+        s.at[FLAGS, at] |= HAS_SLOT
     _mark_returning(s, number)
     return False
 
 
 def _branch(s: State, at: int, number: int) -> None:
     kind, target = _wide(s.kinds[at]), _wide(s.targets[at])
-    if kind == k.BRANCH_NEVER:
-        s.at[k.FALL, at] = _flow_to(s, number, at + 2, at) + 1
+    if kind == BRANCH_NEVER:
+        s.at[FALL, at] = _flow_to(s, number, at + 2, at) + 1
         return
-    if kind == k.BRANCH and (target != at + 2 or s.at[k.FLAGS, at] & k.SLOT_BLOCK):
-        s.at[k.FALL, at] = _flow_to(s, number, at + 2, at) + 1
+    if kind == BRANCH and (target != at + 2 or s.at[FLAGS, at] & SLOT_BLOCK):
+        s.at[FALL, at] = _flow_to(s, number, at + 2, at) + 1
     if target < 0 or _is_tail_call(s, at, number, target):
-        s.at[k.FLAGS, at] |= k.LEAVES
+        s.at[FLAGS, at] |= LEAVES
         _leave(s, number, target, at)
     else:
-        s.at[k.TAKEN, at] = _flow_to(s, number, target, at) + 1
+        s.at[TAKEN, at] = _flow_to(s, number, target, at) + 1
 
 
 def _is_tail_call(s: State, at: int, number: int, target: int) -> bool:
@@ -290,74 +385,74 @@ def _is_tail_call(s: State, at: int, number: int, target: int) -> bool:
     """
     if _owner(s, target) != number:
         return False
-    if s.routine[number, k.START] == target:
-        return bool(s.at[k.FLAGS, at] & k.HAS_SLOT) and is_restore(s.words[at + 1])
-    return not s.routine[number, k.COVERED] and is_prologue(s.words, target)
+    if s.routine[number, START] == target:
+        return bool(s.at[FLAGS, at] & HAS_SLOT) and is_restore(s.words[at + 1])
+    return not s.routine[number, COVERED] and is_prologue(s.words, target)
 
 
 def _call(s: State, at: int, number: int) -> None:
     kind = _wide(s.kinds[at])
-    target = _wide(s.targets[at]) if kind == k.CALL else -1
-    if kind == k.CALL and target == at + 2 and not s.at[k.FLAGS, target] & k.SYMBOL:
-        s.at[k.TAKEN, at] = _flow_to(s, number, target, at) + 1
+    target = _wide(s.targets[at]) if kind == CALL else -1
+    if kind == CALL and target == at + 2 and not s.at[FLAGS, target] & SYMBOL:
+        s.at[TAKEN, at] = _flow_to(s, number, target, at) + 1
         return
-    point = return_point(s.words, s.kinds[:], at, s.counts[k.IS64] != 0)
+    point = return_point(s.words, s.kinds[:], at, s.counts[IS64] != 0)
     if point < 0:
-        s.at[k.FLAGS, at] |= k.LEAVES
-        if kind == k.CALL:
+        s.at[FLAGS, at] |= LEAVES
+        if kind == CALL:
             _leave(s, number, target, at)
         else:
             _mark_returning(s, number)
         return
-    s.at[k.NO_RETURN, at] = number + 1
-    callee = _enter_at(s, target, True) if target >= 0 else k.NO_CODE
-    returns = callee == k.NO_CODE or (s.at[k.FLAGS, at] & k.RETURNS) != 0
-    if returns or s.routine[callee, k.RETURNING] != 0:
+    s.at[NO_RETURN, at] = number + 1
+    callee = _enter_at(s, target, True) if target >= 0 else NO_CODE
+    returns = callee == NO_CODE or (s.at[FLAGS, at] & RETURNS) != 0
+    if returns or s.routine[callee, RETURNING] != 0:
         _resume(s, number, at, point)
         return
-    s.at[k.POINT, at] = point
-    last = s.routine[callee, k.LAST_CALL]
+    s.at[POINT, at] = point
+    last = s.routine[callee, LAST_CALL]
     if last < 0:
-        s.routine[callee, k.FIRST_CALL] = at
+        s.routine[callee, FIRST_CALL] = at
     else:
-        s.at[k.NEXT_CALL, last] = at + 1
-    s.routine[callee, k.LAST_CALL] = at
+        s.at[NEXT_CALL, last] = at + 1
+    s.routine[callee, LAST_CALL] = at
 
 
 # -- traps
 
 
 def _trap(s: State, at: int, number: int) -> None:
-    setter = ending_trap(s.words, s.kinds[:], at, s.counts[k.IS64] != 0)
-    if setter is None or s.at[k.FLAGS, at] & k.RETURNS:
-        s.at[k.FALL, at] = _flow_to(s, number, at + 1, at) + 1
+    setter = ending_trap(s.words, s.kinds[:], at, s.counts[IS64] != 0)
+    if setter is None or s.at[FLAGS, at] & RETURNS:
+        s.at[FALL, at] = _flow_to(s, number, at + 1, at) + 1
         return
-    last = s.counts[k.TRAPS]
+    last = s.counts[TRAPS]
     s.traps[last, 0] = at
     s.traps[last, 1] = number
     s.traps[last, 2] = setter
-    s.counts[k.TRAPS] = last + 1
-    s.at[k.NO_RETURN, at] = number + 1
+    s.counts[TRAPS] = last + 1
+    s.at[NO_RETURN, at] = number + 1
 
 
 def _recheck_traps(s: State) -> bool:
     """A leader between the system call and its number: other numbers are possible."""
     kept = 0
-    for position in range(s.counts[k.TRAPS]):
+    for position in range(s.counts[TRAPS]):
         at, number = _wide(s.traps[position, 0]), _wide(s.traps[position, 1])
         setter = _wide(s.traps[position, 2])
         returns = setter > 0 and _has_delay_slot(_wide(s.kinds[setter - 1]))
         for index in range(setter + 1, at + 1):
-            returns |= s.at[k.LEADER, index] == number + 1
+            returns |= s.at[LEADER, index] == number + 1
         if returns:
-            s.at[k.NO_RETURN, at] = 0
-            s.at[k.FALL, at] = _flow_to(s, number, at + 1, at) + 1
+            s.at[NO_RETURN, at] = 0
+            s.at[FALL, at] = _flow_to(s, number, at + 1, at) + 1
         else:
             for column in range(3):
                 s.traps[kept, column] = s.traps[position, column]
             kept += 1
-    changed = bool(kept < s.counts[k.TRAPS])
-    s.counts[k.TRAPS] = kept
+    changed = bool(kept < s.counts[TRAPS])
+    s.counts[TRAPS] = kept
     return changed
 
 
@@ -366,8 +461,8 @@ def _recheck_traps(s: State) -> bool:
 
 def _begin(s: State, entries: Numbers) -> None:
     """Enter all routines, then words where a run has entered code."""
-    for number in range(s.counts[k.ROUTINES]):
-        _enter(s, number, _wide(s.routine[number, k.START]))
+    for number in range(s.counts[ROUTINES]):
+        _enter(s, number, _wide(s.routine[number, START]))
     for index in entries:
         _enter_at(s, index, is_prologue(s.words, index))
 
@@ -375,17 +470,17 @@ def _begin(s: State, entries: Numbers) -> None:
 def _follow_blocks(s: State) -> None:
     """Follow all blocks, until nothing is left but indirect jumps."""
     while True:
-        while s.counts[k.WORK] or s.counts[k.LEFT]:
-            if s.counts[k.WORK]:
-                top = s.counts[k.WORK] - 1
-                s.counts[k.WORK] = top
+        while s.counts[WORK] or s.counts[LEFT]:
+            if s.counts[WORK]:
+                top = s.counts[WORK] - 1
+                s.counts[WORK] = top
                 _visit(s, _wide(s.work[top, 0]), _wide(s.work[top, 1]))
             else:
-                top = s.counts[k.LEFT] - 1
-                s.counts[k.LEFT] = top
+                top = s.counts[LEFT] - 1
+                s.counts[LEFT] = top
                 number, source = _wide(s.left[top, 1]), _wide(s.left[top, 2])
                 _leave(s, number, _wide(s.left[top, 0]), source)
-        if s.counts[k.STALE] or not _recheck_traps(s):
+        if s.counts[STALE] or not _recheck_traps(s):
             return
 
 
@@ -398,13 +493,13 @@ def _follow_jump(
     routine. `targets`: Word indices; those that are not within the routine are replaced by -1.
     """
     if leaves:
-        s.at[k.FLAGS, jump] |= k.LEAVES
+        s.at[FLAGS, jump] |= LEAVES
     if returns:
         _mark_returning(s, number)
     for position in range(len(targets)):
         target = targets[position]
         if _is_tail_call(s, jump, number, target):
-            s.at[k.FLAGS, jump] |= k.LEAVES
+            s.at[FLAGS, jump] |= LEAVES
             _leave(s, number, target, jump)
             targets[position] = -1
         else:
@@ -419,14 +514,14 @@ def _settle(s: State, leaves: Numbers) -> bool:
     """
     for index in leaves:
         owner = _owner(s, index)
-        windowed = owner >= 0 and is_prologue(s.words, _wide(s.routine[owner, k.START]))
-        _enter_at(s, index, windowed and s.at[k.LEADER, index] != owner + 1)
-    waiting = s.counts[k.UNSETTLED]
+        windowed = owner >= 0 and is_prologue(s.words, _wide(s.routine[owner, START]))
+        _enter_at(s, index, windowed and s.at[LEADER, index] != owner + 1)
+    waiting = s.counts[UNSETTLED]
     for position in range(waiting):
         index, source = _wide(s.unsettled[position, 0]), _wide(s.unsettled[position, 2])
-        starts = s.at[k.LEADER, index] != _owner(s, index) + 1
+        starts = s.at[LEADER, index] != _owner(s, index) + 1
         _pass_to(s, _wide(s.unsettled[position, 1]), index, source, starts)
-    s.counts[k.UNSETTLED] = 0
+    s.counts[UNSETTLED] = 0
     return bool(waiting + len(leaves) > 0)
 
 
@@ -435,7 +530,7 @@ def obey(s: State, command: int, jump: int, number: int, flags: int, words: Numb
 
     `command`, `words`: `BEGIN`, with where a run has entered code; `FOLLOW_BLOCKS`; `FOLLOW_JUMP`,
     with targets, of which those outside of the routine are replaced by -1; or `SETTLE`, with leaf
-    routines (`exploration_state`). `jump`, `number`, `flags`: An indirect jump, its routine, and
+    routines (`exploration_kernel`). `jump`, `number`, `flags`: An indirect jump, its routine, and
     `JUMP_RETURNS` and `JUMP_LEAVES`.
 
     Returns
@@ -443,13 +538,13 @@ def obey(s: State, command: int, jump: int, number: int, flags: int, words: Numb
     int
         Whether there was anything to settle: 1 or 0.
     """
-    if command == k.BEGIN:
+    if command == BEGIN:
         _begin(s, words)
-    elif command == k.FOLLOW_BLOCKS:
+    elif command == FOLLOW_BLOCKS:
         _follow_blocks(s)
-    elif command == k.FOLLOW_JUMP:
-        returns, leaves = (flags & k.JUMP_RETURNS) != 0, (flags & k.JUMP_LEAVES) != 0
+    elif command == FOLLOW_JUMP:
+        returns, leaves = (flags & JUMP_RETURNS) != 0, (flags & JUMP_LEAVES) != 0
         _follow_jump(s, jump, number, returns, leaves, words)
-    elif command == k.SETTLE and _settle(s, words):
+    elif command == SETTLE and _settle(s, words):
         return 1
     return 0

@@ -1,7 +1,7 @@
 """`exploration_kernel` as machine code.
 
 numba compiles this again when this file has changed, not when the kernel, `idioms` or
-`exploration_state` have: after a change there, remove the compiled files (`*.nbi` in
+`exploration_kernel` have: after a change there, remove the compiled files (`*.nbi` in
 `profiler/recovery/__pycache__`).
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from simprof.profiler.recovery import exploration_kernel, idioms
-from simprof.profiler.recovery import exploration_state as k
-from simprof.profiler.recovery.exploration_state import Numbers, State
+from simprof.profiler.recovery import exploration_kernel as k
+from simprof.profiler.recovery.exploration_kernel import Numbers, State
 from simprof.simulator.cpu import compiled
 
 _types = compiled.types

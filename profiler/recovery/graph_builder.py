@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.packed import NUMBER_OF_KIND, PackedGraphs
-from simprof.profiler.recovery import exploration_state as k
+from simprof.profiler.recovery import exploration_kernel as k
 from simprof.profiler.recovery.exploration import Exploration
 from simprof.profiler.recovery.routines import Routine
 

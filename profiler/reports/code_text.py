@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from simprof.profiler.code.codegen import RoutineCode
-from simprof.profiler.code.emission import (
+from simprof.profiler.code.codegen import (
     Emission,
     Piece,
     PieceKind,
+    RoutineCode,
     Stub,
     describe_edge,
     target_of,
 )
-from simprof.profiler.code.runtime.routines import Routines, runtime_code
-from simprof.profiler.code.runtime.word_hash_routine import key_hash_costs, key_routine_name
+from simprof.profiler.code.hash_routine import hash_costs, routine_name
+from simprof.profiler.code.runtime_code import Routines, runtime_code
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.recovery.recovery import ProgramGraphs
@@ -238,13 +238,13 @@ class _Listing:
             return
         machine: MachineKind = self._recovered.program.machine
         words = self._shown.plan.key_words
-        costs = key_hash_costs(machine, words)
+        costs = hash_costs(machine, words)
         yield (
-            f"  {key_routine_name(words, False)}: {costs.hit} instructions for a path that it has, "
+            f"  {routine_name(False, words)}: {costs.hit} instructions for a path that it has, "
             f"{costs.insert} for a new one, {costs.step} more for each other path that it passes"
         )
         yield (
-            f"  {key_routine_name(words, True)}: {costs.remembered} for the path counted last, "
+            f"  {routine_name(True, words)}: {costs.remembered} for the path counted last, "
             f"otherwise {costs.back_edge_hit} or {costs.back_edge_insert}, and {costs.step} more "
             "for each"
         )

@@ -11,8 +11,8 @@ the return point (`back`), and the code of the edge to what it runs on into.
 
 from __future__ import annotations
 
+from simprof.profiler.code.codegen import Emission, Stub
 from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.emission import Emission, Stub
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
 from simprof.profiler.rewriting.calls import CALLS, CallCopies, RoutineEntries
 from simprof.profiler.rewriting.checks import is_flush, write_flush_check

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from simprof.profiler.code.pricing import added
-from simprof.profiler.code.sizes import trace_sizes
+from simprof.profiler.code.pricing import added, trace_sizes
 from simprof.profiler.request.request import RunRequest
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.elsewhere.memory import differences

@@ -15,8 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
+from simprof.profiler.code.codegen import Emission, Piece, Stub
 from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.emission import Emission, Piece, Stub
 from simprof.profiler.code.frames import FRAME_SLOTS
 from simprof.profiler.code.places import find_place
 from simprof.profiler.graphs.cfg import Block, EdgeKind

@@ -12,11 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.codegen import Emission, RoutineCode, emit
 from simprof.profiler.code.context import ProgramContexts
-from simprof.profiler.code.emission import Emission, emit
-from simprof.profiler.code.runtime.conditions import restore_routine
-from simprof.profiler.code.runtime.routines import ROUTINES, Routines
+from simprof.profiler.code.runtime_code import ROUTINES, Routines, restore_routine
 from simprof.profiler.recovery.calls import CONTEXTS
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.rewriting.copies import copy_routine

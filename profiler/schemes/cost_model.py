@@ -22,17 +22,16 @@ from simprof.profiler.code.cost_samples import (
     sample_plans,
     sites,
 )
+from simprof.profiler.code.hash_routine import WORD_COUNTS, hash_costs, routine_name
 from simprof.profiler.code.pricing import Pricer
-from simprof.profiler.code.runtime.conditions import (
+from simprof.profiler.code.runtime_code import (
     KEEP_COST,
+    ROUTINES,
     keep,
     restore,
     restore_cost,
     restore_routine,
 )
-from simprof.profiler.code.runtime.hash_routine import hash_costs
-from simprof.profiler.code.runtime.routines import ROUTINES
-from simprof.profiler.code.runtime.word_hash_routine import WORD_COUNTS, word_hash_costs
 from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.code.snippets_paths import GENERATORS
 from simprof.profiler.code.writer import snippet_body
@@ -176,9 +175,8 @@ def _split(items: Iterable[Item]) -> Iterator[tuple[str, list[str]]]:
 
 def _hash_routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
     """Yield what is counted in the hashing routines, by symbol."""
-    yield "hash_count", str(hash_costs(machine))
     for words in WORD_COUNTS:
-        yield f"hash_count_{words}", str(word_hash_costs(machine, words))
+        yield routine_name(False, words), str(hash_costs(machine, words))
 
 
 def _conditions() -> Iterator[str]:

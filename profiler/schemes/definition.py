@@ -21,7 +21,7 @@ from simprof.profiler.request.request import OptionValue, RegisterUse, SchemeOpt
 if TYPE_CHECKING:
     from simprof.profiler.code.cost_samples import Samples
     from simprof.profiler.code.layout import BufferSlot, CounterLayout
-    from simprof.profiler.code.runtime.routines import Routines
+    from simprof.profiler.code.runtime_code import Routines
     from simprof.profiler.code.snippet_parts import Generator
     from simprof.profiler.graphs.cfg import ControlFlowGraph
     from simprof.profiler.plan.decoders import GuidedDecoder, PathDecoder, RoutinePlan, TraceWriter

@@ -3,7 +3,7 @@
 A run on graphs that lack an entry would have to be made again, from its start: plans depend on the
 graphs. So a run is made on graphs with all entries that calls of `setjmp` may give their routines
 (`recovery.calls`), and its schemes count for each graph that such a routine may turn out
-to have (`engine.variants`). What a run on the right graphs would have counted is then there.
+to have (`engine.segments`). What a run on the right graphs would have counted is then there.
 
 Steps -> functions
 1. the graphs with all expected entries                    `expected_entries`
@@ -25,13 +25,12 @@ import numpy as np
 import numpy.typing as npt
 
 from simprof.profiler.engine.automaton import Automaton
-from simprof.profiler.engine.lowering import KnownProducts, Lowering, hash_model
+from simprof.profiler.engine.lowering import KnownProducts, Lowering, TraceSink, hash_model
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.observer import ProfilingObserver
-from simprof.profiler.engine.operations import TraceSink
+from simprof.profiler.engine.segments import GraphVariant, variants_of
 from simprof.profiler.engine.silence import EventsLostError
 from simprof.profiler.engine.states import KnownWays, RunCounts
-from simprof.profiler.engine.variants import GraphVariant, variants_of
 from simprof.profiler.engine.walk import (
     GraphIndex,
     Missing,

@@ -9,8 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from simprof.profiler.code.layout import CounterSpace, Room
-from simprof.profiler.code.pricing import KnownCosts, Pricer, RoutinePrice, added, edge_costs
-from simprof.profiler.code.sizes import plan_sizes, trace_sizes
+from simprof.profiler.code.pricing import (
+    KnownCosts,
+    Pricer,
+    RoutinePrice,
+    added,
+    edge_costs,
+    plan_sizes,
+    trace_sizes,
+)
 from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts

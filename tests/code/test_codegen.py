@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import pytest
 
+from simprof.profiler.code import hash_routine as hr
 from simprof.profiler.code.codegen import CounterSpace, RoutineCode, RoutineContext, generate
+from simprof.profiler.code.hash_routine import HashTableModel, hash_costs
 from simprof.profiler.code.layout import TABLE_SPAN
-from simprof.profiler.code.runtime import hash_routine as hr
-from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import CountConstantPath, CountEdge
 from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan

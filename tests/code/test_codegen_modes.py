@@ -13,9 +13,9 @@ from functools import cache
 import pytest
 
 from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.hash_routine import HashTableModel, hash_costs
 from simprof.profiler.code.layout import RUNTIME_BASE, CounterLayout
 from simprof.profiler.code.pricing import added
-from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.plan.actions import WriteTrace
 from simprof.profiler.plan.interpret import ExecutedWalk, begin, execute, follow

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from simprof.profiler.code import hash_routine as hr
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import PATH_SLOT, FrameState, Site, Slot, slots
+from simprof.profiler.code.hash_routine import HashTableModel, TableLayout, hash_costs, hash_routine
 from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE, CounterLayout
 from simprof.profiler.code.registers import LOCAL_ORDER
-from simprof.profiler.code.runtime import hash_routine as hr
-from simprof.profiler.code.runtime.conditions import RESTORE_ROUTINE, restore_routine
-from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_routine
-from simprof.profiler.code.runtime.word_hash_routine import WordTable
+from simprof.profiler.code.runtime_code import RESTORE_ROUTINE, restore_routine
 from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Body, CounterAccess
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import (
@@ -176,7 +175,7 @@ class Runner:
         self.machine = machine
         self.rng = random.Random(seed)
         self.model = HashTableModel(hash_costs(machine))
-        self.bench.write(TABLES_BASE, WordTable(1).initial(TABLES_BASE))
+        self.bench.write(TABLES_BASE, TableLayout(1).initial(TABLES_BASE))
         self.counts: dict[int, int] = {}  # address -> count
 
     def run(self, case: Case, actions: tuple[Action, ...]) -> Body:
@@ -225,7 +224,11 @@ class Runner:
         for address, count in self.counts.items():
             assert self.bench.word(address) == count
         for key, count in self.model.counts.items():
-            node = TABLES_BASE + hr.POOL + hr.NODE_SIZE * list(self.model.counts).index(key)
+            node = (
+                TABLES_BASE
+                + hr.TableLayout().pool
+                + hr.TableLayout().node_size * list(self.model.counts).index(key)
+            )
             assert (self.bench.word(node), self.bench.word(node + 4)) == (key, count)
 
     def check_total(self) -> None:

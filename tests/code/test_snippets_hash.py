@@ -8,10 +8,9 @@ from collections import Counter
 
 import pytest
 
+from simprof.profiler.code import hash_routine as hr
+from simprof.profiler.code.hash_routine import HashTableModel, TableLayout, hash_costs, hash_routine
 from simprof.profiler.code.layout import RUNTIME_BASE, TABLES_BASE
-from simprof.profiler.code.runtime import hash_routine as hr
-from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_routine
-from simprof.profiler.code.runtime.word_hash_routine import WordTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Register
@@ -50,24 +49,24 @@ def random_sequence(rng: random.Random) -> list[tuple[int, bool]]:
 
 def table_of(bench: CodeBench) -> tuple[dict[int, int], list[list[int]], int]:
     """Return the counts in pool order, the chains, and the remembered key."""
-    free = bench.word(TABLES_BASE + hr.FREE)
-    pool = range(TABLES_BASE + hr.POOL, free, hr.NODE_SIZE)
-    counts = {bench.word(n + hr.KEY): bench.word(n + hr.COUNT) for n in pool}
+    free = bench.word(TABLES_BASE + hr.TableLayout().free)
+    pool = range(TABLES_BASE + hr.TableLayout().pool, free, hr.TableLayout().node_size)
+    counts = {bench.word(n): bench.word(n + hr.TableLayout().count) for n in pool}
     chains = []
     for k in range(hr.BUCKETS):
-        node, chain = bench.word(TABLES_BASE + hr.HEADS + 4 * k), []
+        node, chain = bench.word(TABLES_BASE + hr.TableLayout().heads + 4 * k), []
         while node != TABLES_BASE:
-            chain.append(bench.word(node + hr.KEY))
-            node = bench.word(node + hr.NEXT)
+            chain.append(bench.word(node))
+            node = bench.word(node + hr.TableLayout().next)
         chains.append(chain)
-    return counts, chains, bench.word(bench.word(TABLES_BASE + hr.LAST) + hr.KEY)
+    return counts, chains, bench.word(bench.word(TABLES_BASE + hr.TableLayout().last))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.seeds(range(6))
 def test_routine_equals_model(machine: MachineKind, seed: int) -> None:
     bench, symbols = bench_with_routines(machine)
-    bench.write(TABLES_BASE, WordTable(1).initial(TABLES_BASE))
+    bench.write(TABLES_BASE, TableLayout(1).initial(TABLES_BASE))
     model = HashTableModel(hash_costs(machine))
     rng = random.Random(seed)
     state = State([0] * 32)
@@ -80,14 +79,14 @@ def test_routine_equals_model(machine: MachineKind, seed: int) -> None:
     counts, chains, last = table_of(bench)
     assert list(counts.items()) == list(model.counts.items())
     assert chains == model.chains
-    assert last == (hr.NO_KEY if model.last is None else model.last)
+    assert last == (0xFFFFFFFF if model.last is None else model.last)
     assert max(map(len, chains)) >= 2
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_only_the_convention_registers_change(machine: MachineKind) -> None:
     bench, symbols = bench_with_routines(machine)
-    bench.write(TABLES_BASE, WordTable(1).initial(TABLES_BASE))
+    bench.write(TABLES_BASE, TableLayout(1).initial(TABLES_BASE))
     rng = random.Random(7)
     width = 64 if machine is MachineKind.SPARCV9 else 32
     for k in range(40):
@@ -108,13 +107,13 @@ def test_only_the_convention_registers_change(machine: MachineKind) -> None:
 
 def test_garbage_above_32_bits_does_not_matter_in_v8plus() -> None:
     bench, symbols = bench_with_routines(MachineKind.SPARCV8PLUS)
-    bench.write(TABLES_BASE, WordTable(1).initial(TABLES_BASE))
+    bench.write(TABLES_BASE, TableLayout(1).initial(TABLES_BASE))
     for garbage in (0, 1, 0xFFFFFFFF):
         state = State([0] * 32)
         state.registers[Register.SP] = STACK + 0x8000
         state.registers[Register.O0] = garbage << 32 | 77
         state.registers[Register.O1] = TABLES_BASE
-        bench.run([asm.call(hr.PLAIN_ROUTINE), asm.nop()], state, symbols)
+        bench.run([asm.call(hr.routine_name(False)), asm.nop()], state, symbols)
     assert table_of(bench)[0] == {77: 3}
 
 
@@ -136,9 +135,9 @@ def test_sums_of_few_values_fill_buckets_evenly() -> None:
 
 
 def test_initial_table_is_empty() -> None:
-    table = struct.unpack(">8I", WordTable(1).initial(TABLES_BASE)[:32])
-    assert table[3] == hr.NO_KEY
-    assert len(WordTable(1).initial(TABLES_BASE)) == hr.POOL
+    table = struct.unpack(">8I", TableLayout(1).initial(TABLES_BASE)[:32])
+    assert table[3] == 0xFFFFFFFF
+    assert len(TableLayout(1).initial(TABLES_BASE)) == hr.TableLayout().pool
 
 
 def test_costs_are_ordered() -> None:

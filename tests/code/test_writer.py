@@ -17,7 +17,7 @@ from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import FrameState, Site, Slot, path_words, slots, temporary_frame
 from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_DATA, CounterLayout
 from simprof.profiler.code.registers import LOCAL_ORDER
-from simprof.profiler.code.runtime.routines import runtime_code
+from simprof.profiler.code.runtime_code import runtime_code
 from simprof.profiler.code.snippet_parts import (
     HASH_REGISTERS,
     Body,

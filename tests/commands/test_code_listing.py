@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.code.codegen import CounterSpace, RoutineCode, generate
-from simprof.profiler.code.emission import PieceKind, emit
+from simprof.profiler.code.codegen import CounterSpace, PieceKind, RoutineCode, emit, generate
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.reports import code_text

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from simprof.profiler.code.runtime.hash_routine import BUCKETS, HashTableModel, hash_costs
+from simprof.profiler.code.hash_routine import BUCKETS, HashTableModel, hash_costs
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.lowering import HashModel, fuse
 from simprof.simulator.binary.program import MachineKind

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.lowering import Lowering, hash_model
+from simprof.profiler.engine.lowering import Lowering, StepOperations, hash_model
 from simprof.profiler.engine.memory import Operation
-from simprof.profiler.engine.operations import StepOperations
 from simprof.profiler.engine.walk import Cross, Land, Pop, Push
 from simprof.simulator.binary.program import MachineKind
 

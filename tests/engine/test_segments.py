@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from simprof.profiler.code.runtime.hash_routine import hash_costs
+from simprof.profiler.code.hash_routine import hash_costs
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.lowering import Lowering, fuse, hash_model
 from simprof.profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, segment

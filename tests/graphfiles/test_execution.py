@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs
+from simprof.profiler.code.hash_routine import HashTableModel, hash_costs
 from simprof.profiler.graphfiles.execution import execute
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import (

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.code.runtime.hash_routine import hash_costs
+from simprof.profiler.code.hash_routine import hash_costs
 from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.execution import price
 from simprof.profiler.plan.plan import CounterTable

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from simprof.profiler.recovery.block_graph import block_graph, frame_escapes
 from simprof.profiler.recovery.jump_tables import DataFlow
+from simprof.profiler.recovery.slices import block_graph, frame_escapes
 from simprof.profiler.recovery.symbolic import (
     MASK64,
     RETURN_ADDRESS,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from simprof.profiler.recovery import exploration, exploration_native
-from simprof.profiler.recovery import exploration_state as k
+from simprof.profiler.recovery import exploration_kernel as k
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.simulator.binary import elf
 from simprof.simulator.cpu import compiled

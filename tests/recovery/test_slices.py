@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.recovery import jump_tables
-from simprof.profiler.recovery.block_graph import block_graph, frame_escapes
 from simprof.profiler.recovery.effects import CONDITION, FIRST_SLOT, bit
 from simprof.profiler.recovery.recovery import Known, recover
-from simprof.profiler.recovery.slices import Slice, Whole
+from simprof.profiler.recovery.slices import Slice, Whole, block_graph, frame_escapes
 from simprof.simulator.binary import elf
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Register

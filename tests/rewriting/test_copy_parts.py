@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
+from simprof.profiler.code.codegen import Emission
 from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.emission import Emission
 from simprof.profiler.rewriting.draft import (
     Cause,
     Charge,

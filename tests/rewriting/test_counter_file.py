@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from simprof.profiler.code.runtime.word_hash_routine import WordTable
+from simprof.profiler.code.hash_routine import TableLayout
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.rewriting.elsewhere import counter_file as cf
 from simprof.profiler.rewriting.elsewhere.counter_file import (
@@ -51,7 +51,7 @@ def header(**changed: Any) -> bytes:
 
 def table(region: FileRegion, counts: Mapping[tuple[int, ...], int]) -> bytes:
     """A table as the run-time routine leaves it, but for its chains."""
-    layout = WordTable(region.words)
+    layout = TableLayout(region.words)
     content = bytearray(layout.initial(region.address))
     for key, count in counts.items():
         content += struct.pack(f">{len(key) + 2}I", *key, count, 0x1234)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from simprof.profiler.code.hash_routine import BUCKETS, TableLayout
 from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_DATA, TABLES_BASE
-from simprof.profiler.code.runtime.hash_routine import BUCKETS, HEADS
-from simprof.profiler.code.runtime.word_hash_routine import WordTable
 from simprof.profiler.rewriting.elsewhere.parts import (
     BASE,
     Dumped,
@@ -39,9 +38,9 @@ def test_pages_are_mapped_once() -> None:
 
 
 def test_fills_are_runs_of_words() -> None:
-    table = WordTable(1).initial(TABLES_BASE)
+    table = TableLayout(1).initial(TABLES_BASE)
     runs = filled(StartMemory((), ((TABLES_BASE, table), (ARRAYS_BASE, b"\0\0\0\1" * 3))))
-    assert WordRun(TABLES_BASE + HEADS, TABLES_BASE, BUCKETS) in runs
+    assert WordRun(TABLES_BASE + TableLayout().heads, TABLES_BASE, BUCKETS) in runs
     assert runs[-1] == WordRun(ARRAYS_BASE, 1, 3)
     assert len(runs) == 5
     memory = bytearray(len(table))

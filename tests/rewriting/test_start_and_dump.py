@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from simprof.profiler.code.hash_routine import TableLayout
 from simprof.profiler.code.layout import ARRAYS_BASE, TABLES_BASE
-from simprof.profiler.code.runtime.hash_routine import FREE, POOL
-from simprof.profiler.code.runtime.word_hash_routine import WordTable
 from simprof.profiler.rewriting.elsewhere.parts import (
     FRAMES,
     FRAMES_END,
@@ -42,11 +41,11 @@ from tests.support.tiny_programs import DATA
 R = Register
 MACHINES = list(MachineKind)
 COUNTERS = struct.pack(">10I", 7, 7, 7, 0, 0, 1, 2, 3, 0xFFFFFFFF, 9)
-TABLE = WordTable(1).initial(TABLES_BASE)
+TABLE = TableLayout(1).initial(TABLES_BASE)
 MEMORY = StartMemory(
     regions=((ARRAYS_BASE, 20000), (TABLES_BASE, 1 << 18)),
     fills=((ARRAYS_BASE, COUNTERS), (TABLES_BASE, TABLE)),
-    dumped=(Dumped(ARRAYS_BASE, 48), Dumped(TABLES_BASE, None, TABLES_BASE + FREE)),
+    dumped=(Dumped(ARRAYS_BASE, 48), Dumped(TABLES_BASE, None, TABLES_BASE + TableLayout().free)),
 )
 POSITION_WORD = Dumped(TRACE_END + POSITION, 4)
 ENVIRONMENT = (b"SIMPROF_OU=x", b"A=b", b"SIMPROF_OUT=counts", b"LATER=SIMPROF_OUT=not")
@@ -60,7 +59,7 @@ def expected_file(extended: Extended, depth: int, regions: bytes) -> bytes:
     return HEADER + regions + stack + b"simprof\n"
 
 
-REGIONS = COUNTERS + bytes(8) + TABLE[:POOL]
+REGIONS = COUNTERS + bytes(8) + TABLE[: TableLayout().pool]
 
 
 @pytest.mark.parametrize("depth", [0, 3, 1000])

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.codegen import Emission, Piece, PieceKind, RoutineCode, emit
 from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.emission import Emission, Piece, PieceKind, emit
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.rewriting import program

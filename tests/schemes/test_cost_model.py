@@ -14,8 +14,8 @@ import pytest
 from simprof.profiler.code import places
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.cost_samples import sites
+from simprof.profiler.code.hash_routine import hash_routine, hash_routines
 from simprof.profiler.code.pricing import Pricer
-from simprof.profiler.code.runtime.hash_routine import hash_routine
 from simprof.profiler.code.snippet_parts import Body, Generator
 from simprof.profiler.code.writer import Writer, snippet_body
 from simprof.profiler.schemes import cost_model as schemes_cost_model
@@ -122,10 +122,11 @@ def test_one_instruction_of_a_routine_changes_its_part(
 
 def test_a_word_of_a_routine_changes_its_part(model: CostModel) -> None:
     def other(machine: MachineKind) -> Sequence[Item]:
-        *items, last = hash_routine(machine, False)
-        return (*items[:-1], asm.retl(), last)
+        first = len(hash_routine(machine, False))
+        items = hash_routines(machine)
+        return (*items[: first - 2], asm.retl(), *items[first - 1 :])
 
-    routines = (other, *CODES[0].routines[1:])
+    routines = (other,)
     assert changed(model, make_cost_model(with_code(0, routines=routines))) == {
         "routine hash_count"
     }

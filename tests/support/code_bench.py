@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE
-from simprof.profiler.code.runtime.routines import Routines, runtime_code
+from simprof.profiler.code.runtime_code import Routines, runtime_code
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.cpu.cpu import Cpu, HookKind, Stop
 from simprof.simulator.cpu.cpu_state import condition_codes, set_condition_codes

@@ -6,11 +6,11 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from simprof.profiler.code import hash_routine as hr
 from simprof.profiler.code.codegen import CounterSpace, RoutineCode, generate
+from simprof.profiler.code.hash_routine import TableLayout
 from simprof.profiler.code.layout import RUNTIME_BASE, TABLES_BASE, CounterLayout
-from simprof.profiler.code.runtime import hash_routine as hr
-from simprof.profiler.code.runtime.routines import runtime_code
-from simprof.profiler.code.runtime.word_hash_routine import WordTable
+from simprof.profiler.code.runtime_code import runtime_code
 from simprof.profiler.code.snippet_parts import Generator, Generators
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.actions import Action, Execution
@@ -195,7 +195,7 @@ class Lab:
             self.bench.write(layout.named, bytes(4))
         self.start_log()
         if plan.table is CounterTable.HASH:
-            self.bench.write(TABLES_BASE, WordTable(plan.key_words).initial(TABLES_BASE))
+            self.bench.write(TABLES_BASE, TableLayout(plan.key_words).initial(TABLES_BASE))
         else:
             self.bench.write(layout.path_base, bytes(4 * count))
         routine = Rewriter(self.items, self.cfg, self.context, generated).rewrite()
@@ -220,6 +220,6 @@ class Lab:
 
 def hashed_paths(bench: CodeBench) -> dict[int, int]:
     """Return the counts in the hash table."""
-    free = bench.word(TABLES_BASE + hr.FREE)
-    nodes = range(TABLES_BASE + hr.POOL, free, hr.NODE_SIZE)
+    free = bench.word(TABLES_BASE + hr.TableLayout().free)
+    nodes = range(TABLES_BASE + hr.TableLayout().pool, free, hr.TableLayout().node_size)
     return {bench.word(n): bench.word(n + 4) for n in nodes}

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from simprof.profiler.code.hash_routine import key_code
 from simprof.profiler.code.layout import CounterSpace
-from simprof.profiler.code.runtime.word_hash_routine import key_code
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.rewriting.elsewhere import counter_file as cf
 from simprof.profiler.rewriting.elsewhere.counter_file import table_bytes

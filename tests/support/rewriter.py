@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from simprof.profiler.code.codegen import RoutineCode, RoutineContext
-from simprof.profiler.code.emission import Piece, Stub, emit
+from simprof.profiler.code.codegen import Piece, RoutineCode, RoutineContext, Stub, emit
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.simulator.isa.assembler import Instruction, Item, Label
 from tests.support.assembled import BASE

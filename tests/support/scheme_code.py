@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simprof.profiler.code import snippets_paths
-from simprof.profiler.code.runtime.routines import Routines
+from simprof.profiler.code.runtime_code import Routines
 from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.schemes.registry import OWN
 

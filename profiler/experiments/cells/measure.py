@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import cast
 
-from simprof.profiler.code.arrangement import runs_into_code
-from simprof.profiler.code.block_code import fold_slot_blocks
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import Where
-from simprof.profiler.code.places import find_place
+from simprof.profiler.code.places import find_place, fold_slot_blocks, runs_into_code
 from simprof.profiler.code.pricing import Pricer, RoutineCost
 from simprof.profiler.experiments.cells.cells import (
     TREES,

@@ -20,8 +20,7 @@ from typing import TypeVar
 
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
-from simprof.profiler.code.pricing import Pricer, RoutineCost
-from simprof.profiler.code.sizes import plan_sizes
+from simprof.profiler.code.pricing import Pricer, RoutineCost, plan_sizes
 from simprof.profiler.experiments.cells.cells import CellResult, Job, RoutineRow, Timing, failure
 from simprof.profiler.experiments.cells.measure import plan_row
 from simprof.profiler.experiments.cells.settings import CellSetting, WeightChoice

@@ -17,7 +17,7 @@ The frames are the return addresses on the stack when the file was written, inne
 
 Several files of one program are merged by adding what was counted: counters have 32 bits, and sums
 are modulo 2^32, as if one run had counted all. Hash tables have the layout of `hash_routine` and,
-for keys of several words, of `word_hash_routine`.
+for keys of several words, of `hash_routine`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from simprof.profiler.code.hash_routine import MAX_WORDS, TableLayout
 from simprof.profiler.code.layout import SLOT_SIZE
-from simprof.profiler.code.runtime.word_hash_routine import MAX_WORDS, WordTable
 from simprof.profiler.profiles.codec import parse_json
 from simprof.profiler.profiles.storage import LONGEST_HEADER
 from simprof.profiler.request.errors import ProfileMismatchError
@@ -65,12 +65,12 @@ class FileRegion:
     kind: RegionKind
     address: int
     size: int  # In bytes; of a hash table the room that it has.
-    words: int = 1  # Of a hash table: 32-bit words of a key (see `word_hash_routine`).
+    words: int = 1  # Of a hash table: 32-bit words of a key (see `hash_routine`).
 
     @property
-    def table(self) -> WordTable:
+    def table(self) -> TableLayout:
         """How the hash table is laid out."""
-        return WordTable(self.words)
+        return TableLayout(self.words)
 
     @property
     def free(self) -> int:
@@ -347,7 +347,7 @@ def table_counts(content: bytes, words: int) -> Iterator[tuple[tuple[int, ...], 
 
     `content`: The table up to the first node that is not used. `words`: 32-bit words of a key.
     """
-    table = WordTable(words)
+    table = TableLayout(words)
     for node in struct.iter_unpack(f">{words + 2}I", content[table.pool :]):
         yield node[:words], node[words]
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simprof.profiler.code.hash_routine import code_key
 from simprof.profiler.code.layout import (
     ARRAYS_BASE,
     COUNTER_SIZE,
@@ -24,7 +25,6 @@ from simprof.profiler.code.layout import (
     buffer_address,
     slots_end,
 )
-from simprof.profiler.code.runtime.word_hash_routine import code_key
 from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
 from simprof.profiler.plan.plan import Buffer, CounterTable, InstrumentationPlan
 from simprof.profiler.rewriting.elsewhere.counter_file import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simprof.profiler.code.runtime.word_hash_routine import code_key
+from simprof.profiler.code.hash_routine import code_key
 from simprof.profiler.plan.actions import Action, Execution
 
 

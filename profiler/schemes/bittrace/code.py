@@ -20,7 +20,7 @@ from collections.abc import Hashable
 
 from simprof.profiler.code import shapes
 from simprof.profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, Samples
-from simprof.profiler.code.runtime.word_hash_routine import KEY_WORDS, word_routine_name
+from simprof.profiler.code.hash_routine import KEY_WORDS, routine_name
 from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
 from simprof.profiler.code.snippets_paths import count_needs
 from simprof.profiler.code.writer import Writer
@@ -74,7 +74,7 @@ def count_words(writer: Writer, action: CountWords) -> None:
         writer.emit(asm.store("st", register, R.O1, 4 * (word - 1)))
     writer.load_path(R.O0)
     writer.emit(*asm.load_constant(writer.layout.path_base, R.O1, writer.is64))
-    writer.call(word_routine_name(count, action.on_back_edge))
+    writer.call(routine_name(action.on_back_edge, count))
     writer.hash_calls += 1
 
 

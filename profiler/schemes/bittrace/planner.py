@@ -9,7 +9,7 @@ the increments that numbering these paths takes), unless the codes are too spars
 are indexed: what is shifted cannot be an address (EPP 5.2).
 
 Codes longer than a word are kept in as many path registers as they have words, and counted in a
-hash table by a run-time routine for keys of several words (`word_hash_routine`). Where a path
+hash table by a run-time routine for keys of several words (`hash_routine`). Where a path
 would take more than `MAX_WORDS` words, more edges are cut than `pp` cuts.
 """
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simprof.profiler.code.runtime.word_hash_routine import MAX_WORDS, code_key, key_code
+from simprof.profiler.code.hash_routine import MAX_WORDS, code_key, key_code
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import depth_first
@@ -49,7 +49,7 @@ from simprof.simulator.errors import UsageError
 class BitTracePlan(AcyclicPathPlan):
     """Bit tracing of one routine and the way back from counters to paths.
 
-    A path's number is `word_hash_routine.code_key` of its code.
+    A path's number is `hash_routine.code_key` of its code.
 
     Attributes
     ----------

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from simprof.profiler.code.hash_routine import executed
 from simprof.profiler.code.layout import SLOT_SIZE, BufferSlot, CounterLayout, buffer_address
-from simprof.profiler.code.registers import save_smallest_frame
-from simprof.profiler.code.runtime.hash_routine import executed
+from simprof.profiler.code.registers import clear_upper_half, save_smallest_frame
 from simprof.profiler.schemes.cs6120.edge_log import PAIRS, LoggedEdge
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
@@ -88,8 +88,7 @@ def _destination(machine: MachineKind) -> list[Item]:
 def _count_if_zero(machine: MachineKind) -> list[Instruction]:
     """Increment the old count if the word is 0.
 
-    V8 has no conditional move: there, bit 31 of (word - 1) & ~word is set for 0 alone. In V8+ code
-    the upper halves of registers are nobody's, and `movrz` looks at all 64 bits.
+    V8 has no conditional move: there, bit 31 of (word - 1) & ~word is set for 0 alone.
     """
     if machine is MachineKind.SPARCV8:
         return [
@@ -98,9 +97,8 @@ def _count_if_zero(machine: MachineKind) -> list[Instruction]:
             asm.shift("srl", _NEW, 31, _NEW),
             asm.arithmetic("add", _OLD, _NEW, _OLD),
         ]
-    narrow = [asm.shift("srl", _WORD, 0, _WORD)] if machine is MachineKind.SPARCV8PLUS else []
     return [
-        *narrow,
+        *clear_upper_half(machine, _WORD),  # `movrz` looks at all 64 bits
         asm.arithmetic("add", _OLD, 1, _NEW),
         asm.move_register("z", _WORD, _NEW, _OLD),
     ]

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from simprof.profiler.code.hash_routine import executed
 from simprof.profiler.code.layout import buffer_address
 from simprof.profiler.code.registers import save_smallest_frame
-from simprof.profiler.code.runtime.hash_routine import executed
 from simprof.profiler.schemes.tracing.actions import POSITION, TRACE, TRACE_SIZE
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm

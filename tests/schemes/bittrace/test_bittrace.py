@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from simprof.profiler.code.runtime.word_hash_routine import MAX_WORDS, code_key, key_code
+from simprof.profiler.code.hash_routine import MAX_WORDS, code_key, key_code
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import check
 from simprof.profiler.graphs.numbering import graph_facts

@@ -10,15 +10,14 @@ import random
 
 import pytest
 
-from simprof.profiler.code.layout import TABLES_BASE
-from simprof.profiler.code.runtime import hash_routine as hr
-from simprof.profiler.code.runtime.hash_routine import HashTableModel
-from simprof.profiler.code.runtime.word_hash_routine import (
+from simprof.profiler.code.hash_routine import (
     WORD_COUNTS,
-    WordTable,
+    HashTableModel,
+    TableLayout,
     code_key,
-    key_hash_costs,
+    hash_costs,
 )
+from simprof.profiler.code.layout import TABLES_BASE
 from simprof.profiler.engine.lowering import hash_model
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.products import hash_operation
@@ -35,7 +34,7 @@ from tests.support.code_lab import MACHINES, Lab
 
 def hashed_codes(bench: CodeBench, words: int) -> dict[int, int]:
     """Return the counts in the table, by path number."""
-    table = WordTable(words)
+    table = TableLayout(words)
     free = bench.word(TABLES_BASE + table.free)
     found = {}
     for node in range(TABLES_BASE + table.pool, free, table.node_size):
@@ -60,7 +59,7 @@ def run(machine: MachineKind, seed: int, table: CounterTable | None) -> tuple[in
     else:
         counters = lab.words(layout.path_base, plan.path_counters)
         assert {k: count for k, count in enumerate(counters) if count} == expected.paths
-    costs = key_hash_costs(machine, plan.key_words)
+    costs = hash_costs(machine, plan.key_words)
     inside = instructions_of_hashing(plan, [walk], costs) if plan.table is CounterTable.HASH else 0
     priced = sum(generated.snippets[edge].cost for edge in walk.edges if edge in generated.snippets)
     assert executed == base[1] + priced + inside
@@ -85,10 +84,10 @@ def test_codes_of_several_words(machine: MachineKind, monkeypatch: pytest.Monkey
 
 
 def test_a_table_for_one_word_is_that_of_the_plain_routine() -> None:
-    table = WordTable(1)
-    assert (table.node_size, table.count, table.next) == (hr.NODE_SIZE, hr.COUNT, hr.NEXT)
-    assert (table.last, table.free) == (hr.LAST, hr.FREE)
-    assert (table.heads, table.pool) == (hr.HEADS, hr.POOL)
+    table = TableLayout(1)
+    assert (table.node_size, table.count, table.next) == (12, 4, 8)
+    assert (table.last, table.free) == (24, 28)
+    assert (table.heads, table.pool) == (32, 2080)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -98,9 +97,9 @@ def test_kernel_tables_have_the_costs_of_their_keys(machine: MachineKind) -> Non
 
     memory, rng = EngineMemory(hash_model(machine).words()), random.Random(3)
     memory.grow_nodes()
-    sizes = (1, *WORD_COUNTS)
+    sizes = WORD_COUNTS
     tables = [memory.add_table(words) for words in sizes]
-    models = [HashTableModel(key_hash_costs(machine, words)) for words in sizes]
+    models = [HashTableModel(hash_costs(machine, words)) for words in sizes]
     spent = [0] * len(sizes)
     pools = [
         [code_key([rng.getrandbits(31) for _ in range(words)]) for _ in range(30)]

@@ -10,25 +10,22 @@ import pytest
 
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import FrameState, Site, path_words, slots
-from simprof.profiler.code.layout import RUNTIME_BASE, RUNTIME_DATA, TABLES_BASE, CounterLayout
-from simprof.profiler.code.registers import LOCAL_ORDER
-from simprof.profiler.code.runtime.hash_routine import (
+from simprof.profiler.code.hash_routine import (
     HASH_MULTIPLIER,
-    HashTableModel,
-    bucket,
-    hash_costs,
-)
-from simprof.profiler.code.runtime.routines import runtime_code
-from simprof.profiler.code.runtime.word_hash_routine import (
     KEY_WORD_BITS,
     KEY_WORDS,
     WORD_COUNTS,
-    WordTable,
+    HashTableModel,
+    TableLayout,
+    bucket,
     code_key,
+    hash_costs,
     key_code,
-    word_hash_costs,
-    word_routine_name,
+    routine_name,
 )
+from simprof.profiler.code.layout import RUNTIME_BASE, RUNTIME_DATA, TABLES_BASE, CounterLayout
+from simprof.profiler.code.registers import LOCAL_ORDER
+from simprof.profiler.code.runtime_code import runtime_code
 from simprof.profiler.code.snippet_parts import HASH_REGISTERS, CounterAccess
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action, CountPath, Execution
@@ -134,7 +131,7 @@ def store_words(bench: CodeBench, words: tuple[int, ...]) -> None:
         bench.write(KEY_WORDS + 4 * k, word.to_bytes(4, "big"))
 
 
-def node_of(bench: CodeBench, table: WordTable, address: int) -> tuple[int, int]:
+def node_of(bench: CodeBench, table: TableLayout, address: int) -> tuple[int, int]:
     """Key and count of the node at `address`."""
     words = tuple(bench.word(address + 4 * k) for k in range(table.words))
     return code_key(words), bench.word(address + table.count)
@@ -142,7 +139,7 @@ def node_of(bench: CodeBench, table: WordTable, address: int) -> tuple[int, int]
 
 def check_table(bench: CodeBench, words: int, model: HashTableModel) -> None:
     """Memory is as the model says: pool, chains, remembered node."""
-    table = WordTable(words)
+    table = TableLayout(words)
     free = bench.word(TABLES_BASE + table.free)
     pool = range(TABLES_BASE + table.pool, free, table.node_size)
     assert [node_of(bench, table, node) for node in pool] == list(model.counts.items())
@@ -164,8 +161,8 @@ def check_table(bench: CodeBench, words: int, model: HashTableModel) -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_routine_equals_model(machine: MachineKind, words: int, seed: int) -> None:
     bench, rng = make_bench(machine), random.Random(seed)
-    bench.write(TABLES_BASE, WordTable(words).initial(TABLES_BASE))
-    model = HashTableModel(word_hash_costs(machine, words))
+    bench.write(TABLES_BASE, TableLayout(words).initial(TABLES_BASE))
+    model = HashTableModel(hash_costs(machine, words))
     for key, back in random_keys(rng, words):
         state = random_state(rng, machine)
         state.registers[R.O0] = key[0] | (
@@ -173,7 +170,7 @@ def test_routine_equals_model(machine: MachineKind, words: int, seed: int) -> No
         )
         state.registers[R.O1] = TABLES_BASE
         store_words(bench, key)
-        code: list[Item] = [asm.call(word_routine_name(words, back)), asm.nop()]
+        code: list[Item] = [asm.call(routine_name(back, words)), asm.nop()]
         outcome = bench.run(code, state, runtime_symbols(machine, ROUTINES))
         assert outcome.trap == 0x100 + END_TRAP
         assert outcome.executed - len(code) == model.count(code_key(key), back)
@@ -189,7 +186,7 @@ def test_routine_equals_model(machine: MachineKind, words: int, seed: int) -> No
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_word_more_costs_more(machine: MachineKind) -> None:
-    costs = [hash_costs(machine), *(word_hash_costs(machine, words) for words in WORD_COUNTS)]
+    costs = [hash_costs(machine, words) for words in WORD_COUNTS]
     for fewer, more in pairwise(costs):
         assert fewer.remembered < more.remembered
         assert fewer.step < more.step
@@ -302,8 +299,8 @@ def word_actions(rng: random.Random, words: int) -> tuple[tuple[Action, ...], li
 @pytest.mark.parametrize("machine", MACHINES)
 def test_snippets_do_what_they_mean(machine: MachineKind, words: int) -> None:
     bench, rng = make_bench(machine), random.Random(words)
-    bench.write(TABLES_BASE, WordTable(words).initial(TABLES_BASE))
-    model = HashTableModel(word_hash_costs(machine, words))
+    bench.write(TABLES_BASE, TableLayout(words).initial(TABLES_BASE))
+    model = HashTableModel(hash_costs(machine, words))
     for _ in range(200):
         placed = make_word_case(rng, machine, words)
         case = placed.case

@@ -11,9 +11,8 @@ import pytest
 
 from simprof.profiler.code.codegen import CounterSpace, RoutineContext, generate
 from simprof.profiler.code.layout import CounterLayout
-from simprof.profiler.code.pricing import added
-from simprof.profiler.code.runtime.routines import runtime_code
-from simprof.profiler.code.sizes import counter_bytes
+from simprof.profiler.code.pricing import added, counter_bytes
+from simprof.profiler.code.runtime_code import runtime_code
 from simprof.profiler.code.snippet_parts import CounterAccess
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.graphs.flow import block_counts

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from simprof.profiler.code import hash_routine as hr
 from simprof.profiler.code.frames import path_words
+from simprof.profiler.code.hash_routine import HashTableModel, TableLayout, hash_costs
 from simprof.profiler.code.layout import ARRAYS_BASE, TABLES_BASE
 from simprof.profiler.code.registers import LOCAL_ORDER
-from simprof.profiler.code.runtime import hash_routine as hr
-from simprof.profiler.code.runtime.hash_routine import HashTableModel, hash_costs
-from simprof.profiler.code.runtime.routines import runtime_code
-from simprof.profiler.code.runtime.word_hash_routine import WordTable
+from simprof.profiler.code.runtime_code import runtime_code
 from simprof.profiler.code.snippet_parts import Body
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action, AddRegister, CountPath, Execution, SetRegister
@@ -62,7 +61,7 @@ class Bench:
             self.bench.write(assembly.base, assembly.code)
         self.symbols = runtime_symbols(machine, ROUTINES)
         self.model = HashTableModel(hash_costs(machine))
-        self.bench.write(TABLES_BASE, WordTable(1).initial(TABLES_BASE))
+        self.bench.write(TABLES_BASE, TableLayout(1).initial(TABLES_BASE))
 
     def encode(self, sample: Sample, number: int) -> int:
         """What path register `number` holds."""
@@ -136,7 +135,11 @@ class Bench:
             if case.access.table is CounterTable.HASH:
                 hashed += self.model.count(counter, back)
                 keys = list(self.model.counts)
-                node = TABLES_BASE + hr.POOL + hr.NODE_SIZE * keys.index(counter)
+                node = (
+                    TABLES_BASE
+                    + hr.TableLayout().pool
+                    + hr.TableLayout().node_size * keys.index(counter)
+                )
                 assert self.bench.word(node) == counter
                 assert self.bench.word(node + 4) == self.model.counts[counter]
             else:

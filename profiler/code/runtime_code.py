@@ -1,19 +1,43 @@
-"""Keeping icc over a call on V8, which has no instruction that reads or writes it.
+"""The run-time code that instrumented programs call: which routines there are, and where.
 
-`keep` collects the flags in a register: carry with `addx`, each other flag with an annulled branch
-over an `or`. `restore` jumps into a table with one stub for each set of flags, whose arithmetic
-makes just these (`restore_routine`, part of the run-time code, aligned to 1024 bytes). Both
-execute the same number of instructions whatever the flags are.
-
-No instruction of V8 sets N and Z together, so those sets share Z's stubs.
+Routines are lists of items whose first label is their symbol. Those here keep hash tables and
+condition codes; schemes bring others (`schemes.definition.SchemeCode`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from simprof.profiler.code.hash_routine import hash_routines
+from simprof.profiler.code.layout import RUNTIME_BASE
+from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
+from simprof.simulator.isa.assembler import Assembly, Instruction, Item, Label, Register, assemble
 
 R = Register
+
+_RESTORE_SPAN = 1024  # the table of stubs comes first: it must stand at a multiple of this
+
+Routines = Callable[[MachineKind], tuple[Item, ...]]
+"""Makes one or more routines for a machine."""
+
+ROUTINES: tuple[Routines, ...] = (hash_routines,)
+
+
+def runtime_code(machine: MachineKind, more: Sequence[Routines] = ()) -> tuple[Assembly, ...]:
+    """Return the run-time code, assembled at its addresses: `ROUTINES` and then `more`."""
+    table = assemble(restore_routine(), RUNTIME_BASE)
+    items = [item for routine in (*ROUTINES, *more) for item in routine(machine)]
+    return table, assemble(items, RUNTIME_BASE + _RESTORE_SPAN, table.labels)
+
+
+# -- Keeping icc over a call on V8, which has no instruction that reads or writes it
+#
+# `keep` collects the flags in a register: carry with `addx`, each other flag with an annulled
+# branch over an `or`. `restore` jumps into a table with one stub for each set of flags, whose
+# arithmetic makes just these (`restore_routine`, aligned to 1024 bytes). Both execute the same
+# number of instructions whatever the flags are. No instruction of V8 sets N and Z together, so
+# those sets share Z's stubs.
 
 RESTORE_ROUTINE = "restore_conditions"
 N, Z, V, C = 8, 4, 2, 1

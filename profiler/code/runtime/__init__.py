@@ -1,1 +1,0 @@
-"""The run-time routines that snippets call."""
