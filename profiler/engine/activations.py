@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,9 +38,6 @@ from simprof.profiler.engine.walk import (
     WalkContext,
 )
 from simprof.simulator.errors import UnsupportedError
-
-if TYPE_CHECKING:
-    from simprof.profiler.engine.contexts import ContextCounting
 
 ENDED_BIT = kernels.ENDED_BIT
 SIGNAL_BIT = kernels.SIGNAL_BIT
@@ -423,6 +420,19 @@ class Arrival(NamedTuple):
     abandon: Callable[[], int]
 
 
+class FrameContexts(Protocol):
+    """What counts by calling context (`contexts`): it keeps the context of each frame."""
+
+    @property
+    def frames(self) -> Array:
+        """The contexts of the frames in use."""
+        ...
+
+    def use_frames(self, frames: Array) -> None:
+        """Keep those of other frames from now on."""
+        ...
+
+
 @dataclass
 class _Stack:
     """What a thread has for itself while another one runs."""
@@ -444,7 +454,7 @@ class ThreadStacks:
     `memory`, `contexts`: Of the run.
     """
 
-    def __init__(self, memory: EngineMemory, contexts: ContextCounting | None) -> None:
+    def __init__(self, memory: EngineMemory, contexts: FrameContexts | None) -> None:
         self._memory = memory
         self._contexts = contexts
         self._stacks: dict[int, _Stack] = {}
