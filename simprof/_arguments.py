@@ -18,13 +18,20 @@ from simprof.simulator.errors import UsageError
 Text = str | bytes | os.PathLike[str]
 
 OUTPUTS = frozenset(
-    {"json", "report", "html", "output", "trace", "top", "details", "progress", "quiet"}
+    {
+        *("json", "report", "html", "output", "trace"),
+        *("top", "details", "summary", "progress", "quiet"),
+    }
 )
 """Options about what a command writes, which have no meaning here."""
 
 
 def parse(
-    command: click.Command, arguments: Sequence[Text], options: Mapping[str, Any]
+    command: click.Command,
+    arguments: Sequence[Text],
+    options: Mapping[str, Any],
+    *,
+    one_mode: bool = False,
 ) -> dict[str, Any]:
     """Return the parameters of `command`, by the names under which it takes them.
 
@@ -36,6 +43,8 @@ def parse(
         Its positional arguments.
     options
         Values of its options, by keyword; None stands for the default.
+    one_mode
+        Whether options of a mode are taken, too, where the command takes several modes.
 
     Raises
     ------
@@ -46,11 +55,11 @@ def parse(
     for name in OUTPUTS:
         known.pop(name, None)
     words: list[str] = []
-    takes_several = "mode" not in known or known["mode"].multiple
-    given = dict(options) if takes_several else _with_mode(known, options)
+    own = one_mode or ("mode" in known and not known["mode"].multiple)
+    given = _with_mode(known, options) if own else dict(options)
     for name, value in given.items():
         if name not in known:
-            usable = sorted({*known, *(() if takes_several else _mode_keywords())})
+            usable = sorted({*known, *(_mode_keywords() if own else ())})
             raise UsageError(f"there is no option {name!r}: use one of {', '.join(usable)}")
         if value is not None:
             words += _words(known[name], value)

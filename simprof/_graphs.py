@@ -28,7 +28,7 @@ StrPath = str | os.PathLike[str]
 
 
 class GraphOptions(TypedDict, total=False):
-    """Options of `plan`: those of `simprof graph`, which docs/GUIDE.md describes."""
+    """Options of `plan`: those of `simprof explain`, which docs/GUIDE.md describes."""
 
     enumerate: bool
     weights: str
@@ -81,7 +81,7 @@ class PlannedGraph:
     cfg
         The graph.
     answer
-        What `simprof graph --json` writes; `docs/SEMANTICS.md` describes its fields.
+        What `simprof explain --json` writes; `docs/SEMANTICS.md` describes its fields.
     """
 
     cfg: ControlFlowGraph
@@ -183,9 +183,9 @@ def plan(
         A routine of `recover`; a graph of networkx or a graph file's content, both as
         `docs/SEMANTICS.md` describes them; or a graph file's name.
     mode
-        The scheme, as for `simprof graph --mode`.
+        The scheme, as for `simprof explain --mode`.
     **options
-        Those of `simprof graph`, `_` for `-`.
+        Those of `simprof explain`, `_` for `-`.
 
     Raises
     ------
@@ -221,19 +221,23 @@ def plan(
     >>> simprof.plan(routines["ackermann"]).potential_paths
     3
     """
-    from simprof.profiler.commands.graph import graph_command
+    from simprof.profiler.commands.explain import explain_command
     from simprof.profiler.commands.modes import collect
     from simprof.profiler.graphfiles import analyse
-    from simprof.profiler.request.request import Weights
+    from simprof.profiler.request.request import DEFAULT_MODE, Weights
+    from simprof.profiler.schemes.mode_options import read
 
-    chosen = parse(graph_command, ["graph"], {"mode": mode, **options})
+    chosen = parse(explain_command, ["graph"], {"mode": mode, **options}, one_mode=True)
+    setting, *others = chosen["modes"] or (read(DEFAULT_MODE),)
+    if others:
+        raise UsageError(f"mode {mode!r}: plan takes one mode")
     document = _document(graph)
     weights = chosen["weights"]
     asked = analyse.AnalysisOptions(
-        mode=chosen["mode"].mode,
+        mode=setting.mode,
         enumerate=chosen["enumerate_paths"],
         weights=None if weights is None else Weights(weights),
-        scheme=chosen["mode"].setting(collect(chosen)).options,
+        scheme=setting.setting(collect(chosen)).options,
     )
     return PlannedGraph(document.cfg, analyse.analyse(document, asked))
 

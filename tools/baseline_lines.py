@@ -119,7 +119,7 @@ def profile_lines(key: str, target: Target) -> Iterator[str]:
 
 
 def graph_lines(name: str) -> Iterator[str]:
-    """Yield what `simprof graph --json` says of each graph under a setting.
+    """Yield what `simprof explain --json` says of each graph under a setting.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def graph_lines(name: str) -> Iterator[str]:
         files = [Path(scratch) / f"{number:03}.json" for number in range(COUNT)]
         for number, path in enumerate(files):
             path.write_text(json.dumps(graph_file(number)))
-        answers = _answers("graph", setting, list(map(str, files)))
+        answers = _answers("explain", setting, list(map(str, files)))
     for number, answer in enumerate(answers):
         totals = [chosen(answer.get(title, {}), names) for title, names in TOTALS.items()]
         counts = digest([_listed(answer), totals])

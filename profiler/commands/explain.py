@@ -1,4 +1,4 @@
-"""`simprof explain`: how a scheme works on a small graph, step by step."""
+"""`simprof explain`: how a scheme works on small graphs, step by step, as a table, page or JSON."""
 
 from __future__ import annotations
 
@@ -7,72 +7,115 @@ from typing import Any
 
 import click
 
-from simprof.profiler.commands import options, streams
-from simprof.profiler.commands.graph import write_lessons
-from simprof.profiler.commands.modes import collect, mode_option, refuse_unused, scheme_options
+from simprof.profiler.commands import options, profile_options, shared_options, streams
+from simprof.profiler.commands.modes import (
+    collect,
+    mode_option,
+    named,
+    refuse_unused,
+    scheme_options,
+)
+from simprof.profiler.commands.options import STANDARD_STREAM
 from simprof.profiler.request.request import DEFAULT_MODE, Weights
+from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import ModeSetting, own_options_text, read
+from simprof.simulator.errors import UsageError
 
 
 @click.command("explain")
-@click.argument("file", type=options.PATH, required=False)
+@click.argument("files", type=options.PATH, nargs=-1, metavar="[FILE...]")
 @mode_option(f"Schemes to explain (default: {DEFAULT_MODE}; with --html all)")
 @click.option(
     "--weights",
     type=options.choice(*Weights),
     help="Edge-frequency estimates.  [default: the file's own, else heuristic]",
 )
-@click.option("--enumerate", "enumerate_paths", is_flag=True, help="List every potential path.")
+@click.option(
+    "--enumerate",
+    "enumerate_paths",
+    is_flag=True,
+    help=f"List every potential path ({named(lambda scheme: scheme.counts_paths)}).",
+)
 @scheme_options("answer (--json) about the same graph that guides it.  [default: its own runs]")
+@click.option(
+    "--summary", is_flag=True, help="Show all that is computed in one table, not step by step."
+)
+@shared_options.json_option(
+    "Write one JSON object for each graph and mode, one a line; - is stdout."
+)
 @click.option(
     "--html",
     type=options.PATH,
     metavar="PAGE",
-    help="Write a page with pictures, one a step, to PAGE instead; - is stdout.",
+    help="Write a page with pictures, one a step; - is stdout.",
+)
+@click.option(
+    "--report",
+    type=options.PATH,
+    metavar="FILE",
+    help="Write the text there; - is stdout.  [default: stdout, without --json and --html]",
 )
 def explain_command(
-    file: Path | None,
+    files: tuple[Path, ...],
     modes: tuple[ModeSetting, ...] | None,
     weights: str | None,
     enumerate_paths: bool,
+    summary: bool,
+    json_file: Path | None,
     html: Path | None,
+    report: Path | None,
     **scheme: Any,
 ) -> int:
-    """Explain on the graph in FILE what a scheme computes, step by step.
+    """Explain on the graphs in FILE... what a scheme computes, step by step.
 
-    Weights, numbering, spanning tree, increments, code, paths and costs, each with its numbers on
-    the edges. FILE is what `simprof graph` reads. Without FILE, `--mode tpp` lists the options
-    that stand behind a mode, with their defaults.
+    Weights, numbering, spanning tree, increments, code, paths, counts of the runs that a file
+    gives, and costs, each with its numbers on the edges. A file is JSON (simprof's own, or
+    node-link data), GraphML (.graphml) or GML (.gml).
+
+    Without FILE, `--mode tpp` lists the options that stand behind a mode, with their defaults.
     """
-    if file is None:
-        if modes is None or html is not None:
-            raise click.UsageError("Missing argument 'FILE'.", click.get_current_context())
-        listed = "\n".join(own_options_text(mode.mode) for mode in modes)
-        streams.write(streams.STDOUT, listed)
+    if not files:
+        outputs = json_file, html, report
+        if modes is None or any(outputs):
+            raise click.UsageError("Missing argument 'FILE...'.", click.get_current_context())
+        streams.write(streams.STDOUT, "\n".join(own_options_text(mode.mode) for mode in modes))
         return 0
-    options.check_outputs(html, inputs=(file, scheme["edge_profile"]))
-    from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
-    from simprof.profiler.graphfiles.lesson import lesson
-    from simprof.profiler.schemes import registry
-
+    shows_text = report is not None or (json_file is None and html is None)
+    if summary and not shows_text:
+        raise UsageError("--summary is about the text: leave it out, or ask for one by --report")
+    options.check_outputs(json_file, report, html, inputs=(*files, scheme["edge_profile"]))
     usual = registry.planned_modes() if html is not None else (DEFAULT_MODE,)
     chosen = modes or tuple(map(read, usual))
     refuse_unused([mode.mode for mode in chosen])
-    lessons = []
-    for mode in chosen:
-        wanted = AnalysisOptions(
-            mode=mode.mode,
-            enumerate=enumerate_paths and registry.definition(mode.mode).counts_paths,
-            weights=None if weights is None else Weights(weights),
-            scheme=mode.setting(collect(scheme)).options,
-        )
-        lessons.append(lesson(analyse_file(file, wanted)))
-    if html is None:
-        from simprof.profiler.reports import graph_run
+    from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
+    from simprof.profiler.graphfiles.lesson import lesson
+    from simprof.profiler.reports import graph_run
 
-        width = streams.width(streams.STDOUT)
-        text = "\n".join(graph_run.render_lesson(each, width) for each in lessons)
-        streams.write(streams.STDOUT, text)
+    shared = collect(scheme)
+    answers = []
+    for file in files:
+        for mode in chosen:
+            # A mode that lists no paths is refused alone; among others, it is not what was meant.
+            lists = len(chosen) == 1 or registry.definition(mode.mode).counts_paths
+            wanted = AnalysisOptions(
+                mode=mode.mode,
+                enumerate=enumerate_paths and lists,
+                weights=None if weights is None else Weights(weights),
+                scheme=mode.setting(shared).options,
+            )
+            answers.append(analyse_file(file, wanted))
+    if html is not None:
+        from simprof.profiler.reports.html import lesson as lesson_page
+
+        profile_options.write_text(lesson_page.render(list(map(lesson, answers))), html)
+    if json_file is not None:
+        profile_options.write_text(graph_run.render_json(answers), json_file)
+    if not shows_text:
         return 0
-    write_lessons(lessons, html)
+    width = streams.width(None if report not in (None, STANDARD_STREAM) else streams.STDOUT)
+    if summary:
+        text = "\n".join(graph_run.render(answer, width) for answer in answers)
+    else:
+        text = "\n".join(graph_run.render_lesson(lesson(answer), width) for answer in answers)
+    profile_options.write_text(text, report)
     return 0

@@ -79,11 +79,7 @@ GROUPS = MappingProxyType(
         "Learn": {
             "explain": Subcommand(
                 "simprof.profiler.commands.explain:explain_command",
-                "Explain a scheme on a small graph, step by step.",
-            ),
-            "graph": Subcommand(
-                "simprof.profiler.commands.graph:graph_command",
-                "Apply a scheme to graphs written by hand.",
+                "Explain a scheme on small graphs, step by step.",
             ),
         },
         "Evaluate": {

@@ -23,6 +23,7 @@ CALLED_HERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "edges": ("show",),
         "file": ("--output",),
         "format": ("--csv", "--json"),
+        "graph": ("explain",),
         "limit": ("--top", "--max-instructions"),
         "order": ("--sort",),
         "paths": ("show",),

@@ -8,7 +8,7 @@ was never executed is grey; an edge with a counter of the scheme on it is blue.
 
 The routines that ran as GraphML, with how often blocks and edges were executed.
 
-As `simprof cfg --format graphml` writes them (`reports.cfg_formats`): `simprof graph` reads a
+As `simprof cfg --format graphml` writes them (`reports.cfg_formats`): `simprof explain` reads a
 file of one routine, with the counts as its weights. Activations that ended early left by no edge.
 """
 

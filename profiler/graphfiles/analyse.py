@@ -1,4 +1,4 @@
-"""`simprof graph`: a scheme applied to a graph file, as one JSON-ready object.
+"""`simprof explain`: a scheme applied to a graph file, as one JSON-ready object.
 
 The fields of the object: docs/SEMANTICS.md, graph files.
 
@@ -81,7 +81,7 @@ def edge_weights(document: GraphDocument, wanted: Weights | None) -> tuple[float
 def edge_profile(document: GraphDocument, file: Path | None) -> tuple[int, ...]:
     """Return the edge profile that guides `tpp`, by edge id.
 
-    `document`: The graph. `file`: An answer of `simprof graph --json` whose counts are used; None
+    `document`: The graph. `file`: An answer of `simprof explain --json` whose counts are used; None
     for those of the graph's own runs, or, if it has none but edges with weights, these in
     proportion.
 
@@ -149,7 +149,7 @@ def _saved_profile(document: GraphDocument, file: Path) -> tuple[int, ...]:
             )
     raise ProfileMismatchError(
         f"{file}: is no edge profile of the graph {cfg.name!r}: make one with "
-        "`simprof graph --json`"
+        "`simprof explain --json`"
     )
 
 
@@ -178,13 +178,13 @@ DEFAULT_SCHEME = SchemeOptions()
 
 @dataclass(frozen=True)
 class AnalysisOptions:
-    """What the user asks of `simprof graph`."""
+    """What the user asks of `simprof explain`."""
 
     mode: str = DEFAULT_MODE  # Any that instruments
     enumerate: bool = False  # List every potential path (modes that count paths)
     weights: Weights | None = None  # None for the file's own, completed by the heuristic's
     # What shapes the instrumentation. Its `weights` are not read; its `edge_profile` is an answer
-    # of `simprof graph`, see `edge_profile`.
+    # of `simprof explain`, see `edge_profile`.
     scheme: SchemeOptions = DEFAULT_SCHEME
 
 

@@ -1,4 +1,4 @@
-"""The answer of `simprof graph`: a run object (docs/SEMANTICS.md) with block names.
+"""The answer of `simprof explain`: a run object (docs/SEMANTICS.md) with block names.
 
 The part that no run is needed for is `describe`'s: lists by edge follow the answer's `edges`; what
 only some schemes have, their definitions add. Two numbers, weighted by the lengths of paths in

@@ -1,6 +1,6 @@
 """What a scheme computes for a small graph, step by step: `simprof explain`.
 
-A lesson is made of an answer of `simprof graph` alone (docs/SEMANTICS.md, graph files): the same
+A lesson is made of an answer of `analyse` alone (docs/SEMANTICS.md, graph files): the same
 numbers, in the order in which the papers derive them. Steps that a scheme does not have are left
 out, so that every mode has its lesson.
 """

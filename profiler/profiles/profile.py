@@ -22,7 +22,7 @@ from simprof.simulator.errors import SimulatorError
 Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused", "deadlock"]
 Option = str | int | float | bool | None | tuple[str, ...]
 RUN_SCHEMA = "simprof/run/2"
-"""The schema of run objects in JSON: what `simprof run` and `simprof graph` answer."""
+"""The schema of run objects in JSON: what `simprof run` and `simprof explain` answer."""
 INFERRED = "inferred_"
 """Begins the names of losses that an edge profile of another run says (`RunMeasurement.lost`)."""
 SIGINT = 2

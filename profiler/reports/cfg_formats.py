@@ -12,8 +12,8 @@ DOT
 GraphML
     One directed graph, written by networkx. Nodes are named `position:vertex`, edges
     `position:eID`. The attributes are those of `graphs.interchange`, and `routine`, a node's
-    routine. `simprof graph` reads a file of one routine. Graphs of a profile also have `executions`
-    (nodes) and `weight` (edges): how often each was executed and crossed.
+    routine. `simprof explain` reads a file of one routine. Graphs of a profile also have
+    `executions` (nodes) and `weight` (edges): how often each was executed and crossed.
 """
 
 from __future__ import annotations

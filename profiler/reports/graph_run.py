@@ -1,4 +1,4 @@
-"""The answer of `simprof graph` for people: the graph's edges with all that was computed.
+"""The answer of `simprof explain` for people: the graph's edges with all that was computed.
 
 The answer is the object that the JSON output holds (docs/SEMANTICS.md); this file only lays it
 out, and leaves out what a scheme does not compute.
@@ -6,11 +6,13 @@ out, and leaves out what a scheme does not compute.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
 from simprof.profiler.graphfiles.lesson import Lesson, Line, Step
+from simprof.profiler.profiles.codec import big_integers
 from simprof.profiler.reports.display import group_digits, percent, plural, shorten, visible
 from simprof.profiler.reports.display import visible as readable
 from simprof.profiler.reports.tables import (
@@ -68,6 +70,12 @@ def render(answer: Answer, width: int = 100) -> str:
         if len(rows) > SHOWN_ROWS:
             parts.append(paragraph(f"({group_digits(len(rows) - SHOWN_ROWS)} more: see --json)"))
     return print_parts(parts, width, color=False)
+
+
+def render_json(answers: Iterable[Answer]) -> str:
+    """Return answers as JSON, one a line."""
+    with big_integers():
+        return "".join(json.dumps(answer) + "\n" for answer in answers)
 
 
 def heading(answer: Answer) -> str:

@@ -260,7 +260,7 @@ class SchemeDefinition:
     code
         Its own actions as SPARC code.
     describe
-        What its plan was made from, for `static` of `simprof graph`.
+        What its plan was made from, for `static` of `simprof explain`.
     losses
         What it can lose.
     placed_on

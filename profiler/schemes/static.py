@@ -1,4 +1,4 @@
-"""What schemes tell of their plans in `static` of `simprof graph`: the parts that several share.
+"""What schemes tell of their plans in `static` of `simprof explain`: the parts that several share.
 
 Lists by edge follow the graph's edges; they have null where a scheme has nothing for the edge.
 """

@@ -412,8 +412,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["compare", "--mode=kiter:k=0", "x"], "k=0 cannot be"),
         (["compare", "x", "--stdin", "/no/such/place"], "cannot be read"),
         (["cfg", "x", "--format", "png"], "'png'"),
-        (["graph"], "FILE"),
-        (["graph", "x", "--mode", "tpp2"], "'tpp2'"),
+        (["explain", "x", "--mode", "tpp2"], "'tpp2'"),
     ],
 )
 def test_bad_options(
@@ -445,7 +444,7 @@ def test_an_output_may_not_be_an_input(
         for name in (program, link, tmp_path / "." / "a.elf"):
             assert "is read as well" in fails(capsys, "run", program, option, name)
     assert "is read as well" in fails(capsys, "cfg", program, "-o", link)
-    assert "is read as well" in fails(capsys, "graph", program, "--json", link)
+    assert "is read as well" in fails(capsys, "explain", program, "--json", link)
     assert "is read as well" in fails(capsys, "run", "--stdin", program, "-o", link, "x")
     assert "is read as well" in fails(
         capsys, "run", "--mode=tpp", "--edge-profile", program, "-o", link, "x"
@@ -573,8 +572,8 @@ GUIDE_COMMANDS = (
     "read",
     "export",
     "verify",
+    "show",
     "cfg",
-    "graph",
     "explain",
     "suite build",
     "suite run",
@@ -630,7 +629,7 @@ def test_explain_needs_a_graph_for_more(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert simprof("explain", *words) == 125
-    assert "Missing argument 'FILE'" in capsys.readouterr().err
+    assert "Missing argument 'FILE...'" in capsys.readouterr().err
 
 
 def test_help_lists_each_command_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,10 +66,7 @@ def test_run_takes_one_mode(session: FakeSession, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (
-            ["graph", "a.json", "--mode"],
-            "one mode; `simprof explain --mode pp,tpp` takes several (",
-        ),
+        (["run", "a.elf", "--mode"], "one mode; `simprof compare --mode pp,tpp` takes several ("),
         (["instrument", "a.elf", "-o", "b.elf", "--mode"], "takes one mode ("),
         (["cfg", "a.elf", "--code"], "takes one mode ("),
     ],

@@ -344,7 +344,7 @@ def test_graph_answers_one_line_a_file(tmp_path: Path) -> None:
     paths = [tmp_path / "1.json", tmp_path / "2.json"]
     for path in paths:
         path.write_text(json.dumps(FIGURE))
-    done = simprof("graph", *paths, "--json", "-", "--enumerate")
+    done = simprof("explain", *paths, "--json", "-", "--enumerate")
     assert done.returncode == 0, done.stderr.decode()
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer["program"]["file"] for answer in answers] == list(map(str, paths))
@@ -359,7 +359,7 @@ def test_graph_answers_one_line_a_file(tmp_path: Path) -> None:
 
 def test_graph_report(tmp_path: Path) -> None:
     (tmp_path / "1.json").write_text(json.dumps(FIGURE))
-    done = simprof("graph", tmp_path / "1.json")
+    done = simprof("explain", "--summary", tmp_path / "1.json")
     assert done.returncode == 0, done.stderr.decode()
     assert b"6 potential paths" in done.stdout
     assert b"A C D E F" in done.stdout
@@ -378,7 +378,7 @@ def test_bad_graph_files(tmp_path: Path, content: str, phrase: str) -> None:
     good, bad = tmp_path / "0.json", tmp_path / "1.json"
     good.write_text(json.dumps(FIGURE))
     bad.write_text(content)
-    done = simprof("graph", good, bad, "--json", "-")
+    done = simprof("explain", good, bad, "--json", "-")
     assert done.returncode == 125
     assert done.stdout == b""
     assert done.stderr.count(b"\n") == 1

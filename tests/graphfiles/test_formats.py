@@ -1,4 +1,4 @@
-"""`simprof graph` on GraphML, GML and node-link JSON: the answers of simprof's own format."""
+"""`simprof explain` on GraphML, GML and node-link JSON: the answers of simprof's own format."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ WRITERS: dict[str, Callable[[nx.MultiDiGraph, Path], None]] = {
 
 def answers(tmp_path: Path, *arguments: str | Path) -> list[dict[str, Any]]:
     output = tmp_path / "answers.jsonl"
-    assert simprof(["graph", *map(str, arguments), "--json", str(output)]) == 0
+    assert simprof(["explain", *map(str, arguments), "--json", str(output)]) == 0
     found = [json.loads(line) for line in output.read_text().splitlines()]
     for answer in found:
         assert answer.pop("program")["sha256"]
@@ -97,7 +97,7 @@ def test_names_must_differ_as_text() -> None:
 
 
 def test_a_recovered_routine_is_a_graph(fixture_elf: Callable[..., Path], tmp_path: Path) -> None:
-    """`simprof cfg --format graphml` writes what `simprof graph` reads."""
+    """`simprof cfg --format graphml` writes what `simprof explain` reads."""
     program, output = fixture_elf("calls"), tmp_path / "ackermann.graphml"
     arguments = ["--routine", "ackermann", "--format", "graphml", "-o", str(output)]
     assert simprof(["cfg", *arguments, str(program)]) == 0
@@ -290,7 +290,7 @@ def test_what_is_wrong_is_said_in_one_line(
 ) -> None:
     path = tmp_path / name
     path.write_bytes(text.encode("latin-1"))
-    assert simprof(["graph", str(path)]) == 125
+    assert simprof(["explain", str(path)]) == 125
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith(f"simprof: {path}: ")
@@ -307,7 +307,7 @@ def test_damaged_files_end_in_one_line(tmp_path: Path, capsys: pytest.CaptureFix
         for cut in range(0, len(data), 97):
             for damaged in (data[:cut], data[:cut] + b"\xff" + data[cut + 1 :]):
                 path.write_bytes(damaged)
-                assert simprof(["graph", str(path)]) in (0, 125)
+                assert simprof(["explain", str(path)]) in (0, 125)
                 assert capsys.readouterr().err.count("\n") <= 1
 
 
@@ -335,7 +335,7 @@ def test_a_program_is_no_graph(
     program, output = fixture_elf("calls"), tmp_path / "calls.graphml"
     assert simprof(["cfg", "--format", "graphml", "-o", str(output), str(program)]) == 0
     routines = len(recover(elf.load(program)).routines)
-    assert simprof(["graph", str(output)]) == 125
+    assert simprof(["explain", str(output)]) == 125
     advice = "write one with `simprof cfg --routine NAME --format graphml`"
     expected = f"simprof: {output}: holds {routines} routines; {advice}\n"
     assert capsys.readouterr().err == expected
@@ -352,7 +352,7 @@ def test_networkx_is_imported_for_its_own_formats_only(
         path.write_text(json.dumps(EPP_1))
     script = (
         "import sys\nfrom profiler import cli\n"
-        f"assert cli.run(['graph', {str(path)!r}]) == 0\n"
+        f"assert cli.run(['explain', {str(path)!r}]) == 0\n"
         f"sys.exit(('networkx' in sys.modules) is not {loaded})\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
@@ -380,7 +380,7 @@ def test_numbers_of_millions_of_digits_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
 ) -> None:
     (tmp_path / name).write_text(text)
-    assert status("graph", tmp_path / name) == 125
+    assert status("explain", tmp_path / name) == 125
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("a number has more than 100,000 digits")
 

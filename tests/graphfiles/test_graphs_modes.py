@@ -1,4 +1,4 @@
-"""`simprof graph` under every mode: the papers' figures, invariants of the answer, bad options."""
+"""`simprof explain` in every mode: the papers' figures, invariants of the answer, bad options."""
 
 from __future__ import annotations
 
@@ -192,10 +192,10 @@ def test_tpp_is_guided_by_a_saved_answer(tmp_path: Path) -> None:
     document, runs, profile = tmp_path / "g.json", tmp_path / "other.json", tmp_path / "p.json"
     document.write_text(json.dumps(STACKED))
     runs.write_text(json.dumps(STACKED | {"runs": [["A C D F G", 100], ["A B D E G", 1]]}))
-    assert simprof(["graph", str(runs), "--mode=qpt2", f"--json={profile}"]) == 0
+    assert simprof(["explain", str(runs), "--mode=qpt2", f"--json={profile}"]) == 0
     other = tmp_path / "a.json"
     options = ["--mode=tpp:cold-always", f"--edge-profile={profile}", f"--json={other}"]
-    assert simprof(["graph", str(document), *options]) == 0
+    assert simprof(["explain", str(document), *options]) == 0
     result = json.loads(other.read_text())
     assert result["static"]["locally_cold"] == [["A", "B"], ["D", "E"]]
     assert result["edges"][0]["count"] == 998
@@ -231,7 +231,7 @@ def test_enormous_counts_are_exact() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--mode", "edges"], "'edges'"),
+        (["--mode", "edges"], "edges adds nothing to a graph; use one of pp"),
         (["--mode", "tpp2"], "'tpp2'"),
         (["--mode", "tpp:cold=nan"], "cold=nan cannot be: give a percentage"),
         (["--mode", "tpp:cold=100.5"], "give a percentage"),
@@ -249,7 +249,7 @@ def test_bad_options_are_refused_in_one_line(
 ) -> None:
     graph = tmp_path / "graph.json"
     graph.write_text(json.dumps(KITER_1))
-    command = ["graph", str(graph), *(each.replace("{graph}", str(graph)) for each in arguments)]
+    command = ["explain", str(graph), *(each.replace("{graph}", str(graph)) for each in arguments)]
     assert simprof(command) == 125
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -264,7 +264,7 @@ def test_every_mode_has_a_report(
 ) -> None:
     graph = tmp_path / "graph.json"
     graph.write_text(json.dumps(KITER_1))
-    assert simprof(["graph", str(graph), f"--mode={mode}"]) == 0
+    assert simprof(["explain", "--summary", str(graph), f"--mode={mode}"]) == 0
     text = capsys.readouterr().out
     assert text.startswith(f"KITER figure 1: {mode}\n")
     assert "2 > 4" in text

@@ -125,7 +125,7 @@ def test_a_graph_without_runs_has_no_counts(
         assert step(made, "Paths").head == ("number", "blocks")
         assert {line.label for line in step(made, "Paths").lines} == {""}
     assert not any("runs crossed" in each.text or "runs took" in each.text for each in made.steps)
-    assert cli.run(["graph", str(file), "--mode", mode]) == 0
+    assert cli.run(["explain", "--summary", str(file), "--mode", mode]) == 0
     assert "attributed" not in capsys.readouterr().out
 
 
@@ -201,10 +201,23 @@ def ends_at_its_block(loop: dict[str, list[float]]) -> None:
     assert loop["far"][0] > 10
 
 
-def test_graph_writes_the_same_page(file: Path, tmp_path: Path) -> None:
-    pages = [tmp_path / "one.html", tmp_path / "two.html"]
-    assert cli.run(["explain", str(file), "--mode=kiter", "--html", str(pages[0])]) == 0
-    command = ["graph", str(file), "--mode=kiter", "--report", str(tmp_path / "report")]
-    assert cli.run([*command, "--html", str(pages[1])]) == 0
-    assert pages[0].read_text() == pages[1].read_text()
-    assert "<svg" not in pages[0].read_text().split("<script>")[0]
+def test_page_text_and_json_of_one_call_are_those_of_three(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["explain", str(file), "--mode=kiter,qpt2", "--enumerate"]
+    names = {"--html": "page.html", "--json": "answers", "--report": "text"}
+    assert cli.run([*command, *(f"{o}={tmp_path / name}" for o, name in names.items())]) == 0
+    assert capsys.readouterr().out == ""
+    for option, name in names.items():
+        assert cli.run([*command, option, "-"]) == 0
+        assert capsys.readouterr().out == (tmp_path / name).read_text()
+    assert cli.run(command) == 0
+    assert capsys.readouterr().out == (tmp_path / "text").read_text()
+    answers = [json.loads(line) for line in (tmp_path / "answers").read_text().splitlines()]
+    assert [(each["mode"], "all_paths" in each) for each in answers] == [
+        ("kiter", True),
+        ("qpt2", False),
+    ]
+    assert "<svg" not in (tmp_path / "page.html").read_text().split("<script>")[0]
+    assert cli.run([*command, "--json", "-", "--summary"]) == 125
+    assert "--summary is about the text" in capsys.readouterr().err

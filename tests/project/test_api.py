@@ -20,7 +20,7 @@ from simprof._graphs import GraphOptions
 from simprof._programs import RunOptions
 from simprof.profiler.cli import run as command
 from simprof.profiler.commands.compare import compare_command
-from simprof.profiler.commands.graph import graph_command
+from simprof.profiler.commands.explain import explain_command
 from simprof.profiler.commands.run import run_command
 from simprof.profiler.reports import run_json
 from simprof.profiler.schemes import registry
@@ -57,7 +57,7 @@ def test_names() -> None:
     ("commands", "options", "own"),
     [
         ([run_command, compare_command], RunOptions, {"mode", "jobs"}),
-        ([graph_command], GraphOptions, {"mode"}),
+        ([explain_command], GraphOptions, {"mode"}),
     ],
 )
 def test_every_option_of_the_commands_is_typed(
@@ -274,7 +274,7 @@ def test_plans_are_those_of_the_command(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "figure.json"
     path.write_text(json.dumps(KITER_1))
     output = tmp_path / "answer.json"
-    assert command(["graph", "--mode", str(mode), "--json", str(output), str(path)]) == 0
+    assert command(["explain", "--mode", str(mode), "--json", str(output), str(path)]) == 0
     expected = json.loads(output.read_text())
     assert simprof.plan(path, mode).answer == expected
     for graph in (KITER_1, simprof.to_networkx(KITER_1)):

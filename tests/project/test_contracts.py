@@ -98,7 +98,7 @@ print(json.dumps([status, sorted(m for m in ("numba", "unicorn", "networkx") if 
 @pytest.mark.parametrize(
     "command",
     [
-        ["graph", "--mode=kiter", "--report", "/dev/null", "{graph}"],
+        ["explain", "--mode=kiter", "--report", "/dev/null", "{graph}"],
         ["cfg", "-o", "/dev/null", "fixtures/bin/v9/calls.elf"],
         *(
             ["cfg", "--code", mode, "-o", "/dev/null", "fixtures/bin/v9/calls.elf"]

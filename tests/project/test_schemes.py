@@ -119,7 +119,7 @@ DECODER = "mode doubtful: its decoder (Doubtful.read in module brought_doubtful)
         ),
     ],
 )
-@pytest.mark.parametrize("command", ["graph", pytest.param("run", marks=pytest.mark.long)])
+@pytest.mark.parametrize("command", ["explain", pytest.param("run", marks=pytest.mark.long)])
 def test_a_wrong_decoder_is_named(
     command: str, edges: str, text: str, broken: Callable[[str, str], Simprof], tmp_path: Path
 ) -> None:
@@ -136,7 +136,7 @@ def test_a_wrong_decoder_is_named(
 def test_help_texts_name_it(simprof: Simprof) -> None:
     text = " ".join(simprof("run", "--help").stdout.split())
     assert "blocks: qpt, heads;" in text
-    assert "heads" in simprof("graph", "--mode=nosuch", "-").stderr
+    assert "heads" in simprof("explain", "--mode=nosuch", "-").stderr
     (line,) = simprof("explain", "--mode=heads").stdout.splitlines()[1:]
     assert line.split("  ")[1:] == [
         "loops-only", "count loop heads only, not routine entries.",
@@ -186,7 +186,7 @@ def test_a_comparison_has_it(simprof: Simprof, tmp_path: Path) -> None:
 
 def test_graph_files_under_it(simprof: Simprof, tmp_path: Path) -> None:
     (tmp_path / "loop.json").write_text(json.dumps(GRAPH))
-    done = simprof("graph", "--mode=heads", "--json=-", "loop.json")
+    done = simprof("explain", "--mode=heads", "--json=-", "loop.json")
     answer = json.loads(done.stdout)
     assert answer["block_counts"] == [{"routine": "loop", "block": "A", "count": 20}]
     assert answer["lost"] == {"uncounted_blocks": 2}

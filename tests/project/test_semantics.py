@@ -71,7 +71,7 @@ def test_runs_and_comparisons(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", registry.planned_modes())
 def test_graph_files(mode: str, tmp_path: Path) -> None:
     (tmp_path / "loop.json").write_text(json.dumps(GRAPH))
-    graph = ["graph", f"--mode={mode}", str(tmp_path / "loop.json")]
+    graph = ["explain", f"--mode={mode}", str(tmp_path / "loop.json")]
     enumerate_paths = ["--enumerate"] if mode in registry.path_modes() else []
     assert unnamed(answer([*graph, *enumerate_paths], tmp_path / "answer.json")) == set()
 

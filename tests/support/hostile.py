@@ -176,7 +176,7 @@ def _answers() -> tuple[Mapping[str, Any], ...]:
 
 
 def graph_report(width: int) -> str:
-    """`simprof graph`."""
+    """`simprof explain`."""
     return "\n".join(graph_run.render(answer, width) for answer in _answers())
 
 

@@ -1,4 +1,4 @@
-"""What bit tracing's plan was made from, for `simprof graph`."""
+"""What bit tracing's plan was made from, for `simprof explain`."""
 
 from __future__ import annotations
 

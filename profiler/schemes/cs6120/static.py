@@ -1,4 +1,4 @@
-"""What the logging plans were made from, for `simprof graph`."""
+"""What the logging plans were made from, for `simprof explain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the k-iteration plan was made from, for `simprof graph`."""
+"""What the k-iteration plan was made from, for `simprof explain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What edge and vertex plans were made from, for `simprof graph`."""
+"""What edge and vertex plans were made from, for `simprof explain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TPP's plan was made from, for `simprof graph`."""
+"""What TPP's plan was made from, for `simprof explain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace plan was made from, for `simprof graph`."""
+"""What a trace plan was made from, for `simprof explain`."""
 
 from __future__ import annotations
 
