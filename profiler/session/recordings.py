@@ -27,7 +27,7 @@ from simprof.profiler.trace.recording_format import (
     RecordingFile,
     RecordingHeader,
 )
-from simprof.simulator.cpu.guest import RefusedCall
+from simprof.simulator.linux.guest import RefusedCall
 from simprof.simulator.machine.running import Fault, Refusal, RunResult
 
 _DIGEST = 8

@@ -13,8 +13,8 @@ from simprof.profiler.request.request import GuestOptions
 from simprof.simulator.binary.dynamic import DEFAULT_SYSROOT, link
 from simprof.simulator.binary.program import Platform, Program
 from simprof.simulator.errors import UsageError
-from simprof.simulator.linux.files import Host, RecordingHost
-from simprof.simulator.linux.outside import LEAST_LIMIT, CallLog
+from simprof.simulator.linux.files import Host
+from simprof.simulator.linux.outside import LEAST_LIMIT, CallLog, RecordingHost
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import Limits, Observer
 

@@ -17,13 +17,13 @@ import ctypes
 import mmap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import IntFlag
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simprof.simulator.binary.program import page_up
-from simprof.simulator.cpu.guest import PAGE_SIZE, GuestFault, Mapping, OutOfMemory, Protection
+from simprof.simulator.binary.program import PAGE_SIZE, page_up
 
 REGION_SIZE: Final = 1 << 32
 MAX_REGIONS: Final = 60
@@ -40,6 +40,40 @@ SHADOWED: Final = 64  # the engine executes a copy of the page
 HELD: Final = 128  # may have contents: counts against the memory limit
 
 _PIECE: Final = 1 << 20  # most bytes that are zeroed at a time
+_LONGEST_STRING: Final = 1 << 20
+
+
+class Protection(IntFlag):
+    """Rights of a page, numbered as PROT_* and as the permission table number them."""
+
+    NONE = 0
+    READ = 1
+    WRITE = 2
+    EXECUTE = 4
+
+
+class GuestFault(Exception):  # noqa: N818 - a fault, as the processor names it
+    """A system call touched memory that the program may not touch (becomes EFAULT).
+
+    `address`: First address that could not be read or written.
+    """
+
+    def __init__(self, address: int) -> None:
+        super().__init__(f"bad guest address {address:#x}")
+        self.address = address
+
+
+class OutOfMemory(Exception):  # noqa: N818 - Linux names the condition so
+    """The memory limit or the address space is used up (becomes ENOMEM)."""
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A run of pages [start, end) with equal rights."""
+
+    start: int
+    end: int
+    protection: Protection
 
 
 @dataclass(frozen=True)
@@ -137,29 +171,23 @@ def _bits(protection: Protection) -> int:
 
 
 class AddressSpace:
-    """Guest memory; implements `guest.Memory`.
+    """The program's memory. Sizes in bytes; what changes the map takes whole pages.
 
-    `is64`: Width of the program. `limit`: Most bytes that may have contents at one time;
-    `OutOfMemory` beyond. Pages count from when they first have a right, until they are unmapped:
-    one that loses its rights again keeps its contents.
-
-    Attributes
-    ----------
-    used
-        Bytes that count against `limit`.
-    table
-        int64: the number of regions, then (base, size, host address, page table's address) of
-        each. Native hooks read it.
-    on_region, on_change, on_code_change
-        What the engine does when a region is added, when rights shrink, and when bytes of
-        executed pages [start, end) may have been changed from outside the program.
+    Addresses are masked to 32 bits for 32-bit programs. `limit`: Most bytes that may have contents
+    at one time; `OutOfMemory` beyond.
     """
 
     def __init__(self, is64: bool, limit: int) -> None:
         self.layout = LAYOUT_64 if is64 else LAYOUT_32
         self.limit = limit
+        # Bytes that count against `limit`. Pages count from when they first have a right until they
+        # are unmapped: one that loses its rights again keeps its contents.
         self.used = 0
+        # The number of regions, then (base, size, host address, page table's address) of each:
+        # native hooks read it.
         self.table: NDArray[np.int64] = np.zeros(1 + 4 * MAX_REGIONS, dtype=np.int64)
+        # What the engine does when a region is added, when rights shrink, and when bytes of
+        # executed pages [start, end) may have been changed from outside the program.
         self.on_region: Callable[[Region], None] = lambda region: None
         self.on_change: Callable[[], None] = lambda: None
         self.on_code_change: Callable[[int, int], None] = lambda start, end: None
@@ -284,10 +312,6 @@ class AddressSpace:
         if address + size > self.limit_address:
             raise OutOfMemory(f"no address space at {address:#x}")
 
-    def hold(self, size: int) -> None:
-        """Count bytes that are kept for the program outside its memory; negative: no longer."""
-        self._charge(size)
-
     def _held(self, address: int, size: int) -> int:
         """Bytes of the range that count against the limit."""
         return sum(
@@ -296,7 +320,11 @@ class AddressSpace:
             if region is not None
         )
 
-    def _charge(self, more: int) -> None:
+    def hold(self, more: int) -> None:
+        """Count bytes that are kept for the program, in its memory or not; negative: no longer.
+
+        Raises `OutOfMemory`.
+        """
         if more > 0 and self.used + more > self.limit:
             raise OutOfMemory(f"the memory limit of {self.limit} bytes is used up")
         self.used += more
@@ -305,7 +333,7 @@ class AddressSpace:
         """Map zeroed pages, replacing what was there; raises `OutOfMemory`."""
         self._check_range(address, size)
         pieces = list(self._pieces(address, size, create=True))
-        self._charge((size if protection else 0) - self._held(address, size))
+        self.hold((size if protection else 0) - self._held(address, size))
         self._forget(address, size)
         bits = MAPPED | _bits(protection)
         for region, start, end in pieces:
@@ -315,7 +343,7 @@ class AddressSpace:
     def unmap(self, address: int, size: int) -> None:
         """Unmap pages; pages that are not mapped are ignored."""
         self._check_range(address, size)
-        self._charge(-self._held(address, size))
+        self.hold(-self._held(address, size))
         self._forget(address, size)
 
     def share(self, address: int, size: int, descriptor: int, offset: int) -> None:
@@ -323,7 +351,7 @@ class AddressSpace:
 
         Raises `OutOfMemory`: such pages have contents whatever their rights are.
         """
-        self._charge(size - self._held(address, size))
+        self.hold(size - self._held(address, size))
         for region, start, end in self._pieces(address, size):
             assert region is not None
             pages = self._slice(region, start, end)
@@ -353,7 +381,7 @@ class AddressSpace:
         if missing is not None:
             raise GuestFault(missing)
         if protection:
-            self._charge(size - self._held(address, size))
+            self.hold(size - self._held(address, size))
         bits = _bits(protection)
         for region, start, end in self._pieces(address, size):
             assert region is not None
@@ -515,16 +543,11 @@ class AddressSpace:
             self._report_code(start, end, self._slice(region, start, end))
             offset += end - start
 
-    def find_zero(self, address: int, longest: int = 1 << 20) -> int:
-        """Return the number of bytes before the first NUL; raises `GuestFault`.
-
-        A string longer than `longest` bytes faults at its end.
-        """
-        length = 0
-        while length <= longest:
-            step = PAGE_SIZE - (address + length) % PAGE_SIZE
-            zero_at = self.read(address + length, step).find(b"\0")
-            if zero_at >= 0:
-                return length + zero_at
-            length += step
-        raise GuestFault(address + length)
+    def read_string(self, address: int) -> bytes:
+        """Copy bytes out up to the first NUL, which is not too far; raises `GuestFault`."""
+        text = b""
+        while len(text) <= _LONGEST_STRING:
+            text += self.read(address + len(text), PAGE_SIZE - (address + len(text)) % PAGE_SIZE)
+            if (zero_at := text.find(b"\0")) >= 0:
+                return text[:zero_at]
+        raise GuestFault(address + len(text))

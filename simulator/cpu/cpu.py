@@ -34,6 +34,7 @@ import unicorn as unicorn_package
 from unicorn import unicorn_const
 from unicorn.unicorn_py3.unicorn import uclib
 
+from simprof.simulator.binary.program import PAGE_SIZE
 from simprof.simulator.cpu.cpu_state import (
     ASI_PRIMARY_NO_FAULT,
     FEATURE_QUAD_FLOAT,
@@ -46,7 +47,6 @@ from simprof.simulator.cpu.cpu_state import (
     Pstate,
     condition_codes,
 )
-from simprof.simulator.cpu.guest import PAGE_SIZE
 from simprof.simulator.errors import EngineError
 
 unicorn: Any = unicorn_package  # its type hints are incomplete

@@ -28,7 +28,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simprof.simulator.cpu.address_space import CHANGED, EXECUTED, SHADOWED
+from simprof.simulator.binary.program import PAGE_SIZE
+from simprof.simulator.cpu.address_space import CHANGED, EXECUTED, SHADOWED, Protection
 from simprof.simulator.cpu.compiled import c_function, types
 from simprof.simulator.cpu.cpu_state import (
     PROCESSOR_WORD,
@@ -38,7 +39,6 @@ from simprof.simulator.cpu.cpu_state import (
     CpuState,
 )
 from simprof.simulator.cpu.crash import LAST_INTERRUPT, EndingWord, end_process
-from simprof.simulator.cpu.guest import PAGE_SIZE, Protection
 from simprof.simulator.cpu.native import (
     CAN_RESTORE,
     CAN_SAVE,

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from simprof.simulator.binary.program import Program
-from simprof.simulator.cpu.address_space import AddressSpace
+from simprof.simulator.cpu.address_space import AddressSpace, GuestFault
 from simprof.simulator.cpu.cpu import Cpu
-from simprof.simulator.cpu.guest import GuestFault
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.leon.devices import (
     APB_PLUG_AND_PLAY,
@@ -18,7 +17,7 @@ from simprof.simulator.leon.devices import (
     Timers,
     Uart,
 )
-from simprof.simulator.linux.outside import HostCalls
+from simprof.simulator.linux.files import HostCalls
 from simprof.simulator.machine.faults import effective_address
 
 _UART, _CONTROLLER, _TIMERS = 0x8000_0100, 0x8000_0200, 0x8000_0300

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from simprof.simulator.errors import UnsupportedError
-from simprof.simulator.linux.outside import FileStatus, HostCalls
+from simprof.simulator.linux.files import HostCalls
+from simprof.simulator.linux.outside import FileStatus
 
 UART_INTERRUPT: Final = 3
 TIMER_INTERRUPT: Final = 6

@@ -20,14 +20,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simprof.simulator.binary.program import Program, page_up
+from simprof.simulator.binary.program import PAGE_SIZE, Program, page_up
+from simprof.simulator.cpu.address_space import Protection
 from simprof.simulator.cpu.cpu import MemoryAccess, Stop
-from simprof.simulator.cpu.guest import PAGE_SIZE, Protection
 from simprof.simulator.cpu.traps import RESUME_STATE, ClockWord, FillWord
 from simprof.simulator.errors import ProgramFileError, UnsupportedError, UsageError
 from simprof.simulator.leon.bus import Bus, BusError, access_size, do_access
 from simprof.simulator.leon.supervisor import Supervisor, TrapType
-from simprof.simulator.linux.outside import HostCalls
+from simprof.simulator.linux.files import HostCalls
 from simprof.simulator.machine.base import BaseMachine, Position
 from simprof.simulator.machine.codewatch import CodeWatch, Shadows
 from simprof.simulator.machine.faults import Trap, effective_address

@@ -12,18 +12,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from simprof.simulator.cpu.address_space import AddressSpace
+from simprof.simulator.cpu.address_space import AddressSpace, GuestFault
 from simprof.simulator.cpu.cpu import Cpu
 from simprof.simulator.cpu.cpu_state import condition_codes, set_condition_codes
-from simprof.simulator.cpu.guest import AlternateStack, GuestFault, SignalAction
 from simprof.simulator.linux.signals import (
     FRAME_SIZE,
     SA_ONSTACK,
     SS_DISABLE,
     SS_ONSTACK,
+    AlternateStack,
     Frame,
     FrameFormat,
     Registers,
+    SignalAction,
     SignalInfo,
     SignalState,
 )

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from simprof.simulator.isa.sparc import O_ACCMODE, O_APPEND, O_NONBLOCK
-from simprof.simulator.linux.outside import LARGEST_OFFSET, DirectoryEntry, FileStatus, HostCalls
+from simprof.simulator.linux.files import HostCalls
+from simprof.simulator.linux.outside import LARGEST_OFFSET, DirectoryEntry, FileStatus
 from simprof.simulator.linux.process import RandomBytes
 from simprof.simulator.linux.sandbox import failure
 

@@ -21,15 +21,10 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simprof.simulator.cpu.guest import (
-    PAGE_SIZE,
-    Guest,
-    GuestFault,
-    Memory,
-    OutOfMemory,
-    Protection,
-)
+from simprof.simulator.binary.program import PAGE_SIZE
+from simprof.simulator.cpu.address_space import AddressSpace, GuestFault, OutOfMemory, Protection
 from simprof.simulator.linux.descriptors import OpenFile
+from simprof.simulator.linux.guest import Guest
 
 MAX_IO = 0x7FFF_E000
 """Most bytes that one call moves, as on Linux."""
@@ -123,7 +118,7 @@ def write(guest: Guest, data: bytes, file: OpenFile, offset: int | None) -> int:
         raise
 
 
-def _usable(memory: Memory, vectors: Vectors, right: Protection) -> Iterator[tuple[int, int]]:
+def _usable(memory: AddressSpace, vectors: Vectors, right: Protection) -> Iterator[tuple[int, int]]:
     """Yield buffers as far as they can be used, and `MAX_IO` bytes at most."""
     left = MAX_IO
     for address, length in vectors:
@@ -137,7 +132,7 @@ def _usable(memory: Memory, vectors: Vectors, right: Protection) -> Iterator[tup
             return
 
 
-def _pieces(memory: Memory, vectors: Vectors, right: Protection) -> Iterable[Vectors]:
+def _pieces(memory: AddressSpace, vectors: Vectors, right: Protection) -> Iterable[Vectors]:
     """Split buffers, as far as they can be used, into pieces; there may be one that is empty."""
     if len(vectors) == 1:
         ((address, length),) = vectors
@@ -273,7 +268,7 @@ class SharedFiles:
     raise `RunInterrupted`.
     """
 
-    def __init__(self, memory: Memory, check_time: Callable[[], None]) -> None:
+    def __init__(self, memory: AddressSpace, check_time: Callable[[], None]) -> None:
         self._memory = memory
         self._check_time = check_time
         self._mappings: list[SharedMapping] = []

@@ -1,7 +1,10 @@
 """The real outside world: files below the sandbox's root, and three standard streams.
 
-Each method `_name` performs `outside.HostCalls.name`. Only regular files and directories are ever
-opened; devices, sockets and named pipes of the host are refused with EACCES.
+The public methods are the calls that `outside.RecordingHost` records. Handles are ints; 0, 1 and 2
+are the standard streams. `base` is the handle of the directory where a relative `path` starts, None
+for the initial working directory. Every method raises OSError with the host's errno where the call
+fails. Only regular files and directories are ever opened; devices, sockets and named pipes of the
+host are refused with EACCES.
 """
 
 from __future__ import annotations
@@ -13,15 +16,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from simprof.simulator.linux.guest import RunInterrupted
 from simprof.simulator.linux.outside import (
     DirectoryEntry,
     FileAccess,
     FileStatus,
-    HostCalls,
     RecordingHost,
-    ReplayHost,
     Special,
 )
 from simprof.simulator.linux.sandbox import (
@@ -37,8 +38,6 @@ from simprof.simulator.linux.streams import StandardStreams
 
 _OWN_FILE = ("exe", "program")  # special names of the program's own file
 
-__all__ = ["Host", "HostCalls", "RecordingHost", "ReplayHost"]
-
 
 @dataclass
 class _Open:
@@ -50,7 +49,7 @@ class _Open:
     is_directory: bool = False
 
 
-class Host(HostCalls):
+class Host:
     """Files below `root`, read-only but for `writable`, and the standard streams.
 
     - `root`: The directory that the program may see; also its working directory where `working` is
@@ -91,7 +90,8 @@ class Host(HostCalls):
         stderr: int | bytearray = 2,
         before_output: Callable[[bytes], None] | None = None,
     ) -> None:
-        super().__init__()
+        # Asked while a call waits; the machine sets it.
+        self.interrupted: Callable[[], bool] = lambda: False
         self._program = program
         if program is not None and seen_program is None:
             seen_program = os.fsencode(program.resolve())
@@ -118,14 +118,15 @@ class Host(HostCalls):
     def dispose(self) -> None:
         """Close everything that the program left open."""
         for handle in list(self._handles):
-            self._close(handle)
+            self.close(handle)
         self._sandbox.close()
         if self._sysroot is not None:
             self._sysroot.close()
 
-    def _do(self, method: str, *arguments: object) -> Any:
-        operation: Callable[..., Any] = getattr(self, f"_{method}")
-        return operation(*arguments)
+    def check_time(self) -> None:
+        """Raise `RunInterrupted` if the run is to end; to be called where a call takes long."""
+        if self.interrupted():
+            raise RunInterrupted
 
     # Walking
 
@@ -205,7 +206,8 @@ class Host(HostCalls):
 
     # Opening
 
-    def _open(self, base: int | None, path: bytes, access: FileAccess, mode: int) -> int | Special:
+    def open(self, base: int | None, path: bytes, access: FileAccess, mode: int) -> int | Special:
+        """Open a file; return its handle, or which special file it is."""
         follow = not access & FileAccess.NO_FOLLOW and not (
             access & FileAccess.CREATE and access & FileAccess.EXCLUSIVE
         )
@@ -291,7 +293,8 @@ class Host(HostCalls):
         self._handles[handle] = _Open(descriptor, parts, writable, is_directory)
         return handle
 
-    def _close(self, handle: int) -> None:
+    def close(self, handle: int) -> None:
+        """Close a handle."""
         entry = self._handles.pop(handle, None)
         if entry is not None and entry.descriptor >= 0:
             os.close(entry.descriptor)
@@ -304,39 +307,46 @@ class Host(HostCalls):
             raise failure(errno.EISDIR)
         return entry.descriptor
 
-    def _read(self, handle: int, size: int) -> bytes:
+    def read(self, handle: int, size: int) -> bytes:
+        """Read at most `size` bytes at the file's offset."""
         if handle in self._streams:
             return self._streams.read(handle, size, self.interrupted)
         return os.read(self._descriptor(handle), size)
 
-    def _write(self, handle: int, data: bytes) -> int:
+    def write(self, handle: int, data: bytes) -> int:
+        """Write at the file's offset; return how many bytes were written."""
         if handle in self._streams:
             return self._streams.write(handle, data, self.interrupted)
         return os.write(self._descriptor(handle), data)
 
-    def _read_at(self, handle: int, size: int, offset: int) -> bytes:
+    def read_at(self, handle: int, size: int, offset: int) -> bytes:
+        """Read at `offset`, leaving the file's offset alone."""
         if handle in self._streams:
             return self._streams.read_at(handle, size, offset)
         return os.pread(self._descriptor(handle), size, offset)
 
-    def _write_at(self, handle: int, data: bytes, offset: int) -> int:
+    def write_at(self, handle: int, data: bytes, offset: int) -> int:
+        """Write at `offset`, leaving the file's offset alone."""
         if handle in self._streams:
             raise failure(errno.ESPIPE)
         return os.pwrite(self._descriptor(handle), data, offset)
 
-    def _seek(self, handle: int, offset: int, whence: int) -> int:
+    def seek(self, handle: int, offset: int, whence: int) -> int:
+        """Move the file's offset (whence 0, 1, 2 as lseek); return it."""
         if handle in self._streams:
             return self._streams.seek(handle, offset, whence)
         return os.lseek(self._descriptor(handle), offset, whence)
 
-    def _resize(self, handle: int, size: int) -> None:
+    def resize(self, handle: int, size: int) -> None:
+        """Truncate or extend an open file."""
         if handle in self._streams or not self._entry(handle).writable:
             raise failure(errno.EINVAL)
         os.ftruncate(self._descriptor(handle), size)
 
     # Status
 
-    def _status(self, handle: int) -> FileStatus:
+    def status(self, handle: int) -> FileStatus:
+        """Status of an open file."""
         if handle in self._streams:
             status = self._streams.status(handle)
             if isinstance(status, FileStatus):
@@ -364,7 +374,8 @@ class Host(HostCalls):
         inode = self._inode((-2, _path_number(parts)))
         return FileStatus(inode, stat.S_IFDIR | 0o555, 1, 4096, 0)
 
-    def _status_of(self, base: int | None, path: bytes, follow: bool) -> FileStatus | Special:
+    def status_of(self, base: int | None, path: bytes, follow: bool) -> FileStatus | Special:
+        """Status of a named file, or which special file it is."""
         with self._resolve(base, path, follow) as place:
             own = place.special == "program" or (place.special == "exe" and follow)
             if own and self._program is not None:
@@ -377,7 +388,8 @@ class Host(HostCalls):
                 return self._shown_directory(place.parts)
             return self._translate(place.status)
 
-    def _check_access(self, base: int | None, path: bytes, rights: int) -> None:
+    def check_access(self, base: int | None, path: bytes, rights: int) -> None:
+        """Raise OSError unless the file exists and has `rights` (R 4, W 2, X 1)."""
         with self._resolve(base, path, True) as place:
             if not place.exists:
                 raise failure(errno.ENOENT)
@@ -390,7 +402,8 @@ class Host(HostCalls):
             ):
                 raise failure(errno.EACCES)
 
-    def _read_link(self, base: int | None, path: bytes) -> bytes | Special:
+    def read_link(self, base: int | None, path: bytes) -> bytes | Special:
+        """Text of a symbolic link, or the special file that the path is."""
         with self._resolve(base, path, False) as place:
             if place.special == "exe" and self._program is not None:
                 return b"/" + b"/".join(self._seen_program)
@@ -404,18 +417,21 @@ class Host(HostCalls):
                 raise failure(errno.EINVAL)
             return os.readlink(place.name, dir_fd=place.directory)
 
-    def _path_of(self, handle: int | None) -> bytes:
+    def path_of(self, handle: int | None) -> bytes:
+        """Canonical absolute path of an open file (None: the initial working directory)."""
         parts = self._working if handle is None else self._entry(handle).parts
         return b"/" + b"/".join(parts)
 
-    def _real_path_of(self, handle: int) -> bytes:
+    def real_path_of(self, handle: int) -> bytes:
+        """Path of an open file on the host, for simprof itself."""
         return os.fsencode(Path(f"/proc/self/fd/{self._descriptor(handle)}").readlink())
 
-    def _list_directory(self, handle: int) -> tuple[DirectoryEntry, ...]:
+    def list_directory(self, handle: int) -> tuple[DirectoryEntry, ...]:
+        """Return the entries of an open directory, "." and ".." first, then sorted."""
         entry = self._entry(handle)
         if not entry.is_directory:
             raise failure(errno.ENOTDIR)
-        own = self._status(handle).inode
+        own = self.status(handle).inode
         entries = [DirectoryEntry(b".", own, 4), DirectoryEntry(b"..", own, 4)]
         if entry.descriptor < 0:
             names = self._sandbox.names(entry.parts)
@@ -433,7 +449,8 @@ class Host(HostCalls):
 
     # Changing names
 
-    def _make_directory(self, base: int | None, path: bytes, mode: int) -> None:
+    def make_directory(self, base: int | None, path: bytes, mode: int) -> None:
+        """Create a directory."""
         with self._resolve(base, path, False) as place:
             if place.exists:
                 raise failure(errno.EEXIST)
@@ -441,7 +458,8 @@ class Host(HostCalls):
             os.mkdir(place.name, mode & 0o777, dir_fd=place.directory)
             self._set_mode(place, mode)
 
-    def _remove(self, base: int | None, path: bytes, directory: bool) -> None:
+    def remove(self, base: int | None, path: bytes, directory: bool) -> None:
+        """Remove a file, or an empty directory."""
         with self._resolve(base, path, False) as place:
             if not place.exists:
                 raise failure(errno.ENOENT)
@@ -455,9 +473,10 @@ class Host(HostCalls):
             else:
                 os.unlink(place.name, dir_fd=place.directory)
 
-    def _rename(
+    def rename(
         self, base: int | None, path: bytes, new_base: int | None, new: bytes, replace: bool
     ) -> None:
+        """Rename; without `replace` an existing target is an error."""
         with (
             self._resolve(base, path, False) as source,
             self._resolve(new_base, new, False) as target,
@@ -484,9 +503,10 @@ class Host(HostCalls):
             if entry.parts[: len(old)] == old:
                 entry.parts = new + entry.parts[len(old) :]
 
-    def _link(
+    def link(
         self, base: int | None, path: bytes, new_base: int | None, new: bytes, follow: bool
     ) -> None:
+        """Create a hard link."""
         with (
             self._resolve(base, path, follow) as source,
             self._resolve(new_base, new, False) as target,
@@ -506,7 +526,8 @@ class Host(HostCalls):
             )
             self._own_links.add((status.st_dev, status.st_ino))
 
-    def _make_link(self, text: bytes, base: int | None, path: bytes) -> None:
+    def make_link(self, text: bytes, base: int | None, path: bytes) -> None:
+        """Create a symbolic link."""
         with self._resolve(base, path, False) as place:
             if place.exists:
                 raise failure(errno.EEXIST)
@@ -526,17 +547,20 @@ class Host(HostCalls):
         finally:
             os.close(descriptor)
 
-    def _change_mode(self, base: int | None, path: bytes, mode: int, follow: bool) -> None:
+    def change_mode(self, base: int | None, path: bytes, mode: int, follow: bool) -> None:
+        """Set the permission bits of a named file."""
         with self._resolve(base, path, follow) as place:
             self._owned(place)
             self._set_mode(place, mode)
 
-    def _change_open_mode(self, handle: int, mode: int) -> None:
+    def change_open_mode(self, handle: int, mode: int) -> None:
+        """Set the permission bits of an open file."""
         os.fchmod(self._changeable_handle(handle), mode & 0o777)
 
-    def _change_times(
+    def change_times(
         self, base: int | None, path: bytes, accessed: int, modified: int, follow: bool
     ) -> None:
+        """Set a named file's times, in nanoseconds."""
         with self._resolve(base, path, follow) as place:
             self._owned(place)
             os.utime(
@@ -546,7 +570,8 @@ class Host(HostCalls):
                 follow_symlinks=False,
             )
 
-    def _change_open_times(self, handle: int, accessed: int, modified: int) -> None:
+    def change_open_times(self, handle: int, accessed: int, modified: int) -> None:
+        """Set an open file's times, in nanoseconds."""
         os.utime(self._changeable_handle(handle), ns=(accessed, modified))
 
     def _changeable_handle(self, handle: int) -> int:
@@ -595,3 +620,7 @@ def _host_flags(access: FileAccess) -> int:
     if access & FileAccess.APPEND:
         flags |= os.O_APPEND
     return flags
+
+
+# The outside world, as the emulated system asks for it: the real one, or a recorded one.
+HostCalls = Host | RecordingHost

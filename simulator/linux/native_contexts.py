@@ -15,10 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from simprof.simulator.cpu.address_space import EXECUTED
+from simprof.simulator.cpu.address_space import EXECUTED, Protection
 from simprof.simulator.cpu.compiled import c_function, types
 from simprof.simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CcOp, CpuState
-from simprof.simulator.cpu.guest import Protection
 from simprof.simulator.cpu.native import (
     CAN_RESTORE,
     CAN_SAVE,

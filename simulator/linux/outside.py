@@ -1,9 +1,8 @@
-"""Every touch of the outside world, as methods that return plain values or raise OSError.
+"""What is kept of every touch of the outside world, so that a program can be run a second time.
 
-`HostCalls` is the typed face. `files.Host` really touches files, below its sandbox's root;
-`RecordingHost` passes calls on and keeps a log; `ReplayHost` answers from such a log without
-touching anything, so that a program can be run a second time on the same input without its
-output appearing twice.
+`files.Host` really touches files, below its sandbox's root, in methods that return plain values or
+raise OSError. `RecordingHost` passes calls on and keeps a log; then it answers from it without
+touching anything, so that the program's output does not appear twice.
 
 What a program can see of files is made the same on every machine:
 - inode numbers count up from 1 in the order in which files are first seen, the device is 1;
@@ -27,15 +26,15 @@ import marshal
 import os
 import struct
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntFlag
+from functools import partial
 from tempfile import SpooledTemporaryFile, gettempdir
 from typing import Any
 
-from simprof.simulator.cpu.guest import RunInterrupted
 from simprof.simulator.errors import SimulatorError, UnsupportedError
+from simprof.simulator.linux.guest import RunInterrupted
 
 USER = 1000
 """User and group number of the program and of every file."""
@@ -59,158 +58,20 @@ class ReplayMismatchError(SimulatorError):
     """A replayed run asked for something else than the recorded one."""
 
 
-class HostCalls(ABC):
-    """The outside world. Handles are ints; 0, 1 and 2 are the standard streams.
-
-    `base` is the handle of the directory where a relative `path` starts, None for the initial
-    working directory. Every method raises OSError with the host's errno where the call fails.
-    """
-
-    def __init__(self) -> None:
-        self.interrupted: Callable[[], bool] = lambda: False
-        """Asked while a call waits; the machine sets it."""
-
-    @abstractmethod
-    def _do(self, method: str, *arguments: object) -> Any:
-        """Perform `method`."""
-
-    def check_time(self) -> None:
-        """Raise `RunInterrupted` if the run is to end; to be called where a call takes long."""
-        if self.interrupted():
-            raise RunInterrupted
-
-    def open(self, base: int | None, path: bytes, access: FileAccess, mode: int) -> int | Special:
-        """Open a file; return its handle, or which special file it is."""
-        answer: int | Special = self._do("open", base, path, access, mode)
-        return answer
-
-    def close(self, handle: int) -> None:
-        """Close a handle."""
-        self._do("close", handle)
-
-    def read(self, handle: int, size: int) -> bytes:
-        """Read at most `size` bytes at the file's offset."""
-        data: bytes = self._do("read", handle, size)
-        return data
-
-    def write(self, handle: int, data: bytes) -> int:
-        """Write at the file's offset; return how many bytes were written."""
-        count: int = self._do("write", handle, data)
-        return count
-
-    def read_at(self, handle: int, size: int, offset: int) -> bytes:
-        """Read at `offset`, leaving the file's offset alone."""
-        data: bytes = self._do("read_at", handle, size, offset)
-        return data
-
-    def write_at(self, handle: int, data: bytes, offset: int) -> int:
-        """Write at `offset`, leaving the file's offset alone."""
-        count: int = self._do("write_at", handle, data, offset)
-        return count
-
-    def seek(self, handle: int, offset: int, whence: int) -> int:
-        """Move the file's offset (whence 0, 1, 2 as lseek); return it."""
-        position: int = self._do("seek", handle, offset, whence)
-        return position
-
-    def resize(self, handle: int, size: int) -> None:
-        """Truncate or extend an open file."""
-        self._do("resize", handle, size)
-
-    def status(self, handle: int) -> FileStatus:
-        """Status of an open file."""
-        answer: FileStatus = self._do("status", handle)
-        return answer
-
-    def status_of(self, base: int | None, path: bytes, follow: bool) -> FileStatus | Special:
-        """Status of a named file, or which special file it is."""
-        answer: FileStatus | Special = self._do("status_of", base, path, follow)
-        return answer
-
-    def check_access(self, base: int | None, path: bytes, rights: int) -> None:
-        """Raise OSError unless the file exists and has `rights` (R 4, W 2, X 1)."""
-        self._do("check_access", base, path, rights)
-
-    def read_link(self, base: int | None, path: bytes) -> bytes | Special:
-        """Text of a symbolic link, or the special file that the path is."""
-        answer: bytes | Special = self._do("read_link", base, path)
-        return answer
-
-    def path_of(self, handle: int | None) -> bytes:
-        """Canonical absolute path of an open file (None: the initial working directory)."""
-        path: bytes = self._do("path_of", handle)
-        return path
-
-    def real_path_of(self, handle: int) -> bytes:
-        """Path of an open file on the host, for simprof itself."""
-        path: bytes = self._do("real_path_of", handle)
-        return path
-
-    def list_directory(self, handle: int) -> tuple[DirectoryEntry, ...]:
-        """Return the entries of an open directory, "." and ".." first, then sorted."""
-        entries: tuple[DirectoryEntry, ...] = self._do("list_directory", handle)
-        return entries
-
-    def make_directory(self, base: int | None, path: bytes, mode: int) -> None:
-        """Create a directory."""
-        self._do("make_directory", base, path, mode)
-
-    def remove(self, base: int | None, path: bytes, directory: bool) -> None:
-        """Remove a file, or an empty directory."""
-        self._do("remove", base, path, directory)
-
-    def rename(
-        self, base: int | None, path: bytes, new_base: int | None, new: bytes, replace: bool
-    ) -> None:
-        """Rename; without `replace` an existing target is an error."""
-        self._do("rename", base, path, new_base, new, replace)
-
-    def link(
-        self, base: int | None, path: bytes, new_base: int | None, new: bytes, follow: bool
-    ) -> None:
-        """Create a hard link."""
-        self._do("link", base, path, new_base, new, follow)
-
-    def make_link(self, text: bytes, base: int | None, path: bytes) -> None:
-        """Create a symbolic link."""
-        self._do("make_link", text, base, path)
-
-    def change_mode(self, base: int | None, path: bytes, mode: int, follow: bool) -> None:
-        """Set the permission bits of a named file."""
-        self._do("change_mode", base, path, mode, follow)
-
-    def change_open_mode(self, handle: int, mode: int) -> None:
-        """Set the permission bits of an open file."""
-        self._do("change_open_mode", handle, mode)
-
-    def change_times(
-        self, base: int | None, path: bytes, accessed: int, modified: int, follow: bool
-    ) -> None:
-        """Set a named file's times, in nanoseconds."""
-        self._do("change_times", base, path, accessed, modified, follow)
-
-    def change_open_times(self, handle: int, accessed: int, modified: int) -> None:
-        """Set an open file's times, in nanoseconds."""
-        self._do("change_open_times", handle, accessed, modified)
-
-
 _TIME_IS_UP = "check_time"
 
 
-class RecordingHost(HostCalls):
+class RecordingHost:
     """Passes calls on to another host and logs every one; can start again from its log.
 
-    `host`: Where calls go; None: nowhere, every call must be in the log. `log`: Where calls are
-    kept, and what is known already; None: a new one.
-
-    Raises
-    ------
-    ReplayMismatchError
-        From any call that differs from the recorded one at its place.
+    `host`: A `files.Host`; None: every call must be in the log. `log`: Where calls are kept, and
+    what is known already. A run that was cut short may be replayed up to where it was cut: a call
+    that was interrupted is interrupted again. Any call raises `ReplayMismatchError` where it
+    differs from the recorded one at its place.
     """
 
-    def __init__(self, host: HostCalls | None, log: CallLog | None = None) -> None:
-        super().__init__()
+    def __init__(self, host: Any, log: CallLog | None = None) -> None:
+        self.interrupted: Callable[[], bool] = lambda: False
         self._host = host
         self._next = self._offset = 0
         self.log = CallLog() if log is None else log
@@ -218,16 +79,17 @@ class RecordingHost(HostCalls):
     def rewind(self) -> None:
         """Answer the calls of a second run from the log, and go on from there.
 
-        The outside does not notice: what the first run wrote is not written again, and what it
-        opened is still open, under the same handles, when the log ends.
-
-        Raises
-        ------
-        UnsupportedError
-            If the log is too large to be kept.
+        Raises `UnsupportedError` where the log is too large to be kept.
         """
+        # The outside does not notice: what the first run wrote is not written again, and what it
+        # opened is still open, under the same handles, when the log ends.
         self.log.check()
         self._next = self._offset = 0
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        if method.startswith("_"):
+            raise AttributeError(method)
+        return partial(self._do, method)
 
     def _do(self, method: str, *arguments: object) -> Any:
         digest = _digest(method, arguments)
@@ -261,7 +123,7 @@ class RecordingHost(HostCalls):
             )
         self._host.interrupted = self.interrupted
         try:
-            value = self._host._do(method, *arguments)
+            value = getattr(self._host, method)(*arguments)
         except OSError as error:
             self.log.append(LoggedCall(method, digest, None, error.errno or errno.EIO))
             raise
@@ -270,22 +132,6 @@ class RecordingHost(HostCalls):
             raise
         self.log.append(LoggedCall(method, digest, value, None))
         return value
-
-
-class ReplayHost(RecordingHost):
-    """Answers from a log; touches nothing outside.
-
-    `log`: From a `RecordingHost`. A run that was cut short may be replayed up to where it was cut;
-    a call that was interrupted is interrupted again.
-
-    Raises
-    ------
-    ReplayMismatchError
-        From any call that differs from the recorded one at its place, or goes beyond the record.
-    """
-
-    def __init__(self, log: CallLog) -> None:
-        super().__init__(None, log)
 
 
 def _digest(method: str, arguments: tuple[object, ...]) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from simprof.simulator.binary.program import PAGE_SIZE
-from simprof.simulator.cpu.guest import Mapping, Protection
+from simprof.simulator.cpu.address_space import Mapping, Protection
 from simprof.simulator.linux.outside import USER
 from simprof.simulator.linux.process import CLOCK_TICKS, PARENT_ID
 from simprof.simulator.linux.sandbox import PROCESS_ID

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simprof.simulator.binary.dynamic import loaded_part, module_at
-from simprof.simulator.binary.program import Module, Program, Segment, page_up
-from simprof.simulator.cpu.guest import PAGE_SIZE, Memory, OutOfMemory, Protection
+from simprof.simulator.binary.program import PAGE_SIZE, Module, Program, Segment, page_up
+from simprof.simulator.cpu.address_space import AddressSpace, OutOfMemory, Protection
 from simprof.simulator.errors import ProgramFileError, UsageError
 from simprof.simulator.isa.sparc import STACK_BIAS_64, WINDOW_SAVE_WORDS
 from simprof.simulator.linux.outside import USER
@@ -92,7 +92,7 @@ class StartState:
 
 def start_process(
     program: Program,
-    memory: Memory,
+    memory: AddressSpace,
     stack: StackPlace,
     *,
     arguments: Sequence[bytes],
@@ -144,7 +144,7 @@ def start_process(
     return StartState(loaded_part(interpreter).entry, pointer, stack, interpreter)
 
 
-def _load_interpreter(program: Program, memory: Memory) -> Module | None:
+def _load_interpreter(program: Program, memory: AddressSpace) -> Module | None:
     """Load the program's interpreter, if it has one, where mappings go."""
     if not program.parts:
         return None
@@ -158,7 +158,7 @@ def _load_interpreter(program: Program, memory: Memory) -> Module | None:
     return module
 
 
-def load_segments(program: Program, memory: Memory) -> int:
+def load_segments(program: Program, memory: AddressSpace) -> int:
     """Map and fill the program's segments; return the end of the last (where the break starts).
 
     A page that two segments share gets the rights of both.
@@ -200,7 +200,9 @@ def _page_down(address: int) -> int:
     return address // PAGE_SIZE * PAGE_SIZE
 
 
-def _stack_beside(program: Program, memory: Memory, end: int, usual: StackPlace) -> StackPlace:
+def _stack_beside(
+    program: Program, memory: AddressSpace, end: int, usual: StackPlace
+) -> StackPlace:
     """Return where the stack of a dynamically linked program goes; mappings follow it.
 
     A position-independent program lies where the stack would be. How the interpreter maps a library
@@ -217,7 +219,7 @@ def _stack_beside(program: Program, memory: Memory, end: int, usual: StackPlace)
     return StackPlace(top, size)
 
 
-def _place_stack(memory: Memory, stack: StackPlace) -> StackPlace:
+def _place_stack(memory: AddressSpace, stack: StackPlace) -> StackPlace:
     guard = PAGE_SIZE
     if memory.is_free(stack.top - stack.size - guard, stack.size + guard):
         return stack
@@ -236,7 +238,7 @@ class _Texts:
 
 def _build_stack(
     program: Program,
-    memory: Memory,
+    memory: AddressSpace,
     stack: StackPlace,
     texts: _Texts,
     seed: int,

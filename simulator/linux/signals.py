@@ -16,8 +16,26 @@ from enum import IntEnum
 
 import numpy as np
 
-from simprof.simulator.cpu.guest import AlternateStack, SignalAction
 from simprof.simulator.isa.sparc import IGNORED_SIGNALS, STOP_SIGNALS
+
+
+@dataclass(frozen=True)
+class SignalAction:
+    """What rt_sigaction installs. `restorer` is the libc's address (the call's %o3)."""
+
+    handler: int = 0  # 0 SIG_DFL, 1 SIG_IGN
+    flags: int = 0
+    mask: int = 0  # bit n - 1 blocks signal n
+    restorer: int = 0
+
+
+@dataclass(frozen=True)
+class AlternateStack:
+    """What sigaltstack sets. `flags` 2 (SS_DISABLE) where there is none."""
+
+    address: int = 0
+    flags: int = 2
+    size: int = 0
 
 
 class Signal(IntEnum):
@@ -69,15 +87,10 @@ class ThreadSignals:
 
 
 class SignalState:
-    """Signal state of the current thread, and what all threads share; implements `guest.Signals`.
-
-    Attributes
-    ----------
-    words
-        uint64[1]: the mask of blocked signals, where native code finds it.
-    """
+    """Signal state of the current thread, and what all threads share."""
 
     def __init__(self) -> None:
+        # The mask of blocked signals, where native code finds it.
         self.words = np.zeros(1, np.uint64)
         self.alternate = AlternateStack()
         self._own = 0

@@ -14,7 +14,7 @@ import select
 import stat
 from collections.abc import Callable
 
-from simprof.simulator.cpu.guest import RunInterrupted
+from simprof.simulator.linux.guest import RunInterrupted
 from simprof.simulator.linux.outside import LARGEST_OFFSET, FileStatus
 from simprof.simulator.linux.sandbox import failure
 

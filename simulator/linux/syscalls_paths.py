@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
+from functools import partial
 
-from simprof.simulator.cpu.guest import OutOfMemory
+from simprof.simulator.cpu.address_space import OutOfMemory
 from simprof.simulator.isa.sparc import (
     O_ACCMODE,
     O_APPEND,
@@ -29,14 +30,13 @@ from simprof.simulator.linux.descriptors import (
 )
 from simprof.simulator.linux.outside import USER, FileAccess, FileStatus, Special
 from simprof.simulator.linux.sandbox import failure
-from simprof.simulator.linux.task import AT_FDCWD, Arguments, Handler, Task
+from simprof.simulator.linux.task import AT_FDCWD, CallGroup, Perform, Task, failing
 
 _AT_SYMLINK_NOFOLLOW, _AT_REMOVEDIR, _AT_SYMLINK_FOLLOW = 0x100, 0x200, 0x400
 _AT_NO_AUTOMOUNT, _AT_EMPTY_PATH, _AT_STATX_SYNC = 0x800, 0x1000, 0x6000
 _STAT_FLAGS = _AT_SYMLINK_NOFOLLOW | _AT_NO_AUTOMOUNT | _AT_EMPTY_PATH
 _UTIME_NOW, _UTIME_OMIT = 0x3FFFFFFF, 0x3FFFFFFE
 _RENAME_NOREPLACE = 1
-_FDCWD = AT_FDCWD & 0xFFFFFFFF
 
 _ACCESS = (
     (O_CREAT, FileAccess.CREATE),
@@ -49,106 +49,92 @@ _ACCESS = (
 )
 
 
-class PathCalls:
-    """Everything that takes a path.
-
-    `task`: The process.
-    """
+class PathCalls(CallGroup):
+    """Everything that takes a path."""
 
     def __init__(self, task: Task) -> None:
-        self._task = task
-        self._guest = task.guest
+        super().__init__(task)
         self._host = task.host
 
-    def handlers(self) -> Mapping[str, Handler]:
-        """Return the calls by name."""
-        return {
-            **self._opening(), **self._asking(), **self._naming(), **self._attributes(),
-        }  # fmt: skip
+    def declarations(self) -> Mapping[str, Perform]:
+        """Return the calls: "NAMES: KINDS" -> what they do."""
+        return {**self._opening(), **self._asking(), **self._changing()}
 
-    def _opening(self) -> Mapping[str, Handler]:
+    def _opening(self) -> Mapping[str, Perform]:
+        narrow = "dirent/64" if self._task.is64 else "dirent/32"
         return {
-            "open": lambda a: self._open(_FDCWD, a[0], a[1], a[2]),
-            "creat": lambda a: self._open(_FDCWD, a[0], O_CREAT | O_TRUNC | 1, a[1]),
-            "openat": lambda a: self._open(a[0], a[1], a[2], a[3]),
-            "chdir": self._chdir,
-            "fchdir": self._fchdir,
-            "getcwd": self._getcwd,
-            "umask": self._umask,
-            "getdents": self._getdents,
-            "getdents64": self._getdents64,
+            "open: p p p": partial(self._open, AT_FDCWD),
+            "creat: p p": lambda at, mode: self._open(AT_FDCWD, at, O_CREAT | O_TRUNC | 1, mode),
+            "openat: i p p p": self._open,
+            "chdir: s": self._chdir,
+            "fchdir: f": self._fchdir,
+            "getcwd: p p": self._getcwd,
+            "umask: p": self._umask,
+            "getdents: f p u": partial(self._list, narrow),
+            "getdents64: f p u": partial(self._list, "dirent64"),
         }
 
-    def _asking(self) -> Mapping[str, Handler]:
+    def _asking(self) -> Mapping[str, Perform]:
+        narrow, wide = structures.statfs, structures.statfs64
         return {
-            "stat": lambda a: self._stat(_FDCWD, a[0], a[1], True, False),
-            "lstat": lambda a: self._stat(_FDCWD, a[0], a[1], False, False),
-            "fstat": lambda a: self._fstat(a[0], a[1], False),
-            "stat64": lambda a: self._stat(_FDCWD, a[0], a[1], True, True),
-            "lstat64": lambda a: self._stat(_FDCWD, a[0], a[1], False, True),
-            "oldlstat": lambda a: self._stat(_FDCWD, a[0], a[1], False, False),
-            "fstat64": lambda a: self._fstat(a[0], a[1], True),
-            "fstatat64": self._fstatat,
-            "statx": self._statx,
-            "access": lambda a: self._access(_FDCWD, a[0], a[1], 0),
-            "faccessat": lambda a: self._access(a[0], a[1], a[2], 0),
-            "faccessat2": lambda a: self._access(a[0], a[1], a[2], a[3]),
-            "readlink": lambda a: self._readlink(_FDCWD, a[0], a[1], a[2]),
-            "readlinkat": lambda a: self._readlink(a[0], a[1], a[2], a[3]),
-            "statfs": lambda a: self._statfs(a[0], a[1], structures.statfs),
-            "statfs64": lambda a: self._statfs(a[0], a[2], structures.statfs64),
-            "fstatfs": lambda a: self._fstatfs(a[0], a[1], structures.statfs),
-            "fstatfs64": lambda a: self._fstatfs(a[0], a[2], structures.statfs64),
+            "stat: s p": partial(self._stat, True, False),
+            "lstat oldlstat: s p": partial(self._stat, False, False),
+            "fstat: f p": lambda file, address: self._put_status(address, file.status(), False),
+            "stat64: s p": partial(self._stat, True, True),
+            "lstat64: s p": partial(self._stat, False, True),
+            "fstat64: f p": lambda file, address: self._put_status(address, file.status(), True),
+            "fstatat64: i p p p": self._fstatat,
+            "statx: i p p - p": self._statx,
+            "access: p p": partial(self._access, AT_FDCWD),
+            "faccessat: i p p": self._access,
+            "faccessat2: i p p p": self._access,
+            "readlink: p p p": partial(self._readlink, AT_FDCWD),
+            "readlinkat: i p p p": self._readlink,
+            "statfs: s p": partial(self._statfs, narrow),
+            "statfs64: s - p": partial(self._statfs, wide),
+            "fstatfs: f p": lambda _, address: self._put_statfs(narrow, address),
+            "fstatfs64: f - p": lambda _, address: self._put_statfs(wide, address),
         }
 
-    def _naming(self) -> Mapping[str, Handler]:
+    def _changing(self) -> Mapping[str, Perform]:
+        host, attributes = self._host, ("get", "set", "list", "remove")
         return {
-            "mkdir": lambda a: self._mkdir(_FDCWD, a[0], a[1]),
-            "mkdirat": lambda a: self._mkdir(a[0], a[1], a[2]),
-            "rmdir": lambda a: self._remove(_FDCWD, a[0], True),
-            "unlink": lambda a: self._remove(_FDCWD, a[0], False),
-            "unlinkat": self._unlinkat,
-            "rename": lambda a: self._rename(_FDCWD, a[0], _FDCWD, a[1], 0),
-            "renameat": lambda a: self._rename(a[0], a[1], a[2], a[3], 0),
-            "renameat2": lambda a: self._rename(a[0], a[1], a[2], a[3], a[4]),
-            "link": lambda a: self._link(_FDCWD, a[0], _FDCWD, a[1], 0),
-            "linkat": lambda a: self._link(a[0], a[1], a[2], a[3], a[4]),
-            "symlink": lambda a: self._symlink(a[0], _FDCWD, a[1]),
-            "symlinkat": lambda a: self._symlink(a[0], a[1], a[2]),
-            "mknod": _refuse,
-            "mknodat": _refuse,
-            "truncate": self._truncate,
-            "truncate64": self._truncate64,
-        }
-
-    def _attributes(self) -> Mapping[str, Handler]:
-        return {
-            "chmod": lambda a: self._chmod(_FDCWD, a[0], a[1]),
-            "fchmodat": lambda a: self._chmod(a[0], a[1], a[2]),
-            "fchmod": self._fchmod,
-            "chown": lambda a: self._chown(_FDCWD, a[0], a[1], a[2], True),
-            "chown32": lambda a: self._chown(_FDCWD, a[0], a[1], a[2], True),
-            "lchown": lambda a: self._chown(_FDCWD, a[0], a[1], a[2], False),
-            "lchown32": lambda a: self._chown(_FDCWD, a[0], a[1], a[2], False),
-            "fchown": self._fchown,
-            "fchown32": self._fchown,
-            "fchownat": self._fchownat,
-            "utime": self._utime,
-            "utimes": lambda a: self._utimes(_FDCWD, a[0], a[1]),
-            "futimesat": lambda a: self._utimes(a[0], a[1], a[2]),
-            "utimensat": self._utimensat,
-            "utimensat_time64": self._utimensat,
+            "mkdir: . s p": self._mkdir,
+            "mkdirat: @ s p": self._mkdir,
+            "rmdir: . s": lambda base, path: host.remove(base, path, True),
+            "unlink: . s": lambda base, path: host.remove(base, path, False),
+            "unlinkat: i p p": self._unlinkat,
+            "rename: . s . s": self._rename,
+            "renameat: @ s @ s": self._rename,
+            "renameat2: i p i p p": self._renameat2,
+            "link: . s . s": lambda base, old, to, new: host.link(base, old, to, new, False),
+            "linkat: i p i p p": self._linkat,
+            "symlink: p p": lambda text, path: self._symlinkat(text, AT_FDCWD, path),
+            "symlinkat: p i p": self._symlinkat,
+            "mknod mknodat:": failing(errno.EPERM),
+            "truncate: p l": self._truncate,
+            "truncate64: p q": self._truncate,
+            "chmod: . s p": self._chmod,
+            "fchmodat: @ s p": self._chmod,
+            "fchmod: i p": self._fchmod,
+            "chown chown32: s i i": partial(self._chown, True),
+            "lchown lchown32: s i i": partial(self._chown, False),
+            "fchown fchown32: f i i": lambda file, user, group: self._check_owner(user, group),
+            "fchownat: i s i i p": self._fchownat,
+            "utime: p p": self._utime,
+            "utimes: p p": partial(self._utimes, AT_FDCWD),
+            "futimesat: i p p": self._utimes,
+            "utimensat utimensat_time64: i p p p": self._utimensat,
             **{
-                f"{prefix}{call}xattr": _no_attributes
-                for prefix in ("", "l", "f")
-                for call in ("get", "set", "list", "remove")
+                f"{call}xattr l{call}xattr f{call}xattr:": failing(errno.EOPNOTSUPP)
+                for call in attributes
             },
         }
 
     # Helpers
 
     def _path(self, address: int) -> bytes:
-        return self._guest.read_string(address)
+        return self._memory.read_string(address)
 
     def _own_descriptor(self, name: str) -> OpenFile:
         """Return the open file that /proc/self/fd/N names."""
@@ -158,7 +144,7 @@ class PathCalls:
             raise failure(errno.ENOENT) from None
 
     def _host_handle(self, descriptor: int) -> int:
-        file = self._task.descriptors.get(self._task.signed32(descriptor))
+        file = self._task.file(descriptor)
         if not isinstance(file, HostFile) or file.handle <= 2:
             raise failure(errno.EROFS)
         return file.handle
@@ -211,47 +197,37 @@ class PathCalls:
             return Text(proc_files.text_of(opened.name, self._task), flags)
         return Device(opened.name, flags, self._task.random)
 
-    def _chdir(self, arguments: Arguments) -> int:
+    def _chdir(self, path: bytes) -> None:
         access = FileAccess.READ | FileAccess.DIRECTORY
-        opened = self._host.open(self._task.working_directory, self._path(arguments[0]), access, 0)
+        opened = self._host.open(self._task.working_directory, path, access, 0)
         if not isinstance(opened, int):
             raise failure(errno.ENOTDIR)
         self._enter(opened)
-        return 0
 
-    def _fchdir(self, arguments: Arguments) -> int:
-        file = self._task.descriptors.get(self._task.signed32(arguments[0]))
+    def _fchdir(self, file: OpenFile) -> None:
         if not isinstance(file, Directory):
             raise failure(errno.ENOTDIR)
         again = self._host.open(file.handle, b".", FileAccess.READ | FileAccess.DIRECTORY, 0)
         assert isinstance(again, int)
         self._enter(again)
-        return 0
 
     def _enter(self, handle: int) -> None:
         old, self._task.working_directory = self._task.working_directory, handle
         if old is not None:
             self._host.close(old)
 
-    def _getcwd(self, arguments: Arguments) -> int:
+    def _getcwd(self, address: int, size: int) -> int:
         data = self._host.path_of(self._task.working_directory) + b"\0"
-        if len(data) > arguments[1]:
+        if len(data) > size:
             raise failure(errno.ERANGE)
-        self._guest.write(arguments[0], data)
+        self._memory.write(address, data)
         return len(data)
 
-    def _umask(self, arguments: Arguments) -> int:
-        old, self._task.umask = self._task.umask, arguments[0] & 0o777
+    def _umask(self, mask: int) -> int:
+        old, self._task.umask = self._task.umask, mask & 0o777
         return old
 
-    def _getdents(self, arguments: Arguments) -> int:
-        return self._list(arguments, "dirent/64" if self._task.is64 else "dirent/32")
-
-    def _getdents64(self, arguments: Arguments) -> int:
-        return self._list(arguments, "dirent64")
-
-    def _list(self, arguments: Arguments, layout: str) -> int:
-        file = self._task.descriptors.get(self._task.signed32(arguments[0]))
+    def _list(self, layout: str, file: OpenFile, address: int, size: int) -> int:
         if not isinstance(file, Directory):
             raise failure(errno.ENOTDIR)
         entries = file.entries()
@@ -260,11 +236,11 @@ class PathCalls:
         except OutOfMemory:
             file.seek(0, 0)  # the listing is not kept
             raise
-        room = min(arguments[2] & 0xFFFFFFFF, 1 << 20)
+        room = min(size, 1 << 20)
         data, position = structures.directory_entries(entries, file.position, room, layout)
         if not data and file.position < len(entries):
             raise failure(errno.EINVAL)
-        self._guest.write(arguments[1], data)
+        self._memory.write(address, data)
         file.position = position
         return len(data)
 
@@ -272,11 +248,11 @@ class PathCalls:
 
     def _status_at(self, base: int, path: bytes, follow: bool, allow_empty: bool) -> FileStatus:
         if not path and allow_empty:
-            if self._task.signed32(base) == AT_FDCWD:
+            if base == AT_FDCWD:
                 status = self._host.status_of(self._task.working_directory, b".", True)
                 assert isinstance(status, FileStatus)
                 return status
-            return self._task.descriptors.get(self._task.signed32(base)).status()
+            return self._task.file(base).status()
         return self._special_status(self._host.status_of(self._task.base(base), path, follow))
 
     def _special_status(self, file: FileStatus | Special) -> FileStatus:
@@ -286,45 +262,34 @@ class PathCalls:
             return self._own_descriptor(file.name).status()
         return device_status(file.name)
 
-    def _put_status(self, address: int, status: FileStatus, wide: bool) -> int:
+    def _put_status(self, address: int, status: FileStatus, wide: bool) -> None:
         encode = structures.stat64 if wide else structures.stat
         if not self._task.is64 and not wide and status.size >> 31:
             raise failure(errno.EOVERFLOW)
-        self._guest.write(address, encode(status, self._task.is64))
-        return 0
+        self._memory.write(address, encode(status, self._task.is64))
 
-    def _stat(self, base: int, path: int, address: int, follow: bool, wide: bool) -> int:
-        status = self._status_at(base, self._path(path), follow, False)
-        return self._put_status(address, status, wide)
+    def _stat(self, follow: bool, wide: bool, path: bytes, address: int) -> None:
+        self._put_status(address, self._status_at(AT_FDCWD, path, follow, False), wide)
 
-    def _fstat(self, descriptor: int, address: int, wide: bool) -> int:
-        status = self._task.descriptors.get(self._task.signed32(descriptor)).status()
-        return self._put_status(address, status, wide)
+    def _status_with(self, base: int, path: int, flags: int) -> FileStatus:
+        """Return the status that an *at call with flags asks for."""
+        follow = not flags & _AT_SYMLINK_NOFOLLOW
+        return self._status_at(base, self._path(path), follow, bool(flags & _AT_EMPTY_PATH))
 
-    def _fstatat(self, arguments: Arguments) -> int:
-        base, path, address, flags = arguments[:4]
+    def _fstatat(self, base: int, path: int, address: int, flags: int) -> None:
         if flags & ~_STAT_FLAGS:
             raise failure(errno.EINVAL)
-        follow = not flags & _AT_SYMLINK_NOFOLLOW
-        empty = bool(flags & _AT_EMPTY_PATH)
-        status = self._status_at(base, self._path(path), follow, empty)
-        return self._put_status(address, status, True)
+        self._put_status(address, self._status_with(base, path, flags), True)
 
-    def _statx(self, arguments: Arguments) -> int:
-        base, path, flags, _, address = arguments[:5]
+    def _statx(self, base: int, path: int, flags: int, address: int) -> None:
         if flags & ~(_STAT_FLAGS | _AT_STATX_SYNC):
             raise failure(errno.EINVAL)
-        follow = not flags & _AT_SYMLINK_NOFOLLOW
-        empty = bool(flags & _AT_EMPTY_PATH)
-        status = self._status_at(base, self._path(path), follow, empty)
-        self._guest.write(address, structures.statx(status))
-        return 0
+        self._memory.write(address, structures.statx(self._status_with(base, path, flags)))
 
-    def _access(self, base: int, path: int, rights: int, flags: int) -> int:
+    def _access(self, base: int, path: int, rights: int, flags: int = 0) -> None:
         if rights & ~7 or flags & ~(_AT_EMPTY_PATH | _AT_SYMLINK_NOFOLLOW | 0x200):
             raise failure(errno.EINVAL)
         self._host.check_access(self._task.base(base), self._path(path), rights)
-        return 0
 
     def _readlink(self, base: int, path: int, address: int, size: int) -> int:
         if self._task.signed32(size) <= 0:
@@ -332,7 +297,7 @@ class PathCalls:
         text = self._host.read_link(self._task.base(base), self._path(path))
         if isinstance(text, Special):
             text = self._descriptor_path(text)
-        self._guest.write(address, text[:size])
+        self._memory.write(address, text[:size])
         return len(text[:size])
 
     def _descriptor_path(self, special: Special) -> bytes:
@@ -345,72 +310,52 @@ class PathCalls:
             return b"/dev/" + file.name.encode()
         return b"pipe:[%d]" % file.status().inode
 
-    def _statfs(self, path: int, address: int, encode: structures.StatfsEncoder) -> int:
-        self._status_at(_FDCWD, self._path(path), True, False)
-        self._guest.write(address, encode(self._task.is64))
-        return 0
+    def _statfs(self, encode: structures.StatfsEncoder, path: bytes, address: int) -> None:
+        self._status_at(AT_FDCWD, path, True, False)
+        self._put_statfs(encode, address)
 
-    def _fstatfs(self, descriptor: int, address: int, encode: structures.StatfsEncoder) -> int:
-        self._task.descriptors.get(self._task.signed32(descriptor))
-        self._guest.write(address, encode(self._task.is64))
-        return 0
+    def _put_statfs(self, encode: structures.StatfsEncoder, address: int) -> None:
+        self._memory.write(address, encode(self._task.is64))
 
     # Naming
 
-    def _mkdir(self, base: int, path: int, mode: int) -> int:
-        bits = mode & 0o777 & ~self._task.umask
-        self._host.make_directory(self._task.base(base), self._path(path), bits)
-        return 0
+    def _mkdir(self, base: int | None, path: bytes, mode: int) -> None:
+        self._host.make_directory(base, path, mode & 0o777 & ~self._task.umask)
 
-    def _remove(self, base: int, path: int, directory: bool) -> int:
-        self._host.remove(self._task.base(base), self._path(path), directory)
-        return 0
-
-    def _unlinkat(self, arguments: Arguments) -> int:
-        if arguments[2] & ~_AT_REMOVEDIR:
+    def _unlinkat(self, base: int, path: int, flags: int) -> None:
+        if flags & ~_AT_REMOVEDIR:
             raise failure(errno.EINVAL)
-        return self._remove(arguments[0], arguments[1], bool(arguments[2]))
+        self._host.remove(self._task.base(base), self._path(path), bool(flags))
 
-    def _rename(self, base: int, path: int, new_base: int, new: int, flags: int) -> int:
+    def _rename(
+        self, base: int | None, path: bytes, new_base: int | None, new: bytes, flags: int = 0
+    ) -> None:
+        self._host.rename(base, path, new_base, new, not flags & _RENAME_NOREPLACE)
+
+    def _renameat2(self, base: int, path: int, new_base: int, new: int, flags: int) -> None:
         if flags & ~_RENAME_NOREPLACE:
             raise failure(errno.EINVAL)
-        self._host.rename(
-            self._task.base(base),
-            self._path(path),
-            self._task.base(new_base),
-            self._path(new),
-            not flags & _RENAME_NOREPLACE,
-        )
-        return 0
+        self._rename(*self._names(base, path, new_base, new), flags)
 
-    def _link(self, base: int, path: int, new_base: int, new: int, flags: int) -> int:
+    def _names(
+        self, base: int, path: int, new_base: int, new: int
+    ) -> tuple[int | None, bytes, int | None, bytes]:
+        """Read two places; the calls that use this check their flags before."""
+        first = self._task.base(base), self._path(path)
+        return (*first, self._task.base(new_base), self._path(new))
+
+    def _linkat(self, base: int, path: int, new_base: int, new: int, flags: int) -> None:
         if flags & ~_AT_SYMLINK_FOLLOW:
             raise failure(errno.EINVAL)
-        self._host.link(
-            self._task.base(base),
-            self._path(path),
-            self._task.base(new_base),
-            self._path(new),
-            bool(flags & _AT_SYMLINK_FOLLOW),
-        )
-        return 0
+        self._host.link(*self._names(base, path, new_base, new), bool(flags))
 
-    def _symlink(self, text: int, base: int, path: int) -> int:
+    def _symlinkat(self, text: int, base: int, path: int) -> None:
         target = self._path(text)
         if not target:
             raise failure(errno.ENOENT)
         self._host.make_link(target, self._task.base(base), self._path(path))
-        return 0
 
-    def _truncate(self, arguments: Arguments) -> int:
-        return self._resize(arguments[0], self._task.signed(arguments[1]))
-
-    def _truncate64(self, arguments: Arguments) -> int:
-        if self._task.is64:
-            return self._truncate(arguments)
-        return self._resize(arguments[0], self._task.pair(arguments[1], arguments[2]))
-
-    def _resize(self, path: int, size: int) -> int:
+    def _truncate(self, path: int, size: int) -> None:
         if size < 0:
             raise failure(errno.EINVAL)
         opened = self._host.open(
@@ -422,51 +367,41 @@ class PathCalls:
             self._host.resize(opened, size)
         finally:
             self._host.close(opened)
-        return 0
 
     # Attributes
 
-    def _chmod(self, base: int, path: int, mode: int) -> int:
-        self._host.change_mode(self._task.base(base), self._path(path), mode & 0o7777, True)
-        return 0
+    def _chmod(self, base: int | None, path: bytes, mode: int) -> None:
+        self._host.change_mode(base, path, mode & 0o7777, True)
 
-    def _fchmod(self, arguments: Arguments) -> int:
-        self._host.change_open_mode(self._host_handle(arguments[0]), arguments[1] & 0o7777)
-        return 0
+    def _fchmod(self, descriptor: int, mode: int) -> None:
+        self._host.change_open_mode(self._host_handle(descriptor), mode & 0o7777)
 
-    def _chown(self, base: int, path: int, user: int, group: int, follow: bool) -> int:
-        self._status_at(base, self._path(path), follow, False)
-        return self._check_owner(user, group)
+    def _chown(self, follow: bool, path: bytes, user: int, group: int) -> None:
+        self._status_at(AT_FDCWD, path, follow, False)
+        self._check_owner(user, group)
 
-    def _fchown(self, arguments: Arguments) -> int:
-        self._task.descriptors.get(self._task.signed32(arguments[0]))
-        return self._check_owner(arguments[1], arguments[2])
+    def _fchownat(self, base: int, path: bytes, user: int, group: int, flags: int) -> None:
+        follow = not flags & _AT_SYMLINK_NOFOLLOW
+        self._status_at(base, path, follow, bool(flags & _AT_EMPTY_PATH))
+        self._check_owner(user, group)
 
-    def _fchownat(self, arguments: Arguments) -> int:
-        follow = not arguments[4] & _AT_SYMLINK_NOFOLLOW
-        empty = bool(arguments[4] & _AT_EMPTY_PATH)
-        self._status_at(arguments[0], self._path(arguments[1]), follow, empty)
-        return self._check_owner(arguments[2], arguments[3])
-
-    def _check_owner(self, user: int, group: int) -> int:
+    def _check_owner(self, user: int, group: int) -> None:
         """Every file belongs to the one user, and nobody can be given one."""
-        unchanged = {-1, USER, 0xFFFF}
-        if not {self._task.signed32(user), self._task.signed32(group)} <= unchanged:
+        if not {user, group} <= {-1, USER, 0xFFFF}:
             raise failure(errno.EPERM)
-        return 0
 
-    def _utime(self, arguments: Arguments) -> int:
+    def _utime(self, path: int, address: int) -> None:
         times = None
-        if arguments[1]:
-            seconds = [self._task.signed(value) for value in self._task.words(arguments[1], 2)]
+        if address:
+            seconds = [self._task.signed(value) for value in self._task.words(address, 2)]
             times = (seconds[0] * structures.SECOND, seconds[1] * structures.SECOND)
-        return self._set_times(_FDCWD, self._path(arguments[0]), times, True)
+        self._set_times(AT_FDCWD, self._path(path), times, True)
 
-    def _utimes(self, base: int, path: int, address: int) -> int:
+    def _utimes(self, base: int, path: int, address: int) -> None:
         times = None
         if address:
             size = structures.timeval_size(self._task.is64)
-            data = self._guest.read(address, 2 * size)
+            data = self._memory.read(address, 2 * size)
             values = [
                 structures.parse_timeval(part, self._task.is64)
                 for part in (data[:size], data[size:])
@@ -475,26 +410,23 @@ class PathCalls:
                 raise failure(errno.EINVAL)
             first, second = (s * structures.SECOND + u * 1000 for s, u in values)
             times = (first, second)
-        return self._set_times(base, self._path(path), times, True)
+        self._set_times(base, self._path(path), times, True)
 
-    def _utimensat(self, arguments: Arguments) -> int:
-        base, path_address, address, flags = arguments[:4]
-        wide = self._task.is64 or self._task.call_name.endswith("time64")
+    def _utimensat(self, base: int, path_address: int, address: int, flags: int) -> None:
         times = None
         path = self._path(path_address) if path_address else b""
         if address:
-            size = structures.timespec_size(wide)
-            data = self._guest.read(address, 2 * size)
-            given = [structures.parse_timespec(data[i : i + size], wide) for i in (0, size)]
+            size = structures.timespec_size(self._task.is_wide)
+            given = [self._task.timespec(address + at) for at in (0, size)]
             if any(nanoseconds == _UTIME_OMIT for _, nanoseconds in given):
                 current = self._status_at(base, path, True, True).modified
                 if all(nanoseconds == _UTIME_OMIT for _, nanoseconds in given):
-                    return 0
+                    return
             else:
                 current = 0
             first, second = (self._time_given(pair, current) for pair in given)
             times = (first, second)
-        return self._set_times(base, path, times, not flags & _AT_SYMLINK_NOFOLLOW)
+        self._set_times(base, path, times, not flags & _AT_SYMLINK_NOFOLLOW)
 
     def _time_given(self, pair: tuple[int, int], current: int) -> int:
         seconds, nanoseconds = pair
@@ -508,18 +440,9 @@ class PathCalls:
 
     def _set_times(
         self, base: int, path: bytes, times: tuple[int, int] | None, follow: bool
-    ) -> int:
+    ) -> None:
         accessed, modified = times or (self._task.now, self._task.now)
         if path:
             self._host.change_times(self._task.base(base), path, accessed, modified, follow)
         else:
             self._host.change_open_times(self._host_handle(base), accessed, modified)
-        return 0
-
-
-def _refuse(arguments: Arguments) -> int:
-    raise failure(errno.EPERM)
-
-
-def _no_attributes(arguments: Arguments) -> int:
-    raise failure(errno.EOPNOTSUPP)

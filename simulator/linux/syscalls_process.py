@@ -1,22 +1,45 @@
-"""System calls on the process itself: exit, identity, limits, time, and small fixed answers."""
+"""System calls on the process: its memory, identity, limits, and small fixed answers."""
 
 from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from simprof.simulator.binary.program import page_up
-from simprof.simulator.cpu.address_space import STACK_SIZE
-from simprof.simulator.cpu.guest import PAGE_SIZE, GuestFault, OutOfMemory, Protection
+from simprof.simulator.binary.program import PAGE_SIZE, page_up
+from simprof.simulator.cpu.address_space import STACK_SIZE, GuestFault, OutOfMemory, Protection
+from simprof.simulator.isa.sparc import (
+    MAP_ANONYMOUS,
+    MAP_FIXED,
+    MAP_FIXED_NOREPLACE,
+    MAP_PRIVATE,
+    MAP_SHARED,
+    MAP_TYPE,
+    MREMAP_FIXED,
+    MREMAP_MAYMOVE,
+)
 from simprof.simulator.linux import structures
-from simprof.simulator.linux.descriptors import MAX_DESCRIPTORS
-from simprof.simulator.linux.file_data import PIECE
-from simprof.simulator.linux.outside import USER
-from simprof.simulator.linux.process import CLOCK_TICKS, PARENT_ID
+from simprof.simulator.linux.descriptors import (
+    MAX_DESCRIPTORS,
+    Device,
+    Directory,
+    HostFile,
+    OpenFile,
+)
+from simprof.simulator.linux.file_data import PIECE, SharedFiles
+from simprof.simulator.linux.outside import LARGEST_OFFSET, USER
+from simprof.simulator.linux.process import PARENT_ID
 from simprof.simulator.linux.sandbox import PROCESS_ID, failure
-from simprof.simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
+from simprof.simulator.linux.task import CallGroup, Perform, Task, failing, nothing
+
+# Takes the host's path of a file, and the address at which it was mapped.
+CodeFile = Callable[[bytes, int], None]
+
+_MAP_SHARED_VALIDATE = 3
+_MMAP2_UNIT = 4096  # mmap2 counts its offset in these, whatever the page size
+_MADV_DONTNEED, _MADV_REMOVE, _MADV_DONTNEED_LOCKED = 4, 9, 24
+_CHUNK = 1 << 20
 
 _INFINITY_64 = (1 << 64) - 1
 _INFINITY_32 = 0x7FFFFFFF
@@ -24,25 +47,272 @@ _USUAL_STACK = 8 << 20  # of Linux; C libraries give every thread as much
 _RLIMIT_STACK, _RLIMIT_CORE, _RLIMIT_NOFILE, _RLIMIT_COUNT = 3, 4, 6, 16
 _SELF = (0, PROCESS_ID)
 
-_PR_SET_PDEATHSIG, _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 1, 3, 4
-_PR_SET_NAME, _PR_GET_NAME, _PR_SET_NO_NEW_PRIVS, _PR_GET_NO_NEW_PRIVS = 15, 16, 38, 39
-
-_CLOCK_THREAD = 3
-_CPU_CLOCKS = frozenset({2, _CLOCK_THREAD})  # PROCESS_CPUTIME_ID, THREAD_CPUTIME_ID
-_WALL_CLOCKS = frozenset({0, 5, 8, 11})  # REALTIME, its coarse and alarm forms, TAI
-_UP_CLOCKS = frozenset({1, 4, 6, 7, 9})  # MONOTONIC, its raw and coarse forms, BOOTTIME
-_TIMER_ABSTIME = 1
+_PR_SET_NAME, _PR_GET_NAME = 15, 16
+# PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS
+_PR_ANSWERS = {1: 0, 3: 1, 4: 0, 38: 0, 39: 0}
 
 
-class ProcessCalls:
-    """The process.
+class MemoryCalls(CallGroup):
+    """brk, mmap, mremap, munmap, mprotect, madvise, msync.
 
-    `task`: The process.
+    `on_code_file` hears of files that are mapped from their beginning so that they can be executed.
     """
 
+    def __init__(self, task: Task, on_code_file: CodeFile = lambda *_: None) -> None:
+        super().__init__(task)
+        self._on_code_file = on_code_file
+        self.shared = SharedFiles(self._memory, task.host.check_time)
+
+    def declarations(self) -> Mapping[str, Perform]:
+        """Return the calls: "NAMES: KINDS" -> what they do."""
+        return {
+            "brk: p": self._memory.set_break,
+            "mmap: p p p p i l": self._mmap,
+            "mmap2: p p p p i u": self._mmap2,
+            "munmap: p p": self._munmap,
+            "mprotect: p p p": self._mprotect,
+            "mremap: p p p p p": self._mremap,
+            "madvise: p p i": self._madvise,
+            "msync: p p": self._msync,
+            "mincore: p p p": self._mincore,
+            "mlock mlock2 munlock mlockall munlockall:": nothing,
+        }
+
+    # mmap
+
+    def _mmap(
+        self, address: int, length: int, protection: int, flags: int, descriptor: int, offset: int
+    ) -> int:
+        if length == 0 or offset % PAGE_SIZE or offset < 0:
+            raise failure(errno.EINVAL)
+        if flags & MAP_TYPE not in (MAP_SHARED, MAP_PRIVATE, _MAP_SHARED_VALIDATE):
+            raise failure(errno.EINVAL)
+        if length > self._memory.limit_address:
+            raise OutOfMemory("length beyond the address space")
+        size = page_up(length)
+        rights = Protection(protection & 7)
+        file = None
+        if not flags & MAP_ANONYMOUS:
+            file = self._mappable(descriptor, flags, rights)
+            if offset + size > LARGEST_OFFSET:
+                raise failure(errno.EOVERFLOW)
+        place = self._place(address, size, flags)
+        self.shared.forget(place, size)
+        try:
+            self._memory.map(place, size, rights)
+            if file is not None:
+                if flags & MAP_TYPE == MAP_PRIVATE:
+                    self._fill(place, size, file, offset)
+                else:
+                    self.shared.add(place, size, file, offset)
+        except (OutOfMemory, OSError):
+            self.shared.forget(place, size)
+            self._memory.unmap(place, size)
+            raise
+        if isinstance(file, HostFile) and rights & Protection.EXECUTE and offset == 0:
+            self._on_code_file(self._task.host.real_path_of(file.handle), place)
+        return place
+
+    def _mmap2(
+        self, address: int, length: int, protection: int, flags: int, descriptor: int, unit: int
+    ) -> int:
+        return self._mmap(address, length, protection, flags, descriptor, unit * _MMAP2_UNIT)
+
+    def _place(self, address: int, size: int, flags: int) -> int:
+        if not flags & (MAP_FIXED | MAP_FIXED_NOREPLACE):
+            return self._memory.find_free(size, address // PAGE_SIZE * PAGE_SIZE)
+        if address % PAGE_SIZE:
+            raise failure(errno.EINVAL)
+        if address + size > self._memory.limit_address:
+            raise OutOfMemory("beyond the address space")
+        if flags & MAP_FIXED_NOREPLACE and not self._memory.is_free(address, size):
+            raise failure(errno.EEXIST)
+        return address
+
+    def _mappable(self, descriptor: int, flags: int, rights: Protection) -> OpenFile | None:
+        """Return the file to map, None for /dev/zero."""
+        file = self._task.file(descriptor)
+        if isinstance(file, Device) and file.name == "zero":
+            return None
+        regular = isinstance(file, HostFile) and not isinstance(file, Directory)
+        if not regular or file.status().mode & 0o170000 != 0o100000:
+            raise failure(errno.ENODEV)
+        if not file.readable:
+            raise failure(errno.EACCES)
+        shared = flags & MAP_TYPE != MAP_PRIVATE
+        if shared and rights & Protection.WRITE and not file.writable:
+            raise failure(errno.EACCES)
+        return file
+
+    def _fill(self, place: int, size: int, file: OpenFile, offset: int) -> None:
+        self.shared.write_back()
+        done = 0
+        while done < size:
+            self._task.host.check_time()
+            data = file.read_at(min(_CHUNK, size - done), offset + done)
+            if not data:
+                return
+            self._memory.load(place + done, data)
+            done += len(data)
+
+    # The others
+
+    def _range(self, address: int, length: int) -> int:
+        """Check a page-aligned range; return its size in whole pages."""
+        if address % PAGE_SIZE:
+            raise failure(errno.EINVAL)
+        size = page_up(length)
+        if address + size > self._memory.limit_address:
+            raise failure(errno.ENOMEM)
+        return size
+
+    def _munmap(self, address: int, length: int) -> None:
+        if address % PAGE_SIZE or length == 0:
+            raise failure(errno.EINVAL)
+        size = page_up(length)
+        if address + size > self._memory.limit_address:
+            raise failure(errno.EINVAL)
+        self.shared.forget(address, size)
+        self._memory.unmap(address, size)
+
+    def _mprotect(self, address: int, length: int, protection: int) -> None:
+        size = self._range(address, length)
+        if protection & ~0x0300000F:
+            raise failure(errno.EINVAL)
+        if size:
+            try:
+                self._memory.protect(address, size, Protection(protection & 7))
+            except GuestFault:
+                raise failure(errno.ENOMEM) from None
+
+    def _rights_at(self, address: int, size: int) -> Protection:
+        for mapping in self._memory.mappings():
+            if mapping.start <= address < mapping.end:
+                return mapping.protection
+        raise failure(errno.EFAULT)
+
+    def _mremap(self, old: int, old_length: int, new_length: int, flags: int, fixed: int) -> int:
+        if old % PAGE_SIZE or flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED) or new_length == 0:
+            raise failure(errno.EINVAL)
+        if new_length > self._memory.limit_address or old_length == 0:
+            raise failure(errno.EINVAL)
+        old_size, new_size = page_up(old_length), page_up(new_length)
+        if not self._memory.is_mapped(old, old_size):
+            raise failure(errno.EFAULT)
+        if self.shared.touches(old, old_size):
+            return self._remap_shared(old, old_size, new_size, flags, fixed)
+        if flags & MREMAP_FIXED:
+            return self._move_fixed(old, old_size, new_size, flags, fixed)
+        if new_size <= old_size:
+            if new_size < old_size:
+                self._memory.unmap(old + new_size, old_size - new_size)
+            return old
+        rights = self._rights_at(old, old_size)
+        growth = new_size - old_size
+        end = old + new_size
+        if end <= self._memory.limit_address and self._memory.is_free(old + old_size, growth):
+            self._memory.map(old + old_size, growth, rights)
+            return old
+        if not flags & MREMAP_MAYMOVE:
+            raise failure(errno.ENOMEM)
+        return self._move(old, old_size, new_size, self._memory.find_free(new_size))
+
+    def _remap_shared(self, old: int, old_size: int, new_size: int, flags: int, target: int) -> int:
+        """Move or resize a part of one shared mapping."""
+        mapping = self.shared.inside(old, old_size)
+        if mapping is None:
+            raise failure(errno.EFAULT)
+        rights, file = self._rights_at(old, old_size), mapping.file
+        offset = mapping.offset + old - mapping.address
+        growth = new_size - old_size
+        in_place = growth <= 0 or (
+            old + new_size <= self._memory.limit_address
+            and self._memory.is_free(old + old_size, growth)
+        )
+        if flags & MREMAP_FIXED:
+            self._check_target(old, old_size, new_size, flags, target)
+        elif in_place:
+            target = old
+        elif flags & MREMAP_MAYMOVE:
+            target = self._memory.find_free(new_size)
+        else:
+            raise failure(errno.ENOMEM)
+        file.references += 1  # it stays while its old mapping goes
+        try:
+            for place, size in ((old, old_size), (target, new_size)):
+                self.shared.forget(place, size)
+                self._memory.unmap(place, size)
+            self._memory.map(target, new_size, rights)
+            self.shared.add(target, new_size, file, offset)
+        except (OutOfMemory, OSError):
+            self._memory.unmap(target, new_size)
+            raise
+        finally:
+            file.references -= 1
+        return target
+
+    def _move_fixed(self, old: int, old_size: int, new_size: int, flags: int, target: int) -> int:
+        self._check_target(old, old_size, new_size, flags, target)
+        self.shared.forget(target, new_size)
+        return self._move(old, old_size, new_size, target)
+
+    def _check_target(
+        self, old: int, old_size: int, new_size: int, flags: int, target: int
+    ) -> None:
+        overlaps = target < old + old_size and old < target + new_size
+        if target % PAGE_SIZE or not flags & MREMAP_MAYMOVE or overlaps:
+            raise failure(errno.EINVAL)
+        if target + new_size > self._memory.limit_address:
+            raise failure(errno.EINVAL)
+
+    def _move(self, old: int, old_size: int, new_size: int, target: int) -> int:
+        rights = self._rights_at(old, old_size)
+        self._memory.map(target, new_size, rights)
+        self._memory.protect(old, old_size, rights | Protection.READ)
+        for start in range(0, min(old_size, new_size), _CHUNK):
+            self._task.host.check_time()
+            size = min(_CHUNK, min(old_size, new_size) - start)
+            self._memory.load(target + start, self._memory.read(old + start, size))
+        self._memory.unmap(old, old_size)
+        return target
+
+    def _mapped_range(self, address: int, length: int) -> int:
+        """Check a range as `_range`, and that all of it is mapped."""
+        size = self._range(address, length)
+        if size and not self._memory.is_mapped(address, size):
+            raise failure(errno.ENOMEM)
+        return size
+
+    def _madvise(self, address: int, length: int, advice: int) -> None:
+        size = self._range(address, length)
+        if not 0 <= advice <= 25 and advice not in (100, 101):
+            raise failure(errno.EINVAL)
+        self._mapped_range(address, length)
+        if advice in (_MADV_DONTNEED, _MADV_REMOVE, _MADV_DONTNEED_LOCKED):
+            self._discard(address, size)
+
+    def _discard(self, address: int, size: int) -> None:
+        """MADV_DONTNEED: private pages read as zero again, shared ones as the file."""
+        end = address + size
+        for mapping in list(self._memory.mappings()):
+            start, stop = max(mapping.start, address), min(mapping.end, end)
+            for first, last in self.shared.others(start, stop):
+                self._memory.map(first, last - first, mapping.protection)
+
+    def _msync(self, address: int, length: int) -> None:
+        self._mapped_range(address, length)
+        self.shared.write_back()
+
+    def _mincore(self, address: int, length: int, result: int) -> None:
+        size = self._mapped_range(address, length)
+        self._memory.write(result, b"\1" * (size // PAGE_SIZE))
+
+
+class ProcessCalls(CallGroup):
+    """The process: identity, limits, and small fixed answers."""
+
     def __init__(self, task: Task) -> None:
-        self._task = task
-        self._guest = task.guest
+        super().__init__(task)
         # Soft and hard limits by number; None: infinite.
         self._limits: dict[int, tuple[int | None, int | None]] = {
             _RLIMIT_STACK: (min(task.stack_size, _USUAL_STACK), None),
@@ -50,80 +320,55 @@ class ProcessCalls:
             _RLIMIT_NOFILE: (MAX_DESCRIPTORS, MAX_DESCRIPTORS),
         }
 
-    def handlers(self) -> Mapping[str, Handler]:
-        """Return the calls by name."""
-        return {**self._identity(), **self._resources(), **self._others()}
-
-    def _identity(self) -> Mapping[str, Handler]:
-        table: dict[str, Handler] = {
-            name: lambda _: USER
-            for base in ("getuid", "geteuid", "getgid", "getegid")
-            for name in (base, f"{base}32")
-        }
-        for name in ("getresuid", "getresgid"):
-            table[name] = table[f"{name}32"] = self._get_three
-        for name in ("setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid"):
-            table[name] = table[f"{name}32"] = self._set_identity
-        for name in ("setfsuid", "setfsgid", "setfsuid32", "setfsgid32"):
-            table[name] = lambda _: USER
-        for name in ("getpid", "getpgrp", "setsid"):
-            table[name] = lambda _: PROCESS_ID
-        table["getppid"] = lambda _: PARENT_ID
-        table["getpgid"] = table["getsid"] = self._of_self
-        table["setpgid"] = lambda _: 0
-        table["getgroups"] = table["getgroups32"] = lambda _: 0
-        table["setgroups"] = table["setgroups32"] = lambda _: _fail(errno.EPERM)
-        return table
-
-    def _resources(self) -> Mapping[str, Handler]:
+    def declarations(self) -> Mapping[str, Perform]:
+        """Return the calls: "NAMES: KINDS" -> what they do."""
         return {
-            "getrlimit": self._getrlimit,
-            "setrlimit": self._setrlimit,
-            "prlimit64": self._prlimit64,
-            "getrusage": self._getrusage,
-            "sysinfo": self._sysinfo,
-            "uname": self._uname,
-            "getpagesize": lambda _: PAGE_SIZE,
-            "getpriority": lambda _: 20,
-            "setpriority": lambda _: 0,
-            "nice": lambda _: 0,
-            "sched_getaffinity": self._affinity,
-            "sched_get_affinity": self._affinity,
-            "sched_setaffinity": lambda _: 0,
-            "sched_set_affinity": lambda _: 0,
-            "sched_getscheduler": lambda _: 0,
-            "sched_getparam": self._sched_getparam,
-            "sched_get_priority_max": lambda _: 0,
-            "sched_get_priority_min": lambda _: 0,
-            "getcpu": self._getcpu,
-        }
-
-    def _others(self) -> Mapping[str, Handler]:
-        return {
-            "wait4": lambda _: _fail(errno.ECHILD),
-            "waitpid": lambda _: _fail(errno.ECHILD),
-            "waitid": lambda _: _fail(errno.ECHILD),
-            "getrandom": self._getrandom,
-            "personality": lambda _: 0,
-            "prctl": self._prctl,
-            "memory_ordering": lambda _: 0,
-            "getdomainname": self._getdomainname,
+            "getuid geteuid getgid getegid:": lambda: USER,
+            "getuid32 geteuid32 getgid32 getegid32:": lambda: USER,
+            "setfsuid setfsgid setfsuid32 setfsgid32:": lambda: USER,
+            "getresuid getresgid getresuid32 getresgid32: p p p": self._get_three,
+            "setuid setgid setuid32 setgid32: i": self._set_identity,
+            "setreuid setregid setreuid32 setregid32: i i": self._set_identity,
+            "setresuid setresgid setresuid32 setresgid32: i i i": self._set_identity,
+            "getpid getpgrp setsid:": lambda: PROCESS_ID,
+            "getppid:": lambda: PARENT_ID,
+            "getpgid getsid: i": self._of_self,
+            "setpgid getgroups getgroups32:": nothing,
+            "setgroups setgroups32:": failing(errno.EPERM),
+            "getrlimit: i p": self._getrlimit,
+            "setrlimit: i p": self._setrlimit,
+            "prlimit64: i i p p": self._prlimit64,
+            "getrusage: i p": self._getrusage,
+            "sysinfo: p": self._sysinfo,
+            "uname: p": lambda at: self._memory.write(at, structures.utsname()),
+            "getpagesize:": lambda: PAGE_SIZE,
+            "getpriority:": lambda: 20,
+            "setpriority nice personality memory_ordering:": nothing,
+            "sched_getaffinity sched_get_affinity: - p p": self._affinity,
+            "sched_setaffinity sched_set_affinity sched_getscheduler:": nothing,
+            "sched_get_priority_max sched_get_priority_min:": nothing,
+            "sched_getparam: - p": lambda at: self._memory.write(at, bytes(4)),
+            "getcpu: p p": self._getcpu,
+            "wait4 waitpid waitid:": failing(errno.ECHILD),
+            "getrandom: p p p": self._getrandom,
+            "prctl: i p": self._prctl,
+            "getdomainname: p p": self._getdomainname,
         }
 
     # Identity
 
-    def _get_three(self, arguments: Arguments) -> int:
-        for address in arguments[:3]:
-            self._guest.write(address, struct.pack(">I", USER))
-        return 0
+    def _get_three(self, *addresses: int) -> None:
+        for address in addresses:
+            self._memory.write(address, struct.pack(">I", USER))
 
-    def _set_identity(self, arguments: Arguments) -> int:
-        count = 3 if "res" in self._task.call_name else 2 if "re" in self._task.call_name else 1
-        given = {self._task.signed32(value) for value in arguments[:count]}
-        return 0 if given <= {-1, USER} else _fail(errno.EPERM)
+    def _set_identity(self, *given: int) -> None:
+        if not set(given) <= {-1, USER}:
+            raise failure(errno.EPERM)
 
-    def _of_self(self, arguments: Arguments) -> int:
-        return PROCESS_ID if self._task.signed32(arguments[0]) in _SELF else _fail(errno.ESRCH)
+    def _of_self(self, process: int) -> int:
+        if process not in _SELF:
+            raise failure(errno.ESRCH)
+        return PROCESS_ID
 
     # Resources
 
@@ -157,230 +402,74 @@ class ProcessCalls:
         """Let the stack have `size` bytes, as far as there are so many below it."""
         task = self._task
         low, high = task.stack_top - page_up(size), task.stack_top - task.stack_size
-        if low < high and self._guest.memory.is_free(low, high - low):
+        if low < high and self._memory.is_free(low, high - low):
             with suppress(OutOfMemory):
-                self._guest.memory.map(low, high - low, Protection.READ | Protection.WRITE)
+                self._memory.map(low, high - low, Protection.READ | Protection.WRITE)
                 task.stack_size = task.stack_top - low
 
-    def _getrlimit(self, arguments: Arguments) -> int:
-        resource = self._task.signed32(arguments[0])
-        self._guest.write(arguments[1], self._encode_limit(resource, self._task.is64))
-        return 0
+    def _getrlimit(self, resource: int, address: int) -> None:
+        self._memory.write(address, self._encode_limit(resource, self._task.is64))
 
-    def _setrlimit(self, arguments: Arguments) -> int:
-        data = self._guest.read(arguments[1], 16 if self._task.is64 else 8)
-        self._change_limit(self._task.signed32(arguments[0]), data, self._task.is64)
-        return 0
+    def _setrlimit(self, resource: int, address: int) -> None:
+        data = self._memory.read(address, 16 if self._task.is64 else 8)
+        self._change_limit(resource, data, self._task.is64)
 
-    def _prlimit64(self, arguments: Arguments) -> int:
-        process, resource = (self._task.signed32(value) for value in arguments[:2])
-        if process not in _SELF:
-            raise failure(errno.ESRCH)
+    def _prlimit64(self, process: int, resource: int, new: int, result: int) -> None:
+        self._of_self(process)
         old = self._encode_limit(resource, True)
-        if arguments[2]:
-            self._change_limit(resource, self._guest.read(arguments[2], 16), True)
-        if arguments[3]:
-            self._guest.write(arguments[3], old)
-        return 0
+        if new:
+            self._change_limit(resource, self._memory.read(new, 16), True)
+        if result:
+            self._memory.write(result, old)
 
-    def _getrusage(self, arguments: Arguments) -> int:
-        who = self._task.signed32(arguments[0])
+    def _getrusage(self, who: int, address: int) -> None:
         if who not in (-1, 0, 1):
             raise failure(errno.EINVAL)
         used = 0 if who == -1 else self._task.cpu_time
-        self._guest.write(arguments[1], structures.rusage(used, self._task.is64))
-        return 0
+        self._memory.write(address, structures.rusage(used, self._task.is64))
 
-    def _sysinfo(self, arguments: Arguments) -> int:
+    def _sysinfo(self, address: int) -> None:
         total = self._task.memory_limit
         seconds = self._task.uptime // structures.SECOND
         data = structures.sysinfo(seconds, total, total // 2, self._task.is64)
-        self._guest.write(arguments[0], data)
-        return 0
+        self._memory.write(address, data)
 
-    def _uname(self, arguments: Arguments) -> int:
-        self._guest.write(arguments[0], structures.utsname())
-        return 0
-
-    def _affinity(self, arguments: Arguments) -> int:
+    def _affinity(self, size: int, address: int) -> int:
         word = 8 if self._task.is64 else 4
-        if arguments[1] < word or arguments[1] % word:
+        if size < word or size % word:
             raise failure(errno.EINVAL)
-        self._guest.write(arguments[2], (1).to_bytes(word, "big"))
+        self._memory.write(address, (1).to_bytes(word, "big"))
         return word
 
-    def _sched_getparam(self, arguments: Arguments) -> int:
-        self._guest.write(arguments[1], bytes(4))
-        return 0
-
-    def _getcpu(self, arguments: Arguments) -> int:
-        for address in arguments[:2]:
-            if address:
-                self._guest.write(address, bytes(4))
-        return 0
+    def _getcpu(self, *addresses: int) -> None:
+        for address in filter(None, addresses):
+            self._memory.write(address, bytes(4))
 
     # Others
 
-    def _getrandom(self, arguments: Arguments) -> int:
-        count = min(arguments[1], 1 << 25)
-        if arguments[2] & ~7:
+    def _getrandom(self, address: int, size: int, flags: int) -> int:
+        count = min(size, 1 << 25)
+        if flags & ~7:
             raise failure(errno.EINVAL)
-        usable = self._guest.memory.usable(arguments[0], count, Protection.WRITE)
+        usable = self._memory.usable(address, count, Protection.WRITE)
         if count and not usable:
-            raise GuestFault(arguments[0])
+            raise GuestFault(address)
         for done in range(0, usable, PIECE):
             data = self._task.random.take(min(PIECE, usable - done))
-            self._guest.write(arguments[0] + done, data)
+            self._memory.write(address + done, data)
         return usable
 
-    def _prctl(self, arguments: Arguments) -> int:
-        option, address = self._task.signed32(arguments[0]), arguments[1]
-        if option in (_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS):
-            return 0
-        if option == _PR_GET_DUMPABLE:
-            return 1
-        if option == _PR_GET_NO_NEW_PRIVS:
-            return 0
+    def _prctl(self, option: int, address: int) -> int:
         if option == _PR_SET_NAME:
-            self._task.name = self._guest.read_string(address)[:15]
-            return 0
-        if option == _PR_GET_NAME:
-            self._guest.write(address, self._task.name.ljust(16, b"\0"))
-            return 0
-        return _fail(errno.EINVAL)
+            self._task.name = self._memory.read_string(address)[:15]
+        elif option == _PR_GET_NAME:
+            self._memory.write(address, self._task.name.ljust(16, b"\0"))
+        elif option not in _PR_ANSWERS:
+            raise failure(errno.EINVAL)
+        return _PR_ANSWERS.get(option, 0)
 
-    def _getdomainname(self, arguments: Arguments) -> int:
+    def _getdomainname(self, address: int, size: int) -> None:
         name = b"(none)\0"
-        if arguments[1] < len(name):
+        if size < len(name):
             raise failure(errno.EINVAL)
-        self._guest.write(arguments[0], name)
-        return 0
-
-
-class TimeCalls:
-    """Virtual time: it advances with executed instructions and with sleeping.
-
-    `task`: The process.
-    """
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._guest = task.guest
-
-    def handlers(self) -> Mapping[str, Handler]:
-        """Return the calls by name."""
-        return {
-            "time": self._time,
-            "gettimeofday": self._gettimeofday,
-            "clock_gettime": self._clock_gettime,
-            "clock_gettime64": self._clock_gettime,
-            "clock_getres": self._clock_getres,
-            "clock_getres_time64": self._clock_getres,
-            "clock_nanosleep": self._clock_nanosleep,
-            "clock_nanosleep_time64": self._clock_nanosleep,
-            "nanosleep": self._nanosleep,
-            "times": self._times,
-            "alarm": self._alarm,
-            "getitimer": self._getitimer,
-            "setitimer": self._setitimer,
-            "settimeofday": lambda _: _fail(errno.EPERM),
-            "clock_settime": lambda _: _fail(errno.EPERM),
-            "clock_settime64": lambda _: _fail(errno.EPERM),
-            "stime": lambda _: _fail(errno.EPERM),
-        }
-
-    @property
-    def _wide(self) -> bool:
-        return self._task.is64 or self._task.call_name.endswith("64")
-
-    def _read_clock(self, number: int) -> int:
-        clock = self._task.signed32(number)
-        if clock in _WALL_CLOCKS:
-            return self._task.now
-        if clock in _UP_CLOCKS:
-            return self._task.uptime
-        if clock == _CLOCK_THREAD:
-            return self._guest.threads.instructions
-        # Negative numbers are clocks of processes and threads; the only one is this.
-        if clock in _CPU_CLOCKS or (clock < 0 and ~(clock >> 3) in _SELF):
-            return self._task.cpu_time
-        return _fail(errno.EINVAL)
-
-    def _time(self, arguments: Arguments) -> int:
-        seconds = self._task.now // structures.SECOND
-        if arguments[0]:
-            data = seconds.to_bytes(8, "big")
-            self._guest.write(arguments[0], data if self._task.is64 else data[4:])
-        return seconds
-
-    def _gettimeofday(self, arguments: Arguments) -> int:
-        if arguments[0]:
-            data = structures.timeval(self._task.now, self._task.is64)
-            self._guest.write(arguments[0], data)
-        if arguments[1]:
-            self._guest.write(arguments[1], bytes(8))
-        return 0
-
-    def _clock_gettime(self, arguments: Arguments) -> int:
-        data = structures.timespec(self._read_clock(arguments[0]), self._wide)
-        self._guest.write(arguments[1], data)
-        return 0
-
-    def _clock_getres(self, arguments: Arguments) -> int:
-        self._read_clock(arguments[0])
-        if arguments[1]:
-            self._guest.write(arguments[1], structures.timespec(1, self._wide))
-        return 0
-
-    def _span(self, address: int) -> int:
-        wide = self._wide
-        data = self._guest.read(address, structures.timespec_size(wide))
-        seconds, nanoseconds = structures.parse_timespec(data, wide)
-        if seconds < 0 or not 0 <= nanoseconds < structures.SECOND:
-            raise failure(errno.EINVAL)
-        return seconds * structures.SECOND + nanoseconds
-
-    def _nanosleep(self, arguments: Arguments) -> int:
-        self._task.sleep(self._span(arguments[0]))
-        return 0
-
-    def _clock_nanosleep(self, arguments: Arguments) -> int:
-        now = self._read_clock(arguments[0])
-        span = self._span(arguments[2])
-        if self._task.signed32(arguments[0]) == _CLOCK_THREAD:
-            raise failure(errno.EINVAL)
-        if arguments[1] & _TIMER_ABSTIME:
-            span -= now
-        self._task.sleep(max(0, span))
-        return 0
-
-    def _times(self, arguments: Arguments) -> int:
-        tick = structures.SECOND // CLOCK_TICKS
-        if arguments[0]:
-            layout = ">4q" if self._task.is64 else ">4i"
-            used = self._task.cpu_time // tick
-            self._guest.write(arguments[0], struct.pack(layout, used, 0, 0, 0))
-        return self._task.uptime // tick
-
-    def _alarm(self, arguments: Arguments) -> int:
-        if arguments[0]:
-            raise ServiceMissingError("ENOSYS")
-        return 0
-
-    def _getitimer(self, arguments: Arguments) -> int:
-        self._guest.write(arguments[1], bytes(2 * structures.timeval_size(self._task.is64)))
-        return 0
-
-    def _setitimer(self, arguments: Arguments) -> int:
-        size = structures.timeval_size(self._task.is64)
-        if arguments[1]:
-            data = self._guest.read(arguments[1], 2 * size)
-            if structures.parse_timeval(data[size:], self._task.is64) != (0, 0):
-                raise ServiceMissingError("ENOSYS")
-        if arguments[2]:
-            self._guest.write(arguments[2], bytes(2 * size))
-        return 0
-
-
-def _fail(number: int) -> int:
-    raise failure(number)
+        self._memory.write(address, name)

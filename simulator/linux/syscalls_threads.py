@@ -1,8 +1,7 @@
-"""System calls on threads, the futexes on which they wait, and signals.
+"""System calls on threads, the futexes on which they wait, signals, and virtual time.
 
-A thread waits by `Waits` and is woken by `GuestThreads.wake`; the scheduler is the machine's. A
-program with one thread is served as ever: what it waits for by itself comes with virtual time or
-never.
+A thread waits by `Waits` and is woken by `GuestThreads.wake`; the scheduler is the machine's. What
+a program with one thread waits for by itself comes with virtual time or never.
 """
 
 from __future__ import annotations
@@ -13,29 +12,27 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from simprof.simulator.cpu.guest import (
-    AlternateStack,
+from simprof.simulator.cpu.address_space import GuestFault
+from simprof.simulator.isa.sparc import ERRNO
+from simprof.simulator.linux import structures
+from simprof.simulator.linux.guest import (
     Exited,
     Failed,
-    GuestFault,
     Outcome,
     Replaced,
     Returned,
-    SignalAction,
     ThreadExited,
     Waits,
     Yields,
 )
-from simprof.simulator.isa.sparc import ERRNO
-from simprof.simulator.linux import structures
+from simprof.simulator.linux.process import CLOCK_TICKS
 from simprof.simulator.linux.sandbox import PROCESS_ID, failure
-from simprof.simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
+from simprof.simulator.linux.signals import AlternateStack, SignalAction
+from simprof.simulator.linux.task import CallGroup, Perform, ServiceMissingError, Task, failing
 
-MOST_THREADS = 1024
-"""Threads that may be alive at once; `clone` answers EAGAIN beyond."""
-
+MOST_THREADS = 1024  # that may be alive at once; `clone` answers EAGAIN beyond
+# Bytes that are kept of a thread, those that have ended too: they are in the report.
 _THREAD = 1 << 10
-"""Bytes that are kept of a thread, those that have ended too: they are in the report."""
 
 _CLONE_VM, _CLONE_FS, _CLONE_FILES, _CLONE_SIGHAND = 0x100, 0x200, 0x400, 0x800
 _CLONE_THREAD, _CLONE_SETTLS = 0x10000, 0x80000
@@ -55,33 +52,27 @@ class _Waiter:
     bits: int
 
 
-class ThreadCalls:
-    """Threads and futexes.
-
-    `task`: The process.
-    """
+class ThreadCalls(CallGroup):
+    """Threads and futexes."""
 
     def __init__(self, task: Task) -> None:
-        self._task = task
-        self._guest = task.guest
+        super().__init__(task)
         self._queues: dict[int, list[_Waiter]] = {}
         self._clear_at: dict[int, int] = {}  # thread -> word to clear when it ends
         self._status = 0  # of the first thread, where it ended before others
 
-    def handlers(self) -> Mapping[str, Handler]:
-        """Return the calls by name."""
+    def declarations(self) -> Mapping[str, Perform]:
+        """Return the calls: "NAMES: KINDS" -> what they do."""
         return {
-            "clone": self._clone,
-            "gettid": lambda _: self._guest.threads.current,
-            "set_tid_address": self._set_tid_address,
-            "exit": self._exit,
-            "exit_group": lambda a: Exited(a[0] & 0xFF),
-            "sched_yield": lambda _: 0 if self._guest.threads.is_alone else Yields(),
-            "futex": self._futex,
-            "futex_time64": self._futex,
+            "clone: p p p p p": self._clone,
+            "gettid:": lambda: self._guest.threads.current,
+            "set_tid_address: p": self._set_tid_address,
+            "exit: p": self._exit,
+            "exit_group: p": lambda status: Exited(status & 0xFF),
+            "sched_yield:": lambda: 0 if self._guest.threads.is_alone else Yields(),
+            "futex futex_time64: p p u p p u": self._futex,
             # As under qemu-user, which has neither.
-            "set_robust_list": lambda _: _fail_with(errno.ENOSYS),
-            "rseq": lambda _: _fail_with(errno.ENOSYS),
+            "set_robust_list rseq:": failing(errno.ENOSYS),
         }
 
     def give_up(self, thread: int) -> None:
@@ -94,8 +85,9 @@ class ThreadCalls:
 
     # Beginning and ending
 
-    def _clone(self, arguments: Arguments) -> Outcome:
-        flags, stack, parent_word, thread_pointer, child_word = arguments[:5]
+    def _clone(
+        self, flags: int, stack: int, parent_word: int, thread_pointer: int, child_word: int
+    ) -> Outcome:
         if flags & _SHARED != _SHARED:
             if flags & _CLONE_THREAD and not flags & _CLONE_SIGHAND:
                 raise failure(errno.EINVAL)
@@ -113,14 +105,14 @@ class ThreadCalls:
             self._clear_at[number] = child_word
         return Returned(number, 0)  # 1 in the new thread
 
-    def _set_tid_address(self, arguments: Arguments) -> int:
+    def _set_tid_address(self, address: int) -> int:
         current = self._guest.threads.current
-        self._clear_at[current] = arguments[0]
+        self._clear_at[current] = address
         return current
 
-    def _exit(self, arguments: Arguments) -> Outcome:
+    def _exit(self, status: int) -> Outcome:
         """End the calling thread; the last one ends the process, with the first one's status."""
-        threads, status = self._guest.threads, arguments[0] & 0xFF
+        threads, status = self._guest.threads, status & 0xFF
         current = threads.current
         if current == PROCESS_ID:
             self._status = status
@@ -135,57 +127,61 @@ class ThreadCalls:
     def _put(self, address: int, value: int) -> None:
         """Set a word, if it can be written; as on Linux, nobody is told where it cannot."""
         with suppress(GuestFault):
-            self._guest.write(address, value.to_bytes(4, "big"))
+            self._memory.write(address, value.to_bytes(4, "big"))
+
+    def _word(self, address: int) -> int:
+        return int.from_bytes(self._memory.read(address, 4), "big")
 
     # Futexes
 
-    def _futex(self, arguments: Arguments) -> int | Outcome:
-        address, operation, value = arguments[0], arguments[1], arguments[2] & 0xFFFFFFFF
-        command = operation & _COMMAND
+    def _futex(
+        self, address: int, operation: int, value: int, timeout: int, second: int, last: int
+    ) -> int | Outcome:
+        command, count = operation & _COMMAND, self._task.signed32(value)
+        more = self._task.signed32(timeout)  # of other commands: how many threads besides
         if address & 3:
             raise failure(errno.EINVAL)
-        if command in (_WAIT, _WAIT_BITSET):
-            return self._wait(arguments, command)
-        self._guest.read(address, 4)
-        count = self._task.signed32(value)
+        if command == _WAIT:
+            return self._wait(address, value, timeout, operation, _ANY_BIT)
+        if command == _WAIT_BITSET:
+            return self._wait(address, value, timeout, operation, last)
+        self._memory.read(address, 4)
         if command == _WAKE:
             return self._wake(address, count)
         if command == _WAKE_BITSET:
-            return self._wake(address, count, arguments[5])
-        if command in (_REQUEUE, _CMP_REQUEUE):
-            return self._requeue(arguments, command)
+            return self._wake(address, count, last)
+        if command == _REQUEUE:
+            return self._requeue(address, count, second, more)[0]
+        if command == _CMP_REQUEUE:
+            if self._word(address) != last:
+                raise failure(errno.EAGAIN)
+            return sum(self._requeue(address, count, second, more))
         if command == _WAKE_OP:
-            return self._wake_op(arguments)
-        return _fail_with(errno.ENOSYS)
+            return self._wake_op(address, count, second, more, last)
+        raise failure(errno.ENOSYS)
 
-    def _wait(self, arguments: Arguments, command: int) -> Outcome:
-        address, value = arguments[0], arguments[2] & 0xFFFFFFFF
-        bits = arguments[5] & _ANY_BIT if command == _WAIT_BITSET else _ANY_BIT
+    def _wait(self, address: int, value: int, timeout: int, operation: int, bits: int) -> Outcome:
         if not bits:
             raise failure(errno.EINVAL)
         threads = self._guest.threads
         if threads.is_expired:
             self.give_up(threads.current)
             raise failure(errno.ETIMEDOUT)
-        if int.from_bytes(self._guest.read(address, 4), "big") != value:
+        if self._word(address) != value:
             raise failure(errno.EAGAIN)
-        span = self._span(arguments, command)
+        span = self._span(timeout, operation) if timeout else None
         if threads.is_alone:
             self._task.sleep(span)
             raise failure(errno.ETIMEDOUT)
         self._queues.setdefault(address, []).append(_Waiter(threads.current, bits))
         return Waits(span, restarts=span is None)
 
-    def _span(self, arguments: Arguments, command: int) -> int | None:
-        """Return for how many nanoseconds to wait; None: for ever."""
-        if not arguments[3]:
-            return None
-        wide = self._task.is64 or self._task.call_name.endswith("time64")
-        data = self._guest.read(arguments[3], structures.timespec_size(wide))
-        seconds, nanoseconds = structures.parse_timespec(data, wide)
+    def _span(self, timeout: int, operation: int) -> int:
+        """Return for how many nanoseconds to wait."""
+        seconds, nanoseconds = self._task.timespec(timeout)
         span = seconds * structures.SECOND + nanoseconds
-        if command == _WAIT_BITSET:
-            span -= self._task.now if arguments[1] & _CLOCK_REALTIME else self._task.uptime
+        if operation & _COMMAND == _WAIT_BITSET:
+            span -= self._task.now if operation & _CLOCK_REALTIME else self._task.uptime
         return max(0, span)
 
     def _wake(self, address: int, count: int, bits: int = _ANY_BIT) -> int:
@@ -199,28 +195,22 @@ class ThreadCalls:
             self._queues.pop(address, None)
         return len(woken)
 
-    def _requeue(self, arguments: Arguments, command: int) -> int:
-        """Wake some threads, and let others wait elsewhere."""
-        address, target = arguments[0], arguments[4]
-        if command == _CMP_REQUEUE:
-            current = int.from_bytes(self._guest.read(address, 4), "big")
-            if current != arguments[5] & 0xFFFFFFFF:
-                raise failure(errno.EAGAIN)
-        self._guest.read(target, 4)
-        woken = self._wake(address, self._task.signed32(arguments[2]))
+    def _requeue(self, address: int, count: int, target: int, most: int) -> tuple[int, int]:
+        """Wake some threads, and let others wait elsewhere; return how many of each."""
+        self._memory.read(target, 4)
+        woken = self._wake(address, count)
         queue = self._queues.get(address, [])
-        moved = queue[: max(self._task.signed32(arguments[3]), 0)]
+        moved = queue[: max(most, 0)]
         del queue[: len(moved)]
         if not queue:
             self._queues.pop(address, None)
         if moved:
             self._queues.setdefault(target, []).extend(moved)
-        return woken + (len(moved) if command == _CMP_REQUEUE else 0)
+        return woken, len(moved)
 
-    def _wake_op(self, arguments: Arguments) -> int:
+    def _wake_op(self, address: int, count: int, second: int, more: int, encoded: int) -> int:
         """Change the second word, wake at the first, and at the second if it was as told."""
-        address, second, encoded = arguments[0], arguments[4], arguments[5] & 0xFFFFFFFF
-        old = self._task.signed32(int.from_bytes(self._guest.read(second, 4), "big"))
+        old = self._task.signed32(self._word(second))
         operand, compared = _signed12(encoded >> 12), _signed12(encoded)
         if encoded >> 31:
             operand = 1 << (operand & 31)
@@ -228,13 +218,14 @@ class ThreadCalls:
         if operation not in _OPERATIONS or comparison not in _COMPARISONS:
             raise failure(errno.ENOSYS)
         new = _OPERATIONS[operation](old, operand) & 0xFFFFFFFF
-        self._guest.write(second, new.to_bytes(4, "big"))
-        woken = self._wake(address, self._task.signed32(arguments[2]))
+        self._memory.write(second, new.to_bytes(4, "big"))
+        woken = self._wake(address, count)
         if _COMPARISONS[comparison](old, compared):
-            woken += self._wake(second, self._task.signed32(arguments[3]))
+            woken += self._wake(second, more)
         return woken
 
 
+# FUTEX_OP_* -> what becomes of the second word.
 _OPERATIONS: Mapping[int, Callable[[int, int], int]] = {
     0: lambda old, operand: operand,
     1: lambda old, operand: old + operand,
@@ -242,7 +233,7 @@ _OPERATIONS: Mapping[int, Callable[[int, int], int]] = {
     3: lambda old, operand: old & ~operand,
     4: lambda old, operand: old ^ operand,
 }
-"""FUTEX_OP_* -> what becomes of the second word."""
+# FUTEX_OP_CMP_* -> whether to wake at the second word, too.
 _COMPARISONS: Mapping[int, Callable[[int, int], bool]] = {
     0: lambda old, value: old == value,
     1: lambda old, value: old != value,
@@ -251,16 +242,11 @@ _COMPARISONS: Mapping[int, Callable[[int, int], bool]] = {
     4: lambda old, value: old > value,
     5: lambda old, value: old >= value,
 }
-"""FUTEX_OP_CMP_* -> whether to wake at the second word, too."""
 
 
 def _signed12(value: int) -> int:
     value &= 0xFFF
     return value - (1 << 12) if value >> 11 else value
-
-
-def _fail_with(number: int) -> int:
-    raise failure(number)
 
 
 _SIGKILL, _SIGSTOP, _HIGHEST = 9, 17, 64
@@ -271,97 +257,85 @@ _MIN_STACK_64, _MIN_STACK_32 = 4096, 2048
 _WORD_32 = 0xFFFFFFFF
 
 
-class SignalCalls:
-    """Handlers, masks, sending to oneself, waiting.
-
-    `task`: The process.
-    """
+class SignalCalls(CallGroup):
+    """Handlers, masks, sending to oneself, waiting."""
 
     def __init__(self, task: Task) -> None:
-        self._task = task
-        self._guest = task.guest
+        super().__init__(task)
         self._signals = task.guest.signals
 
-    def handlers(self) -> Mapping[str, Handler]:
-        """Return the calls by name."""
+    def declarations(self) -> Mapping[str, Perform]:
+        """Return the calls: "NAMES: KINDS" -> what they do."""
+        signals = self._signals
         return {
-            "rt_sigaction": self._rt_sigaction,
-            "sigaction": self._old_sigaction,
-            "rt_sigprocmask": self._rt_sigprocmask,
-            "sigprocmask": self._old_sigprocmask,
-            "rt_sigpending": self._rt_sigpending,
-            "sigpending": self._old_sigpending,
-            "rt_sigsuspend": self._rt_sigsuspend,
-            "sigsuspend": self._old_sigsuspend,
-            "rt_sigtimedwait": self._rt_sigtimedwait,
-            "rt_sigtimedwait_time64": self._rt_sigtimedwait,
-            "pause": self._pause,
-            "sigaltstack": self._sigaltstack,
-            "rt_sigreturn": self._sigreturn,
-            "sigreturn": self._sigreturn,
-            "kill": self._kill,
-            "tkill": self._tkill,
-            "tgkill": self._tgkill,
-            "rt_sigqueueinfo": self._kill,
+            "rt_sigaction: i p p p p": self._rt_sigaction,
+            "sigaction: i p p": self._old_sigaction,
+            "rt_sigprocmask: p p p p": self._rt_sigprocmask,
+            "sigprocmask: p p p": self._old_sigprocmask,
+            "rt_sigpending: p": lambda at: self._write_set(at, signals.pending & signals.blocked),
+            "sigpending: p": self._old_sigpending,
+            "rt_sigsuspend: p p": lambda at, size: self._suspend(self._read_set(at, size)),
+            "sigsuspend: u": self._old_sigsuspend,
+            "rt_sigtimedwait rt_sigtimedwait_time64: p p p p": self._rt_sigtimedwait,
+            "pause:": lambda: self._suspend(signals.blocked),
+            "sigaltstack: p p": self._sigaltstack,
+            "rt_sigreturn sigreturn:": self._sigreturn,
+            "kill rt_sigqueueinfo: i i": self._kill,
+            "tkill: i i": self._send_to,
+            "tgkill: i i i": self._tgkill,
         }
 
     # Handlers
 
-    def _rt_sigaction(self, arguments: Arguments) -> int:
-        number, new, old, restorer, size = arguments[:5]
+    def _rt_sigaction(self, number: int, new: int, old: int, restorer: int, size: int) -> None:
         if size != 8:
             raise failure(errno.EINVAL)
-        number = self._handled_number(number, bool(new))
+        self._check_handled(number, bool(new))
         length = 32 if self._task.is64 else 20
-        data = self._guest.read(new, length) if new else b""
+        data = self._memory.read(new, length) if new else b""
         before = self._signals.action(number)
         if old:
             encoded = structures.sigaction(
                 before.handler, before.flags, before.restorer, before.mask, self._task.is64
             )
-            self._guest.write(old, encoded)
+            self._memory.write(old, encoded)
         if new:
             given = structures.parse_sigaction(data, self._task.is64)
             mask = given.mask & ~_NEVER_BLOCKED
             action = SignalAction(given.handler, given.flags, mask, restorer)
             self._signals.set_action(number, action)
-        return 0
 
-    def _old_sigaction(self, arguments: Arguments) -> int:
+    def _old_sigaction(self, number: int, new: int, old: int) -> None:
         """32-bit programs: one mask word, and the new-style frames marked by a negative number."""
-        number, new, old = self._task.signed32(arguments[0]), arguments[1], arguments[2]
-        number = self._handled_number(abs(number), bool(new))
+        number = abs(number)
+        self._check_handled(number, bool(new))
         layout = struct.Struct(">IIII")
-        data = self._guest.read(new, layout.size) if new else b""
+        data = self._memory.read(new, layout.size) if new else b""
         before = self._signals.action(number)
         if old:
             mask = before.mask & _WORD_32
             packed = layout.pack(before.handler, mask, before.flags, before.restorer)
-            self._guest.write(old, packed)
+            self._memory.write(old, packed)
         if new:
             handler, mask, flags, restorer = layout.unpack(data)
             action = SignalAction(handler, flags, mask & ~_NEVER_BLOCKED, restorer)
             self._signals.set_action(number, action)
-        return 0
 
-    def _handled_number(self, number: int, changing: bool) -> int:
-        number = self._task.signed32(number)
+    def _check_handled(self, number: int, changing: bool) -> None:
         if not 1 <= number <= _HIGHEST or (changing and number in (_SIGKILL, _SIGSTOP)):
             raise failure(errno.EINVAL)
-        return number
 
     # Masks
 
     def _read_set(self, address: int, size: int = 8) -> int:
         if size != 8:
             raise failure(errno.EINVAL)
-        return structures.parse_sigset(self._guest.read(address, 8), self._task.is64)
+        return structures.parse_sigset(self._memory.read(address, 8), self._task.is64)
 
     def _write_set(self, address: int, mask: int) -> None:
-        self._guest.write(address, structures.sigset(mask, self._task.is64))
+        self._memory.write(address, structures.sigset(mask, self._task.is64))
 
-    def _rt_sigprocmask(self, arguments: Arguments) -> int:
-        how, new, old, size = arguments[:4]
+    def _rt_sigprocmask(self, how: int, new: int, old: int, size: int) -> None:
         if size != 8:
             raise failure(errno.EINVAL)
         before = self._signals.blocked
@@ -369,18 +343,15 @@ class SignalCalls:
             self._signals.blocked = self._combine(how, before, self._read_set(new), before)
         if old:
             self._write_set(old, before)
-        return 0
 
-    def _old_sigprocmask(self, arguments: Arguments) -> int:
-        how, new, old = arguments[:3]
+    def _old_sigprocmask(self, how: int, new: int, old: int) -> None:
         before = self._signals.blocked
         if new:
-            given = int.from_bytes(self._guest.read(new, 4), "big")
+            given = int.from_bytes(self._memory.read(new, 4), "big")
             low = self._combine(how, before, given, before & _WORD_32)
             self._signals.blocked = before & ~_WORD_32 | low & _WORD_32
         if old:
-            self._guest.write(old, struct.pack(">I", before & _WORD_32))
-        return 0
+            self._memory.write(old, struct.pack(">I", before & _WORD_32))
 
     def _combine(self, how: int, before: int, given: int, replaced: int) -> int:
         if how == _BLOCK:
@@ -393,25 +364,14 @@ class SignalCalls:
             raise failure(errno.EINVAL)
         return mask & ~_NEVER_BLOCKED
 
-    def _rt_sigpending(self, arguments: Arguments) -> int:
-        self._write_set(arguments[0], self._signals.pending & self._signals.blocked)
-        return 0
-
-    def _old_sigpending(self, arguments: Arguments) -> int:
+    def _old_sigpending(self, address: int) -> None:
         mask = self._signals.pending & self._signals.blocked & _WORD_32
-        self._guest.write(arguments[0], struct.pack(">I", mask))
-        return 0
+        self._memory.write(address, struct.pack(">I", mask))
 
     # Waiting
 
-    def _rt_sigsuspend(self, arguments: Arguments) -> Outcome:
-        return self._suspend(self._read_set(arguments[0], arguments[1]))
-
-    def _old_sigsuspend(self, arguments: Arguments) -> Outcome:
-        return self._suspend(self._signals.blocked & ~_WORD_32 | arguments[0] & _WORD_32)
-
-    def _pause(self, arguments: Arguments) -> Outcome:
-        return self._suspend(self._signals.blocked)
+    def _old_sigsuspend(self, mask: int) -> Outcome:
+        return self._suspend(self._signals.blocked & ~_WORD_32 | mask)
 
     def _suspend(self, mask: int) -> Outcome:
         mask &= ~_NEVER_BLOCKED
@@ -420,37 +380,34 @@ class SignalCalls:
         self._guest.suspend(mask)
         return Failed(ERRNO["EINTR"])
 
-    def _rt_sigtimedwait(self, arguments: Arguments) -> int:
+    def _rt_sigtimedwait(self, wanted: int, info: int, timeout: int, size: int) -> int:
         """Take a pending signal of the set; without one, the time-out passes at once."""
-        wanted = self._read_set(arguments[0], arguments[3])
-        acceptable = wanted & self._signals.pending
+        acceptable = self._read_set(wanted, size) & self._signals.pending
         if acceptable:
             number = (acceptable & -acceptable).bit_length()
             self._signals.pending &= ~(1 << (number - 1))
-            if arguments[1]:
-                self._guest.write(arguments[1], struct.pack(">iii", number, 0, 0).ljust(128, b"\0"))
+            if info:
+                self._memory.write(info, struct.pack(">iii", number, 0, 0).ljust(128, b"\0"))
             return number
         span = None
-        if arguments[2]:
-            wide = self._task.is64 or self._task.call_name.endswith("time64")
-            data = self._guest.read(arguments[2], structures.timespec_size(wide))
-            seconds, nanoseconds = structures.parse_timespec(data, wide)
+        if timeout:
+            seconds, nanoseconds = self._task.timespec(timeout)
             span = seconds * structures.SECOND + nanoseconds
         self._task.sleep(span, retry=True)
         raise failure(errno.EAGAIN)
 
     # The alternate stack
 
-    def _sigaltstack(self, arguments: Arguments) -> int:
+    def _sigaltstack(self, new: int, old: int) -> None:
         layout = struct.Struct(">Qi4xQ" if self._task.is64 else ">IiI")
         current = self._signals.alternate
         inside = self._signals.on_alternate_stack(self._guest.stack_pointer())
-        data = self._guest.read(arguments[0], layout.size) if arguments[0] else b""
-        if arguments[1]:
+        data = self._memory.read(new, layout.size) if new else b""
+        if old:
             flags = _SS_ONSTACK if inside else current.flags & _SS_DISABLE
-            self._guest.write(arguments[1], layout.pack(current.address, flags, current.size))
+            self._memory.write(old, layout.pack(current.address, flags, current.size))
         if not data:
-            return 0
+            return
         if inside:
             raise failure(errno.EPERM)
         address, flags, size = layout.unpack(data)
@@ -458,50 +415,137 @@ class SignalCalls:
             raise failure(errno.EINVAL)
         if flags & _SS_DISABLE:
             self._signals.alternate = AlternateStack()
-            return 0
+            return
         if size < (_MIN_STACK_64 if self._task.is64 else _MIN_STACK_32):
             raise failure(errno.ENOMEM)
         self._signals.alternate = AlternateStack(address, 0, size)
-        return 0
 
-    def _sigreturn(self, arguments: Arguments) -> Outcome:
+    def _sigreturn(self) -> Outcome:
         self._guest.return_from_signal()
         return Replaced()
 
     # Sending
 
-    def _kill(self, arguments: Arguments) -> int:
-        """Process numbers 0, -1 and the negative own group all mean this process."""
-        if self._task.signed32(arguments[0]) not in (PROCESS_ID, 0, -1, -PROCESS_ID):
+    def _kill(self, process: int, number: int) -> None:
+        # 0, -1 and the negative own group all mean this process.
+        if process not in (PROCESS_ID, 0, -1, -PROCESS_ID):
             raise failure(errno.ESRCH)
-        return self._send(arguments[1])
+        self._send(number)
 
-    def _tkill(self, arguments: Arguments) -> int:
-        return self._send_to(arguments[0], arguments[1])
-
-    def _tgkill(self, arguments: Arguments) -> int:
-        if self._task.signed32(arguments[0]) != PROCESS_ID:
+    def _tgkill(self, process: int, thread: int, number: int) -> None:
+        if process != PROCESS_ID:
             raise failure(errno.ESRCH)
-        return self._send_to(arguments[1], arguments[2])
+        self._send_to(thread, number)
 
-    def _send_to(self, thread: int, number: int) -> int:
+    def _send_to(self, thread: int, number: int) -> None:
         """Send a signal to one thread."""
-        thread, threads = self._task.signed32(thread), self._guest.threads
+        threads = self._guest.threads
         if thread not in threads.alive:
             raise failure(errno.ESRCH)
         if threads.is_alone:
-            return self._send(number)
-        if self._checked(number):
-            threads.send(thread, self._checked(number))
-        return 0
+            self._send(number)
+        elif self._checked(number):
+            threads.send(thread, number)
 
-    def _send(self, number: int) -> int:
+    def _send(self, number: int) -> None:
         if self._checked(number):
-            self._guest.raise_signal(self._checked(number))
-        return 0
+            self._guest.raise_signal(number)
 
     def _checked(self, number: int) -> int:
-        number = self._task.signed32(number)
         if not 0 <= number <= _HIGHEST:
             raise failure(errno.EINVAL)
         return number
+
+
+_CLOCK_THREAD = 3
+_CPU_CLOCKS = frozenset({2, _CLOCK_THREAD})  # PROCESS_CPUTIME_ID, THREAD_CPUTIME_ID
+_WALL_CLOCKS = frozenset({0, 5, 8, 11})  # REALTIME, its coarse and alarm forms, TAI
+_UP_CLOCKS = frozenset({1, 4, 6, 7, 9})  # MONOTONIC, its raw and coarse forms, BOOTTIME
+_TIMER_ABSTIME = 1
+
+
+class TimeCalls(CallGroup):
+    """Virtual time: it advances with executed instructions and with sleeping."""
+
+    def declarations(self) -> Mapping[str, Perform]:
+        """Return the calls: "NAMES: KINDS" -> what they do."""
+        return {
+            "time: p": self._time,
+            "gettimeofday: p p": self._gettimeofday,
+            "clock_gettime clock_gettime64: i p": self._clock_gettime,
+            "clock_getres clock_getres_time64: i p": self._clock_getres,
+            "clock_nanosleep clock_nanosleep_time64: i p p": self._clock_nanosleep,
+            "nanosleep: p": lambda at: self._task.sleep(self._task.duration(at)),
+            "times: p": self._times,
+            "alarm: p": self._alarm,
+            "getitimer: - p": self._getitimer,
+            "setitimer: - p p": self._setitimer,
+            "settimeofday clock_settime clock_settime64 stime:": failing(errno.EPERM),
+        }
+
+    def _read_clock(self, clock: int) -> int:
+        if clock in _WALL_CLOCKS:
+            return self._task.now
+        if clock in _UP_CLOCKS:
+            return self._task.uptime
+        if clock == _CLOCK_THREAD:
+            return self._guest.threads.instructions
+        # Negative numbers are clocks of processes and threads; the only one is this.
+        if clock in _CPU_CLOCKS or (clock < 0 and ~(clock >> 3) in (0, PROCESS_ID)):
+            return self._task.cpu_time
+        raise failure(errno.EINVAL)
+
+    def _time(self, address: int) -> int:
+        seconds = self._task.now // structures.SECOND
+        if address:
+            data = seconds.to_bytes(8, "big")
+            self._memory.write(address, data if self._task.is64 else data[4:])
+        return seconds
+
+    def _gettimeofday(self, address: int, zone: int) -> None:
+        if address:
+            self._memory.write(address, structures.timeval(self._task.now, self._task.is64))
+        if zone:
+            self._memory.write(zone, bytes(8))
+
+    def _clock_gettime(self, clock: int, address: int) -> None:
+        data = structures.timespec(self._read_clock(clock), self._task.is_wide)
+        self._memory.write(address, data)
+
+    def _clock_getres(self, clock: int, address: int) -> None:
+        self._read_clock(clock)
+        if address:
+            self._memory.write(address, structures.timespec(1, self._task.is_wide))
+
+    def _clock_nanosleep(self, clock: int, flags: int, address: int) -> None:
+        now = self._read_clock(clock)
+        span = self._task.duration(address)
+        if clock == _CLOCK_THREAD:
+            raise failure(errno.EINVAL)
+        if flags & _TIMER_ABSTIME:
+            span -= now
+        self._task.sleep(max(0, span))
+
+    def _times(self, address: int) -> int:
+        tick = structures.SECOND // CLOCK_TICKS
+        if address:
+            layout = ">4q" if self._task.is64 else ">4i"
+            used = self._task.cpu_time // tick
+            self._memory.write(address, struct.pack(layout, used, 0, 0, 0))
+        return self._task.uptime // tick
+
+    def _alarm(self, seconds: int) -> None:
+        if seconds:
+            raise ServiceMissingError("ENOSYS")
+
+    def _getitimer(self, address: int) -> None:
+        self._memory.write(address, bytes(2 * structures.timeval_size(self._task.is64)))
+
+    def _setitimer(self, new: int, old: int) -> None:
+        size = structures.timeval_size(self._task.is64)
+        if new:
+            data = self._memory.read(new, 2 * size)
+            if structures.parse_timeval(data[size:], self._task.is64) != (0, 0):
+                raise ServiceMissingError("ENOSYS")
+        if old:
+            self._getitimer(old)

@@ -1,15 +1,24 @@
-"""The emulated process as its kernel sees it: what all groups of system calls share."""
+"""The emulated process as its kernel sees it, and how system calls are declared.
+
+A group of calls (`CallGroup`) is a table of declarations, "NAMES: KINDS" -> function. The kinds say
+how the argument registers are read, one after the other, before the function is called with what
+they hold (`Task.__init__` lists them). What it returns is the call's result; None is 0. It raises
+OSError (host errno), `GuestFault` or `OutOfMemory` where the call fails.
+"""
 
 from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
-from simprof.simulator.cpu.guest import Guest, Outcome, Waits
 from simprof.simulator.errors import UnsupportedError
-from simprof.simulator.linux.descriptors import DescriptorTable, HostFile
-from simprof.simulator.linux.outside import HostCalls
+from simprof.simulator.linux import structures
+from simprof.simulator.linux.descriptors import DescriptorTable, HostFile, OpenFile
+from simprof.simulator.linux.files import HostCalls
+from simprof.simulator.linux.guest import Guest, Outcome, Waits
 from simprof.simulator.linux.process import RandomBytes
 from simprof.simulator.linux.sandbox import failure
 
@@ -17,24 +26,19 @@ Arguments = tuple[int, ...]
 """The six argument registers, unsigned."""
 
 Handler = Callable[[Arguments], int | Outcome]
-"""A system call: returns its result, or raises OSError (host errno) or GuestFault."""
+Perform = Callable[..., int | Outcome | None]
 
-START_TIME = 1_767_225_600 * 1_000_000_000
-"""When every program starts: 2026-01-01 00:00:00 UTC, in nanoseconds since 1970."""
-
-UPTIME = 1000 * 1_000_000_000
-"""How long the emulated machine has been up at that time, in nanoseconds."""
-
+# When every program starts: 2026-01-01 00:00:00 UTC, in nanoseconds since 1970; and how long the
+# emulated machine has been up then.
+START_TIME = 1_767_225_600 * structures.SECOND
+UPTIME = 1000 * structures.SECOND
 _LAST_TIME = (1 << 63) - 1
 
 AT_FDCWD = -100
 
 
 class ServiceMissingError(Exception):
-    """A system call asks for what simprof does not have; `error` is how Linux says so.
-
-    `error`: Name of the errno.
-    """
+    """A system call asks for what simprof does not have; `error`: the errno that says so."""
 
     def __init__(self, error: str) -> None:
         super().__init__(error)
@@ -42,10 +46,7 @@ class ServiceMissingError(Exception):
 
 
 class WaitingError(Exception):
-    """A system call waits, and other threads go on.
-
-    `wait`: How long, and for what.
-    """
+    """A system call waits, and other threads go on; `wait`: how long, and for what."""
 
     def __init__(self, wait: Waits) -> None:
         super().__init__(wait)
@@ -53,34 +54,24 @@ class WaitingError(Exception):
 
 
 class Task:
-    """State of the one process.
-
-    - `guest`: The machine.
-    - `host`: The outside world.
-    - `name`: The program's file as it sees it: what its thread is called.
-    - `arguments`: argv, for /proc/self/cmdline.
-    - `stack_size`, `stack_top`: RLIMIT_STACK in bytes, of which all is mapped; where the stack
-      ends.
-    - `memory_limit`: For sysinfo, in bytes.
-    - `seed`: Of everything random.
-    """
+    """State of the one process."""
 
     def __init__(
         self,
         guest: Guest,
         host: HostCalls,
+        name: bytes,  # the program's file as it sees it: what its thread is called
         *,
-        name: bytes,
-        arguments: Sequence[bytes] = (),
-        stack_size: int = 8 << 20,
-        stack_top: int = 0,
-        memory_limit: int = 1 << 30,
-        seed: int = 0,
+        arguments: Sequence[bytes] = (),  # argv, for /proc/self/cmdline; `name` where empty
+        stack_size: int = 8 << 20,  # RLIMIT_STACK in bytes, of which all is mapped
+        stack_top: int = 0,  # where the stack ends
+        memory_limit: int = 4 << 30,  # for sysinfo, in bytes
+        seed: int = 0,  # of everything random
     ) -> None:
         self.guest = guest
         self.host = host
         self.is64 = guest.is64
-        self.arguments = tuple(arguments)
+        self.arguments = tuple(arguments or (name,))
         self.stack_size = stack_size
         self.stack_top = stack_top
         self.memory_limit = memory_limit
@@ -91,6 +82,32 @@ class Task:
         self.name = name.rpartition(b"/")[2][:15]
         self.slept = 0  # nanoseconds of virtual time spent waiting
         self.call_name = ""  # the call being performed, for messages
+        # Kinds of arguments -> how many registers they take, and what these hold.
+        self._kinds: Mapping[str, tuple[int, Callable[..., Any]]] = {
+            "-": (1, lambda value: None),  # is not read; see `handler`
+            "p": (1, lambda value: value),  # a pointer, or an unsigned number of any size
+            "i": (1, self.signed32),
+            "u": (1, lambda value: value & 0xFFFFFFFF),
+            "l": (1, self.signed),
+            # long long: two registers in 32-bit programs, the high one first
+            "q": (1, self.signed64) if self.is64 else (2, self.pair),
+            # loff_t; that of preadv and pwritev has the low one first
+            "o": (1, self.offset)
+            if self.is64
+            else (2, lambda h, low: self.offset(self.pair(h, low))),
+            "O": (1, self.offset)
+            if self.is64
+            else (2, lambda low, h: self.offset(self.pair(h, low))),
+            "t": (1, lambda at: self.duration(at) if at else None),  # timespec; None: for ever
+            "s": (1, guest.memory.read_string),
+            "f": (1, self.file),
+            "r": (1, self.readable),
+            "w": (1, self.writable),
+            "b": (2, lambda address, size: [(address, size)]),  # a buffer
+            "v": (2, self.vectors),  # an iovec array
+            "@": (1, self.base),  # a directory, as its host handle
+            ".": (0, lambda: self.working_directory),
+        }
 
     # Time
 
@@ -143,6 +160,21 @@ class Task:
 
     # Arguments
 
+    def handler(self, kinds: str, perform: Perform) -> Handler:
+        """Return the handler of a call that is declared so."""
+        steps, at = [], 0
+        for kind in kinds.split():
+            count, read = self._kinds[kind]
+            if kind != "-":
+                steps.append((at, at + count, read))
+            at += count
+
+        def handle(arguments: Arguments) -> int | Outcome:
+            result = perform(*[read(*arguments[first:last]) for first, last, read in steps])
+            return 0 if result is None else result
+
+        return handle
+
     @staticmethod
     def signed32(value: int) -> int:
         """Read an argument as an `int`."""
@@ -164,15 +196,52 @@ class Task:
         """Join two 32-bit argument registers to a `long long`."""
         return Task.signed64((high & 0xFFFFFFFF) << 32 | (low & 0xFFFFFFFF))
 
-    def address(self, value: int) -> int:
-        """Mask an address to the program's width."""
-        return value if self.is64 else value & 0xFFFFFFFF
+    @staticmethod
+    def offset(value: int) -> int:
+        """Read a place in a file."""
+        if (offset := Task.signed64(value)) < 0:
+            raise failure(errno.EINVAL)
+        return offset
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the call being performed has 64-bit times (those of *_time64)."""
+        return self.is64 or self.call_name.endswith("64")
+
+    def timespec(self, address: int) -> tuple[int, int]:
+        """Read (seconds, nanoseconds) as given to the call being performed."""
+        data = self.guest.memory.read(address, structures.timespec_size(self.is_wide))
+        return structures.parse_timespec(data, self.is_wide)
+
+    def duration(self, address: int) -> int:
+        """Read a timespec as nanoseconds; OSError EINVAL where it is not a proper one."""
+        seconds, nanoseconds = self.timespec(address)
+        if seconds < 0 or not 0 <= nanoseconds < structures.SECOND:
+            raise failure(errno.EINVAL)
+        return seconds * structures.SECOND + nanoseconds
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
         """Read `count` unsigned words of the program's width."""
-        size = 8 if self.is64 else 4
-        layout = f">{count}{'Q' if self.is64 else 'I'}"
-        return struct.unpack(layout, self.guest.read(address, count * size))
+        layout = struct.Struct(f">{count}{'Q' if self.is64 else 'I'}")
+        return layout.unpack(self.guest.memory.read(address, layout.size))
+
+    def file(self, descriptor: int) -> OpenFile:
+        """Return an open file; OSError EBADF where there is none."""
+        return self.descriptors.get(self.signed32(descriptor))
+
+    def readable(self, descriptor: int) -> OpenFile:
+        """Return a file that is open for reading; OSError EBADF where there is none."""
+        file = self.file(descriptor)
+        if not file.readable:
+            raise failure(errno.EBADF)
+        return file
+
+    def writable(self, descriptor: int) -> OpenFile:
+        """Return a file that is open for writing; OSError EBADF where there is none."""
+        file = self.file(descriptor)
+        if not file.writable:
+            raise failure(errno.EBADF)
+        return file
 
     def vectors(self, address: int, count: int) -> list[tuple[int, int]]:
         """Read an iovec array as (address, length) pairs."""
@@ -201,3 +270,46 @@ class Task:
             f"system call {self.call_name} at {self.guest.pc:#x}: the program waits forever, "
             "no other thread or process can wake it; give it other input"
         )
+
+
+class CallGroup(ABC):
+    """System calls that belong together, with what they do as methods."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._guest = task.guest
+        self._memory = task.guest.memory
+
+    @abstractmethod
+    def declarations(self) -> Mapping[str, Perform]:
+        """Return the calls: "NAMES: KINDS" -> what they do."""
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return the handlers of the calls by name."""
+        handlers = {}
+        for declaration, perform in self.declarations().items():
+            names, kinds = declaration.split(":")
+            handlers.update(dict.fromkeys(names.split(), self._task.handler(kinds, perform)))
+        return handlers
+
+
+def nothing(*arguments: object) -> None:
+    """Succeed."""
+
+
+def failing(number: int) -> Perform:
+    """Return what always fails with a host errno."""
+
+    def fail(*arguments: object) -> NoReturn:
+        raise failure(number)
+
+    return fail
+
+
+def missing(error: str) -> Perform:
+    """Return what asks for a service that simprof lacks: it fails with an errno by name."""
+
+    def refuse(*arguments: object) -> NoReturn:
+        raise ServiceMissingError(error)
+
+    return refuse

@@ -31,10 +31,9 @@ from numpy.typing import NDArray
 
 from simprof.simulator.binary.program import Program
 from simprof.simulator.cpu import crash
-from simprof.simulator.cpu.address_space import AddressSpace, Region
+from simprof.simulator.cpu.address_space import AddressSpace, GuestFault, OutOfMemory, Region
 from simprof.simulator.cpu.cpu import RESUME_TRAP, Cpu, Stop
 from simprof.simulator.cpu.cpu_state import SYSTEM_PAGE
-from simprof.simulator.cpu.guest import GuestFault, OutOfMemory, RunInterrupted
 from simprof.simulator.cpu.traps import (
     CLOCK_WORDS,
     RESUME_STATE,
@@ -44,6 +43,7 @@ from simprof.simulator.cpu.traps import (
 )
 from simprof.simulator.errors import EngineError, SimulatorError
 from simprof.simulator.linux.contexts import Interrupted
+from simprof.simulator.linux.guest import RunInterrupted
 from simprof.simulator.machine.codewatch import CodeWatch, LoadedCode, Shadows
 from simprof.simulator.machine.faults import is_transfer
 from simprof.simulator.machine.hooks import NO_LIMIT, Hooks

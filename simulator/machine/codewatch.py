@@ -26,11 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.simulator.binary.dynamic import loaded_part
-from simprof.simulator.binary.program import Module, Program, Range, Segment
-from simprof.simulator.cpu.address_space import EXECUTED, SHADOWED, AddressSpace
+from simprof.simulator.binary.program import PAGE_SIZE, Module, Program, Range, Segment
+from simprof.simulator.cpu.address_space import EXECUTED, SHADOWED, AddressSpace, Protection
 from simprof.simulator.cpu.cpu import Cpu
 from simprof.simulator.cpu.cpu_state import SHADOWS
-from simprof.simulator.cpu.guest import PAGE_SIZE, Protection
 from simprof.simulator.cpu.traps import MAX_CODE_RANGES
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.machine.running import LateBlock, tell_nobody

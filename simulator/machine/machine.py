@@ -15,26 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from simprof.simulator.binary.dynamic import module_at
-from simprof.simulator.binary.program import Program
-from simprof.simulator.cpu.address_space import MAPPED
+from simprof.simulator.binary.program import PAGE_SIZE, Program
+from simprof.simulator.cpu.address_space import MAPPED, GuestFault
 from simprof.simulator.cpu.cpu import MemoryAccess, Stop
 from simprof.simulator.cpu.cpu_state import FPRS_FEF, set_condition_codes
-from simprof.simulator.cpu.guest import (
-    PAGE_SIZE,
-    CallInterrupted,
-    Exited,
-    Failed,
-    GuestFault,
-    Memory,
-    Outcome,
-    Refused,
-    Returned,
-    Signals,
-    SystemCallHandler,
-    ThreadExited,
-    Waits,
-    Yields,
-)
 from simprof.simulator.cpu.traps import (
     ClockWord,
     FillWord,
@@ -43,10 +27,22 @@ from simprof.simulator.cpu.traps import (
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.sparc import ERRNO, SIGNAL_ACTION_CALLS, SIGNALS
 from simprof.simulator.linux.contexts import Contexts
-from simprof.simulator.linux.outside import HostCalls
+from simprof.simulator.linux.files import HostCalls
+from simprof.simulator.linux.guest import (
+    CallInterrupted,
+    Exited,
+    Failed,
+    Outcome,
+    Refused,
+    Returned,
+    ThreadExited,
+    Waits,
+    Yields,
+)
 from simprof.simulator.linux.process import StackPlace, StartState, start_process
 from simprof.simulator.linux.signals import SignalInfo, SignalState
 from simprof.simulator.linux.syscalls import SystemCalls
+from simprof.simulator.linux.task import Task
 from simprof.simulator.machine.base import BaseMachine, Position
 from simprof.simulator.machine.codewatch import CodeWatch, Shadows
 from simprof.simulator.machine.faults import (
@@ -135,10 +131,9 @@ class Machine(BaseMachine):
     ) -> None:
         super().__init__(program, limits, observer, program.is64, windows)
         self.is64 = program.is64
-        self._signal_state = SignalState()
-        self.memory: Memory = self._space
-        self.signals: Signals = self._signal_state
-        self._contexts = Contexts(self.cpu, self._space, self._signal_state)
+        self.memory = self._space
+        self.signals = SignalState()
+        self._contexts = Contexts(self.cpu, self._space, self.signals)
         self._shadows = Shadows(self.cpu, self._space)
         self._code = CodeWatch(
             program,
@@ -161,7 +156,7 @@ class Machine(BaseMachine):
         parts = ThreadParts(
             self.cpu,
             self._contexts,
-            self._signal_state,
+            self.signals,
             self._clock,
             observer,
             (lambda: self._trap_pc, self._set_trap_pc),
@@ -172,7 +167,7 @@ class Machine(BaseMachine):
             file_name = os.fsencode(program.path) if argv0 is None else argv0
         command = (file_name if argv0 is None else argv0, *arguments)
         start = self._start(command, environment, seed, file_name, heap_start)
-        self.calls: SystemCallHandler = SystemCalls(
+        task = Task(
             self,
             host,
             file_name,
@@ -181,9 +176,8 @@ class Machine(BaseMachine):
             stack_top=start.stack.top,
             memory_limit=self.limits.memory,
             seed=seed,
-            strict=strict,
-            on_code_file=self._on_code_file,
         )
+        self.calls = SystemCalls(task, strict=strict, on_code_file=self._on_code_file)
         self.threads.calls = self.calls
         if start.interpreter is not None:
             self._code.add_module(start.interpreter)
@@ -403,7 +397,7 @@ class Machine(BaseMachine):
         self._contexts_noted += 1
         if self._contexts_noted > PYTHON_CONTEXT_TRAPS and not self._hooks.answers_contexts:
             hook = None if self._observer is None else self._observer.hook
-            words = self._signal_state.words
+            words = self.signals.words
             self._contexts.flush_natively = self._hooks.answer_contexts(words, hook)
 
     def _on_set_context(self) -> None:
@@ -476,8 +470,8 @@ class Machine(BaseMachine):
         """Give a fault at the current pc to its handler, or end the run."""
         info = signal_info(kind)
         number = info.number
-        blocked = self._signal_state.blocked >> (number - 1) & 1
-        if not blocked and self._signal_state.has_handler(number):
+        blocked = self.signals.blocked >> (number - 1) & 1
+        if not blocked and self.signals.has_handler(number):
             self._deliver(info, kind)
             return
         self._end_by_fault(kind, origin)
@@ -510,10 +504,10 @@ class Machine(BaseMachine):
     def _deliver_pending(self, *, between: bool = False) -> None:
         """Deliver what is pending and not blocked: after a system call, or `between` two blocks."""
         while not self._is_over():
-            info = self._signal_state.take()
+            info = self.signals.take()
             if info is None:
                 return
-            if self._signal_state.has_handler(info.number):
+            if self.signals.has_handler(info.number):
                 self._deliver(info, between=between)
             else:
                 self._end_by_signal(info)
@@ -586,7 +580,7 @@ class Machine(BaseMachine):
             window[0] = outcome.errno
             set_condition_codes(self.cpu.state, 1, 1)
         elif isinstance(outcome, CallInterrupted):
-            if outcome.restarts and self._signal_state.restarts_call:
+            if outcome.restarts and self.signals.restarts_call:
                 self._restart_call()
             else:
                 self._finish_system_call(Failed(ERRNO["EINTR"]))
@@ -609,22 +603,14 @@ class Machine(BaseMachine):
         """%sp with the 64-bit stack bias removed."""
         return int(self.cpu.window()[6] + self.cpu.stack_bias) & self.cpu.address_mask
 
-    def write(self, address: int, data: bytes) -> None:
-        """Copy bytes in; raises `GuestFault`."""
-        self._space.write(address, data)
-
-    def read_string(self, address: int) -> bytes:
-        """Bytes up to the NUL; raises `GuestFault`."""
-        return self._space.read(address, self._space.find_zero(address))
-
     def raise_signal(self, number: int) -> None:
         """Make a signal pending, sent by the program itself."""
         self.threads.send_to_any(number)
 
     def suspend(self, mask: int) -> None:
         """Block `mask` until the pending signal has been handled."""
-        self._contexts.use_mask_once(self._signal_state.blocked)
-        self._signal_state.blocked = mask
+        self._contexts.use_mask_once(self.signals.blocked)
+        self.signals.blocked = mask
 
     def return_from_signal(self) -> None:
         """Restore what a handler interrupted; a frame that cannot be read ends the run."""

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simprof.simulator.cpu.guest import RefusedCall
+from simprof.simulator.linux.guest import RefusedCall
 
 
 class BlockPlace(NamedTuple):

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from simprof.simulator.cpu.cpu import Cpu
 from simprof.simulator.cpu.cpu_state import set_condition_codes
-from simprof.simulator.cpu.guest import CallInterrupted, Outcome, Returned, SystemCallHandler, Waits
 from simprof.simulator.cpu.traps import ClockWord
 from simprof.simulator.linux.contexts import Contexts, InterruptedFrames
+from simprof.simulator.linux.guest import CallInterrupted, Outcome, Returned, Waits
+from simprof.simulator.linux.outside import USER
 from simprof.simulator.linux.process import RandomBytes
 from simprof.simulator.linux.sandbox import PROCESS_ID
 from simprof.simulator.linux.signals import (
@@ -34,6 +35,7 @@ from simprof.simulator.linux.signals import (
     SignalState,
     ThreadSignals,
 )
+from simprof.simulator.linux.syscalls import SystemCalls
 from simprof.simulator.machine.running import Observer, ThreadCount, ThreadWait
 
 QUANTUM: Final = 100_000
@@ -132,7 +134,7 @@ class Threads:
 
     parts: ThreadParts
     seed: int = 0
-    calls: SystemCallHandler = field(init=False)  # The program's system calls; set before it runs.
+    calls: SystemCalls = field(init=False)  # The program's system calls; set before it runs.
     events: int = 0  # System calls that threads have completed: what one that waits may wait for.
     is_alone: bool = True  # Whether there has never been a second thread
     deadline: int = 0  # Instructions of the whole program at which the current quantum is over
@@ -149,7 +151,7 @@ class Threads:
         words = _PLACE if self.parts.observer is not None else (*_PLACE, *_RESUMED)
         self._words = list(map(int, words))
 
-    # -- guest.Threads
+    # -- guest.GuestThreads
 
     @property
     def current(self) -> int:
@@ -245,7 +247,7 @@ class Threads:
         self.parts.signals.post(self._info(signal), shared=True)
 
     def _info(self, signal: int, code: int = SI_USER) -> SignalInfo:
-        return SignalInfo(signal, code, None, self.calls.process_id, self.calls.user_id)
+        return SignalInfo(signal, code, None, PROCESS_ID, USER)
 
     def _interrupt(self, thread: _Thread, signal: int) -> None:
         """End a wait by a signal that the thread does not block, unless it is ignored."""
@@ -294,7 +296,7 @@ class Threads:
         """Let the current thread wait in a system call."""
         thread = self._running
         if thread.call is None and wait.nanoseconds is not None:
-            thread.until = self.calls.elapsed + max(0, wait.nanoseconds)
+            thread.until = self.calls.task.elapsed + max(0, wait.nanoseconds)
         thread.call, thread.retry, thread.noted = call, wait.retry, self.events
         thread.restarts = wait.restarts
 
@@ -317,7 +319,7 @@ class Threads:
             ends = [each.until for each in self._alive if each.until is not None]
             if not ends:
                 return False
-            self.calls.sleep_until(min(ends))
+            self.calls.task.pass_time(min(ends) - self.calls.task.elapsed)
         self._switch(self._ready.pop(self._turns.choose(len(self._ready))))
         self._begin_quantum()
         return True
@@ -354,7 +356,7 @@ class Threads:
 
     def _gather(self) -> bool:
         """Note all threads that can run; return whether there are any."""
-        elapsed = self.calls.elapsed
+        elapsed = self.calls.task.elapsed
         over = [
             each
             for each in self._alive

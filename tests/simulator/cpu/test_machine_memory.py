@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simprof.simulator.cpu.address_space import AddressSpace
-from simprof.simulator.cpu.guest import PAGE_SIZE, GuestFault, Mapping, OutOfMemory, Protection
+from simprof.simulator.binary.program import PAGE_SIZE
+from simprof.simulator.cpu.address_space import (
+    AddressSpace,
+    GuestFault,
+    Mapping,
+    OutOfMemory,
+    Protection,
+)
 
 READ_WRITE = Protection.READ | Protection.WRITE
 BASE = 0x10000

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from simprof.simulator.binary.elf import load
-from simprof.simulator.cpu.guest import PAGE_SIZE, GuestFault, Protection
+from simprof.simulator.binary.program import PAGE_SIZE
+from simprof.simulator.cpu.address_space import GuestFault, Protection
 from simprof.simulator.linux import file_data
 from simprof.simulator.linux.descriptors import HostFile, OpenFile
 from simprof.simulator.linux.file_data import PIECE, read_into, write_from
 from simprof.simulator.linux.files import Host
-from simprof.simulator.linux.outside import RecordingHost, ReplayHost
+from simprof.simulator.linux.outside import RecordingHost
 from simprof.simulator.machine.machine import Machine
 from tests.conftest import EMULATORS
 from tests.simulator.linux.test_syscalls import DATA, SIZE, PlainGuest
@@ -181,5 +182,5 @@ def test_it_is_as_under_qemu(compile_c: Callable[..., Path], width: str, tmp_pat
     result = Machine(load(program), host=recording).run()
     assert (result.status, bytes(output).decode()) == (0, expected.stdout.decode())
     assert (ours / "file").read_bytes() == (theirs / "file").read_bytes()
-    again = Machine(load(program), host=ReplayHost(recording.log)).run()
+    again = Machine(load(program), host=RecordingHost(None, recording.log)).run()
     assert again.ended_like(result)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from simprof.simulator.cpu.guest import RunInterrupted
-from simprof.simulator.linux.files import Host, RecordingHost, ReplayHost
+from simprof.simulator.linux.files import Host, HostCalls
+from simprof.simulator.linux.guest import RunInterrupted
 from simprof.simulator.linux.outside import (
     CallLog,
     FileAccess,
     FileStatus,
-    HostCalls,
+    RecordingHost,
     ReplayMismatchError,
 )
 
@@ -144,7 +144,7 @@ def test_an_interrupted_call_is_interrupted_again(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     recording = RecordingHost(Host(tmp_path, stdin=reader))
     recording.interrupted = lambda: True
-    for host in (recording, ReplayHost(recording.log)):
+    for host in (recording, RecordingHost(None, recording.log)):
         with pytest.raises(RunInterrupted):
             host.read(0, 1)
     os.close(reader)
@@ -175,7 +175,7 @@ def test_a_replay_answers_the_same_and_touches_nothing(tmp_path: Path) -> None:
     first = converse(recording)
     host.dispose()
     assert bytes(output) == b"out\n"
-    second = converse(ReplayHost(recording.log))
+    second = converse(RecordingHost(None, recording.log))
     assert second == first
     assert bytes(output) == b"out\n"
     assert list(tmp_path.iterdir()) == []
@@ -185,20 +185,20 @@ def test_a_replay_that_asks_for_something_else_is_refused(tmp_path: Path) -> Non
     recording = RecordingHost(Host(tmp_path, stdin=b"input", stdout=bytearray()))
     recording.read(0, 5)
     recording.write(1, b"a")
-    different_calls: list[Callable[[ReplayHost], object]] = [
+    different_calls: list[Callable[[RecordingHost], object]] = [
         lambda host: host.read(0, 6),
         lambda host: host.write(1, b"a"),
     ]
     for different in different_calls:
         with pytest.raises(ReplayMismatchError, match="report this as a bug"):
-            different(ReplayHost(recording.log))
-    replay = ReplayHost(recording.log)
+            different(RecordingHost(None, recording.log))
+    replay = RecordingHost(None, recording.log)
     assert replay.read(0, 5) == b"input"
     with pytest.raises(ReplayMismatchError):
         replay.write(1, b"b")
     first = CallLog()
     first.append(recording.log.read(0)[0])
-    replay = ReplayHost(first)
+    replay = RecordingHost(None, first)
     replay.read(0, 5)
     with pytest.raises(ReplayMismatchError, match="after the first run's last call"):
         replay.write(1, b"a")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from simprof.simulator.cpu.guest import RunInterrupted
 from simprof.simulator.linux.contexts import Interrupted, InterruptedFrames
-from simprof.simulator.linux.files import Host, RecordingHost
+from simprof.simulator.linux.files import Host
+from simprof.simulator.linux.guest import RunInterrupted
+from simprof.simulator.linux.outside import RecordingHost
 from simprof.simulator.linux.signals import Registers
 
 STACK = 0x4000802000

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from simprof.simulator.cpu.guest import PAGE_SIZE, Failed, Protection, RefusedCall, Returned
+from simprof.simulator.binary.program import PAGE_SIZE
+from simprof.simulator.cpu.address_space import Protection
 from simprof.simulator.isa import sparc
 from simprof.simulator.isa.sparc import ERRNO
+from simprof.simulator.linux.guest import Failed, RefusedCall, Returned
 from tests.simulator.linux.test_syscalls import DATA, Kernel
 
 PRIVATE = sparc.MAP_PRIVATE | sparc.MAP_ANONYMOUS

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simprof.simulator.cpu.address_space import EXECUTED, AddressSpace
+from simprof.simulator.binary.program import PAGE_SIZE
+from simprof.simulator.cpu.address_space import EXECUTED, AddressSpace, GuestFault, Protection
 from simprof.simulator.cpu.cpu import Cpu
 from simprof.simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CcOp, CpuState
-from simprof.simulator.cpu.guest import PAGE_SIZE, GuestFault, Protection
 from simprof.simulator.cpu.traps import TELL_PYTHON, ContextTrap, TrapWord, address_of
 from simprof.simulator.linux import native_contexts
 from simprof.simulator.linux.contexts import UC_FP_ENABLED, UC_REGISTERS, Contexts

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from simprof.simulator.cpu.guest import RunInterrupted
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.linux import outside
 from simprof.simulator.linux.files import Host
+from simprof.simulator.linux.guest import RunInterrupted
 from simprof.simulator.linux.outside import (
     IN_MEMORY,
     CallLog,

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simprof.simulator.cpu.guest import PAGE_SIZE, Protection, SignalAction
+from simprof.simulator.binary.program import PAGE_SIZE
+from simprof.simulator.cpu.address_space import Protection
+from simprof.simulator.linux.signals import SignalAction
 from tests.simulator.linux.test_syscalls import DATA, SIZE, Kernel
 
 

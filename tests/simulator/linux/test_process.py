@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from simprof.simulator.binary import elf
-from simprof.simulator.binary.program import Program
-from simprof.simulator.cpu.address_space import AddressSpace
-from simprof.simulator.cpu.guest import PAGE_SIZE, Protection
+from simprof.simulator.binary.program import PAGE_SIZE, Program
+from simprof.simulator.cpu.address_space import AddressSpace, Protection
 from simprof.simulator.errors import ProgramFileError, UsageError
 from simprof.simulator.linux.process import RandomBytes, StackPlace, StartState, start_process
 from tests.simulator.binary.test_elf import BASE, program_header, tiny_elf
@@ -37,7 +36,7 @@ def start(
 
 
 def strings(memory: AddressSpace, pointers: tuple[int, ...]) -> list[bytes]:
-    return [memory.read(pointer, memory.find_zero(pointer)) for pointer in pointers]
+    return [memory.read_string(pointer) for pointer in pointers]
 
 
 @pytest.mark.parametrize("machine", [43, 18])

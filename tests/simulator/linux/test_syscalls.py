@@ -10,26 +10,24 @@ from pathlib import Path
 import pytest
 
 from simprof.simulator.binary.program import Range, SourceLine
-from simprof.simulator.cpu.address_space import AddressSpace
-from simprof.simulator.cpu.guest import (
+from simprof.simulator.cpu.address_space import AddressSpace, Protection
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.isa import sparc
+from simprof.simulator.linux.files import Host
+from simprof.simulator.linux.guest import (
     Exited,
     Failed,
     GuestThreads,
-    Memory,
     Outcome,
-    Protection,
     Refused,
     RefusedCall,
     Replaced,
     Returned,
-    Signals,
 )
-from simprof.simulator.errors import UnsupportedError
-from simprof.simulator.isa import sparc
-from simprof.simulator.linux.files import Host
 from simprof.simulator.linux.process import RandomBytes
 from simprof.simulator.linux.signals import SignalState
 from simprof.simulator.linux.syscalls import SystemCalls
+from simprof.simulator.linux.task import Task
 
 DATA = 0x200000
 SIZE = 0x100000
@@ -64,8 +62,8 @@ class PlainGuest:
         self.space = AddressSpace(is64, 1 << 26)
         self.space.map(DATA, SIZE, Protection.READ | Protection.WRITE)
         self.space.start_break(0x900000)
-        self.memory: Memory = self.space
-        self.signals: Signals = SignalState()
+        self.memory = self.space
+        self.signals = SignalState()
         self.threads: GuestThreads = OneThread()
         self.instructions = 5_000_000
         self.raised: list[int] = []
@@ -80,9 +78,6 @@ class PlainGuest:
 
     def write(self, address: int, data: bytes) -> None:
         self.memory.write(address, data)
-
-    def read_string(self, address: int) -> bytes:
-        return self.memory.read(address, self.space.find_zero(address))
 
     def raise_signal(self, number: int) -> None:
         self.raised.append(number)
@@ -107,9 +102,8 @@ class Kernel:
             stdin=b"line one\nline two\n",
             stdout=self.output,
         )
-        self.calls = SystemCalls(
-            self.guest, self.host, bytes(root / "program"), seed=seed, strict=strict
-        )
+        task = Task(self.guest, self.host, bytes(root / "program"), seed=seed)
+        self.calls = SystemCalls(task, strict=strict)
         names = sparc.SYSTEM_CALLS_64 if is64 else sparc.SYSTEM_CALLS_32
         self.numbers = {name: number for number, name in names.items()}
         self.word = "Q" if is64 else "I"

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from simprof.simulator.cpu.guest import AlternateStack, Failed, Returned, SignalAction
 from simprof.simulator.isa.sparc import ERRNO
+from simprof.simulator.linux.guest import Failed, Returned
 from simprof.simulator.linux.signals import (
     SA_NODEFER,
     SA_RESETHAND,
     SS_DISABLE,
+    AlternateStack,
     Signal,
+    SignalAction,
     SignalInfo,
     SignalState,
 )

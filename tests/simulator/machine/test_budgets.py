@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.simulator.cpu.guest import PAGE_SIZE
+from simprof.simulator.binary.program import PAGE_SIZE
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Label, Register, assign_labels
 from simprof.simulator.linux.files import Host
