@@ -12,8 +12,8 @@ import signal
 from types import FrameType
 from typing import Final
 
+# Signals that end a process which does not handle them; SIGINT is Python's own.
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-"""Signals that end a process which does not handle them; SIGINT is Python's own."""
 
 
 class Stopped(KeyboardInterrupt):

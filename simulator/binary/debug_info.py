@@ -28,8 +28,7 @@ from elftools.elf.elffile import ELFFile
 
 from simprof.simulator.binary.program import Program, Range
 
-MOST_INFLATED = 128 << 20
-"""Bytes that compressed sections may have together, inflated."""
+MOST_INFLATED = 128 << 20  # bytes that compressed sections may have together, inflated
 
 _OLD_COMPRESSED, _OLD_HEAD = ".zdebug", 12  # sections of GNU's first form, and bytes before data
 _READ = (".debug_", ".gnu_debug", ".eh_frame", ".comment", _OLD_COMPRESSED)
@@ -39,10 +38,7 @@ _PIECE = 1 << 20
 def check_sections(elf: ELFFile) -> None:
     """Check the sections that are read for debugging information.
 
-    Raises
-    ------
-    ValueError
-        If one has no content, or they inflate to too much.
+    Raises `ValueError` if one has no content, or they inflate to too much.
     """
     left = MOST_INFLATED
     for section in elf.iter_sections():
@@ -85,10 +81,7 @@ def section_data(dwarf: Any, name: str) -> bytes:
 def top_attributes(dwarf: Any) -> Iterator[dict[str, Any]]:
     """Yield the attributes of each compilation unit's own entry.
 
-    Raises
-    ------
-    Exception
-        A dozen kinds, if it is damaged.
+    Raises `Exception`: a dozen kinds, if it is damaged.
     """
     tables: set[int] = set()
     # A declaration takes some bytes of .debug_abbrev, an attribute some of .debug_info: what comes
@@ -108,8 +101,7 @@ def top_attributes(dwarf: Any) -> Iterator[dict[str, Any]]:
         yield top.attributes
 
 
-MOST_UNITS = 256
-"""Compilation units whose producers are read."""
+MOST_UNITS = 256  # compilation units whose producers are read
 
 
 def compiler_note(path: Path) -> str:
@@ -148,8 +140,8 @@ def _note_text(note: bytes) -> str:
     return note.decode("ascii", "backslashreplace").replace(";", ",")
 
 
+# Entries of .debug_info that are looked at for inlined copies: some seconds of pyelftools.
 MOST_ENTRIES = 200_000
-"""Entries of .debug_info that are looked at for inlined copies: some seconds of pyelftools."""
 
 _NAMED = ("DW_AT_abstract_origin", "DW_AT_specification")
 _LONGEST_CHAIN = 4  # a copy's origin, and the declaration that the origin specifies

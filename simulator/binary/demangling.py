@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+# How the names begin that compilers make of C++ functions (the Itanium C++ ABI, 5.1).
 MANGLED = "_Z"
-"""How the names begin that compilers make of C++ functions (the Itanium C++ ABI, 5.1)."""
 
 
 @cache

@@ -36,8 +36,7 @@ from elftools.elf.elffile import ELFFile
 from simprof.simulator.binary.debug_info import read_debug_info, section_data, top_attributes
 from simprof.simulator.binary.program import Range, SourceLine
 
-MOST_PATH_CHARACTERS = 64 << 20
-"""Characters of the paths of all source files."""
+MOST_PATH_CHARACTERS = 64 << 20  # characters of the paths of all source files
 
 _SourceRow = tuple[int, int, str, int]  # start, end (addresses), file, line
 
@@ -169,15 +168,12 @@ def _decoded(value: bytes | str) -> str:
 _PATH, _DIRECTORY = 1, 2  # DW_LNCT_path, DW_LNCT_directory_index
 _INLINE, _IN_STRINGS, _IN_LINE_STRINGS = 0x08, 0x0E, 0x1F  # DW_FORM_string, _strp, _line_strp
 _UNSIGNED, _BLOCK, _BLOCK_1 = 0x0F, 0x09, 0x0A
-_FIXED = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}
-"""DW_FORM_data1, 2, 4, 8, 16: their bytes."""
+_FIXED = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}  # DW_FORM_data1, 2, 4, 8, 16: their bytes
 _LONG = 0xFFFFFFFF  # an initial length that says that numbers have 64 bits
-LONGEST_NAME = 4096
-"""Bytes of a file's or a directory's name: Linux opens no longer ones."""
-MOST_NAME_BYTES = 64 << 20
-"""Bytes of all names that are referred to, which may be the ends of one."""
+LONGEST_NAME = 4096  # bytes of a file's or a directory's name: Linux opens no longer ones
+MOST_NAME_BYTES = 64 << 20  # bytes of all names that are referred to, which may be the ends of one
+# Form of a reference to a name -> the section that has it.
 STRINGS = {_IN_STRINGS: ".debug_str", _IN_LINE_STRINGS: ".debug_line_str"}
-"""Form of a reference to a name -> the section that has it."""
 
 
 class Names:
@@ -243,10 +239,8 @@ def read_header(lines: bytes, offset: int, names: Names) -> LineHeader:
     - `offset`: In bytes.
     - `names`: Those that it may refer to.
 
-    Raises
-    ------
-    IndexError, ValueError, KeyError
-        It is damaged, or has forms that no line program has.
+    Raises `IndexError` or `ValueError` or `KeyError`: it is damaged, or has forms that no line
+    program has.
     """
     cursor = Cursor(lines, offset)
     length, wide = cursor.number(4), 4
@@ -423,10 +417,8 @@ class _LineState:
 def line_rows(code: bytes, encoding: Encoding) -> Iterator[LineRow]:
     """Yield the rows of a big-endian line program.
 
-    Raises
-    ------
-    IndexError, ValueError, ZeroDivisionError
-        The program is damaged; the rows before the damage have been yielded.
+    Raises `IndexError` or `ValueError` or `ZeroDivisionError`: the program is damaged; the rows
+    before the damage have been yielded.
     """
     cursor, state = Cursor(code), _LineState()
     base, line_base, line_range = encoding.opcode_base, encoding.line_base, encoding.line_range

@@ -32,14 +32,13 @@ from simprof.simulator.binary.program import (
 )
 from simprof.simulator.errors import ProgramFileError, UnsupportedError
 
-DEFAULT_SYSROOT = Path("/usr/sparc64-linux-gnu")
-"""Where Debian's cross compilers have theirs."""
+DEFAULT_SYSROOT = Path("/usr/sparc64-linux-gnu")  # where Debian's cross compilers have theirs
 
+# Distance between code and what had been in its place: beyond all addresses of programs.
 EARLIER = 1 << 48
-"""Distance between code and what had been in its place: beyond all addresses of programs."""
 
+# Address, and words, of a block of code in whose place there was other code later.
 EarlierBlock = tuple[int, tuple[int, ...]]
-"""Address, and words, of a block of code in whose place there was other code later."""
 
 _NOMINAL = 1 << 20  # where a file is thought to be before it is known where it is loaded
 _DIRECTORIES = {True: "lib64", False: "lib32"}  # of 64-bit and of 32-bit libraries, in a sysroot
@@ -74,10 +73,7 @@ def load_program(path: Path | str, sysroot: Path | None = None) -> Program:
 def find_interpreter(program: Program, sysroot: Path | None) -> Path:
     """Return where the interpreter of a program is.
 
-    Raises
-    ------
-    ProgramFileError
-        If it is not in the sysroot, or there is none.
+    Raises `ProgramFileError` if it is not in the sysroot, or there is none.
     """
     name = program.interpreter or ""
     root = DEFAULT_SYSROOT if sysroot is None else sysroot
@@ -125,12 +121,8 @@ def link(
     - `earlier`: Stubs as they were before the interpreter bound them. They become code of their
       own, `EARLIER` bytes behind their place.
 
-    Raises
-    ------
-    ProgramFileError
-        If a module cannot be read, or has changed since.
-    UnsupportedError
-        If one was loaded where another one had been.
+    Raises `ProgramFileError` if a module cannot be read, or has changed since; `UnsupportedError`
+    if one was loaded where another one had been.
     """
     ordered = tuple(sorted(modules))
     if not program.parts or not ordered:
@@ -206,10 +198,7 @@ def load_linked(
 ) -> Program:
     """Read a program that has run, with the modules that it had loaded, if it had any.
 
-    Raises
-    ------
-    ProgramFileError
-        If the program or a module cannot be read, or has changed since.
+    Raises `ProgramFileError` if the program or a module cannot be read, or has changed since.
     """
     known = tuple(sorted(modules))
     if not known:
@@ -228,10 +217,7 @@ def _nominal_part(module: Module) -> Program:
 def module_at(file: Path, address: int) -> Module | None:
     """Return the module whose file is mapped from its beginning at an address; None: it is none.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
+    Raises `OSError` if the file cannot be read.
     """
     status = file.stat()
     try:
@@ -257,10 +243,7 @@ def are_unchanged(modules: Iterable[Module]) -> bool:
 def loaded_part(module: Module) -> Program:
     """Return a module as it is loaded.
 
-    Raises
-    ------
-    ProgramFileError
-        If it cannot be read, or has changed.
+    Raises `ProgramFileError` if it cannot be read, or has changed.
     """
     return _load(module)
 

@@ -65,19 +65,18 @@ from simprof.simulator.binary.program import (
 )
 from simprof.simulator.errors import ProgramFileError
 
-MAX_FILE_SIZE = 1 << 30
-"""Largest file read, in bytes."""
+MAX_FILE_SIZE = 1 << 30  # largest file read, in bytes
 
+# Load bias of position-independent programs: clear of stack, mappings and break.
 PIE_BASE_64 = 0x55_0000_0000
 PIE_BASE_32 = 0x5000_0000
-"""Load bias of position-independent programs: clear of stack, mappings and break."""
 
+# Where LEON processors have their memory; devices begin behind it.
 LEON_MEMORY = Range(0x4000_0000, 0x8000_0000)
-"""Where LEON processors have their memory; devices begin behind it."""
 
+# Load bias of those with an interpreter: as under qemu-user.
 DYNAMIC_BASE_64 = 0x40_0000_0000
 DYNAMIC_BASE_32 = 0x4000_0000
-"""Load bias of those with an interpreter: as under qemu-user."""
 
 _MAX_SPAN = 1 << 34  # bytes from the lowest to the highest segment address
 _MOST_COPIES = 4  # of the same bytes, by overlapping parts: linkers overlap pages at most
@@ -145,8 +144,7 @@ class _Section:
     link: int
 
 
-_Check = Callable[[_Header, "Sequence[_ProgramHeader]", bytes], None]
-"""Refuses kinds of files."""
+_Check = Callable[[_Header, "Sequence[_ProgramHeader]", bytes], None]  # refuses kinds of files
 
 
 class _Refusal(Exception):  # noqa: N818 - never leaves this module
@@ -197,10 +195,7 @@ def load_part(path: Path | str, bias: int | None = None) -> Program:
 def load_own(path: Path | str) -> Program:
     """Read a program, statically linked or not, without what else it loads.
 
-    Raises
-    ------
-    ProgramFileError
-        See `load`.
+    Raises `ProgramFileError`, see `load`.
     """
     return _load(Path(path), _refuse_without_interpreter)
 

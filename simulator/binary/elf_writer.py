@@ -56,17 +56,15 @@ from simprof.simulator.binary.elf_records import (
 from simprof.simulator.binary.program import PAGE_SIZE, Program, page_up
 from simprof.simulator.errors import RewritingError
 
+# Bytes at the beginning of the new segment that headers take; code starts behind them.
 HEADER_ROOM = 1024
-"""Bytes at the beginning of the new segment that headers take; code starts behind them."""
 
-SECTION = b".simprof.text"
-"""Name of the new segment's section."""
+SECTION = b".simprof.text"  # name of the new segment's section
 
-HEAP_SECTION = b".simprof.heap"
-"""Name of the section that ends where the heap begins."""
+HEAP_SECTION = b".simprof.heap"  # name of the section that ends where the heap begins
 
+# Ends the room of the headers: a program without sections is known by it.
 MARK = SECTION + b"\0\0\0"
-"""Ends the room of the headers: a program without sections is known by it."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +95,8 @@ def place(
 ) -> FileLayout:
     """Choose every segment's offset (step 2); `heap`: where the heap shall begin.
 
-    Raises
-    ------
-    RewritingError
-        There is no room for the new segment or its header; `name` is the program's.
+    Raises `RewritingError`: there is no room for the new segment or its header; `name` is the
+    program's.
     """
     segments = image.segments
     if (
@@ -307,8 +303,7 @@ def _symbols(
 
 __all__ = ["HEADER_ROOM", "LOWEST", "extend", "find_room", "heap_start", "is_extended"]
 
-LOWEST = 0x10000
-"""Below this Linux maps nothing (`vm.mmap_min_addr`)."""
+LOWEST = 0x10000  # below this Linux maps nothing (`vm.mmap_min_addr`)
 
 _REACH = 1 << 23  # bytes that a branch with 22 bits of words reaches
 _ADDRESSES = 1 << 32  # bytes that a program's segments and its heap can lie in
@@ -381,10 +376,7 @@ def extend(
     - `heap`: Where the heap shall begin, behind all segments (`heap_start`); None: behind the last
       one.
 
-    Raises
-    ------
-    RewritingError
-        The program has been extended before, or cannot be.
+    Raises `RewritingError`: the program has been extended before, or cannot be.
     """
     image = read_image(original)
     name = program.path

@@ -8,8 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-PAGE_SIZE = 8192
-"""Page size of Linux/SPARC64 in bytes."""
+PAGE_SIZE = 8192  # page size of Linux/SPARC64 in bytes
 
 
 def page_up(address: int) -> int:

@@ -88,8 +88,7 @@ class Layout:
     grows_down: bool  # mappings go from mmap_end downwards
 
 
-STACK_SIZE: Final = 256 << 20
-"""Largest stack of a program in bytes: the room that is left for it."""
+STACK_SIZE: Final = 256 << 20  # largest stack of a program in bytes: the room that is left for it
 
 LAYOUT_64: Final = Layout(
     limit_address=1 << 43,

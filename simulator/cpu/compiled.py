@@ -29,11 +29,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_HEAD = struct.Struct("<Q")
-"""Bytes of the JSON in front of the object file."""
+_HEAD = struct.Struct("<Q")  # bytes of the JSON in front of the object file
 _PASS = "numba:run_pass"  # the event of which numba's compiler makes many
-_PYTHON = ("Py", "_Py")
-"""How the names of functions begin that Python itself has."""
+_PYTHON = ("Py", "_Py")  # how the names of functions begin that Python itself has
 
 
 class Nothing:

@@ -63,9 +63,9 @@ _UNTIL: Final = SYSTEM_PAGE + 0x101  # odd: never reached
 _TEST_CODE: Final = SYSTEM_PAGE + 0x200
 _TEST_DATA: Final = SYSTEM_PAGE + 0x1000
 
+# Offset in the engine's handle of the C address of `bool(handle, int number)`, which the engine
+# calls at each trap to ask whether it is to stop.
 _STOP_WORD: Final = 0xE0
-"""Offset in the engine's handle of the C address of `bool(handle, int number)`, which the engine
-calls at each trap to ask whether it is to stop."""
 
 RESUME_TRAP: Final = 0x17E
 _TEST_TRAP: Final = 0x17C
@@ -101,6 +101,7 @@ def _trap_always(number: int) -> int:
     return 0x91D02000 | (number & 0x7F)
 
 
+# (offset, bytes) of what the state structure has of a user program.
 _USER_STATE: Final = (
     (0, CpuState.version.offset),  # all integer and double registers, pc, npc, condition codes
     (CpuState.fp_status.offset, CpuState.fp_status.size),
@@ -108,7 +109,6 @@ _USER_STATE: Final = (
     (CpuState.fprs.offset, CpuState.fprs.size),
     (CpuState.gsr.offset, CpuState.gsr.size),
 )
-"""(offset, bytes) of what the state structure has of a user program."""
 
 _REFUSALS = {
     unicorn.UC_ERR_READ_UNMAPPED: MemoryAccess.READ,
@@ -124,10 +124,7 @@ class Cpu:
     windows, 3..32. More trap less, but a program that reads stack memory which it never set can
     tell: what was spilled there stays there.
 
-    Raises
-    ------
-    EngineError
-        The engine is not of a build that is known to work.
+    Raises `EngineError`: the engine is not of a build that is known to work.
     """
 
     def __init__(self, is64: bool, windows: int = MAX_WINDOWS) -> None:
@@ -146,9 +143,9 @@ class Cpu:
         self.control_function = ctypes.cast(uclib.uc_ctl, ctypes.c_void_p).value or 0
         self.flush_code = unicorn_const.UC_CTL_TLB_FLUSH | unicorn_const.UC_CTL_IO_WRITE << 30
         _self_test(self)
+        # Kind of the last faulting access if the engine itself refused it: the translation hook is
+        # not asked about addresses beyond those that the engine can translate (2^44).
         self.refused: MemoryAccess | None = None
-        """Kind of the last faulting access if the engine itself refused it: the translation hook
-        is not asked about addresses beyond those that the engine can translate (2^44)."""
         self._fault_word = _find_fault_address(self)
         _prepare(self.state, is64, windows)
 
@@ -259,10 +256,7 @@ class Cpu:
         `function`: C address of `bool(handle, int number)`, which copies pc to
         `trap_states[0].tpc`, and says whether the trap is to end the run with `Stop.ILLEGAL`.
 
-        Raises
-        ------
-        EngineError
-            The engine does not call it.
+        Raises `EngineError`: the engine does not call it.
         """
         ctypes.c_uint64.from_address(self.handle + _STOP_WORD).value = function
         _check_trap_pc(self)

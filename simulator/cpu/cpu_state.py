@@ -14,13 +14,13 @@ import ctypes
 from enum import IntEnum
 
 MAX_WINDOWS = 32
+# A page of our own, beyond what programs can map: self-test and trampolines live here.
 SYSTEM_PAGE = 1 << 43
-"""A page of our own, beyond what programs can map: self-test and trampolines live here."""
+# How far above a page of the program its shadow lies, from which its code is then executed.
 SHADOWS = 1 << 44
-"""How far above a page of the program its shadow lies, from which its code is then executed."""
 REGISTERS_PER_WINDOW = 16
+# Offset in the engine's handle of the address of the structure that holds the state structure.
 PROCESSOR_WORD = 0x1B8
-"""Offset in the engine's handle of the address of the structure that holds the state structure."""
 
 _U32 = ctypes.c_uint32
 _U64 = ctypes.c_uint64

@@ -39,8 +39,7 @@ from simprof.simulator.cpu.native import (
 from simprof.simulator.stopping import ENDING, Stopped
 
 FATAL: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
-LAST_INTERRUPT: Final = 3
-"""Which signal to stop a run ends the process at once: the first asks it to stop."""
+LAST_INTERRUPT: Final = 3  # this signal to stop ends the process; the first asks it to stop
 STATUS_CRASHED: Final = 125
 STOPPING: Final = (signal.SIGINT, *ENDING)
 

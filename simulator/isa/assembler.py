@@ -75,9 +75,9 @@ class Register(IntEnum):
 _NAMES = tuple(f"%{register.name.lower()}" for register in Register)
 
 
-Operand = Register | int
-"""Second source: a register, or a signed 13-bit immediate."""
+Operand = Register | int  # second source: a register, or a signed 13-bit immediate
 
+# Mnemonic -> op3 of format 3 with op = 2.
 ARITHMETIC: Mapping[str, int] = {
     "add": 0x00, "and": 0x01, "or": 0x02, "xor": 0x03, "sub": 0x04, "andn": 0x05, "orn": 0x06,
     "xnor": 0x07, "addc": 0x08, "mulx": 0x09, "umul": 0x0A, "smul": 0x0B, "subc": 0x0C,
@@ -88,13 +88,12 @@ ARITHMETIC: Mapping[str, int] = {
     "taddcc": 0x20, "tsubcc": 0x21, "mulscc": 0x24, "sdivx": 0x2D,
     "save": 0x3C, "restore": 0x3D,
 }  # fmt: skip
-"""Mnemonic -> op3 of format 3 with op = 2."""
 
+# Mnemonic -> (op3, whether it shifts 64 bits).
 SHIFTS: Mapping[str, tuple[int, bool]] = {
     "sll": (0x25, False), "srl": (0x26, False), "sra": (0x27, False),
     "sllx": (0x25, True), "srlx": (0x26, True), "srax": (0x27, True),
 }  # fmt: skip
-"""Mnemonic -> (op3, whether it shifts 64 bits)."""
 
 _INTEGER_ACCESSES = {access.name: op3 for op3, access in LOADS_AND_STORES.items() if op3 < 0x10}
 STORES = {name: op3 for name, op3 in _INTEGER_ACCESSES.items() if name.startswith("st")}
@@ -378,10 +377,7 @@ def load_constant(
     - `temporary`: A second register; only needed for values that are neither 32 bits unsigned nor
       signed.
 
-    Raises
-    ------
-    AssemblyError
-        A temporary is needed and none is given.
+    Raises `AssemblyError`: a temporary is needed and none is given.
     """
     if not is64:
         value = (value & MASK32) - (1 << 32) if value & 1 << 31 else value & MASK32
@@ -459,10 +455,7 @@ _DISPLACEMENT_BITS = {
 def link(instruction: Instruction, address: int, symbols: Mapping[str, int]) -> Instruction:
     """Return `instruction` with its fixup filled in for its place at `address`.
 
-    Raises
-    ------
-    AssemblyError
-        The symbol is unknown, or out of the branch's reach.
+    Raises `AssemblyError`: the symbol is unknown, or out of the branch's reach.
     """
     if instruction.fixup is None:
         return instruction
@@ -526,10 +519,7 @@ def linked_code(items: Iterable[Item], base: int, symbols: Mapping[str, int]) ->
 
     `symbols`: Addresses of all names, the labels among `items` included (`assign_labels`).
 
-    Raises
-    ------
-    AssemblyError
-        A symbol is unknown, or out of a branch's reach.
+    Raises `AssemblyError`: a symbol is unknown, or out of a branch's reach.
     """
     words = array("I")
     for item in items:

@@ -59,6 +59,7 @@ def _kinds(*members: TransferKind) -> NDArray[np.bool_]:
     return table
 
 
+# By `TransferKind`: whether the word after it is a delay slot.
 HAS_DELAY_SLOT = _kinds(
     TransferKind.BRANCH,
     TransferKind.BRANCH_ALWAYS,
@@ -71,10 +72,9 @@ HAS_DELAY_SLOT = _kinds(
     TransferKind.JUMP_AND_LINK,
     TransferKind.RETURN_FROM_TRAP,
 )
-"""By `TransferKind`: whether the word after it is a delay slot."""
 
+# By `TransferKind`: whether control is expected to come back behind the delay slot.
 IS_CALL = _kinds(TransferKind.CALL, TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LINK)
-"""By `TransferKind`: whether control is expected to come back behind the delay slot."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,15 +36,15 @@ _ASI: Final = {0x80: "#ASI_P", 0x81: "#ASI_S", 0x82: "#ASI_PNF", 0x83: "#ASI_SNF
                0x88: "#ASI_P_L", 0x89: "#ASI_S_L"}  # fmt: skip
 
 
+# Names of V8, and what they are called since V9.
 _OLD_NAMES: Final = {"subx": "subc", "addx": "addc", "subxcc": "subccc", "addxcc": "addccc"}
-"""Names of V8, and what they are called since V9."""
 _TRAPS: Final = ("n", "e", "le", "l", "leu", "cs", "neg", "vs",
                  "a", "ne", "g", "ge", "gu", "cc", "pos", "vc")  # fmt: skip
 _NEGATIVE: Final = re.compile(r"-0x[0-9a-f]+")
 _LOW: Final = 0x3FF
 _OR, _ADD = 0x02, 0x00
+# jmpl, return, save, restore: afterwards registers are others, or a callee's.
 _LOSE_REGISTERS: Final = frozenset({0x38, 0x39, 0x3C, 0x3D})
-"""jmpl, return, save, restore: afterwards registers are others, or a callee's."""
 
 
 class Disassembler:

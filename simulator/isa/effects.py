@@ -145,8 +145,8 @@ class _Decoded(NamedTuple):
     rs2: Masks
 
 
+# Words looked at together: the dozens of arrays that this takes should fit the caches.
 _PIECE = 1 << 16
-"""Words looked at together: the dozens of arrays that this takes should fit the caches."""
 
 
 def _decode(words: Words) -> _Decoded:

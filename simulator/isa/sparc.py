@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-STACK_BIAS_64 = 2047
-"""64-bit frames lie at %sp + 2047 (SPARC V9 ABI)."""
+STACK_BIAS_64 = 2047  # 64-bit frames lie at %sp + 2047 (SPARC V9 ABI)
 
+# Number of the software trap of Linux's system calls, by whether the program has 64 bits.
 SYSTEM_CALL_TRAP: Mapping[bool, int] = MappingProxyType({True: 0x6D, False: 0x10})
-"""Number of the software trap of Linux's system calls, by whether the program has 64 bits."""
 
-WINDOW_SAVE_WORDS = 16
-"""Words of the register save area at the bottom of every frame."""
+WINDOW_SAVE_WORDS = 16  # words of the register save area at the bottom of every frame
 
 
 class LoadStore(NamedTuple):
@@ -144,11 +142,9 @@ _CALLS_32 = """
     421:rt_sigtimedwait_time64 422:futex_time64 423:sched_rr_get_interval_time64
 """
 
-SYSTEM_CALLS_64 = _calls(_COMMON_CALLS, _CALLS_64)
-"""Name by number, 64-bit programs."""
+SYSTEM_CALLS_64 = _calls(_COMMON_CALLS, _CALLS_64)  # name by number, 64-bit programs
 
-SYSTEM_CALLS_32 = _calls(_COMMON_CALLS, _CALLS_32)
-"""Name by number, 32-bit programs."""
+SYSTEM_CALLS_32 = _calls(_COMMON_CALLS, _CALLS_32)  # name by number, 32-bit programs
 
 _ERRNO = """
     EPERM:1 ENOENT:2 ESRCH:3 EINTR:4 EIO:5 ENXIO:6 E2BIG:7 ENOEXEC:8 EBADF:9 ECHILD:10 EAGAIN:11
@@ -172,8 +168,8 @@ _ERRNO = """
     EHWPOISON:135
 """
 
+# SPARC errno numbers by name.
 ERRNO: Mapping[str, int] = MappingProxyType({k: int(v) for k, v in _table(_ERRNO).items()})
-"""SPARC errno numbers by name."""
 
 
 def guest_errno(host_errno: int | None) -> int:
@@ -185,6 +181,7 @@ def guest_errno(host_errno: int | None) -> int:
 
 
 # fmt: off
+# Signal names by SPARC signal number.
 SIGNALS: Mapping[int, str] = MappingProxyType(
     {
         1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT",
@@ -196,16 +193,14 @@ SIGNALS: Mapping[int, str] = MappingProxyType(
     }
 )
 # fmt: on
-"""Signal names by SPARC signal number."""
 
+# Signals whose default action does nothing here (SIGCONT: nothing is ever stopped).
 IGNORED_SIGNALS = frozenset({16, 20, 28, 19})
-"""Signals whose default action does nothing here (SIGCONT: nothing is ever stopped)."""
 
-STOP_SIGNALS = frozenset({17, 18, 21, 22})
-"""Signals whose default action stops the process."""
+STOP_SIGNALS = frozenset({17, 18, 21, 22})  # signals whose default action stops the process
 
+# System calls that install handlers: rt_sigaction, and in 32-bit programs sigaction.
 SIGNAL_ACTION_CALLS = frozenset({102, 198})
-"""System calls that install handlers: rt_sigaction, and in 32-bit programs sigaction."""
 
 # open(2) flags; names as in asm/fcntl.h
 O_ACCMODE = 0x3

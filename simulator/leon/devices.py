@@ -256,6 +256,7 @@ def _apb_place(address: int) -> int:
     return (address >> 8 & 0xFFF) << 20 | 0xFFF << 4 | 1
 
 
+# What there is and where, as programs look it up: by address (GRLIB, 5 and 6).
 PLUG_AND_PLAY_WORDS: Final = {
     PLUG_AND_PLAY: _identity(_LEON3),
     PLUG_AND_PLAY + 0x800: _identity(_APB_BRIDGE),
@@ -267,4 +268,3 @@ PLUG_AND_PLAY_WORDS: Final = {
     APB_PLUG_AND_PLAY + 0x10: _identity(_UART, UART_INTERRUPT, version=1),
     APB_PLUG_AND_PLAY + 0x14: _apb_place(0x8000_0100),
 }
-"""What there is and where, as programs look it up: by address (GRLIB, 5 and 6)."""

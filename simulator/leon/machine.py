@@ -35,8 +35,8 @@ from simprof.simulator.machine.running import Fault, Limits, MachineEnding, Obse
 
 WINDOWS: Final = 8
 MEMORY: Final = 0x4000_0000
+# Bytes of memory, as qemu's machine has it; less where --memory-limit says so.
 MEMORY_SIZE: Final = 128 << 20
-"""Bytes of memory, as qemu's machine has it; less where --memory-limit says so."""
 
 _STATUS_ERROR_MODE: Final = 134
 _SIGABRT: Final = 6
@@ -140,12 +140,8 @@ class LeonMachine(BaseMachine):
     def run(self) -> RunResult:
         """Run the program to its end.
 
-        Raises
-        ------
-        UnsupportedError
-            The program waits for ever, changes its code, or wants what this machine lacks.
-        EngineError
-            The emulator failed.
+        Raises `UnsupportedError`: the program waits for ever, changes its code, or wants what this
+        machine lacks; `EngineError`: the emulator failed.
         """
         self._hooks.install(None if self._observer is None else self._observer.hook, count=True)
         seconds, cpu_seconds = self._execute(self._loop, lambda: self._send(self._bus.uart.flush))
@@ -324,10 +320,7 @@ class LeonMachine(BaseMachine):
     def _send(self, action: Callable[[], None]) -> None:
         """Do what may write output; end as Linux programs do where nobody reads it.
 
-        Raises
-        ------
-        UsageError
-            It cannot be written: the program would never know.
+        Raises `UsageError`: it cannot be written: the program would never know.
         """
         try:
             action()

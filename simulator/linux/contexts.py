@@ -29,9 +29,9 @@ from simprof.simulator.linux.signals import (
     SignalState,
 )
 
+# Where handlers without a restorer return to: nothing is mapped there, so the machine notices.
 RETURN_ADDRESS_64 = (1 << 43) + 0x100000
 RETURN_ADDRESS_32 = 0xFFFFE000
-"""Where handlers without a restorer return to: nothing is mapped there, so the machine notices."""
 
 _G7, _SP, _O7 = 7, 6, 7
 _FP_OFFSET, _I7_OFFSET = 14, 15  # words in a saved window

@@ -15,11 +15,9 @@ from simprof.simulator.linux.outside import LARGEST_OFFSET, DirectoryEntry, File
 from simprof.simulator.linux.process import RandomBytes
 from simprof.simulator.linux.sandbox import failure
 
-MAX_DESCRIPTORS = 1024
-"""RLIMIT_NOFILE."""
+MAX_DESCRIPTORS = 1024  # RLIMIT_NOFILE
 
-PIPE_SIZE = 65536
-"""Capacity of a pipe in bytes."""
+PIPE_SIZE = 65536  # capacity of a pipe in bytes
 
 _ENTRY = 200  # bytes of a directory's entry without its name
 

@@ -26,17 +26,15 @@ from simprof.simulator.cpu.address_space import AddressSpace, GuestFault, OutOfM
 from simprof.simulator.linux.descriptors import OpenFile
 from simprof.simulator.linux.guest import Guest
 
-MAX_IO = 0x7FFF_E000
-"""Most bytes that one call moves, as on Linux."""
+MAX_IO = 0x7FFF_E000  # most bytes that one call moves, as on Linux
+# Most bytes that are moved at a time. A pipe holds less, so that what is written to one at once
+# arrives at once.
 PIECE = 1 << 20
-"""Most bytes that are moved at a time. A pipe holds less, so that what is written to one at once
-arrives at once."""
 
 _SIGPIPE = 13
 
 CheckTime = Callable[[], None]
-Vectors = Sequence[tuple[int, int]]
-"""Buffers: (address, length in bytes) of each."""
+Vectors = Sequence[tuple[int, int]]  # buffers: (address, length in bytes) of each
 
 
 def read_into(
@@ -51,10 +49,7 @@ def read_into(
     `offset`: Where in the file; None: at its own offset. `check_time`: Called between pieces; may
     raise `RunInterrupted`.
 
-    Raises
-    ------
-    OSError, GuestFault
-        If nothing could be read.
+    Raises `OSError` or `GuestFault` if nothing could be read.
     """
     memory = guest.memory
     done = 0
@@ -160,10 +155,11 @@ def _split(vectors: Iterator[tuple[int, int]]) -> Iterator[Vectors]:
 
 CHUNK = 1 << 20
 
+# System calls that see what a file contains and leave it alone.
 READING = frozenset("read readv pread64 preadv preadv2".split())
-"""System calls that see what a file contains and leave it alone."""
 _FIRST, _SECOND, _THIRD = 0, 1, 2
 _ONE = (_FIRST,)
+# System calls that read or write files -> which arguments are descriptors of such files.
 DESCRIPTORS: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(READING, _ONE),
     **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2"), _ONE),
@@ -171,9 +167,8 @@ DESCRIPTORS: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("sendfile", "sendfile64"), (_FIRST, _SECOND)),
     **dict.fromkeys(("splice", "copy_file_range"), (_FIRST, _THIRD)),
 }
-"""System calls that read or write files -> which arguments are descriptors of such files."""
+# System calls that may change a file by its name.
 BY_NAME = frozenset("truncate truncate64 open openat openat2 creat".split())
-"""Those that may change a file by its name."""
 
 
 @dataclass
@@ -289,10 +284,8 @@ class SharedFiles:
     def add(self, address: int, size: int, file: OpenFile, offset: int) -> None:
         """Put a file's pages at a range that has just been mapped.
 
-        Raises
-        ------
-        OSError, OutOfMemory
-            If that is not possible; the range is to be forgotten and unmapped.
+        Raises `OSError` or `OutOfMemory` if that is not possible; the range is to be forgotten and
+        unmapped.
         """
         status = file.status()
         name = status.device, status.inode

@@ -64,8 +64,7 @@ _BIAS: Final = 2047
 _CONTEXT_WORDS: Final = 21
 _FP_BYTES: Final = 280
 _FP_DOUBLES: Final = 32
-_SAVED_FP: Final = 14 * 8
-"""Bytes in front of %fp in a saved window; %i7 follows it."""
+_SAVED_FP: Final = 14 * 8  # bytes in front of %fp in a saved window; %i7 follows it
 
 
 @native(types.uint64(types.uint64, types.uint64, types.uint64, types.uint64))

@@ -36,8 +36,7 @@ from typing import Any
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 from simprof.simulator.linux.guest import RunInterrupted
 
-USER = 1000
-"""User and group number of the program and of every file."""
+USER = 1000  # user and group number of the program and of every file
 
 
 class FileAccess(IntFlag):
@@ -143,14 +142,10 @@ def _digest(method: str, arguments: tuple[object, ...]) -> bytes:
     return digest.digest()
 
 
-IN_MEMORY = 4 << 20
-"""Bytes of a log that are not in a file."""
-LEAST_LIMIT = 8 << 30
-"""Bytes that a log may always have, on a disk with room for it."""
-ROOM = 1 << 30
-"""Bytes of a disk that are left to others."""
-STEP = 64 << 20
-"""Bytes of a log between two looks at the room."""
+IN_MEMORY = 4 << 20  # bytes of a log that are not in a file
+LEAST_LIMIT = 8 << 30  # bytes that a log may always have, on a disk with room for it
+ROOM = 1 << 30  # bytes of a disk that are left to others
+STEP = 64 << 20  # bytes of a log between two looks at the room
 _FORMAT = 2  # of marshal: equal values give equal bytes
 _LENGTH = struct.Struct("<I")
 
@@ -234,10 +229,7 @@ class CallLog:
     def check(self) -> None:
         """Check that all calls are kept.
 
-        Raises
-        ------
-        UnsupportedError
-            If not: the run cannot be emulated a second time.
+        Raises `UnsupportedError` if not: the run cannot be emulated a second time.
         """
         if self._lost:
             raise UnsupportedError(
@@ -302,11 +294,9 @@ def _valued(plain: Any) -> object:
     return tuple(DirectoryEntry(*entry) for entry in parts)
 
 
-LARGEST_OFFSET = (1 << 63) - 1
-"""In a file, in bytes."""
+LARGEST_OFFSET = (1 << 63) - 1  # in a file, in bytes
 
-BLOCK_SIZE = 4096
-"""st_blksize of everything, in bytes."""
+BLOCK_SIZE = 4096  # st_blksize of everything, in bytes
 
 
 @dataclass(frozen=True)

@@ -165,10 +165,10 @@ def _name(task: Task) -> bytes:
     return task.name.replace(b"\\", b"\\\\").replace(b"\n", b"\\n")
 
 
+# What is in a file, by its name in /proc/self.
 FILES: Final[dict[str, Callable[[Task], bytes]]] = {
     "maps": _maps,
     "cmdline": _command_line,
     "status": _status,
     "stat": _stat,
 }
-"""What is in a file, by its name in /proc/self."""

@@ -24,23 +24,20 @@ from simprof.simulator.errors import ProgramFileError, UsageError
 from simprof.simulator.isa.sparc import STACK_BIAS_64, WINDOW_SAVE_WORDS
 from simprof.simulator.linux.outside import USER
 
-PARENT_ID = 1
-"""Number of the emulated program's parent process."""
+PARENT_ID = 1  # number of the emulated program's parent process
 
-HARDWARE_CAPABILITIES = 0x1F
-"""AT_HWCAP: flush, stbar, swap, muldiv, V9."""
+HARDWARE_CAPABILITIES = 0x1F  # AT_HWCAP: flush, stbar, swap, muldiv, V9
 
-CLOCK_TICKS = 100
-"""AT_CLKTCK and the unit of times(2), per second."""
+CLOCK_TICKS = 100  # AT_CLKTCK and the unit of times(2), per second
 
 _AT_NULL, _AT_PHDR, _AT_PHENT, _AT_PHNUM, _AT_PAGESZ, _AT_BASE, _AT_FLAGS = 0, 3, 4, 5, 6, 7, 8
 _AT_ENTRY, _AT_UID, _AT_EUID, _AT_GID, _AT_EGID = 9, 11, 12, 13, 14
 _AT_HWCAP, _AT_CLKTCK, _AT_SECURE, _AT_RANDOM, _AT_EXECFN = 16, 17, 23, 25, 31
+# Keys of the auxiliary vector, in qemu-user's order; AT_NULL follows.
 AUXILIARY_KEYS = (
     _AT_PHDR, _AT_PHENT, _AT_PHNUM, _AT_PAGESZ, _AT_BASE, _AT_FLAGS, _AT_ENTRY, _AT_UID, _AT_EUID,
     _AT_GID, _AT_EGID, _AT_HWCAP, _AT_CLKTCK, _AT_RANDOM, _AT_SECURE, _AT_EXECFN,
 )  # fmt: skip
-"""Keys of the auxiliary vector, in qemu-user's order; AT_NULL follows."""
 
 _TOP_PADDING = 8  # bytes, in both widths
 _BREAK_ROOM = 32 << 20  # bytes that qemu-user leaves for the break of a program that it places
@@ -113,12 +110,8 @@ def start_process(
     - `heap_start`: Where the heap begins, if that is behind the last segment; None: behind that
       segment.
 
-    Raises
-    ------
-    ProgramFileError
-        The program does not fit into memory.
-    UsageError
-        Arguments and environment are too large.
+    Raises `ProgramFileError`: the program does not fit into memory; `UsageError`: arguments and
+    environment are too large.
     """
     own = program.parts[0] if program.parts else program
     try:

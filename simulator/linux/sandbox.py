@@ -26,11 +26,9 @@ from types import TracebackType
 
 from simprof.simulator.errors import UsageError
 
-Parts = tuple[bytes, ...]
-"""Components of a canonical absolute path; () is "/"."""
+Parts = tuple[bytes, ...]  # components of a canonical absolute path; () is "/"
 
-PROCESS_ID = 1000
-"""The emulated program's process number."""
+PROCESS_ID = 1000  # the emulated program's process number
 
 _MAX_LINKS = 40
 _MAX_PATH = 4096
@@ -164,10 +162,7 @@ class Sandbox:
         - `path`: As the program gave it.
         - `follow`: Whether a symbolic link in the last component is followed.
 
-        Raises
-        ------
-        OSError
-            With the host's errno, as openat would.
+        Raises `OSError` with the host's errno, as openat would.
         """
         walk = _Walk(self, start, path, follow)
         try:
@@ -273,10 +268,8 @@ class _Walk:
     def run(self) -> ResolvedPath:
         """Follow all components; return where they lead.
 
-        Raises
-        ------
-        OSError
-            If a component does not exist, is no directory, or there are too many links.
+        Raises `OSError` if a component does not exist, is no directory, or there are too many
+        links.
         """
         while self._todo:
             name = self._todo.popleft()

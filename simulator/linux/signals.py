@@ -250,8 +250,7 @@ class _Shape:
 _SHAPE_64 = _Shape(816, 192, 320, 192, 224, 480, 528, 0, 512, 488)
 _SHAPE_32 = _Shape(816, 96, 224, 224, 376, 312, 456, 736, 304, 324)
 
-FRAME_SIZE = 816
-"""Bytes of a frame in either width."""
+FRAME_SIZE = 816  # bytes of a frame in either width
 
 _FPU = ">32QQQQ"
 _PSR_ICC_SHIFT = 20

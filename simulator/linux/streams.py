@@ -50,8 +50,7 @@ class StandardStreams:
     ) -> None:
         source = _InputBuffer(stdin) if isinstance(stdin, bytes) else stdin
         self._streams: tuple[_InputBuffer | int | bytearray, ...] = (source, stdout, stderr)
-        self.output = hashlib.sha256()
-        """Of what was written to standard output."""
+        self.output = hashlib.sha256()  # of what was written to standard output
         self._before_output = before_output or (lambda _: None)
         self._terminals = {
             stream for stream in self._streams if isinstance(stream, int) and _is_terminal(stream)

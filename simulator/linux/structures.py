@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 from simprof.simulator.linux.outside import BLOCK_SIZE, USER, DirectoryEntry, FileStatus
 
-StatfsEncoder = Callable[[bool], bytes]
-"""`statfs` or `statfs64`."""
+StatfsEncoder = Callable[[bool], bytes]  # `statfs` or `statfs64`
 
-SECOND = 1_000_000_000
-"""Nanoseconds."""
+SECOND = 1_000_000_000  # nanoseconds
 
 STATX_BASIC = 0x7FF
 _STATFS_TYPE = 0xEF53  # ext2/3/4

@@ -22,8 +22,7 @@ from simprof.simulator.linux.guest import Guest, Outcome, Waits
 from simprof.simulator.linux.process import RandomBytes
 from simprof.simulator.linux.sandbox import failure
 
-Arguments = tuple[int, ...]
-"""The six argument registers, unsigned."""
+Arguments = tuple[int, ...]  # the six argument registers, unsigned
 
 Handler = Callable[[Arguments], int | Outcome]
 Perform = Callable[..., int | Outcome | None]
@@ -137,12 +136,8 @@ class Task:
         `nanoseconds`: Of virtual time; None: for ever. `retry`: Whether what other threads do may
         end the wait before.
 
-        Raises
-        ------
-        UnsupportedError
-            If nothing can end the wait of a program with one thread.
-        WaitingError
-            Where there are other threads, unless the time has passed.
+        Raises `UnsupportedError` if nothing can end the wait of a program with one thread;
+        `WaitingError` where there are other threads, unless the time has passed.
         """
         threads = self.guest.threads
         if threads.is_expired:

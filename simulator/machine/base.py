@@ -256,8 +256,8 @@ class BaseMachine(ABC):
 
 
 _NUDGE_SECONDS: Final = 0.05
+# How long native code may go on without an event after it has been told to stop.
 STUCK_SECONDS = 10.0
-"""How long native code may go on without an event after it has been told to stop."""
 _PLEASE: Final = "please report this program"
 
 

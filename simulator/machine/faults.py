@@ -71,11 +71,11 @@ def is_transfer(word: int) -> bool:
 
 # -- floating-point stores
 
+# op3 of stqf, stdf, stqfa and stdfa -> how many words of 8 bytes they store.
 _FP_STORES = {0x26: 2, 0x27: 1, 0x36: 2, 0x37: 1}
-"""op3 of stqf, stdf, stqfa and stdfa -> how many words of 8 bytes they store."""
 _STORING_TO_SPACES = (0x36, 0x37)
+# Identifiers of the address spaces that a program may store to, primary and secondary.
 _BIG_ENDIAN, _LITTLE_ENDIAN = (0x80, 0x81), (0x88, 0x89)
-"""Identifiers of the address spaces that a program may store to, primary and secondary."""
 
 
 def fp_store(cpu: Cpu, word: int) -> tuple[bytes, ...] | None:

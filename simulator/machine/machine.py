@@ -77,15 +77,15 @@ from simprof.simulator.machine.threads import Call, ThreadParts, Threads
 
 STATUS_REFUSED: Final = SimulatorError.exit_status
 _SIGNAL_STATUS: Final = 128
+# Instructions after which blocks are chosen that raise no events. Each time that ten times as many
+# have been executed they are chosen again.
 FIRST_LOOK: Final = 8_000_000
-"""Instructions after which blocks are chosen that raise no events. Each time that ten times as many
-have been executed they are chosen again."""
+# Instructions after such a choice until the observer arranges what it has learnt since.
 NEXT_LOOK: Final = 4_000_000
-"""Instructions after such a choice until the observer arranges what it has learnt since."""
+# Instructions before the end of a budget for which all blocks raise events.
 DENSE_END: Final = 1_000_000
-"""Instructions before the end of a budget for which all blocks raise events."""
+# Traps and signals that Python answers before native code is loaded, as long as 500 of them.
 PYTHON_CONTEXT_TRAPS = 64
-"""Traps and signals that Python answers before native code is loaded, as long as 500 of them."""
 _CONTEXT_TRAPS: Final = (Trap.GET_CONTEXT, Trap.SET_CONTEXT)
 
 

@@ -51,8 +51,7 @@ class Thinning(Protocol):
         ...
 
 
-LateBlock = Callable[[int, tuple[int, ...]], None]
-"""Takes the address and the words of a block."""
+LateBlock = Callable[[int, tuple[int, ...]], None]  # takes the address and the words of a block
 
 
 def tell_nobody(address: int, words: tuple[int, ...]) -> None:

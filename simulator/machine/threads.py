@@ -38,10 +38,10 @@ from simprof.simulator.linux.signals import (
 from simprof.simulator.linux.syscalls import SystemCalls
 from simprof.simulator.machine.running import Observer, ThreadCount, ThreadWait
 
-QUANTUM: Final = 100_000
-"""Instructions that a thread may execute in one go, with seed 0."""
+QUANTUM: Final = 100_000  # instructions that a thread may execute in one go, with seed 0
 SHORTEST: Final = 512
 _DOUBLINGS: Final = 9  # quanta of other seeds: 512 to 131,072 instructions
+# Words of the clock that each thread has for itself; those of `_RESUMED` are an observer's.
 _PLACE: Final = (ClockWord.BLOCK_ADDRESS, ClockWord.BLOCK_SIZE)
 _RESUMED: Final = (
     ClockWord.RESUME_PC,
@@ -49,11 +49,9 @@ _RESUMED: Final = (
     ClockWord.STATE,
     ClockWord.RESUMED_STATE,
 )
-"""Words of the clock that each thread has for itself; those of `_RESUMED` are an observer's."""
 _G7, _O0, _O1 = 7, 0, 1
 
-Call = tuple[int, tuple[int, ...]]
-"""A system call: number and arguments."""
+Call = tuple[int, tuple[int, ...]]  # a system call: number and arguments
 
 
 class Turns:
@@ -176,10 +174,7 @@ class Threads:
     def start(self, stack: int | None, thread_pointer: int | None) -> int:
         """Start a thread where the current one is; return its number.
 
-        Raises
-        ------
-        GuestFault
-            If its stack cannot be written.
+        Raises `GuestFault` if its stack cannot be written.
         """
         parts, parent = self.parts, self._running
         cpu, contexts = parts.cpu, parts.contexts
