@@ -10,7 +10,7 @@ from simprof.profiler.profiles.cache_files import binaries
 
 @click.group("cache")
 def cache_command() -> None:
-    """List or clear what is known of programs from earlier runs.
+    """List or clear the analysis cache: what earlier runs have shown of programs.
 
     These are graphs of routines, plans, what their code costs, and where jumps lead that only a run
     shows. Results do not depend on them, only how long they take. What was not used for long makes

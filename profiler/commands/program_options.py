@@ -127,8 +127,8 @@ _RUN = [
         default=0,
         show_default=True,
         metavar="N",
-        help="Draw from N which of the program's threads runs next, and for how long; with 0 they "
-        "take turns in order.",
+        help="Scheduler seed: which of the program's threads runs next, and for how long; with 0 "
+        "they take turns in order.",
     ),
     click.option(
         "--no-cache",

@@ -30,7 +30,7 @@ def selection_options(verb: str, *, routine: bool = True) -> Decorator[Any]:
             "--exclude",
             multiple=True,
             metavar="GLOB",
-            help=f"{verb} no routine of which a name (any alias) matches; repeatable.",
+            help=f"{verb} no routine whose name or alias matches; repeatable.",
         ),
         click.option(
             "--user-only",
@@ -45,7 +45,7 @@ def selection_options(verb: str, *, routine: bool = True) -> Decorator[Any]:
             "routines",
             multiple=True,
             metavar="GLOB",
-            help=f"{verb} only routines of which a name (any alias) matches; repeatable.",
+            help=f"{verb} only routines whose name or alias matches; repeatable.",
         )
         made.insert(0, only)
 

@@ -137,7 +137,7 @@ class Cause(StrEnum):
     """Code that reads the program counter, and must read the old one."""
     FRAMES = "frames"
     """`add` behind a `save` whose frame is too large to grow in the instruction itself."""
-    LANDINGS = "landings"
+    LANDINGS = "re-entry-points"
     """The test whether a call returns, or `longjmp` lands behind it."""
     LINES = "lines"
     """`ba,a` where code ran on into other code that its copy is not next to."""
@@ -145,9 +145,9 @@ class Cause(StrEnum):
     """`ba,a` on the way of a branch that does not reach its target."""
     SYSTEM_CALLS = "system-calls"
     """The test whether a system call ends the program, and the way to the run-time code."""
-    START = "start"
+    START = "start-up"
     """The code before the program's first instruction."""
-    DUMP = "dump"
+    DUMP = "writing-counters"
     """The code that writes the counters."""
 
 

@@ -73,7 +73,7 @@ def test_a_passed_verification_as_json(fixture_elf: Find, capfd: CAPTURE) -> Non
     for mode in answer["modes"].values():
         assert list(mode) == FIELDS
         assert mode["rewriting"].keys() <= causes
-        assert {"start", "dump", "system-calls"} <= mode["rewriting"].keys()
+        assert {"start-up", "writing-counters", "system-calls"} <= mode["rewriting"].keys()
         rewriting = sum(mode["rewriting"].values())
         assert mode["predicted"] == mode["base"] + mode["added"] + rewriting
         assert mode["executed"] == {"emulator": mode["predicted"], "qemu": mode["predicted"]}

@@ -73,7 +73,7 @@ def render_text(result: Verification, width: int = 100, color: bool = False) -> 
     parts = [
         _summary(result),
         *section("Instructions", _instructions(result)),
-        *section("Rewriting, by cause", _causes(result)),
+        *section("Rewriting by cause (instructions)", _causes(result)),
         *section("Left alone: these count nothing", _left(result)),
         *_differences(result),
     ]
