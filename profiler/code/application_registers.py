@@ -114,11 +114,9 @@ class _RegisterFlows(NamedTuple):
 
 
 def carried_registers(recovered: ProgramGraphs, facts: CodeFacts) -> int:
-    """Return the application registers that carry values across calls or returns, as a mask.
-
-    `recovered`: The whole program. `facts`: Its words; what routines hand to each other
-    (`CodeFacts.handed`) need not be known.
-    """
+    """Return the application registers that carry values across calls or returns, as a mask."""
+    # `recovered`: The whole program.
+    # `facts`: Its words; what routines hand to each other (`CodeFacts.handed`) need not be known.
     is64 = recovered.program.is64
     blocks = _blocks(recovered)
     edges = _edges(recovered, facts, blocks)
@@ -158,10 +156,8 @@ def _edges(recovered: ProgramGraphs, facts: CodeFacts, blocks: _Blocks) -> _Bloc
 
 
 def _is_pc_read(words: NDArray[np.uint32]) -> Flags:
-    """Of each word, whether it adds %o7 to a register: a call of it only jumps over data.
-
-    So does ld.so (`call 1f; ...; .word ...; 1: add %l7, %o7, %l7`).
-    """
+    """Of each word, whether it adds %o7 to a register: a call of it only jumps over data."""
+    # So does ld.so (`call 1f; ...; .word ...; 1: add %l7, %o7, %l7`).
     is_add = (words >> 30 == 2) & (words >> 19 & 63 == 0) & (words >> 13 & 1 == 0)
     found: Flags = is_add & ((words >> 14 & 31 == R.O7) | (words & 31 == R.O7))
     return found
@@ -212,10 +208,8 @@ def _accesses(facts: CodeFacts, blocks: _Blocks, watched: int) -> _Accesses:
 
 
 def _reads(facts: CodeFacts) -> NDArray[np.uint64]:
-    """Return what each word reads; of one that is not understood, what its fields may name.
-
-    Liveness takes such a word to read everything.
-    """
+    """Return what each word reads; of one that is not understood, what its fields may name."""
+    # Liveness takes such a word to read everything.
     unknown = np.flatnonzero(facts.reads == ALL)
     words, one = facts.words[unknown].astype(np.uint64), np.uint64(1)
     fields = one << (words >> np.uint64(14) & np.uint64(31))
@@ -228,10 +222,8 @@ def _reads(facts: CodeFacts) -> NDArray[np.uint64]:
 
 
 def _next(flags: Flags) -> Numbers:
-    """Return, by index, the first index from there on at which `flags` are set; else their length.
-
-    There is one more index than there are flags.
-    """
+    """Return, by index, the first one from there on at which `flags` are set; else their length."""
+    # There is one more index than there are flags.
     found = np.append(np.flatnonzero(flags), len(flags))
     return np.repeat(found, np.diff(found, prepend=-1))
 
@@ -315,11 +307,9 @@ def _may_return(
 def _reached(
     recovered: ProgramGraphs, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges
 ) -> Flags:
-    """Return, of `edges.leaving`, what is reached without coming back to another routine's code.
-
-    Where nothing says how long routines are, that stands behind a call that does not come back:
-    it begins with a `save`.
-    """
+    """Return, of `edges.leaving`, what is reached without coming back to another routine's code."""
+    # Where nothing says how long routines are, that stands behind a call that does not come back:
+    # it begins with a `save`.
     words = np.append(facts.words, 0)[_behind_nops(facts)[blocks.first]]
     is_next = edges.is_behind_call & (words & PROLOGUE_MASK == PROLOGUE)[edges.target]
     kept = (edges.target >= 0) & ~is_next

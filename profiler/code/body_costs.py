@@ -136,12 +136,10 @@ def known_needs(
 def _register_class(
     machine: MachineKind, carried: int, live: int, path: int, clobbers: tuple[Register, ...]
 ) -> Hashable:
-    """What the registers at a place have to do with the size of code there.
-
-    That is how many temporaries are dead, which of the others are saved with 64 bits in V8+ code,
-    which of the registers that calls destroy are live, and whether the condition codes are
-    (`writer.Writer`).
-    """
+    """What the registers at a place have to do with the size of code there."""
+    # That is how many temporaries are dead, which of the others are saved with 64 bits in V8+ code,
+    # which of the registers that calls destroy are live, and whether the condition codes are
+    # (`writer.Writer`).
     rules, temporaries, savable = _register_sets(machine, carried)
     excluded = path | mask(*clobbers)
     dead = temporaries & ~(live | excluded)

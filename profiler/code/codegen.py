@@ -105,18 +105,14 @@ class RoutineCode:
 
 
 def generate(
+    # cfg, plan: A routine and what is to be done on its edges and blocks
     cfg: ControlFlowGraph,
     plan: InstrumentationPlan,
-    context: RoutineContext,
-    layout: CounterLayout,
-    generators: Generators,
+    context: RoutineContext,  # What is known of the routine's code
+    layout: CounterLayout,  # Where its counters are
+    generators: Generators,  # The code of all kinds of actions that the plan has
 ) -> RoutineCode:
-    """Generate the code of `plan`. `pricing.Pricer` is the entry that also lays out the counters.
-
-    - `cfg`, `plan`: A routine and what is to be done on its edges and blocks.
-    - `context`: What is known of the routine's code.
-    - `layout`: Where its counters are.
-    - `generators`: The code of all kinds of actions that the plan has.
+    """Generate the code of `plan`.
 
     Raises
     ------
@@ -125,6 +121,7 @@ def generate(
     WordsNeededError
         The layout has too few words for path registers.
     """
+    # `pricing.Pricer` is the entry that also lays out the counters.
     arranged = arrange(cfg, plan, context, layout, generators)
     access, actions = arranged.access, arranged.actions
     snippets = {}
@@ -297,7 +294,6 @@ def _frozen(places: Mapping[int, list[Piece]]) -> dict[int, tuple[Piece, ...]]:
 
 
 def _block_pieces(code: RoutineCode) -> dict[tuple[int, int], list[Piece]]:
-    """Return the code of blocks by block and position."""
     places: dict[tuple[int, int], list[Piece]] = defaultdict(list)
     for kind, snippets in (
         (PieceKind.BLOCK, code.block_snippets),

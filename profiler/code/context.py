@@ -133,11 +133,9 @@ class RoutineContext:
         return self._site(live, self.analysis.frames.after(edge.source))
 
     def end_position(self, edge: Edge) -> int | None:
-        """Return where code for `edge` goes at the end of its source, None where it cannot go.
-
-        That is before the source's control transfer and its delay slot, and before a `restore`
-        that closes the routine's window. Code cannot go before a software trap.
-        """
+        """Return where code for `edge` goes at the end of its source, None where it cannot go."""
+        # That is before the source's control transfer and its delay slot, and before a `restore`
+        # that closes the routine's window. Code cannot go before a software trap.
         if self.analysis is None:
             return 0
         code = self.analysis.liveness.blocks[edge.source]
@@ -149,10 +147,8 @@ class RoutineContext:
 
     @cached_property
     def shared_slots(self) -> frozenset[int]:
-        """Blocks of one instruction that is the delay slot of a transfer which goes on behind it.
-
-        Branches lead to it, and the transfer's own fall-through or return point lies behind it.
-        """
+        """Blocks of one instruction: the delay slot of a transfer which goes on behind it."""
+        # Branches lead to it, and the transfer's own fall-through or return point lies behind it.
         if self.analysis is None:
             return frozenset()
         cfg = self.analysis.cfg
@@ -192,11 +188,9 @@ class RoutineContext:
 
     @cached_property
     def has_argument_words(self) -> bool:
-        """Whether code may save registers in the words that the routine's caller keeps.
-
-        It does so before a routine's `save`, behind its `restore`, or in a leaf. What is named in
-        between does not matter.
-        """
+        """Whether code may save registers in the words that the routine's caller keeps."""
+        # It does so before a routine's `save`, behind its `restore`, or in a leaf. What is named in
+        # between does not matter.
         return 0 not in self._named_words
 
     @cached_property
@@ -257,11 +251,10 @@ class ProgramContexts:
                 yield self._recovered.routines[number]
 
     def _conventional_entries(self) -> frozenset[int]:
-        """Return the entries of routines that a symbol names or a call enters.
-
-        Others were found where branches lead. They may be parts of one routine of assembly without
-        symbols, which hand each other registers that the calling convention does not name.
-        """
+        """Return the entries of routines that a symbol names or a call enters."""
+        # Others were found where branches lead. They may be parts of one routine of assembly
+        # without symbols, which hand each other registers that the calling convention does not
+        # name.
         code, program = self._recovered.code, self._recovered.program
         calls = code.transfers.target[code.transfers.kind == TransferKind.CALL]
         sure = {symbol.address for symbol in program.symbols if symbol.is_function}

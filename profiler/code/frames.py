@@ -60,12 +60,8 @@ class Slot:
 
 
 def slots(state: FrameState, frame_size: int | None, abi: Abi) -> tuple[Slot, ...]:
-    """Return the stack slots of snippets at a point.
-
-    - `state`: Of the point.
-    - `frame_size`: Bytes of the routine's frame, None where they are no constant.
-    - `abi`: Of the program's width.
-    """
+    """Return the stack slots of snippets at a point."""
+    # `frame_size`: Bytes of the routine's frame, None where they are no constant.
     if state.depth == 0:
         if abi.is64:
             offsets = [abi.bias + 128 + 8 * k + state.lowered for k in range(SLOTS)]
@@ -98,11 +94,10 @@ class Frames:
         self._states = self._solve(cfg)
 
     def named_argument_words(self, abi: Abi) -> frozenset[int]:
-        """Depths at which the routine itself names argument words that its caller keeps.
-
-        Routines with `...` store their arguments there, leaves by %sp (depth 0) and others by %fp.
-        The 32-bit longjmp closes the windows of its callers: its %sp is not its own (depth 0).
-        """
+        """Depths at which the routine itself names argument words that its caller keeps."""
+        # Routines with `...` store their arguments there, leaves by %sp (depth 0) and others by
+        # %fp. The 32-bit longjmp closes the windows of its callers: its %sp is not its own (depth
+        # 0).
         first, last = (abi.bias + 128, abi.bias + 175) if abi.is64 else (68, 91)
         depths = set()
         named = self._facts.names_stack
@@ -165,10 +160,8 @@ class Frames:
         return sizes.pop() if len(sizes) == 1 else None
 
     def _saves(self, block: int) -> list[tuple[int, int, int | None]]:
-        """Return for each `save` its position, that where its frame is complete, and its size.
-
-        A frame of more than 4096 bytes takes constants off %sp behind the `save`, too.
-        """
+        """Return for each `save` its position, that where its frame is complete, and its size."""
+        # A frame of more than 4096 bytes takes constants off %sp behind the `save`, too.
         first, found = self._blocks[block].first, []
         for position in self._moving[block]:
             word = int(self._facts.words[first + position])
@@ -285,16 +278,11 @@ def path_words(
     site: Site,
     abi: Abi,
     count: int,
-    mixed: bool,
-    static: int,
-    argument_words: int = STACK_REGISTERS,
+    mixed: bool,  # Whether both depths use them, so that they must be in the caller's frame
+    static: int,  # Address of the words beside the stack; their slots' base is %g0.
+    argument_words: int = STACK_REGISTERS,  # How many of the words that the caller keeps are free
 ) -> tuple[Slot, ...]:
-    """Return the words of `count` path registers in memory.
-
-    - `mixed`: Whether both depths use them, so that they must be in the caller's frame.
-    - `static`: Address of the words beside the stack; their slots' base is %g0.
-    - `argument_words`: How many of the words that the caller keeps are free.
-    """
+    """Return the words of `count` path registers in memory."""
     if site.frame.depth and not mixed:
         words = [site.slots[k] for k in FRAME_PATH_SLOTS[:count]]
         on_stack = STACK_REGISTERS
@@ -313,15 +301,14 @@ def save_slots(
 ) -> tuple[Slot, ...] | None:
     """Return where the registers are saved that a snippet frees.
 
-    - `wide`: For each register whether 64 bits are saved.
-    - `in_memory`: Number of path registers in memory.
-    - `lowered`: Bytes by which the snippet has lowered %sp.
-
     Returns
     -------
     slots
         None if there are too few.
     """
+    # `wide`: For each register whether 64 bits are saved.
+    # `in_memory`: Number of path registers in memory.
+    # `lowered`: Bytes by which the snippet has lowered %sp.
     if lowered:
         if len(wide) > SAVED_AT_MOST:
             return None

@@ -243,10 +243,8 @@ def _remembered(machine: MachineKind, table: TableLayout, name: str) -> list[Ite
 
 
 def _head_address(machine: MachineKind, key: Register) -> list[Item]:
-    """Do step 2: leave the table's address plus the offset of `key`'s head in the head register.
-
-    The offset of all heads is still to be added.
-    """
+    """Do step 2: leave the table's address plus the offset of `key`'s head in the head register."""
+    # The offset of all heads is still to be added.
     return [
         *(_hash_with_y(key) if machine is MachineKind.SPARCV8 else _hash(key)),
         asm.arithmetic("and", _HEAD, BUCKETS - 1 << 2, _HEAD),

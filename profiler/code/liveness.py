@@ -104,13 +104,12 @@ def code_facts(
 ) -> CodeFacts:
     """Return the facts that liveness needs.
 
-    `words`, `place`, `transfers`: A code image: uint32 words in native order, and where they lie.
-    `entries`: Addresses at which routines are entered that keep to the calling convention.
-
     Notes
     -----
     `CodeFacts.thunks` maps the entry of a program-counter thunk to the registers that it names.
     """
+    # `words`, `place`, `transfers`: A code image: uint32 words in native order, and where they lie.
+    # `entries`: Addresses at which routines are entered that keep to the calling convention.
     word_effects = effects(words)
     trap = (words >> 30 == 2) & (words >> 19 & 63 == 0x3A)
     reads = np.where(trap, word_effects.names | np.uint64(TRAP_READS), word_effects.reads)
@@ -175,12 +174,10 @@ def block_code(cfg: ControlFlowGraph, facts: CodeFacts, block: int) -> BlockCode
 
 
 class Liveness:
-    """Liveness of one routine.
+    """Liveness of one routine."""
 
-    - `cfg`: The routine; its blocks' addresses lie in the code image.
-    - `facts`: The code image.
-    - `abi`: Of the program's width.
-    """
+    # `cfg`: The routine; its blocks' addresses lie in the code image.
+    # `facts`: The code image.
 
     def __init__(self, cfg: ControlFlowGraph, facts: CodeFacts, abi: Abi) -> None:
         self._cfg = cfg
@@ -359,25 +356,22 @@ class Liveness:
 
 
 def needs_place_after(kind: TransferKind, edge: EdgeKind) -> bool:
-    """Whether code for `edge` cannot stand before the block's end: the block ends with a trap.
-
-    Nothing crosses the EXIT edge behind an illegal instruction: whoever comes to it ends early.
-    """
+    """Whether code for `edge` cannot stand before the block's end: the block ends with a trap."""
+    # Nothing crosses the EXIT edge behind an illegal instruction: whoever comes to it ends early.
     return kind is TransferKind.ILLEGAL or (kind in _TRAPS and edge is not EdgeKind.EXIT)
 
 
 def handed_over(facts: CodeFacts, routines: Iterable[ControlFlowGraph], abi: Abi) -> dict[int, int]:
     """Return what is live at the entries of routines to which only branches lead.
 
-    Such a routine may be a part of another, written in assembly, and get registers from it that
-    the calling convention does not name, as glibc's `__memcpy_large` gets %g4 and the flags. Where
-    it is a compiled one, this is what the convention names.
-
     Returns
     -------
     dict
         Address -> registers; the least sets that hold for all of `routines` at once.
     """
+    # Such a routine may be a part of another, written in assembly, and get registers from it that
+    # the calling convention does not name, as glibc's `__memcpy_large` gets %g4 and the flags.
+    # Where it is a compiled one, this is what the convention names.
     asked = tuple(routines)
     handed = {cfg.address: 0 for cfg in asked}
     while True:

@@ -266,10 +266,8 @@ def arrange(
     layout: CounterLayout,
     generators: Generators,
 ) -> Arrangement:
-    """Choose places and registers for the code of `plan`.
-
-    Parameters are those of `codegen.generate`, which raises the same.
-    """
+    """Choose places and registers for the code of `plan`."""
+    # Parameters are those of `codegen.generate`, which raises the same.
     folded, blocks, block_ends = fold_slot_blocks(cfg, plan, context.shared_slots)
     actions = {**folded, **dict.fromkeys(runs_into_code(cfg, folded, context), ())}
     table, machine = plan.table, context.machine
@@ -353,12 +351,10 @@ def _access(
 def choose_registers(
     count: int, places: Iterable[EdgePlace], clobbered: int, context: RoutineContext
 ) -> tuple[PathRegister, ...]:
-    """Return the registers that hold the path state, None for each that must live on the stack.
-
-    - `count`: How many are needed.
-    - `places`: Where the code goes that uses them.
-    - `clobbered`: Registers that calls of the code destroy.
-    """
+    """Return the registers that hold the path state, None for each that must live on the stack."""
+    # `count`: How many are needed.
+    # `places`: Where the code goes that uses them.
+    # `clobbered`: Registers that calls of the code destroy.
     analysis = context.analysis
     if analysis is None:
         chosen: tuple[PathRegister, ...] = LOCAL_ORDER[:count]

@@ -165,10 +165,8 @@ class Pricer:
         context: Callable[[], RoutineContext],
         costs: KnownCosts,
     ) -> RoutineCost:
-        """Return what `cost` does, taken from `costs` where it is known; else it is noted there.
-
-        `routine` is its number in the program.
-        """
+        """Return what `cost` does, taken from `costs` where it is known; else it is noted there."""
+        # `routine` is its number in the program.
         layout = self._space.place(plan)
         found = costs.find(routine, layout)
         if found is None:
@@ -206,20 +204,16 @@ class Pricer:
 
     def price(
         self,
+        # cfg, plan, context: As for `code`, which raises the same
         cfg: ControlFlowGraph,
         plan: InstrumentationPlan | None,
         context: RoutineContext,
-        edges: Sequence[int],
-        executions: Sequence[int],
+        edges: Sequence[int],  # How often each edge was crossed, by edge id
+        executions: Sequence[int],  # How often each block was executed, by block id
+        # By edge: how often the conditional part of its code was executed.
         taken: Mapping[int, int] | None = None,
     ) -> RoutinePrice:
-        """Price `plan` for one routine's execution; None has no code and no price.
-
-        - `cfg`, `plan`, `context`: As for `code`, which raises the same.
-        - `edges`: How often each edge was crossed, by edge id.
-        - `executions`: How often each block was executed, by block id.
-        - `taken`: By edge: how often the conditional part of its code was executed.
-        """
+        """Price `plan` for one routine's execution; None has no code and no price."""
         if plan is None:
             return RoutinePrice(None, 0)
         code = self.cost(cfg, plan, context)
@@ -286,11 +280,9 @@ def edge_costs(
 
 
 def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:
-    """Return the bytes of a plan's counters after a run that executed so many different paths.
-
-    A hash table has its buckets and a node for each executed path, a buffer with slots one for each
-    number.
-    """
+    """Return the bytes of a plan's counters after a run that executed so many different paths."""
+    # A hash table has its buckets and a node for each executed path, a buffer with slots one for
+    # each number.
     named = len(plan.named_counters)
     size = COUNTER_SIZE * (plan.edge_counters + named)
     size += SLOT_SIZE * sum(plan.numbers)

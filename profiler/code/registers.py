@@ -93,10 +93,8 @@ ABI32 = abi(False)
 
 
 def before_save(live: int) -> int:
-    """Return the live set before a `save` whose live set after it, in the new window, is `live`.
-
-    The new ins are the old outs; old locals and ins are the caller's and stay live.
-    """
+    """Return the live set before a `save` whose live set after it, in the new window, is `live`."""
+    # The new ins are the old outs; old locals and ins are the caller's and stay live.
     return live & ~(OUTS | LOCALS | INS) | (live & INS) >> 16 | LOCALS | INS
 
 

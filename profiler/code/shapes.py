@@ -16,11 +16,9 @@ def same(action: Action, access: CounterAccess) -> Hashable:
 
 
 def constant(value: int, access: CounterAccess) -> Hashable:
-    """What decides how many instructions, and helping registers, a constant takes.
-
-    `value`: The constant, as `Writer.sum`, `Writer.constant` and `Writer.set_path` take it.
-    `access`: Tells the width of registers.
-    """
+    """What decides how many instructions, and helping registers, a constant takes."""
+    # `value`: The constant, as `Writer.sum`, `Writer.constant` and `Writer.set_path` take it.
+    # `access`: Tells the width of registers.
     return _constant(value, access.context.is64)
 
 

@@ -85,21 +85,13 @@ class Writer:
     def conditional(
         self, condition: str, register: Register, write: Callable[[], None], spare: int = 0
     ) -> None:
-        """Write a part that is executed only if `register` compares as `condition` with zero.
-
-        `Execution.take` notes that it is executed. A snippet can have one. On V8 it changes icc
-        (`Needs.conditions`).
-
-        Parameters
-        ----------
-        condition
-            "z", "nz", "lz", "gez", "gz" or "lez": signed, 32 bits in 32-bit code.
-        write
-            Writes the part.
-        spare
-            V8+ code: temporary for a copy of the register without its upper half; may be
-            `register` itself.
-        """
+        """Write a part that is executed only if `register` compares as `condition` with zero."""
+        # `Execution.take` notes that it is executed. A snippet can have one. On V8 it changes icc
+        # (`Needs.conditions`).
+        # `condition`: "z", "nz", "lz", "gez", "gz" or "lez": signed, 32 bits in 32-bit code.
+        # `write`: Writes the part.
+        # `spare`: V8+ code: temporary for a copy of the register without its upper half; may be
+        # `register` itself.
         if self._taken_cost:
             raise AssemblyError("a snippet has two conditional parts")
         end = self.new_label()
@@ -123,14 +115,9 @@ class Writer:
         self.emit(asm.branch_register(condition, register, target))
 
     def call(self, symbol: str, cost: int = 0) -> None:
-        """Call a run-time routine; the last instruction fills the delay slot if it can.
-
-        Parameters
-        ----------
-        cost
-            Instructions executed in the routine, its return included; 0 where somebody else
-            counts them.
-        """
+        """Call a run-time routine; the last instruction fills the delay slot if it can."""
+        # `cost`: Instructions executed in the routine, its return included; 0 where somebody else
+        # counts them.
         *others, last = self.out or [asm.nop()]
         behind_transfer = bool(others) and others[-1].is_transfer
         if not self.out or last.is_transfer or behind_transfer or self._ends_open:
@@ -163,15 +150,14 @@ class Writer:
     def temporary(self, number: int) -> Register:
         """Return temporary `number`, and note that the snippet uses it.
 
-        In a snippet with calls the first `len(clobbers) - 1` temporaries are the registers that
-        the calls destroy, beginning with their arguments (%o0, %o1). A value in any other
-        temporary survives the calls.
-
         Raises
         ------
         AssemblyError
             If there are not so many registers.
         """
+        # In a snippet with calls the first `len(clobbers) - 1` temporaries are the registers that
+        # the calls destroy, beginning with their arguments (%o0, %o1). A value in any other
+        # temporary survives the calls.
         if number >= len(self._temporaries):
             raise AssemblyError(f"a snippet needs more than {len(self._temporaries)} registers")
         self._taken.add(number)
@@ -179,11 +165,9 @@ class Writer:
 
     @cached_property
     def _temporaries(self) -> tuple[Register, ...]:
-        """The registers that may serve as temporaries, in the order in which they are taken.
-
-        First those that a call in the snippet destroys anyway, then those that are dead here,
-        then others, which the snippet has to save and restore.
-        """
+        """The registers that may serve as temporaries, in the order in which they are taken."""
+        # First those that a call in the snippet destroys anyway, then those that are dead here,
+        # then others, which the snippet has to save and restore.
         path = mask(*(r for r in self.access.registers if r is not None))
         key = (self.site.live, path, *self.clobbers)
         known = self.access.context.temporaries
@@ -192,10 +176,8 @@ class Writer:
         return known[key]
 
     def keep_out(self, *registers: Register) -> None:
-        """Never use one of `registers` as a temporary, because the code reads them.
-
-        Must be called before the snippet asks for its first temporary.
-        """
+        """Never use one of `registers` as a temporary, because the code reads them."""
+        # Must be called before the snippet asks for its first temporary.
         self._temporaries = tuple(r for r in self._temporaries if r not in registers)
 
     def _used(self) -> list[Register]:
@@ -260,11 +242,9 @@ class Writer:
         self.emit(asm.store(mnemonic, register, *self._address(word, helper)))
 
     def _address(self, word: Slot, helper: Register) -> tuple[Register, int]:
-        """Return base register and offset of the memory word that holds a path register.
-
-        The word usually lies on the stack. One that has no place there lies at a fixed address:
-        the upper part of this is loaded into `helper` first.
-        """
+        """Return base register and offset of the memory word that holds a path register."""
+        # The word usually lies on the stack. One that has no place there lies at a fixed address:
+        # the upper part of this is loaded into `helper` first.
         if word.base is not R.G0:
             lowered = self.lowered if word.base is R.SP else 0
             return word.base, word.offset + lowered
@@ -272,11 +252,9 @@ class Writer:
         return helper, word.offset & 0x3FF
 
     def set_path(self, value: int, number: int = 0) -> None:
-        """Write `path register = value`.
-
-        `value` is taken as it is: the caller has multiplied a path number by
-        `CounterAccess.scale` and added `CounterAccess.offset`.
-        """
+        """Write `path register = value`."""
+        # `value` is taken as it is: the caller has multiplied a path number by
+        # `CounterAccess.scale` and added `CounterAccess.offset`.
         register = self.path(number)
         if register is not None:
             self.constant(value, register, 0)
@@ -336,10 +314,8 @@ class Writer:
     def bump_element(
         self, counter: int, index: Register, address: Register, scaled: Register
     ) -> None:
-        """Increment the counter that lies `index` counters behind address `counter`.
-
-        `address` and `scaled` are overwritten; `scaled` may be `index` itself.
-        """
+        """Increment the counter that lies `index` counters behind address `counter`."""
+        # `address` and `scaled` are overwritten; `scaled` may be `index` itself.
         self.emit(
             asm.sethi(counter, address),
             asm.shift("sll", index, 2, scaled),
@@ -350,11 +326,9 @@ class Writer:
     # -- the whole
 
     def finish(self) -> Body | None:
-        """Return the snippet's code, with the saves and restores of registers around it.
-
-        None if there are too few stack words for the saves: the snippet must then be written
-        again by a `Writer` that lowers %sp first (`lowered`).
-        """
+        """Return the snippet's code, with the saves and restores of registers around it."""
+        # None if there are too few stack words for the saves: the snippet must then be written
+        # again by a `Writer` that lowers %sp first (`lowered`).
         code, extra = self._linked(), self._inside
         open_end = self._ends_open
         if self.conditions and self.site.keeps_conditions:
@@ -403,11 +377,9 @@ class Writer:
     def _keep_conditions(
         self, flags: Register
     ) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...], int]:
-        """Return the code that saves the condition codes, and the code that restores them.
-
-        The number says how many instructions the two execute beyond their lengths, in run-time
-        routines.
-        """
+        """Return the code that saves the condition codes, and the code that restores them."""
+        # The number says how many instructions the two execute beyond their lengths, in run-time
+        # routines.
         if self.machine is not MachineKind.SPARCV8:
             kept = asm.read_state("%ccr", flags)
             return (kept,), (asm.write_state(flags, 0, "%ccr"),), 0

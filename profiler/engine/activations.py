@@ -75,39 +75,19 @@ class Tally:
 
 
 class Activations:
-    """The frames of one run.
-
-    - `memory`, `index`, `tally`: Of the run.
-    - `stack_mask`: All ones of the program's register width.
-    - `cross`: Crosses an edge on behalf of the current frame, with all that it entails.
-    - `reached`: (state, pc) -> steps and context of a block up to the instruction at `pc`.
-    - `on_missing`: Told of what the graphs lack.
-
-    Attributes
-    ----------
-    on_end
-        Told of every activation that ends early; None: nobody.
-    on_end_at
-        The same, but told of its frame, too.
-    on_cut
-        Told of the frame, block and address of every execution of a block that did not come to its
-        end.
-    on_handler
-        Told of the frame of every signal's handler, before the handler begins.
-    on_landing
-        Told of every frame in which a new activation is to begin by a landing, and of that of the
-        activation that owns the stack there.
-    """
+    """The frames of one run."""
 
     def __init__(
         self,
         memory: EngineMemory,
         index: GraphIndex,
         tally: Tally,
-        stack_mask: int,
+        stack_mask: int,  # All ones of the program's register width
+        # Crosses an edge on behalf of the current frame, with all that it entails
         cross: Callable[[Sequence[Step]], None],
+        # (state, pc) -> steps and context of a block up to the instruction at `pc`
         reached: Callable[[int, int], tuple[tuple[Step, ...], WalkContext]],
-        on_missing: Callable[[Missing], None],
+        on_missing: Callable[[Missing], None],  # Told of what the graphs lack
     ) -> None:
         self._memory = memory
         self._index = index
@@ -117,10 +97,17 @@ class Activations:
         self._reached = reached
         self._on_missing = on_missing
         self._signals: list[SignalRecord] = []
+        # Told of every activation that ends early; None: nobody.
         self.on_end: Callable[[EarlyEnd], None] | None = None
+        # The same, but told of its frame, too
         self.on_end_at: Callable[[int, EarlyEnd], None] | None = None
+        # Told of the frame, block and address of every execution of a block that did not come to
+        # its end
         self.on_cut: Callable[[int, int, int], None] | None = None
+        # Told of the frame of every signal's handler, before the handler begins
         self.on_handler: Callable[[int], None] | None = None
+        # Told of every frame in which a new activation is to begin by a landing, and of that of the
+        # activation that owns the stack there
         self.on_landing: Callable[[int, int], None] | None = None
 
     def retire(self) -> None:
@@ -173,10 +160,8 @@ class Activations:
             self.current = current
 
     def end_early(self, frame: int, block: int) -> None:
-        """Count that the activation at `frame` ended in `block`.
-
-        Nothing is done where the block is UNKNOWN: its end has been counted already.
-        """
+        """Count that the activation at `frame` ended in `block`."""
+        # Nothing is done where the block is UNKNOWN: its end has been counted already.
         if block == UNKNOWN:
             return
         frames = self._memory.state.frames
@@ -198,10 +183,8 @@ class Activations:
         self.end_early(frame - kernels.STRIDE, block)
 
     def abandon(self, number: int) -> int:
-        """Count what the activation that a signal interrupted has executed, as it goes on no more.
-
-        Returns the block in which it ends, or UNKNOWN. `number` is that of the record.
-        """
+        """Count what an interrupted activation has executed, as it is never resumed."""
+        # Returns the block in which it ends, or UNKNOWN. `number` is that of the record.
         record = self._signals[number]
         steps, context = self._reached(record.state, record.pc)
         self.apply(steps, record.frame)
@@ -210,11 +193,9 @@ class Activations:
         return context.block
 
     def cut(self, frame: int, block: int, pc: int) -> None:
-        """Count that the activation at `frame` has come no further in `block` than to `pc`.
-
-        Nothing is done where `pc` is elsewhere: the whole block has executed, and its activation
-        went on where there is no graph (a call of a null pointer).
-        """
+        """Count that the activation at `frame` has come no further in `block` than to `pc`."""
+        # Nothing is done where `pc` is elsewhere: the whole block has executed, and its activation
+        # went on where there is no graph (a call of a null pointer).
         if not self._index.block_start(block) <= pc < self._index.block_end(block):
             return
         self._tally.cut[block, pc] += 1
@@ -229,10 +210,8 @@ class Activations:
     # Returning
 
     def accept_return(self, address: int) -> bool:
-        """Whether the current activation returns at `address`, though its caller's %sp has changed.
-
-        The frame then gets the %sp that the kernel wants to find there.
-        """
+        """Whether the current activation returns at `address` though its caller has another %sp."""
+        # The frame then gets the %sp that the kernel wants to find there.
         frame = self.current
         returned = self._return_address(frame) == address and self._returns(address, frame)
         if returned:
@@ -241,11 +220,9 @@ class Activations:
         return returned
 
     def _returns(self, address: int, frame: int) -> bool:
-        """Whether the activation at `frame` returns to its caller when control comes to `address`.
-
-        Not where its caller's caller, or another activation further up, owns the stack there: it
-        is left by a non-local exit, which lands where the call that unwinds returns to.
-        """
+        """Whether the activation at `frame` returns to its caller by coming to `address`."""
+        # Not where its caller's caller, or another activation further up, owns the stack there: it
+        # is left by a non-local exit, which lands where the call that unwinds returns to.
         if self._return_address(frame) | ENDED_BIT != address | ENDED_BIT:
             return False
         if self._stack(frame) == self._stack_pointer():
@@ -255,13 +232,11 @@ class Activations:
     # Landing
 
     def land(self, address: int, block: int, *, returned: bool) -> None:
-        """Find out in which activation control arrives at `address`, and go on with that one.
-
-        - `address`: Where control arrives.
-        - `block`: The block that the current activation left; UNKNOWN if its end has been counted.
-        - `returned`: Whether the current activation is complete, because it has crossed its EXIT
-          edge.
-        """
+        """Find out in which activation control arrives at `address`, and go on with that one."""
+        # `address`: Where control arrives.
+        # `block`: The block that the current activation left; UNKNOWN if its end has been counted.
+        # `returned`: Whether the current activation is complete, because it has crossed its EXIT
+        # edge.
         frame = self.current
         if returned:
             if self._returns(address, frame):
@@ -293,10 +268,8 @@ class Activations:
         self.enter(address, behind=True)
 
     def _activation_for(self, address: int, frame: int) -> int | None:
-        """Frame of the live activation, below the current one, that continues at `address`.
-
-        An activation owns the stack between its own %sp and its caller's.
-        """
+        """Frame of the live activation, below the current one, that continues at `address`."""
+        # An activation owns the stack between its own %sp and its caller's.
         landing = self._index.block_at(address)
         if landing == UNKNOWN:
             return None
@@ -316,10 +289,8 @@ class Activations:
         return fallback
 
     def _enter_above(self, address: int, frame: int) -> None:
-        """No live activation continues here: a new one begins on top of the stack's owner.
-
-        The 64-bit longjmp arrives like this, inside setjmp, whose activation is long gone.
-        """
+        """No live activation continues here: a new one begins on top of the stack's owner."""
+        # The 64-bit longjmp arrives like this, inside setjmp, whose activation is long gone.
         pointer = self._stack_pointer()
         above = frame
         while above > 0 and self._stack(above) < pointer:
@@ -397,7 +368,6 @@ def too_deep(address: int) -> UnsupportedError:
 
 
 def _signed(word: int) -> int:
-    """A 64-bit word as an int64."""
     return word - (word >> 63 << 64)
 
 
@@ -449,10 +419,7 @@ _WORDS = [kernels.STATE, kernels.RESUMED_STATE, kernels.RESUME_PC, kernels.RESUM
 
 
 class ThreadStacks:
-    """The stacks of the threads that do not run.
-
-    `memory`, `contexts`: Of the run.
-    """
+    """The stacks of the threads that do not run."""
 
     def __init__(self, memory: EngineMemory, contexts: FrameContexts | None) -> None:
         self._memory = memory
@@ -519,19 +486,15 @@ class _Landing:
 
 
 class Landings:
-    """The landings of one run that native code handles.
-
-    - `memory`, `index`, `tally`: Of the run.
-    - `stack_mask`: All ones of the program's register width.
-    - `operation`: Steps -> number of the first operation that executes them.
-    """
+    """The landings of one run that native code handles."""
 
     def __init__(
         self,
         memory: EngineMemory,
         index: GraphIndex,
         tally: Tally,
-        stack_mask: int,
+        stack_mask: int,  # All ones of the program's register width
+        # Steps -> number of the first operation that executes them
         operation: Callable[[tuple[Step, ...]], int],
     ) -> None:
         self._memory = memory
@@ -585,16 +548,13 @@ class Landings:
     def add(
         self, operation: int, address: int, block: int, uncrossed: tuple[int, ...] | None
     ) -> None:
-        """Let native code handle a landing that Python has handled.
-
-        Nothing is done where it could have been: it was left to Python for another reason.
-
-        - `operation`: The one at which the kernel stopped.
-        - `address`: Where control arrived.
-        - `block`: The block that control left; UNKNOWN if its end had been counted.
-        - `uncrossed`: Edges that the transition counts behind its RETURN; None where control did
-          not return.
-        """
+        """Let native code handle a landing that Python has handled."""
+        # Nothing is done where it could have been: it was left to Python for another reason.
+        # `operation`: The one at which the kernel stopped.
+        # `address`: Where control arrived.
+        # `block`: The block that control left; UNKNOWN if its end had been counted.
+        # `uncrossed`: Edges that the transition counts behind its RETURN; None where control did
+        # not return.
         if self._memory.state.operations[operation * kernels.OPERATION + 2]:
             return
         landing = self._index.block_at(address)

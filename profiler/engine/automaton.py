@@ -149,11 +149,9 @@ class Automaton:
         return self.memory.clock
 
     def retire(self) -> None:
-        """Let go of what only a run needs, when it is over; `counts` and `lost` remain.
-
-        The callback and the activations refer back to the automaton: it would otherwise stay in
-        memory, with all that it knows, until Python looks for such cycles.
-        """
+        """Let go of what only a run needs, when it is over; `counts` and `lost` remain."""
+        # The callback and the activations refer back to the automaton: it would otherwise stay in
+        # memory, with all that it knows, until Python looks for such cycles.
         self.clock[kernels.SLOW_CALLBACK] = 0
         self._callback = None
         self._activations.retire()
@@ -175,12 +173,10 @@ class Automaton:
         self._learnt = len(self._transitions)
 
     def known_ways(self) -> KnownWays | None:
-        """Return the ways that the run knows for other runs; None if it has found no more.
-
-        Those that lead by silent blocks, or through late code, are left out. Where the program has
-        executed what recovery refused to follow there are none: another run, which is told of it
-        if it does so itself, would be told in any case.
-        """
+        """Return the ways that the run knows for other runs; None if it has found no more."""
+        # Those that lead by silent blocks, or through late code, are left out. Where the program
+        # has executed what recovery refused to follow there are none: another run, which is told of
+        # it if it does so itself, would be told in any case.
         if not self._lowering.is_idle or self._places or self.trace is not None:
             return None
         if self.reached(address for address, _ in self._index.recovered.irregular):
@@ -228,10 +224,8 @@ class Automaton:
         self._take_new(source, target, steps, boundary, key, passed)
 
     def _boundary(self, source: int, address: int) -> tuple[list[Step], WalkContext, int]:
-        """Steps from state `source` to the instruction at `address`, and the context after it.
-
-        Also the number of instructions of the silent blocks on the way.
-        """
+        """Steps from state `source` to the instruction at `address`, and the context after it."""
+        # Also the number of instructions of the silent blocks on the way.
         if self.silence is None or source == kernels.START:
             return *self._states.boundary(source, address), 0
         context = self._states.inside(source)[1]
@@ -268,10 +262,8 @@ class Automaton:
             self._settle(self.memory.execute(operation, address), address)
 
     def _cross(self, steps: Sequence[Step]) -> None:
-        """Cross the edges among `steps` now, for the current activation.
-
-        No transition counts these edges: they belong to an event that Python handles.
-        """
+        """Cross the edges among `steps` now, for the current activation."""
+        # No transition counts these edges: they belong to an event that Python handles.
         for step in steps:
             if isinstance(step, Cross):
                 self.tally.crossed[step.edge] += 1
@@ -294,11 +286,10 @@ class Automaton:
             self.clock[kernels.INTERRUPTED] = kernels.FAILED
 
     def decide(self, status: int, address: int, size: int) -> None:
-        """Handle an event for which the kernel asked Python.
-
-        `status`: Why it asked: the result of `kernels.advance`. `address`, `size`: The translation
-        block that the program has come to, and its size in bytes.
-        """
+        """Handle an event for which the kernel asked Python."""
+        # `status`: Why it asked: the result of `kernels.advance`.
+        # `address`, `size`: The translation block that the program has come to, and its size in
+        # bytes.
         if self.error is not None:
             return
         if status != kernels.MISS:
@@ -357,11 +348,9 @@ class Automaton:
             native.add(operation, landing.address, left, uncrossed)
 
     def _native_landings(self) -> Landings | None:
-        """Count a landing; return what native code knows of them, None as long as that is nothing.
-
-        Where a trace is written, it lists all landings; a recording has all early ends, and so have
-        counts by context.
-        """
+        """Count a landing; return what native code knows of them, None before it knows any."""
+        # Where a trace is written, it lists all landings; a recording has all early ends, and so
+        # have counts by context.
         self._landed += 1
         watched = any((self.trace, self._recording, self._contexts))
         watched = watched or not self._index.recovered.code.place.is_single
@@ -386,11 +375,9 @@ class Automaton:
         return self._lowering.products.resolve(number, register + int(words[1]))
 
     def _resume(self, address: int, size: int) -> None:
-        """Go on with a block that a signal interrupted, and that now ends at another address.
-
-        The emulator may cut the rest of the block into other translation blocks than before. The
-        part that executed before the signal then becomes a state of its own.
-        """
+        """Go on with a block that a signal interrupted, and that now ends at another address."""
+        # The emulator may cut the rest of the block into other translation blocks than before. The
+        # part that executed before the signal then becomes a state of its own.
         state = self._states[int(self.clock[kernels.RESUMED_STATE])]
         done = int(self.clock[kernels.RESUME_PC]) - state.address
         if address != state.address + done and self.silence is not None:
@@ -440,10 +427,8 @@ class Automaton:
 
     @property
     def lost(self) -> int:
-        """How many path counts could not be attributed to a counter.
-
-        0 where the graphs lacked something in the run: counts may then be lost without a defect.
-        """
+        """How many path counts could not be attributed to a counter."""
+        # 0 where the graphs lacked something in the run: counts may then be lost without a defect.
         return 0 if self.tally.missing else self._lowering.products.lost
 
     def reached(self, addresses: Iterable[int]) -> set[int]:
@@ -464,28 +449,22 @@ class Automaton:
     # What the machine reports
 
     def _current(self) -> tuple[int, int]:
-        """Return the current state's number, and how far the program has come in it.
-
-        The second number is the address of the first instruction that has not executed yet.
-        """
+        """Return the current state's number, and how far the program has come in it."""
+        # The second number is the address of the first instruction that has not executed yet.
         number = int(self.clock[kernels.STATE])
         if number == kernels.RESUME:
             return int(self.clock[kernels.RESUMED_STATE]), int(self.clock[kernels.RESUME_PC])
         return number, self._states[number].end
 
     def _position(self) -> int:
-        """Return the block that contains the current state's first instruction.
-
-        Edges that the state crosses behind this instruction have not been counted yet.
-        """
+        """Return the block that contains the current state's first instruction."""
+        # Edges that the state crosses behind this instruction have not been counted yet.
         return self._states.entered_block(self._current()[0])
 
     def _begin_event(self, block: int) -> None:
-        """Tell the trace that Python takes over while the program is in `block`.
-
-        A reader of the trace cannot derive what happens from here to `_end_event`, so the trace
-        lists it.
-        """
+        """Tell the trace that Python takes over while the program is in `block`."""
+        # A reader of the trace cannot derive what happens from here to `_end_event`, so the trace
+        # lists it.
         if self.trace is not None:
             self.trace.begin_event(block)
 
@@ -502,13 +481,11 @@ class Automaton:
     def signal_delivered(
         self, interrupted_pc: int, stack_pointer: int, *, between: bool = False
     ) -> None:
-        """Prepare for the entry of a signal handler, which is what executes next.
-
-        - `interrupted_pc`: The first instruction that the signal kept from executing.
-        - `stack_pointer`: The interrupted %sp, bias included.
-        - `between`: Whether it came between two blocks: `interrupted_pc` then begins the second
-          one.
-        """
+        """Prepare for the entry of a signal handler, which is what executes next."""
+        # `interrupted_pc`: The first instruction that the signal kept from executing.
+        # `stack_pointer`: The interrupted %sp, bias included.
+        # `between`: Whether it came between two blocks: `interrupted_pc` then begins the second
+        # one.
         activations = self._activations
         if self._arrival is None:
             self._begin_event(self._position())
@@ -525,11 +502,9 @@ class Automaton:
         )
 
     def signal_returned(self, resumed_pc: int) -> None:
-        """End the innermost signal handler, which has called `sigreturn`.
-
-        What the signal interrupted is continued next, at `resumed_pc`. That is another address
-        than the interrupted one if the handler changed its saved context.
-        """
+        """End the innermost signal handler, which has called `sigreturn`."""
+        # What the signal interrupted is continued next, at `resumed_pc`. That is another address
+        # than the interrupted one if the handler changed its saved context.
         self._begin_event(self._position())
         self._end_by_trap(*self._states.inside(self._current()[0]))
         record = self._activations.leave_handler()
@@ -554,10 +529,8 @@ class Automaton:
             self._end_event()
 
     def context_replaced(self) -> None:
-        """Follow `setcontext`: the program goes on anywhere, in any activation that is alive.
-
-        Where the context was set natively, `kernels.LEFT` says so: the same, as a transition.
-        """
+        """Follow `setcontext`: the program goes on anywhere, in any activation that is alive."""
+        # Where the context was set natively, `kernels.LEFT` says so: the same, as a transition.
         self._begin_event(self._position())
         number, end = self._current()
         steps, context = self._states.until(number, end - 4)
@@ -575,11 +548,9 @@ class Automaton:
         self._activations.end_early(frame, self._leave_by_trap(context))
 
     def _leave_by_trap(self, context: WalkContext) -> int:
-        """Return the block in which a trap that does not return leaves its activation.
-
-        If the graph has an EXIT edge behind the trap, the edge is crossed and the activation is
-        complete: then the result is UNKNOWN.
-        """
+        """Return the block in which a trap that does not return leaves its activation."""
+        # If the graph has an EXIT edge behind the trap, the edge is crossed and the activation is
+        # complete: then the result is UNKNOWN.
         edge = self._exit_by_trap(context)
         if edge is None:
             return context.block
@@ -626,10 +597,8 @@ class Automaton:
     # Late code
 
     def late_block(self, address: int, words: tuple[int, ...]) -> None:
-        """Note that a block of stubs has these words from now on.
-
-        Where it had others, the kernel forgets the transitions to it, whose counts remain.
-        """
+        """Note that a block of stubs has these words from now on."""
+        # Where it had others, the kernel forgets the transitions to it, whose counts remain.
         key = address | len(words) << 50
         code = self._index.recovered.code
         for number in self._to_late.pop(key, ()):
@@ -706,11 +675,9 @@ class Automaton:
     # The end
 
     def finish(self, *, exited: bool, fault_pc: int | None) -> None:
-        """Count what the last block executed, and end all activations that are still alive.
-
-        `exited`: Whether the program ended itself. `fault_pc`: The instruction of the last block
-        that faulted; None if none did.
-        """
+        """Count what the last block executed, and end all activations that are still alive."""
+        # `exited`: Whether the program ended itself.
+        # `fault_pc`: The instruction of the last block that faulted; None if none did.
         if self._arrival is None:
             self._begin_event(self._position())
         self._end_stack(exited=exited, fault_pc=fault_pc)
@@ -734,10 +701,8 @@ class Automaton:
         self._activations.end_callers_early()
 
     def _finish_block(self, exited: bool, fault_pc: int | None) -> int:
-        """Count what the last block executed; return the block in which the activation ends.
-
-        UNKNOWN if the activation is complete.
-        """
+        """Count what the last block executed; return the block in which the activation ends."""
+        # UNKNOWN if the activation is complete.
         number, end = self._current()
         if number < kernels.FIRST_STATE:
             return UNKNOWN

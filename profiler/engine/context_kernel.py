@@ -241,10 +241,8 @@ def _enter(base: int, parent: int, site: int, routine: int, word: int) -> int:
 
 @kernels.jit
 def _land(base: int, old: int, owner: int, routine: int) -> int:
-    """Context of an activation that begins where the one in context `old` is gone.
-
-    Where it is of another routine, it is below `owner`.
-    """
+    """Context of an activation that begins where the one in context `old` is gone."""
+    # Where it is of another routine, it is below `owner`.
     if old == 0 or get(base, TREE) == 0:
         return old
     node = get(base, CONTEXTS) + 8 * NODE * old
@@ -301,10 +299,8 @@ def note(k: int, key: int) -> None:
 
 @kernels.jit
 def count_in_table(k: int, at: int) -> None:
-    """Do what the hashing routine does, and note what it executes in the current context.
-
-    Nothing is counted outside a window.
-    """
+    """Do what the hashing routine does, and note what it executes in the current context."""
+    # Nothing is counted outside a window.
     base = get(k, kernels.CONTEXTS_POINTER)
     words = get(base, FRAMES) + 8 * FRAME * (get(k, kernels.FRAME) // STRIDE)
     context = get(words, CONTEXT)

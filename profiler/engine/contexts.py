@@ -159,10 +159,8 @@ class ContextCounting:
         return _NOTE, _key(context_kernel.PUSHED, site), 1
 
     def taken(self, transition: int, routine: int, edges: tuple[int, ...]) -> tuple[int, int]:
-        """Return code and key of what the kernel does where it takes a new transition.
-
-        `edges` are those of the segment.
-        """
+        """Return code and key of what the kernel does where it takes a new transition."""
+        # `edges` are those of the segment.
         cfg = self._index.recovered.routines[routine]
         last = cfg.edges[edges[-1]]
         if last.target != cfg.exit:
@@ -203,11 +201,9 @@ class ContextCounting:
         words[context_kernel.SITE] = SIGNALLED
 
     def landed(self, frame: int, owner: int) -> None:
-        """Note that an activation is to begin in a frame in place of one that is gone.
-
-        `owner`: the frame of the activation that owns the stack there; another routine than the
-        frame's begins below that one.
-        """
+        """Note that an activation is to begin in a frame in place of one that is gone."""
+        # `owner`: the frame of the activation that owns the stack there; another routine than the
+        # frame's begins below that one.
         words = self._context(frame)
         words[context_kernel.LIFE] = context_kernel.ENDED
         words[context_kernel.SITE] = self._context(owner)[context_kernel.CONTEXT]

@@ -62,12 +62,9 @@ _LIMIT = 4 << 20
 
 
 def ensure(tell: Callable[[], None] | None = None) -> None:
-    """Make sure that kernels can be had; called before any module with kernels is imported.
-
-    They are loaded as machine code where that is kept, and otherwise left to numba.
-
-    `tell`: Called if numba, later, begins to compile something; None: nobody wants to know.
-    """
+    """Make sure that kernels can be had; called before any module with kernels is imported."""
+    # They are loaded as machine code where that is kept, and otherwise left to numba.
+    # `tell`: Called if numba, later, begins to compile something; None: nobody wants to know.
     if compiled.may_load():
         name = _name()
         for files in _machine_code():

@@ -262,12 +262,11 @@ def end_place(block: int, register: int, segments: int, mask: int) -> int:
 
 
 class KernelState(NamedTuple):
-    """The arrays of one run, all int64 and C-contiguous, in the order of their pointers.
+    """The arrays of one run, all int64 and C-contiguous, in the order of their pointers."""
 
-    The kernel takes the address of `clock` and finds the others through it: numba passes ten
-    arrays by value at every call, which costs several times what the work does (measured:
-    20 ns an event against 3).
-    """
+    # The kernel takes the address of `clock` and finds the others through it: numba passes ten
+    # arrays by value at every call, which costs several times what the work does (measured: 20 ns
+    # an event against 3).
 
     clock: Array
     rows: Array
@@ -351,10 +350,8 @@ def spilled(k: int, state: int, key: int) -> int:
 
 @inline
 def count_known(k: int, at: int) -> bool:
-    """Count for the HASH operation at address `at`; False, nothing done, if its node is unknown.
-
-    What the routine executes follows from the node, without a search.
-    """
+    """Count for the HASH operation at address `at`; False, nothing done, if its node is unknown."""
+    # What the routine executes follows from the node, without a search.
     known = get(at, 2) >> NODE_SHIFT
     if known == 0:
         return False
@@ -399,10 +396,8 @@ def bucket_of(k: int, at: int) -> int:
 
 @jit
 def add_node(k: int, at: int) -> int:
-    """Insert a node for the HASH operation at address `at`, in front of its bucket; return it.
-
-    Add what inserting costs.
-    """
+    """Insert a node for the HASH operation at address `at`, in front of its bucket; return it."""
+    # Add what inserting costs.
     head = bucket_of(k, at)
     nodes = get(k, NODES_POINTER)
     following = get(head, 0)
@@ -432,10 +427,8 @@ def add_node(k: int, at: int) -> int:
 
 @jit
 def hashed_count(k: int, at: int) -> None:
-    """Do what the hashing run-time routine does, for the HASH operation at address `at`.
-
-    There must be room for a node.
-    """
+    """Do what the hashing run-time routine does, for the HASH operation at address `at`."""
+    # There must be room for a node.
     if count_known(k, at):
         return
     node = find_node(k, at)
@@ -529,11 +522,9 @@ def push(k: int, return_address: int) -> bool:
 
 @inline
 def returns(k: int, frame: int, address: int) -> bool:
-    """Whether the activation at `frame`, which returns to `address`, has come to its caller there.
-
-    An exception may leave a recursive routine for the same one further up, at the very place that
-    the call which unwinds would return to. The stack pointer tells.
-    """
+    """Whether the activation at `frame` has come to its caller at `address`."""
+    # An exception may leave a recursive routine for the same one further up, at the very place that
+    # the call which unwinds would return to. The stack pointer tells.
     if get(frame, FRAME_RETURN) != address:
         return False
     return get(frame, FRAME_STACK) == stack_pointer(k)
@@ -735,10 +726,8 @@ def single(k: int, operation: int) -> bool:
 
 @inline
 def counted_known(k: int, action: int) -> bool:
-    """Execute a segment's list of hashed counts if their nodes are known, else nothing.
-
-    Those of a list become known together.
-    """
+    """Execute a segment's list of hashed counts if their nodes are known, else nothing."""
+    # Those of a list become known together.
     at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * action
     if not count_known(k, at):
         return False
@@ -759,10 +748,8 @@ def pushed(k: int, at: int) -> bool:
 
 @inline
 def popped(k: int, at: int, frame: int, address: int) -> bool:
-    """Execute the RETURN operation at address `at`, unless a window must be moved.
-
-    False also where control has not come to the caller of the activation at `frame`.
-    """
+    """Execute the RETURN operation at address `at`, unless a window must be moved."""
+    # False also where control has not come to the caller of the activation at `frame`.
     place = get(at, 1)
     if not returns(k, frame, address) or (place != 0 and window_lacks(k, place)):
         return False
@@ -798,10 +785,8 @@ def short(k: int, operation: int) -> bool:
 
 @inline
 def quick(k: int, operation: int, address: int) -> int:
-    """Execute operations from number `operation` as long as they take no call of anything.
-
-    Return the number of the first that does, 0 if none is left: `execute` goes on from there.
-    """
+    """Execute operations from number `operation` as long as they take no call of anything."""
+    # Return the number of the first that does, 0 if none is left: `execute` goes on from there.
     at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
     frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
     while True:

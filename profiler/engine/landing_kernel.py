@@ -54,10 +54,8 @@ def _wait(k: int, return_address: int) -> int:
 
 @kernels.jit
 def _end(k: int, frame: int, block: int, amount: int) -> bool:
-    """Count that the activation at `frame` ended in a block; False where that is new.
-
-    `block` is its number + 1; nothing is done where it is 0.
-    """
+    """Count that the activation at `frame` ended in a block; False where that is new."""
+    # `block` is its number + 1; nothing is done where it is 0.
     if block == 0:
         return True
     words = get(k, kernels.FRAMES_POINTER) + 8 * frame
@@ -91,10 +89,8 @@ def _end_caller(k: int, frame: int, amount: int) -> bool:
 
 @kernels.jit
 def _activation_for(k: int, routine: int, pointer: int) -> int:
-    """Frame of the live activation of `routine` (+ 1) that continues at `pointer`, or -1.
-
-    -2 where there is a signal's handler between.
-    """
+    """Frame of the live activation of `routine` (+ 1) that continues at `pointer`, or -1."""
+    # -2 where there is a signal's handler between.
     if routine == 0:
         return -1
     frames = get(k, kernels.FRAMES_POINTER)
@@ -118,10 +114,8 @@ def _activation_for(k: int, routine: int, pointer: int) -> int:
 
 @kernels.jit
 def _unwind(k: int, target: int, pointer: int, amount: int) -> int:
-    """End activations down to the one at `target`; -1: down to the stack's owner, included.
-
-    Return the frame in which a new activation begins; `NOTHING_DONE` where an end is new.
-    """
+    """End activations down to the one at `target`; -1: down to the stack's owner, included."""
+    # Return the frame in which a new activation begins; `NOTHING_DONE` where an end is new.
     above = get(k, kernels.FRAME)
     if target >= 0:
         while above > target:
@@ -140,11 +134,9 @@ def _unwind(k: int, target: int, pointer: int, amount: int) -> int:
 
 @kernels.jit
 def land(k: int, operation: int, address: int) -> int:
-    """Land at `address`, as RETURN or SLOW operation number `operation` demands.
-
-    Return the number of the first operation to execute there, 0 if there is none; `NOTHING_DONE`
-    where Python must handle the landing.
-    """
+    """Land at `address`, as RETURN or SLOW operation number `operation` demands."""
+    # Return the number of the first operation to execute there, 0 if there is none; `NOTHING_DONE`
+    # where Python must handle the landing.
     number = get(get(k, kernels.OPERATIONS_POINTER), kernels.OPERATION * operation + 2)
     if number == 0:
         return NOTHING_DONE

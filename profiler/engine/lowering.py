@@ -58,10 +58,9 @@ PathPlanner = Callable[[int], InstrumentationPlan | None]
 
 @dataclass(frozen=True)
 class HashModel:
-    """What the kernel must know of the hashing run-time routine (see `hash_routine`).
+    """What the kernel must know of the hashing run-time routine (see `hash_routine`)."""
 
-    `word_costs` are those for keys of 2 words and up.
-    """
+    # `word_costs` are those for keys of 2 words and up.
 
     costs: HashCosts
     word_costs: tuple[HashCosts, ...] = ()
@@ -389,10 +388,8 @@ class StepOperations:
         then: tuple[Operation, ...] = (),
         trace: TraceSink | None = None,
     ) -> int:
-        """Return the number of the first operation that the kernel executes for `steps`.
-
-        After them it executes `then`. 0 where there is nothing to do.
-        """
+        """Return the number of the first operation that the kernel executes for `steps`."""
+        # After them it executes `then`. 0 where there is nothing to do.
         if trace is None and only_crosses(steps):
             return self._alike(then if self._is_idle else (*self._lower(steps, None), *then))
         known = self._by_steps.get((steps, then))
@@ -538,10 +535,8 @@ class TraceSink(Protocol):
         ...
 
     def mark(self, steps: Sequence[Step], frame: int, block: int) -> None:
-        """Note that `steps` come next, which the code does not tell.
-
-        The kernel stopped at a MARK operation with the activation at `frame` in `block`.
-        """
+        """Note that `steps` come next, which the code does not tell."""
+        # The kernel stopped at a MARK operation with the activation at `frame` in `block`.
         ...
 
     def crossed(self, edge: int) -> None:

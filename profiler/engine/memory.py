@@ -140,11 +140,10 @@ class EngineMemory:
         return [kernels.START * number for number in range(first, self._states + 1)]
 
     def learn(self, operations: Array, successors: Array) -> None:
-        """Take over operations and successors of another run; there are none yet.
-
-        `operations`: What `used_operations` was there. `successors`: int64 of shape (n, 4): state,
-        key, next state, operation; none has been counted.
-        """
+        """Take over operations and successors of another run; there are none yet."""
+        # `operations`: What `used_operations` was there.
+        # `successors`: int64 of shape (n, 4): state, key, next state, operation; none has been
+        # counted.
         self._replace(operations=_grown(operations, 2 * len(operations)))
         self._used_operations = len(operations)
         ordered = successors[np.argsort(successors[:, 0], kind="stable")]
@@ -204,10 +203,8 @@ class EngineMemory:
         spill[found, kernels.KEY] = other
 
     def take(self, state: int, key: int) -> tuple[int, int] | None:
-        """Count a successor of `state`; return next state and operation, None if it is not known.
-
-        The kernel does this by itself, but where Python has the event.
-        """
+        """Count a successor of `state`; return next state and operation, None if it is unknown."""
+        # The kernel does this by itself, but where Python has the event.
         rows, first = self._rows, state // 8
         for at in (first, first + kernels.SUCCESSOR):
             if rows[at + kernels.KEY] == key:
@@ -230,11 +227,9 @@ class EngineMemory:
         return spilled[state, key]
 
     def arrange(self, states: Iterable[int], is_dead: Callable[[int], bool]) -> None:
-        """Put the most frequent successors of each state into its row, and the others elsewhere.
-
-        `states`: States of translation blocks. `is_dead`: Says whether an event (`kernels.KEY`)
-        will not be seen again.
-        """
+        """Put the most frequent successors of each state into its row, and the others elsewhere."""
+        # `states`: States of translation blocks.
+        # `is_dead`: Says whether an event (`kernels.KEY`) will not be seen again.
         held: dict[int, list[Successor]] = {state: [] for state in states}
         rows, spill = self.state.rows, self.state.spill.reshape(-1, kernels.SPILL)
         for state, successors in held.items():
@@ -331,11 +326,9 @@ class EngineMemory:
         return bool(word & kernels.LAST)
 
     def hash_key(self, number: int) -> int:
-        """Return the kernel's key for a path number: itself, if that fits 63 bits.
-
-        Longer ones (see `branch_codes`) get negative keys. The routine hashes the low 32 bits,
-        and these stay.
-        """
+        """Return the kernel's key for a path number: itself, if that fits 63 bits."""
+        # Longer ones (see `branch_codes`) get negative keys. The routine hashes the low 32 bits,
+        # and these stay.
         if number < 1 << 63:
             return number
         if number not in self._long_keys:

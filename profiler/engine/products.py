@@ -84,10 +84,8 @@ def hashes(plan: InstrumentationPlan, action: Action) -> bool:
 
 
 def acting_turns(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
-    """Return the self-loops on which more is done than counting the edge.
-
-    Such an edge has to end segments: edge counts do not tell what is done there.
-    """
+    """Return the self-loops on which more is done than counting the edge."""
+    # Such an edge has to end segments: edge counts do not tell what is done there.
     ends = cfg.edges
     acting = {
         edge
@@ -232,10 +230,8 @@ def _dead_registers(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozens
 
 @remembers_recent
 def _never_leaving(cfg: ControlFlowGraph) -> frozenset[int]:
-    """Vertices from which no way leads to EXIT: activations there can only end early.
-
-    No action reads the register of an unfinished path there, but its decoder does.
-    """
+    """Vertices from which no way leads to EXIT: activations there can only end early."""
+    # No action reads the register of an unfinished path there, but its decoder does.
     leaving = {cfg.exit}
     work = [cfg.exit]
     while work:
@@ -276,10 +272,8 @@ class RoutineProduct:
         return edges if self.variant is None else self.variant.own(edges)
 
     def ends_anyway(self, edge: int) -> bool:
-        """Whether `edge` ends segments whatever the schemes are: it is a back edge, or leaves.
-
-        Self-loops are among the back edges, but end segments for some schemes only.
-        """
+        """Whether `edge` ends segments whatever the schemes are: it is a back edge, or leaves."""
+        # Self-loops are among the back edges, but end segments for some schemes only.
         dag = self.segmentation.dag
         back = dag.dfs.back_edges - dag.dfs.self_loops
         return edge in back or dag.cfg.edges[edge].target == dag.cfg.exit
@@ -299,10 +293,9 @@ class RoutineProduct:
 
 @dataclass(frozen=True)
 class SegmentState:
-    """A state of the automaton: a routine, and each of its players' state.
+    """A state of the automaton: a routine, and each of its players' state."""
 
-    `history` has the keys of the segments since the last back edge or ENTRY, where kept.
-    """
+    # `history` has the keys of the segments since the last back edge or ENTRY, where kept.
 
     routine: int
     players: tuple[PathState, ...]
@@ -366,11 +359,9 @@ class Products:
         return number
 
     def resolve(self, number: int, key: int) -> bool:
-        """Add the transition from state `number` by segment `key`.
-
-        False where there cannot be one: control came into the routine by a way that its graph
-        does not have.
-        """
+        """Add the transition from state `number` by segment `key`."""
+        # False where there cannot be one: control came into the routine by a way that its graph
+        # does not have.
         state = self._states.get(number)
         try:
             edges = () if state is None else self._routines[state.routine].edges(key)
@@ -405,10 +396,8 @@ class Products:
         return True
 
     def _list(self, operations: tuple[tuple[int, int], ...]) -> int:
-        """Return the number of the kernel's list of these operations, which count in hash tables.
-
-        0 is the number of the empty list. Each operation is its code and its key.
-        """
+        """Return the number of the kernel's list of these operations, all of them hashed counts."""
+        # 0 is the number of the empty list. Each operation is its code and its key.
         number = self._lists.get(operations)
         if number is None:
             sized = [(code, key, len(operations)) for code, key in operations]
@@ -453,10 +442,8 @@ class Products:
         return self._routines.get(routine)
 
     def totals(self, times: Sequence[int] | None = None) -> dict[tuple[int, int], Totals]:
-        """(routine, slot) -> what the transitions taken have counted.
-
-        `times`: how often each was taken, by its number; None: as often as in the whole run.
-        """
+        """(routine, slot) -> what the transitions taken have counted."""
+        # `times`: how often each was taken, by its number; None: as often as in the whole run.
         times = self._times() if times is None else times
         by_player: dict[tuple[int, int], np.ndarray] = {}
         for routine, stretches, count in zip(self._owners, self._stretches, times, strict=True):
@@ -493,15 +480,6 @@ class Products:
     ) -> dict[int, tuple[Stretch, UnfinishedPath]]:
         """Execute the plans along segments that activations have begun and not finished.
 
-        The kernel counts a segment when it ends. An activation that ends early has crossed some
-        edges of a segment whose end it never came to. Its segment register, the sum of the
-        increments on those edges, tells which they were.
-
-        - `routine`, `block`: Where the activations were when they ended.
-        - `register`: What their segment register held.
-        - `number`: The state of the automaton in which their last segment began.
-        - `count`: How many activations there are with all of this in common.
-
         Returns
         -------
         dict
@@ -509,6 +487,13 @@ class Products:
             its registers then stood for. Empty where the routine is not profiled, or was entered
             by a way that its graph does not have (`lost` then counts the activations).
         """
+        # The kernel counts a segment when it ends. An activation that ends early has crossed some
+        # edges of a segment whose end it never came to. Its segment register, the sum of the
+        # increments on those edges, tells which they were.
+        # `routine`, `block`: Where the activations were when they ended.
+        # `register`: What their segment register held.
+        # `number`: The state of the automaton in which their last segment began.
+        # `count`: How many activations there are with all of this in common.
         try:
             _, stretches = self.begun(routine, block, register, number)
         except ValueError:
@@ -524,13 +509,12 @@ class Products:
     ) -> tuple[tuple[int, ...], dict[int, Stretch]]:
         """Return the edges of a segment that was begun, and what each scheme did along them.
 
-        Parameters are those of `finish`, and so are the cases in which there are none.
-
         Raises
         ------
         ValueError
             If there is no such segment.
         """
+        # Parameters are those of `finish`, and so are the cases in which there are none.
         state = self._states.get(number)
         product = self._routines.get(routine)
         if product is None or state is None or state.routine != routine:
@@ -620,10 +604,8 @@ class SegmentReplay:
         return self._totals
 
     def unfinished(self, history: Sequence[int], register: int, block: int) -> Stretch | None:
-        """Return what an activation did in the segment that it left unfinished in `block`.
-
-        None where no segment begins where that one did.
-        """
+        """Return what an activation did in the segment that it left unfinished in `block`."""
+        # None where no segment begins where that one did.
         edges = self._product.own(self._product.segmentation.decode_prefix(register, block))
         before = self._edges(history)
         start = self._start((*before, *edges)) if before or edges else block

@@ -199,12 +199,10 @@ class RecordingLowering:
     def watch(
         self, guard: Callable[[Callable[[], None]], None], block_of: Callable[[int], int]
     ) -> None:
-        """Learn from the automaton what only it knows.
-
-        `guard`: Does what Python has to do while the program runs, and keeps what that raises.
-        `block_of`: Says in which block a signal's handler interrupted its activation, -1 where in
-        none that is known. It is given what the handler's frame has as its return address.
-        """
+        """Learn from the automaton what only it knows."""
+        # `guard`: Does what Python has to do while the program runs, and keeps what that raises.
+        # `block_of`: Says in which block a signal's handler interrupted its activation, -1 where in
+        # none that is known. It is given what the handler's frame has as its return address.
         self._guard, self._interrupted_block = guard, block_of
 
     def ended_early(self, frame: int, end: EarlyEnd) -> None:
@@ -248,7 +246,6 @@ class RecordingLowering:
         self._write(RecordedPiece(new, *self._stretches.packed()))
 
     def _new_pause(self, routine: int, register: int, returns: int) -> int:
-        """Return a new token for a pause."""
         if returns & kernels.SIGNAL_BIT:
             block = self._interrupted_block(returns)
         else:

@@ -391,11 +391,9 @@ def _sort(p: int) -> None:
 
 @kernels.jit
 def pack(p: int) -> int:
-    """Write the stretches of each routine, in their order, as bytes; return how many routines.
-
-    A stretch that comes once is written as twice its number in its routine; one that comes n
-    times as that + 1 and then n.
-    """
+    """Write the stretches of each routine, in their order, as bytes; return how many routines."""
+    # A stretch that comes once is written as twice its number in its routine; one that comes n
+    # times as that + 1 and then n.
     _sort(p)
     first, ordered, data = get(p, FIRST), get(p, ORDERED), get(p, DATA)
     at = 0

@@ -140,11 +140,9 @@ def _weight(w: int, does: int, here: int) -> int:
 
 @kernels.jit
 def _hurry(k: int, w: int) -> None:
-    """Execute stretches as long as they take nothing but what most take.
-
-    This does what `replay` does, with all that changes in registers. It stops in front of a stretch
-    that it cannot execute, or within it, where `run` goes on.
-    """
+    """Execute stretches as long as they take nothing but what most take."""
+    # This does what `replay` does, with all that changes in registers. It stops in front of a
+    # stretch that it cannot execute, or within it, where `run` goes on.
     data, end, position = get(w, DATA), get(w, END), get(w, POSITION)
     lists, does_of, stretches = get(w, LISTS), get(w, DOES), get(w, STRETCHES)
     frames, frame = get(k, kernels.FRAMES_POINTER), get(k, kernels.FRAME)

@@ -142,11 +142,9 @@ class Replayer:
         routine.frames = frames.copy()
 
     def end_alive(self, alive: Mapping[int, Sequence[int]]) -> None:
-        """End the activations that the recording leaves alive, where it was cut.
-
-        `alive`: Routine -> of each activation, outermost first, the block that it is in; -1 of one
-        that has crossed no edge, of which nothing is counted (`CutRun`).
-        """
+        """End the activations that the recording leaves alive, where it was cut."""
+        # `alive`: Routine -> of each activation, outermost first, the block that it is in; -1 of
+        # one that has crossed no edge, of which nothing is counted (`CutRun`).
         for number, blocks in alive.items():
             if self._wanted is not None and number not in self._wanted:
                 continue

@@ -102,13 +102,10 @@ class Segmentation:
 def segment(
     cfg: ControlFlowGraph, cuts: Collection[int] = (), weights: Sequence[float] | None = None
 ) -> Segmentation:
-    """Cut `cfg` into segments.
-
-    - `cfg`: Any graph.
-    - `cuts`: Edges that must end a segment. Edges from ENTRY begin one and edges to EXIT end one in
-      any case; self-loops are in none unless they are among these.
-    - `weights`: Edge weights by edge id; None for BL94's heuristic.
-    """
+    """Cut `cfg` into segments."""
+    # `cuts`: Edges that must end a segment. Edges from ENTRY begin one and edges to EXIT end one in
+    # any case; self-loops are in none unless they are among these.
+    # `weights`: Edge weights by edge id; None for BL94's heuristic.
     dfs = depth_first(cfg)
     ending = frozenset(
         edge

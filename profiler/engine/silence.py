@@ -51,20 +51,18 @@ class EventsLostError(SimulatorError):
 
 
 class Ways:
-    """What may follow what, by the code.
+    """What may follow what, by the code."""
 
-    `walker`: Says what an instruction does. `code`: The program's.
-    """
+    # `walker`: Says what an instruction does.
+    # `code`: The program's.
 
     def __init__(self, walker: Walker, code: CodeImage) -> None:
         self._walker = walker
         self._code = code
 
     def after(self, context: WalkContext) -> tuple[BlockPlace, ...] | None:
-        """Return the blocks that may follow a block; None if its code does not tell.
-
-        `context`: After the block's last instruction.
-        """
+        """Return the blocks that may follow a block; None if its code does not tell."""
+        # `context`: After the block's last instruction.
         walker = self._walker
         if context.last < 0:
             return None
@@ -246,18 +244,15 @@ class _Block:
 
 
 class SilenceChoice:
-    """A choice of silent blocks.
-
-    `index`, `states`, `ways`: The graphs, the automaton's states, what may follow what.
-    `transitions`: How often each transition was taken.
-    """
+    """A choice of silent blocks."""
 
     def __init__(
         self,
+        # index, states, ways: The graphs, the automaton's states, what may follow what
         index: GraphIndex,
         states: States,
         ways: Ways,
-        transitions: Sequence[tuple[Transition, int]],
+        transitions: Sequence[tuple[Transition, int]],  # How often each transition was taken
     ) -> None:
         self._index = index
         self._states = states
@@ -288,12 +283,10 @@ class SilenceChoice:
         ]
 
     def choose(self, keep: Mapping[BlockPlace, int]) -> dict[BlockPlace, int]:
-        """Return the blocks that are to be silent, with their sizes.
-
-        There are no new ones where it does not pay. Those in `keep` have been silent so far and
-        stay it: the ways that were found through them stay the only ones then, however many blocks
-        are added.
-        """
+        """Return the blocks that are to be silent, with their sizes."""
+        # There are no new ones where it does not pay. Those in `keep` have been silent so far and
+        # stay it: the ways that were found through them stay the only ones then, however many
+        # blocks are added.
         for place, size in keep.items():
             self._silent.add(place)
             self._blocks[place] = _Block(size, self._ways.behind(place, size))

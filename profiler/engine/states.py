@@ -65,10 +65,9 @@ class BlockState(NamedTuple):
 
 
 class States:
-    """The states of one run, under the kernel's numbers, and what happens inside each.
+    """The states of one run, under the kernel's numbers, and what happens inside each."""
 
-    `walker`: Says what an instruction does. `memory`: The kernel's; hands out numbers.
-    """
+    # `walker`: Says what an instruction does.
 
     def __init__(self, walker: Walker, memory: EngineMemory) -> None:
         self._walker = walker
@@ -113,17 +112,13 @@ class States:
         return self.number(BlockState(address, size, self._walker.land(address)))
 
     def left(self, block: int) -> int:
-        """Return the number of the state behind a context that was set while in `block`.
-
-        It has no instructions; wherever control arrives next, it lands.
-        """
+        """Return the number of the state behind a context that was set while in `block`."""
+        # It has no instructions; wherever control arrives next, it lands.
         return self.number(BlockState(0, 0, WalkContext(-1, False, block, _NOWHERE)))
 
     def inside(self, number: int) -> tuple[tuple[Step, ...], WalkContext]:
-        """Return the steps from the first to the last instruction of state `number`.
-
-        Also the context after the last one.
-        """
+        """Return the steps from the first to the last instruction of state `number`."""
+        # Also the context after the last one.
         known = self._insides.get(number)
         if known is None:
             state = self._states[number]
@@ -133,10 +128,8 @@ class States:
     def until(
         self, number: int, pc: int, *, executed: bool = False
     ) -> tuple[tuple[Step, ...], WalkContext]:
-        """Steps of state `number` up to the instruction at `pc`, which it has reached.
-
-        `executed`: and which has executed.
-        """
+        """Steps of state `number` up to the instruction at `pc`, which it has reached."""
+        # `executed`: and which has executed.
         if number < kernels.FIRST_STATE or self._states[number].size == 0:
             return (), BEGINNING
         state = self._states[number]

@@ -251,10 +251,8 @@ class GraphIndex:
     def enter(
         self, address: int, cross: Callable[[Sequence[Step]], None], *, behind: bool = False
     ) -> bool:
-        """Cross the ENTRY edge to the block at `address`; False where there is none.
-
-        `behind`: see `MissingEntry`.
-        """
+        """Cross the ENTRY edge to the block at `address`; False where there is none."""
+        # `behind`: see `MissingEntry`.
         block = self.block_at(address)
         edge = self.entry_edge.get(block)
         if edge is None or (behind and block in self.expected):
@@ -310,12 +308,11 @@ class GraphIndex:
 
 
 class Walker:
-    """Says what the execution of an instruction means in the graphs of one program.
+    """Says what the execution of an instruction means in the graphs of one program."""
 
-    Blocks and edges are those of `docs/SEMANTICS.md`. The walker has no memory of its own: whatever
-    it must know of one instruction when the next one executes is in the `WalkContext` that it
-    returns.
-    """
+    # Blocks and edges are those of `docs/SEMANTICS.md`. The walker has no memory of its own:
+    # whatever it must know of one instruction when the next one executes is in the `WalkContext`
+    # that it returns.
 
     def __init__(self, index: GraphIndex) -> None:
         self.index = index
@@ -370,10 +367,8 @@ class Walker:
         return steps, context
 
     def _next_notable(self, address: int, end: int) -> int:
-        """Return where the first instruction of [address, end) is that a block or delay slot needs.
-
-        `end` if there is none: all of them only follow one another.
-        """
+        """Return where in [address, end) a block begins, or a transfer with a delay slot stands."""
+        # `end` if there is none: all of them only follow one another.
         word, count = self._word(address), (end - address) >> 2
         if word < 0 or self._word(end - 4) != word + count - 1:
             return address
@@ -432,10 +427,8 @@ class Walker:
         return WalkContext(transfer, True, context.block, address)
 
     def behind_slot(self, context: WalkContext, steps: list[Step]) -> WalkContext:
-        """Cross the edge into the slot block that has executed, if the context is in one.
-
-        No sooner: where a slot block's one instruction faults, nothing of it has executed.
-        """
+        """Cross the edge into the slot block that has executed, if the context is in one."""
+        # No sooner: where a slot block's one instruction faults, nothing of it has executed.
         if not context.slot_seen or context.block == UNKNOWN:
             return context
         if not self._annulled[self._word(context.pending)]:
@@ -481,10 +474,8 @@ class Walker:
         return self._lost(context, address, steps)
 
     def _arrive(self, block: int, address: int, kind: EdgeKind, steps: list[Step]) -> int:
-        """Go from `block` to the block at `address` by a direct transfer; return that block.
-
-        If no edge leads there, control leaves the routine and enters the other one: a tail call.
-        """
+        """Go from `block` to the block at `address` by a direct transfer; return that block."""
+        # If no edge leads there, control leaves the routine and enters the other one: a tail call.
         target = self._block_at(address)
         if target == UNKNOWN:
             steps.append(MissingEntry(address, behind=block == UNKNOWN))
@@ -510,10 +501,8 @@ class Walker:
         return target
 
     def _read_pc(self, block: int, address: int, steps: list[Step]) -> int:
-        """Follow `call .+8`, which is no call but reads the program counter.
-
-        The code goes on behind its delay slot, in another block if one starts there.
-        """
+        """Follow `call .+8`, which is no call but reads the program counter."""
+        # The code goes on behind its delay slot, in another block if one starts there.
         if self._block_at(address) == UNKNOWN or block == UNKNOWN:
             return block
         return self._arrive(block, address, EdgeKind.FALL_THROUGH, steps)

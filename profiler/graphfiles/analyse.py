@@ -54,13 +54,12 @@ GREATEST_COUNT = 10**300
 def edge_weights(document: GraphDocument, wanted: Weights | None) -> tuple[float, ...] | None:
     """Return weights by edge id.
 
-    `document`: The graph. `wanted`: None for the file's own, completed by the heuristic's.
-
     Returns
     -------
     tuple[float, ...] or None
         None where nothing was asked for and the file has none: the scheme's own choice.
     """
+    # `wanted`: None for the file's own, completed by the heuristic's.
     cfg = document.cfg
     if wanted is Weights.UNIFORM:
         return uniform(cfg, depth_first(cfg))
@@ -81,15 +80,13 @@ def edge_weights(document: GraphDocument, wanted: Weights | None) -> tuple[float
 def edge_profile(document: GraphDocument, file: Path | None) -> tuple[int, ...]:
     """Return the edge profile that guides `tpp`, by edge id.
 
-    `document`: The graph. `file`: An answer of `simprof explain --json` whose counts are used; None
-    for those of the graph's own runs, or, if it has none but edges with weights, these in
-    proportion.
-
     Raises
     ------
     ProfileMismatchError
         If the file holds no edge counts of this graph.
     """
+    # `file`: An answer of `simprof explain --json` whose counts are used; None for those of the
+    # graph's own runs, or, if it has none but edges with weights, these in proportion.
     if file is not None:
         return _saved_profile(document, file)
     if document.walks or all(weight is None for weight in document.weights):
@@ -112,10 +109,8 @@ def crossings(document: GraphDocument) -> tuple[int, ...]:
 
 
 def _close(cfg: ControlFlowGraph, flow: list[Number]) -> None:
-    """Give the ENTRY and the EXIT edge, which are last, what the flow law gives them.
-
-    Where both are at one block only their difference is known: what they have is kept.
-    """
+    """Give the ENTRY and the EXIT edge, which are last, what the flow law gives them."""
+    # Where both are at one block only their difference is known: what they have is kept.
     nothing = flow[0] * 0
     balance = [nothing] * cfg.vertex_count
     entry_edge, exit_edge = cfg.edges[-2:]

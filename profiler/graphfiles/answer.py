@@ -70,12 +70,10 @@ class GraphRun:
 
 
 def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the run object.
-
-    Edge counts are those of the runs; where the scheme's counters tell them they are the same,
-    else `lost` says what it lost. Schemes that count blocks list these in `block_counts`. What
-    flushing a trace costs is added to no routine.
-    """
+    """Return the run object."""
+    # Edge counts are those of the runs; where the scheme's counters tell them they are the same,
+    # else `lost` says what it lost. Schemes that count blocks list these in `block_counts`. What
+    # flushing a trace costs is added to no routine.
     cfg, executed = run.cfg, run.executions
     base = sum(
         count * block.instructions for count, block in zip(executed, cfg.blocks, strict=True)
@@ -229,11 +227,9 @@ def edge_flow(plan: AcyclicPathPlan, crossings: Sequence[int]) -> EdgeFlow:
 def definite_object(
     plan: AcyclicPathPlan, crossings: Sequence[int], reading: Reading
 ) -> dict[str, Any]:
-    """Return `definite_flow` of the answer.
-
-    `plan`, `reading`: The scheme on the graph, and what its counters tell. `crossings`: By edge id:
-    how often the runs crossed it.
-    """
+    """Return `definite_flow` of the answer."""
+    # `plan`, `reading`: The scheme on the graph, and what its counters tell.
+    # `crossings`: By edge id: how often the runs crossed it.
     records = ((plan.decode(path), count) for path, count in reading.paths.items())
     paths = ((record.blocks[0], record.edges, count) for record, count in records)
     flow = definite_flow(plan.cfg, frozenset(plan.dag.removed), crossings, paths)

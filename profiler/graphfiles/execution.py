@@ -25,16 +25,13 @@ from simprof.simulator.errors import UsageError
 
 
 def execute(
+    # cfg, plan: A routine and any plan for it
     cfg: ControlFlowGraph,
     plan: InstrumentationPlan,
-    walks: Iterable[ExecutedWalk],
-    costs: HashCosts,
+    walks: Iterable[ExecutedWalk],  # In the order in which they happen, each any number of times
+    costs: HashCosts,  # What the hashing routine costs
 ) -> RoutineCounters:
     """Execute the plan's actions along `walks`.
-
-    - `cfg`, `plan`: A routine and any plan for it.
-    - `walks`: In the order in which they happen, each any number of times.
-    - `costs`: What the hashing routine costs.
 
     Raises
     ------

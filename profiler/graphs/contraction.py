@@ -57,10 +57,8 @@ class Contraction:
         return tuple(weights[edge] for edge in self.kept)
 
     def spread(self, weights: Sequence[float]) -> tuple[float, ...]:
-        """Return weights by edge of the routine, from weights by edge of `graph`.
-
-        An edge inside a chain has what enters the chain; one that cannot execute has 0.
-        """
+        """Return weights by edge of the routine, from weights by edge of `graph`."""
+        # An edge inside a chain has what enters the chain; one that cannot execute has 0.
         result = [0.0] * len(self.cfg.edges)
         for edge, weight in zip(self.kept, weights, strict=True):
             result[edge] = weight
@@ -202,10 +200,8 @@ def _is_split(cfg: ControlFlowGraph, edge_id: int) -> bool:
 
 
 def _chain(head: int, following: Mapping[int, int]) -> tuple[int, ...]:
-    """Return the chain that begins with `head`.
-
-    It ends: what can be reached, and is on a cycle, is entered over another edge somewhere.
-    """
+    """Return the chain that begins with `head`."""
+    # It ends: what can be reached, and is on a cycle, is entered over another edge somewhere.
     chain = [head]
     while chain[-1] in following:
         chain.append(following[chain[-1]])
@@ -216,12 +212,9 @@ def _graph(
     cfg: ControlFlowGraph,
     chains: Sequence[tuple[int, ...]],
     kept: Iterable[int],
-    sources: Mapping[int, int],
+    sources: Mapping[int, int],  # edge out of a folded slot -> the block before the slot
 ) -> ControlFlowGraph:
-    """Make the graph of chains; edges keep their order, and with it that of depth-first visits.
-
-    `sources`: edge out of a folded slot -> the block before the slot.
-    """
+    """Make the graph of chains; edges keep their order, and with it that of depth-first visits."""
     number = {block: at for at, chain in enumerate(chains) for block in chain}
     number |= {cfg.entry: len(chains), cfg.exit: len(chains) + 1}
     blocks = tuple(

@@ -41,15 +41,8 @@ class InterchangeError(SimulatorError):
 def to_networkx(
     cfg: ControlFlowGraph, weights: Sequence[float | None] | None = None
 ) -> nx.MultiDiGraph:
-    """Return a graph with the attributes that the module describes.
-
-    Parameters
-    ----------
-    cfg
-        The graph.
-    weights
-        By edge id; None, alone or for an edge, where there is none.
-    """
+    """Return a graph with the attributes that the module describes."""
+    # `weights`: By edge id; None, alone or for an edge, where there is none.
     import networkx as nx
 
     graph = nx.MultiDiGraph(name=cfg.name, address=cfg.address, size=cfg.size)
@@ -85,14 +78,13 @@ def vertex_attributes(cfg: ControlFlowGraph, vertex: int) -> dict[str, Any]:
 def from_networkx(graph: nx.MultiDiGraph) -> ControlFlowGraph:
     """Return the control-flow graph that `to_networkx` made `graph` from.
 
-    Nodes may have any names. Blocks are numbered as `ordered_nodes` has them, edges as
-    `ordered_edges` has them.
-
     Raises
     ------
     InterchangeError
         If the graph is not directed, has not one entry and one exit, or lacks an attribute.
     """
+    # Nodes may have any names. Blocks are numbered as `ordered_nodes` has them, edges as
+    # `ordered_edges` has them.
     if not graph.is_directed():
         raise InterchangeError("the graph is not directed: make it a networkx.MultiDiGraph")
     nodes = ordered_nodes(graph)

@@ -93,14 +93,13 @@ class PathNumbering:
     def decode_prefix(self, path_sum: int, vertex: int) -> tuple[int, ...]:
         """Return the dag edges of the unfinished path to `vertex` with values `path_sum`.
 
-        Each vertex has an outgoing edge of value 0, so the unfinished path can be continued at
-        no value: it is the beginning of path `path_sum`.
-
         Raises
         ------
         ValueError
             If that path does not lead through `vertex`.
         """
+        # Each vertex has an outgoing edge of value 0, so the unfinished path can be continued at no
+        # value: it is the beginning of path `path_sum`.
         if not 0 <= path_sum < self.total:
             raise ValueError(f"{self.dag.cfg.name} has no path {path_sum} (paths: {self.total})")
         return self._follow(path_sum, vertex)
@@ -228,15 +227,14 @@ class Truncation(NamedTuple):
 def truncate(dag: Dag, threshold: int) -> Truncation:
     """Cut all outgoing edges of each vertex from which too many paths lead (EPP 5.3).
 
-    Edges to EXIT, which end a path anyway, are not cut, nor those of ENTRY.
-
-    `dag`: Without cut edges. `threshold`: The most paths that may lead from a vertex.
-
     Notes
     -----
     A cut changes NumPaths of its vertex and of those before it only, so one pass in reverse
     topological order, cutting as it goes, equals a fresh run after every cut.
     """
+    # Edges to EXIT, which end a path anyway, are not cut, nor those of ENTRY.
+    # `dag`: Without cut edges.
+    # `threshold`: The most paths that may lead from a vertex.
     entry, exit_vertex = dag.cfg.entry, dag.cfg.exit
     num_paths = [0] * dag.cfg.vertex_count
     num_paths[exit_vertex] = 1

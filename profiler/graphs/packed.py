@@ -130,13 +130,10 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
     def with_entries(
         self, blocks: Iterable[int], made: Mapping[int, ControlFlowGraph]
     ) -> PackedGraphs:
-        """Return these graphs with an ENTRY edge more to each of some blocks.
-
-        The other graphs are the same objects.
-
-        `blocks`: By number; none that has such an edge, and none that begins its routine. `made`:
-        The new graphs that are there already, by number of the routine.
-        """
+        """Return these graphs with an ENTRY edge more to each of some blocks."""
+        # The other graphs are the same objects.
+        # `blocks`: By number; none that has such an edge, and none that begins its routine.
+        # `made`: The new graphs that are there already, by number of the routine.
         new = np.array(sorted(blocks), np.int64)
         routine = self.routine_of(new)
         target = (new - self.first_block[routine]).astype(np.int32)
@@ -165,10 +162,9 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
     def block_index(
         self, indices: Callable[[NDArray[np.int64]], NDArray[np.int64]], words: int
     ) -> NDArray[np.int32]:
-        """Return, by word, the number of the ordinary block that starts there, or -1.
-
-        `indices`: Addresses -> indices of the words there. `words`: How many there are.
-        """
+        """Return, by word, the number of the ordinary block that starts there, or -1."""
+        # `indices`: Addresses -> indices of the words there.
+        # `words`: How many there are.
         index = np.full(words, -1, dtype=np.int32)
         ordinary = np.flatnonzero(~self.block_is_slot)
         index[indices(self.block_start[ordinary])] = ordinary
@@ -176,10 +172,8 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
         return index
 
     def reusing(self, known: dict[int, ControlFlowGraph]) -> Self:
-        """Return these graphs; those that are equal to known ones are the same objects.
-
-        `known`: Graphs by address, extended by those that are made.
-        """
+        """Return these graphs; those that are equal to known ones are the same objects."""
+        # `known`: Graphs by address, extended by those that are made.
         arrays = {name: value for name, value in self.__dict__.items() if name != "_known"}
         return type(self)(**arrays, _known=known)
 

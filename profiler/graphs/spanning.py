@@ -55,11 +55,9 @@ class SpanningTree:
         )
 
     def neighbours(self) -> list[list[tuple[int, int, int]]]:
-        """By vertex, its tree edges as (edge, other end, +1 leaving or -1 entering).
-
-        The root edge has the id `len(ends)`. This is made anew each time: whoever needs it needs
-        it once, and it takes more memory than the tree.
-        """
+        """By vertex, its tree edges as (edge, other end, +1 leaving or -1 entering)."""
+        # The root edge has the id `len(ends)`. This is made anew each time: whoever needs it needs
+        # it once, and it takes more memory than the tree.
         table: list[list[tuple[int, int, int]]] = [[] for _ in range(self.vertex_count)]
         inside = [(edge, *self.ends[edge]) for edge, flag in enumerate(self.in_tree) if flag]
         if self.root_edge is not None:
@@ -102,16 +100,14 @@ class SpanningTree:
     def validate_maximum(self, weights: Sequence[float]) -> None:
         """Check that no spanning tree, or forest, has a greater weight.
 
-        A forest is one of greatest weight if and only if every edge joins two vertices that tree
-        edges at least as heavy join already: none of them could be exchanged for it.
-
-        `weights`: By edge: those that the tree was made with.
-
         Raises
         ------
         AssertionError
             Naming an edge that the tree lacks, or one that closes a cycle in it.
         """
+        # A forest is one of greatest weight if and only if every edge joins two vertices that tree
+        # edges at least as heavy join already: none of them could be exchanged for it.
+        # `weights`: By edge: those that the tree was made with.
         assert len(weights) == len(self.ends), "the tree has not one weight for each edge"
         parent = list(range(self.vertex_count))
         if self.root_edge is not None:
@@ -147,13 +143,13 @@ class ChordIncrements:
     def validate(self, tree: SpanningTree, values: Sequence[int]) -> None:
         """Check edge by edge what makes sums of increments and sums of values agree.
 
-        `tree`: The tree that they were moved off, with its root edge. `values`: The values by edge.
-
         Raises
         ------
         AssertionError
             Naming an edge whose increment does not reproduce its value.
         """
+        # `tree`: The tree that they were moved off, with its root edge.
+        # `values`: The values by edge.
         check_increments(tree, values, self.increments, self.potential)
 
 

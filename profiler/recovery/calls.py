@@ -204,10 +204,8 @@ def all_second_returns(recovered: ProgramGraphs) -> frozenset[int]:
 
 
 def _routines_by_word(recovered: ProgramGraphs) -> tuple[Numbers, Numbers]:
-    """Return the routine that each word is in, and the one that its transfer leads into.
-
-    `NOBODY` where there is none.
-    """
+    """Return the routine that each word is in, and the one that its transfer leads into."""
+    # `NOBODY` where there is none.
     blocks = recovered.block_at
     last = np.maximum.accumulate(np.where(blocks >= 0, np.arange(len(blocks)), 0))
     targets = np.asarray(recovered.code.lists.targets)
@@ -217,10 +215,8 @@ def _routines_by_word(recovered: ProgramGraphs) -> tuple[Numbers, Numbers]:
 
 
 def _saves_its_caller(words: Sequence[int]) -> bool:
-    """Whether a routine that begins so stores its caller's %sp and place beside the stack.
-
-    What is made of them counts as well: the C library hides both behind a key.
-    """
+    """Whether a routine that begins so stores its caller's %sp and place beside the stack."""
+    # What is made of them counts as well: the C library hides both behind a key.
     places, stacks = {_O7}, {_SP}  # registers that hold something made of these
     has_place = has_stack = False
     for word in words:

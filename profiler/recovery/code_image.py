@@ -120,11 +120,10 @@ _ENDS_BLOCK[
 
 
 class CodeLists(NamedTuple):
-    """The arrays of a code image, one element a word, as views whose elements are Python's own.
+    """The arrays of a code image, one element a word, as views whose elements are Python's own."""
 
-    `targets` are word indices, -1 where there is none within the image; `next_end` is
-    `CodeImage.next_block_ends`.
-    """
+    # `targets` are word indices, -1 where there is none within the image; `next_end` is
+    # `CodeImage.next_block_ends`.
 
     words: Sequence[int]
     kinds: Sequence[int]
@@ -179,10 +178,7 @@ class CodeImage:
         return self.place.address(index)
 
     def version(self, address: int, words: Sequence[int]) -> int:
-        """Return where a block's code is: at its address, or where code is that was there before.
-
-        `address`, `words`: Of the block as it was executed.
-        """
+        """Return where a block's code is: at its address, or in the image's part for late code."""
         place = self.find_version(address, words)
         return address if place is None else place
 
@@ -224,10 +220,8 @@ class CodeImage:
         )
 
     def next_block_ends(self) -> NDArray[np.int64]:
-        """For every word, the index of the first word at or after it that ends a block.
-
-        Shape (n,); n where there is none. Words that are no code end blocks too.
-        """
+        """For every word, the index of the first word at or after it that ends a block."""
+        # Shape (n,); n where there is none. Words that are no code end blocks too.
         count = len(self.words)
         ends = np.flatnonzero(_ENDS_BLOCK[self.transfers.kind] | ~self.is_code)
         after = np.append(ends, count)

@@ -61,12 +61,11 @@ _ROOM = 8
 
 @dataclass
 class Flow:
-    """Where control goes from the instruction that ends a block; word indices, -1 for none.
+    """Where control goes from the instruction that ends a block; word indices, -1 for none."""
 
-    `leaves` is true where it may leave the routine, or end: the block has an exit edge.
-    `has_slot` tells whether the delay slot belongs to the block, `slot_block` whether it is a
-    block of its own on the taken edge.
-    """
+    # `leaves` is true where it may leave the routine, or end: the block has an exit edge.
+    # `has_slot` tells whether the delay slot belongs to the block, `slot_block` whether it is a
+    # block of its own on the taken edge.
 
     kind: int
     fall: int = -1
@@ -94,10 +93,9 @@ class Hints:
 
 @dataclass(frozen=True)
 class Resolution:
-    """Where an indirect jump can go: all of `targets`, or back to the caller.
+    """Where an indirect jump can go: all of `targets`, or back to the caller."""
 
-    Where that is not `proven`, the jump may go elsewhere, too.
-    """
+    # Where that is not `proven`, the jump may go elsewhere, too.
 
     targets: frozenset[int]
     returns: bool = False
@@ -111,24 +109,9 @@ class Resolution:
 
 
 class Exploration:
-    """The state of the fixpoint. After `run`, its public attributes are the result.
+    """The state of the fixpoint."""
 
-    Attributes
-    ----------
-    state
-        All that the kernel has found.
-    jumps
-        Reachable indirect jumps by routine number.
-    switch
-        Their targets within the routine, by jump.
-    unresolved
-        Indirect jumps that no analysis explains, with their routine.
-    distrusted
-        Jumps whose resolution is not believed.
-    leaders, entries, flows
-        Word indices by routine number; `Flow` by word index of the instruction that ends a block.
-        Read from `state` when they are asked for.
-    """
+    # After `run`, its public attributes are the result.
 
     def __init__(
         self,
@@ -140,14 +123,17 @@ class Exploration:
     ) -> None:
         self._obey_kernel = _kernel(int(np.count_nonzero(code.is_code)))
         self.routine_map = routine_map
+        # Indirect jumps that no analysis explains, with their routine
         self.unresolved: dict[int, int] = {}
-        self.jumps: dict[int, set[int]] = {}
-        self.switch: dict[int, set[int]] = {}
-        self.distrusted = set(distrusted)
+        self.jumps: dict[int, set[int]] = {}  # Reachable indirect jumps by routine number
+        self.switch: dict[int, set[int]] = {}  # Their targets within the routine, by jump
+        self.distrusted = set(distrusted)  # Jumps whose resolution is not believed
         self.code = code
         self.is64 = is64
         self.words, self.kinds, _, self.targets, self.next_end = code.lists
-        self.state = self._initial_state(hints)
+        self.state = self._initial_state(hints)  # All that the kernel has found
+        # leaders, entries, flows: Word indices by routine number; `Flow` by word index of the
+        # instruction that ends a block. Read from `state` when they are asked for.
         self.leaders = _WordSets(self, k.LEADER)
         self.entries = _WordSets(self, k.ENTRY)
         self.flows = _Flows(self)
@@ -159,27 +145,19 @@ class Exploration:
         self._telling = 0.0
 
     def close(self) -> None:
-        """Let go of everything, when nobody asks for it any more.
-
-        What reads the arrays refers to the exploration, and it to that: they would stay in memory
-        until Python looks for such cycles.
-        """
+        """Let go of everything, when nobody asks for it any more."""
+        # What reads the arrays refers to the exploration, and it to that: they would stay in memory
+        # until Python looks for such cycles.
         vars(self).clear()
 
     def run(
         self,
+        # Routine number -> its reachable indirect jumps and what they resolve to
         resolve: Callable[[int], Mapping[int, Resolution | None]],
+        # Who is told how many of the routines known so far have been reached, if anybody
         told: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Explore to the fixpoint.
-
-        Parameters
-        ----------
-        resolve
-            Routine number -> its reachable indirect jumps and what they resolve to.
-        told
-            Who is told how many of the routines known so far have been reached, if anybody.
-        """
+        """Explore to the fixpoint."""
         self._told = told
         entered: list[int] = []
         leaves: list[int] = []
@@ -204,11 +182,9 @@ class Exploration:
                 leaves = []
 
     def _is_owned(self, index: int) -> bool:
-        """Whether the routine is known that word `index` belongs to.
-
-        A symbol says so, or that the routine has reached it. Without a symbol, code behind a
-        routine may be of another one that nothing has reached yet.
-        """
+        """Whether the routine is known that word `index` belongs to."""
+        # A symbol says so, or that the routine has reached it. Without a symbol, code behind a
+        # routine may be of another one that nothing has reached yet.
         owner = int(self.state.at[k.OWNER, index])
         reached = int(self.state.at[k.LEADER, index]) == owner + 1
         return owner >= 0 and (reached or bool(self.state.routine[owner, k.COVERED]))
@@ -371,10 +347,8 @@ class Exploration:
 
 
 def _kernel(words: int) -> Callable[[k.State, int, int, int, int, k.Numbers], int]:
-    """Return the kernel: as machine code, or in Python where that is done sooner.
-
-    `words`: How much code there is.
-    """
+    """Return the kernel: as machine code, or in Python where that is done sooner."""
+    # `words`: How much code there is.
     at_hand = compiled.is_loaded() or "numba" in sys.modules
     if compiled.is_plain() or not (at_hand or words > _SMALL):
         return _in_python

@@ -125,11 +125,9 @@ def _owner(s: State, index: int) -> int:
 
 
 def _push(s: State, index: int, number: int) -> None:
-    """Follow the block at word `index` later.
-
-    There is room for all that can be pushed (`exploration._ROOM`) unless `STALE` is set: then
-    nothing that is found counts any more.
-    """
+    """Follow the block at word `index` later."""
+    # There is room for all that can be pushed (`exploration._ROOM`) unless `STALE` is set: then
+    # nothing that is found counts any more.
     top = s.counts[WORK]
     if top == len(s.work):
         return
@@ -152,10 +150,8 @@ def _enter(s: State, number: int, index: int) -> None:
 
 
 def _enter_at(s: State, index: int, starts: bool) -> int:
-    """Enter whatever owns word `index`; return its number or NO_CODE.
-
-    `starts` says that a routine starts there, if no symbol knows better.
-    """
+    """Enter whatever owns word `index`; return its number or NO_CODE."""
+    # `starts` says that a routine starts there, if no symbol knows better.
     owner = _owner(s, index)
     if owner == NO_CODE:
         return NO_CODE
@@ -212,10 +208,8 @@ def _flow_to(s: State, number: int, index: int, source: int) -> int:
 
 
 def _leave(s: State, number: int, index: int, source: int) -> None:
-    """Control passes for good to word `index` of another routine, or of none.
-
-    Where no symbol says whose code that is, and its owner has not reached it, it may still.
-    """
+    """Control passes for good to word `index` of another routine, or of none."""
+    # Where no symbol says whose code that is, and its owner has not reached it, it may still.
     owner = _owner(s, index)
     prologue = is_prologue(s.words, index)
     if owner < 0 or prologue or s.routine[owner, COVERED] or s.at[LEADER, index] == owner + 1:
@@ -378,11 +372,9 @@ def _branch(s: State, at: int, number: int) -> None:
 
 
 def _is_tail_call(s: State, at: int, number: int, target: int) -> bool:
-    """Whether a jump to `target`, which seems to be inside the routine, is a call.
-
-    It is one to the routine's own start after popping the window: a new activation. Where no
-    symbol says how far the routine reaches, another prologue says that it has ended.
-    """
+    """Whether a jump to `target`, which seems to be inside the routine, is a call."""
+    # It is one to the routine's own start after popping the window: a new activation. Where no
+    # symbol says how far the routine reaches, another prologue says that it has ended.
     if _owner(s, target) != number:
         return False
     if s.routine[number, START] == target:
@@ -487,11 +479,10 @@ def _follow_blocks(s: State) -> None:
 def _follow_jump(
     s: State, jump: int, number: int, returns: bool, leaves: bool, targets: Numbers
 ) -> None:
-    """Go where the indirect jump of routine `number` can go.
-
-    `returns`, `leaves`: Whether the routine may return by it, and whether the jump may leave the
-    routine. `targets`: Word indices; those that are not within the routine are replaced by -1.
-    """
+    """Go where the indirect jump of routine `number` can go."""
+    # `returns`, `leaves`: Whether the routine may return by it, and whether the jump may leave the
+    # routine.
+    # `targets`: Word indices; those that are not within the routine are replaced by -1.
     if leaves:
         s.at[FLAGS, jump] |= LEAVES
     if returns:
@@ -507,11 +498,9 @@ def _follow_jump(
 
 
 def _settle(s: State, leaves: Numbers) -> bool:
-    """Pass on what left for code that its owner has not reached: a routine starts there.
-
-    So does one at each of `leaves`, where a run has entered code that has no window, if its owner
-    has one. Returns whether there was anything.
-    """
+    """Pass on what left for code that its owner has not reached: a routine starts there."""
+    # So does one at each of `leaves`, where a run has entered code that has no window, if its owner
+    # has one. Returns whether there was anything.
     for index in leaves:
         owner = _owner(s, index)
         windowed = owner >= 0 and is_prologue(s.words, _wide(s.routine[owner, START]))
@@ -528,16 +517,16 @@ def _settle(s: State, leaves: Numbers) -> bool:
 def obey(s: State, command: int, jump: int, number: int, flags: int, words: Numbers) -> int:
     """Do one step of the exploration.
 
-    `command`, `words`: `BEGIN`, with where a run has entered code; `FOLLOW_BLOCKS`; `FOLLOW_JUMP`,
-    with targets, of which those outside of the routine are replaced by -1; or `SETTLE`, with leaf
-    routines (`exploration_kernel`). `jump`, `number`, `flags`: An indirect jump, its routine, and
-    `JUMP_RETURNS` and `JUMP_LEAVES`.
-
     Returns
     -------
     int
         Whether there was anything to settle: 1 or 0.
     """
+    # `command`, `words`: `BEGIN`, with where a run has entered code; `FOLLOW_BLOCKS`;
+    # `FOLLOW_JUMP`, with targets, of which those outside of the routine are replaced by -1; or
+    # `SETTLE`, with leaf routines (`exploration_kernel`).
+    # `jump`, `number`, `flags`: An indirect jump, its routine, and `JUMP_RETURNS` and
+    # `JUMP_LEAVES`.
     if command == BEGIN:
         _begin(s, words)
     elif command == FOLLOW_BLOCKS:

@@ -29,10 +29,8 @@ if not compiled.is_loaded():
 
 
 def _array_of(kind: Any, dimensions: int = 1) -> Any:
-    """Make a function: (address, lengths) -> the C array there, to which nobody refers.
-
-    numba's own `carray` counts references, which C functions cannot do.
-    """
+    """Make a function: (address, lengths) -> the C array there, to which nobody refers."""
+    # numba's own `carray` counts references, which C functions cannot do.
     array = _types.Array(kind, dimensions, "C")
 
     def make(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

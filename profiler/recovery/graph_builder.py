@@ -30,12 +30,11 @@ _ORDER = 8
 
 
 class Extents(NamedTuple):
-    """The ordinary blocks, by routine and address; word indices, -1 for none.
+    """The ordinary blocks, by routine and address; word indices, -1 for none."""
 
-    `routine` is a position among the graphs, `last` the last word without delay slot. The others
-    are those of `exploration.Flow` at that word, but where another block or the end of the
-    routine comes first.
-    """
+    # `routine` is a position among the graphs, `last` the last word without delay slot. The others
+    # are those of `exploration.Flow` at that word, but where another block or the end of the
+    # routine comes first.
 
     routine: Integers
     leader: Integers

@@ -39,10 +39,8 @@ def is_prologue(words: Integers, index: int) -> bool:
 
 
 def starts_leaf(words: Integers, index: int) -> bool:
-    """Whether the straight line from word `index` comes to `retl` before anything else that tells.
-
-    Code in a window of its own closes that before it returns: it is no part of such a routine.
-    """
+    """Whether the straight line from word `index` comes to `retl` before a call, window or jump."""
+    # Code in a window of its own closes that before it returns: it is no part of such a routine.
     for word in words[index : index + _LEAF]:
         if word in _RETURNS_FROM_LEAF:
             return True

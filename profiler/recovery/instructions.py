@@ -35,26 +35,19 @@ _MANY_FACTS = 4  # fewer are not worth the search for dead ones
 
 
 class Interpreter:
-    """Executes instructions other than control transfers on states.
-
-    - `words`: The code image's words.
-    - `address`: Word index -> address.
-    - `memory`: What loads from constant addresses read.
-    - `escapes`: (frame register, lowest offset whose address the routine takes): slots at or above
-      it may be written through pointers. A register that is absent has none.
-    - `tables`: Is told where the tables begin that are loaded from.
-    - `keep_elements`: Whether a frame slot may hold an element of a table.
-    """
+    """Executes instructions other than control transfers on states."""
 
     def __init__(
         self,
-        words: Sequence[int],
-        address: Callable[[int], int],
-        memory: ReadOnlyMemory,
+        words: Sequence[int],  # The code image's words
+        address: Callable[[int], int],  # Word index -> address
+        memory: ReadOnlyMemory,  # What loads from constant addresses read
+        # (frame register, lowest offset whose address the routine takes): slots at or above it may
+        # be written through pointers. A register that is absent has none.
         escapes: dict[int, int],
-        tables: set[int] | None = None,
+        tables: set[int] | None = None,  # Is told where the tables begin that are loaded from
         *,
-        keep_elements: bool = False,
+        keep_elements: bool = False,  # Whether a frame slot may hold an element of a table
     ) -> None:
         self._words = words
         self._address = address
@@ -70,11 +63,9 @@ class Interpreter:
     # -- values ----------------------------------------------------------------------------
 
     def fresh(self, state: SymbolicState, site: int, kind: int, bounds: Bounds = UNBOUNDED) -> int:
-        """Return a new atom made at instruction `site`, always within `bounds`.
-
-        In a loop the same atom is made again: nothing may then keep the old value, or what was
-        derived from it.
-        """
+        """Return a new atom made at instruction `site`, always within `bounds`."""
+        # In a loop the same atom is made again: nothing may then keep the old value, or what was
+        # derived from it.
         atom = site * 128 + kind
         if atom in self._created:
             self._forget(state, atom)
@@ -326,10 +317,8 @@ class Interpreter:
     def _low_bits(
         self, state: SymbolicState, value: Affine, count: int, size: int
     ) -> Affine | None:
-        """`value >> count` where `value` was shifted left before: the low bits of a number.
-
-        Compilers extend narrow numbers so, in 32 bits to compare them and in 64 to use them.
-        """
+        """`value >> count` where `value` was shifted left before: the low bits of a number."""
+        # Compilers extend narrow numbers so, in 32 bits to compare them and in 64 to use them.
         shifted = (value.factor & -value.factor).bit_length() - 1
         width = size - shifted
         if value.factor < 0 or count > shifted or value.base % (1 << shifted):

@@ -68,33 +68,26 @@ _K = TransferKind
 
 
 class DataFlow:
-    """One routine's data flow.
-
-    - `exploration`, `graph`: The routine, as far as it is explored, and its blocks that take part.
-    - `code`, `memory`: The program's code, and what loads from constant addresses read.
-    - `escapes`: See `Interpreter`.
-    - `guesses`: If given, the data flow is a guess: nothing is written to frame slots through
-      pointers, and where paths come together that lead to several pieces of code, the value is a
-      `Choice` of all of them.
-
-    Attributes
-    ----------
-    tables
-        Where the tables begin that the routine loads from.
-    """
+    """One routine's data flow."""
 
     def __init__(
         self,
+        # exploration, graph: The routine, as far as it is explored, and its blocks that take part
         exploration: Exploration,
         graph: BlockGraph,
+        # code, memory: The program's code, and what loads from constant addresses read
         code: CodeImage,
         memory: ReadOnlyMemory,
-        escapes: dict[int, int],
+        escapes: dict[int, int],  # See `Interpreter`
+        # If given, the data flow is a guess: nothing is written to frame slots through pointers,
+        # and where paths come together that lead to several pieces of code, the value is a `Choice`
+        # of all of them.
         guesses: Guesses | None = None,
     ) -> None:
         self._x = exploration
         self._code = code
         self._guesses = guesses
+        # Where the tables begin that the routine loads from
         self.tables: set[int] = set() if guesses is None else guesses.tables
         self._step = Interpreter(
             exploration.words,
@@ -128,10 +121,8 @@ class DataFlow:
         return self._jumps
 
     def _join(self, index: int, state: SymbolicState) -> None:
-        """Meet `state` into what is known at leader `index`; queue the leader if that changed.
-
-        Behind a single predecessor nothing has to be met: what it last said holds.
-        """
+        """Meet `state` into what is known at leader `index`; queue the leader if that changed."""
+        # Behind a single predecessor nothing has to be met: what it last said holds.
         sources = self._graph.predecessors.get(index)
         if sources is None:
             return
@@ -148,11 +139,9 @@ class DataFlow:
             heapq.heappush(self._queue, index)
 
     def _meet(self, index: int, known: SymbolicState, state: SymbolicState) -> bool:
-        """Keep in `known` what `state` agrees with; return whether anything changed.
-
-        Where a register holds different values within known intervals, it now holds an atom
-        of the join (`Interpreter.joined`), confined to the interval around them.
-        """
+        """Keep in `known` what `state` agrees with; return whether anything changed."""
+        # Where a register holds different values within known intervals, it now holds an atom of
+        # the join (`Interpreter.joined`), confined to the interval around them.
         changed = False
         facts = []
         for location, value in list(known.items()):
@@ -181,10 +170,8 @@ class DataFlow:
         known: SymbolicState,
         state: SymbolicState,
     ) -> bool:
-        """Keep in `known` what `state` agrees with of some facts; return whether any changed.
-
-        Facts about atoms of this join are about what comes from all paths already.
-        """
+        """Keep in `known` what `state` agrees with of some facts; return whether any changed."""
+        # Facts about atoms of this join are about what comes from all paths already.
         changed = False
         own = self._joins.get(index, ())
         for location in facts:
@@ -372,11 +359,11 @@ Answers = dict[Hashable, Mapping[int, Resolution | None]]
 
 
 class JumpResolver:
-    """Resolves the indirect jumps of an `Exploration`, routine by routine.
+    """Resolves the indirect jumps of an `Exploration`, routine by routine."""
 
-    `program`, `code`: The program and its image. Tables are read from segments that are not
-    writable. `known`: Answers of earlier resolvers of the same program, extended here.
-    """
+    # `program`, `code`: The program and its image. Tables are read from segments that are not
+    # writable.
+    # `known`: Answers of earlier resolvers of the same program, extended here.
 
     def __init__(self, program: Program, code: CodeImage, known: Answers | None = None) -> None:
         mask = MASK64 if program.is64 else 0xFFFFFFFF
@@ -389,11 +376,9 @@ class JumpResolver:
         self._known: Answers = {} if known is None else known
 
     def resolve(self, exploration: Exploration, number: int) -> Mapping[int, Resolution | None]:
-        """Resolve the jumps that routine `number` has reached so far.
-
-        The same graph gives the same answer, without work, when exploration starts over; so does
-        one that has grown only where no indirect jump can be reached.
-        """
+        """Resolve the jumps that routine `number` has reached so far."""
+        # The same graph gives the same answer, without work, when exploration starts over; so does
+        # one that has grown only where no indirect jump can be reached.
         key = exploration.fingerprint(number)
         if key not in self._known:
             graph = block_graph(exploration, number)
@@ -497,11 +482,9 @@ _COLD = ".cold"
 
 
 class TableEnds:
-    """Reads tables without known ends.
+    """Reads tables without known ends."""
 
-    `program`, `code`: The program and its image. `memory`: What is read: the program as its file
-    has it.
-    """
+    # `memory`: What is read: the program as its file has it.
 
     def __init__(self, program: Program, code: CodeImage, memory: ReadOnlyMemory) -> None:
         data = [each for each in program.symbols if each.size and not each.is_function]
@@ -514,13 +497,11 @@ class TableEnds:
     def addresses(
         self, entry: Entry, bounds: Bounds, tables: Iterable[int], routines: RoutineMap, number: int
     ) -> frozenset[int]:
-        """Return the code addresses that a table holds, none if it does not look like one.
-
-        - `entry`: The element that is loaded.
-        - `bounds`: Of its index, as far as they are known.
-        - `tables`: Where the routine's tables begin.
-        - `routines`, `number`: Which routine jumps.
-        """
+        """Return the code addresses that a table holds, none if it does not look like one."""
+        # `entry`: The element that is loaded.
+        # `bounds`: Of its index, as far as they are known.
+        # `tables`: Where the routine's tables begin.
+        # `routines`, `number`: Which routine jumps.
         factor = entry.address.factor
         if factor <= 0:
             return frozenset()
@@ -556,12 +537,10 @@ class TableEnds:
 
 
 class Guesses:
-    """What one routine's values may stand for.
+    """What one routine's values may stand for."""
 
-    - `ends`: Reads tables.
-    - `tables`: Where the routine's tables begin; may grow.
-    - `routines`, `number`: The routine.
-    """
+    # `ends`: Reads tables.
+    # `tables`: Where the routine's tables begin; may grow.
 
     def __init__(
         self, ends: TableEnds, tables: set[int], routines: RoutineMap, number: int
@@ -571,10 +550,8 @@ class Guesses:
         self._read: dict[tuple[Entry, Bounds, int], frozenset[int]] = {}
 
     def addresses(self, value: SymbolicValue | None, bounds: Bounds) -> frozenset[int]:
-        """Return the addresses of the routine's code that a value may be, none if it is no such.
-
-        `value`: The value. `bounds`: Of the index that it is made of.
-        """
+        """Return the addresses of the routine's code that a value may be, none if it is no such."""
+        # `bounds`: Of the index that it is made of.
         if isinstance(value, Choice):
             return value.addresses
         if isinstance(value, Entry):

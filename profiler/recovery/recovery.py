@@ -150,10 +150,8 @@ class ProgramGraphs:
         return UNKNOWN_BLOCK if index < 0 else int(self.block_at[index])
 
     def routine_at(self, address: int) -> int:
-        """Position of the routine whose extent holds `address`, or -1.
-
-        Where extents overlap, the routine that starts last.
-        """
+        """Position of the routine whose extent holds `address`, or -1."""
+        # Where extents overlap, the routine that starts last.
         starts, sizes = self.arrays.addresses, self.arrays.sizes
         before = int(np.searchsorted(starts, address, side="right"))
         holding = np.flatnonzero(address < starts[:before] + sizes[:before])
@@ -257,12 +255,10 @@ def _hints(program: Program, code: CodeImage, discoveries: Discoveries) -> Hints
 
 
 def landing_points(program: Program, code: CodeImage) -> frozenset[int]:
-    """Return the word indices of all landing pads in a program's code.
-
-    A landing pad is where an exception goes that a call has let through; the program's unwinding
-    tables list them. All of them are entries of their routines, whether a run comes there or not:
-    graphs are the same for all inputs.
-    """
+    """Return the word indices of all landing pads in a program's code."""
+    # A landing pad is where an exception goes that a call has let through; the program's unwinding
+    # tables list them. All of them are entries of their routines, whether a run comes there or not:
+    # graphs are the same for all inputs.
     # What `longjmp` comes back to, behind a call of `setjmp`, is left to runs. As an entry in each
     # routine that calls `setjmp` it would leave open how an activation had begun that waits when
     # the program ends, and glibc calls `setjmp` in the caller of `main`: what calls `exit` could

@@ -51,11 +51,9 @@ class Routine:
 
 
 class RoutineMap:
-    """The routines of a program and the regions they own; synthetic ones can be added.
+    """The routines of a program and the regions they own; synthetic ones can be added."""
 
-    `program`, `code`: The program and its image. `starts`: Word indices of synthetic routines that
-    are known already.
-    """
+    # `starts`: Word indices of synthetic routines that are known already.
 
     def __init__(self, program: Program, code: CodeImage, starts: Iterable[int] = ()) -> None:
         self.routines: list[Routine] = []

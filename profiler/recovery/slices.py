@@ -50,11 +50,10 @@ _CALL_RESULTS = GLOBALS | OUTS | CONDITION
 
 
 class BlockStep(NamedTuple):
-    """An instruction that does something, as masks of locations.
+    """An instruction that does something, as masks of locations."""
 
-    `reads` counts if any of `writes` is needed; `touches` is what it may name an atom for, or
-    overlap. `moves` is 1 for a `save`, -1 for a `restore`.
-    """
+    # `reads` counts if any of `writes` is needed; `touches` is what it may name an atom for, or
+    # overlap. `moves` is 1 for a `save`, -1 for a `restore`.
 
     writes: int
     reads: int
@@ -89,10 +88,7 @@ class SliceBlock(NamedTuple):
 
 
 class BlockEffects:
-    """The blocks of one routine, and its frame slots.
-
-    `exploration`, `graph`, `escapes`: See `slices.Slice`.
-    """
+    """The blocks of one routine, and its frame slots."""
 
     def __init__(
         self, exploration: Exploration, graph: BlockGraph, escapes: dict[int, int]
@@ -265,16 +261,9 @@ _NOTHING = Part((), delay=False, compares=False)
 
 
 class Slice:
-    """The slice of one routine.
+    """The slice of one routine."""
 
-    `exploration`, `graph`: The routine, as far as it is explored, and its blocks that take part.
-    `escapes`: See `Interpreter`.
-
-    Attributes
-    ----------
-    needed
-        Mask of locations by leader.
-    """
+    # `exploration`, `graph`: The routine, as far as it is explored, and its blocks that take part.
 
     def __init__(
         self, exploration: Exploration, graph: BlockGraph, escapes: dict[int, int]
@@ -287,7 +276,7 @@ class Slice:
         self._related = dict.fromkeys(self._blocks, 0)
         self._comparing: set[int] = set()
         self._kept: dict[int, frozenset[Hashable]] = {}
-        self.needed = dict.fromkeys(self._blocks, 0)
+        self.needed = dict.fromkeys(self._blocks, 0)  # Mask of locations by leader
         work = graph.jumps
         while work:
             work = self._relate(self._need(work))
@@ -495,10 +484,7 @@ class BlockGraph(NamedTuple):
     jumps: list[int]  # Leaders of the blocks that end in an indirect jump
 
     def fingerprint(self, escapes: dict[int, int]) -> Hashable:
-        """Return what data flow over these blocks depends on.
-
-        `escapes`: See `frame_escapes`.
-        """
+        """Return what data flow over these blocks depends on."""
         blocks: list[Hashable] = []
         for leader, (_, falls_to, at, flow) in self.extents.items():
             if flow is None:

@@ -223,10 +223,8 @@ def wider(value: Bounds, other: Bounds) -> Bounds:
 def refine(
     state: SymbolicState, bounds: Bounds, comparison: ComparedValues, condition: int
 ) -> None:
-    """Narrow the fact about the compared value, given that `condition` holds (V9 table 38).
-
-    `bounds` are those of its atom so far.
-    """
+    """Narrow the fact about the compared value, given that `condition` holds (V9 table 38)."""
+    # `bounds` are those of its atom so far.
     value, against = comparison
     base, factor = signed64(value.base), value.factor
     ends = [None if end is None else base + factor * end for end in bounds]
