@@ -27,29 +27,29 @@ MODES = (
     "calls-optimal",
 )
 VARIANTS = (
-    "pp[table=hash]",
-    "pp[weights=uniform]",
-    "pp[path_limit=20]",
-    "qpt2[weights=uniform]",
-    "qpt[placement=vertex-optimal]",
-    "qpt[placement=edge-heuristic]",
-    "qpt[placement=edge]",
-    "qpt[placement=mixed]",
-    "qpt[blocks=merged]",
-    "qpt2[blocks=merged,registers=scavenged]",
-    "bittrace[table=hash]",
-    "tpp[cold=0.1,loop=0.5]",
-    "tpp[cold=1,loop=1]",
-    "tpp[cold=10,loop=25]",
-    "tpp[cold=10,loop=25,cold_always=true]",
-    "tpp[table=hash]",
-    "kiter[iterations=3]",
-    "kiter[table=hash]",
-    "kiter[table=hash,iterations=3]",
+    "pp:table=hash",
+    "pp:weights=uniform",
+    "pp:path-limit=20",
+    "qpt2:weights=uniform",
+    "qpt:placement=vertex-optimal",
+    "qpt:placement=edge-heuristic",
+    "qpt:placement=edge",
+    "qpt:placement=mixed",
+    "qpt:blocks=merged",
+    "qpt2:blocks=merged:registers=scavenged",
+    "bittrace:table=hash",
+    "tpp:cold=0.1:loop=0.5",
+    "tpp:cold=1:loop=1",
+    "tpp:cold=10:loop=25",
+    "tpp:cold=10:loop=25:cold-always",
+    "tpp:table=hash",
+    "kiter:k=3",
+    "kiter:table=hash",
+    "kiter:table=hash:k=3",
 )
 GRAPH_SETTINGS = (*MODES, *VARIANTS)
 PROGRAM_SETTINGS = ("edges", *GRAPH_SETTINGS)
-PROFILE_SETTINGS = ("edges", *MODES, "tpp[cold=10,loop=25,cold_always=true]", "kiter[iterations=3]")
+PROFILE_SETTINGS = ("edges", *MODES, "tpp:cold=10:loop=25:cold-always", "kiter:k=3")
 
 TOTALS: Mapping[str, tuple[str, ...]] = {
     "counts": (

@@ -20,7 +20,7 @@ from simprof.profiler.experiments.regress.file import Baseline, SettingResult
 from simprof.profiler.experiments.regress.measure import Target
 from simprof.profiler.experiments.regress.regress import record
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.mode_options import shown
+from simprof.profiler.schemes.mode_options import BEFORE_OPTION, own_options
 from tools.baseline_fields import (
     DIGITS,
     LISTS,
@@ -174,16 +174,11 @@ def _answers(command: str, setting: CellSetting, rest: Sequence[str]) -> list[di
 
 def _mode(setting: CellSetting) -> list[str]:
     """Return a setting as words of a command: the mode with its options, and those of all modes."""
-    own = {option.name: option for option in registry.options() if not option.shared}
-    mode, shared = setting.mode, []
-    for name, value in setting.options:
-        if name not in own:
-            shared += [f"--{name.replace('_', '-')}", shown(value)]
-        elif value is True:
-            mode += f":{own[name].spelling}"
-        else:
-            mode += f":{own[name].spelling}={shown(value)}"
-    return ["--mode", mode, *shared]
+    own = {option.spelling for option in own_options(registry.definition(setting.mode))}
+    mode, *words = setting.name.split(BEFORE_OPTION)
+    kept = [word for word in words if word.partition("=")[0] in own]
+    shared = [f"--{word}" for word in words if word not in kept]
+    return ["--mode", BEFORE_OPTION.join((mode, *kept)), *shared]
 
 
 @contextlib.contextmanager

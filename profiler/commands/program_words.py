@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import click
 
 from simprof.profiler.commands import streams
-from simprof.profiler.schemes.mode_options import alike
+from simprof.profiler.request.likeness import alike
 
 END = "--"
 """What stands behind it are arguments of the program."""

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import click
 
-from simprof.profiler.schemes.mode_options import alike
+from simprof.profiler.request.likeness import alike
 
 SHORTEST_BEGINNING = 3
 

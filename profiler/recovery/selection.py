@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import starmap
 from typing import NamedTuple, Protocol
@@ -24,6 +23,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.packed import PackedGraphs
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.library_sources import is_library_source
+from simprof.profiler.request.likeness import alike
 from simprof.profiler.request.request import Selection
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import Program
@@ -52,8 +52,6 @@ def _routines(graphs: PackedGraphs) -> Iterator[_Routine]:
     return starmap(_Routine, zip(graphs.names, graphs.addresses.tolist(), strict=True))
 
 
-LIKENESS = 0.75
-"""How alike names must be, as `difflib` measures it."""
 SUGGESTED = 3
 """Names that are proposed for one that no routine has."""
 LONGEST_SUGGESTED = 100
@@ -105,7 +103,7 @@ class RoutineNames:
 
     def like(self, graphs: PackedGraphs, word: str) -> list[str]:
         """Return the names of routines that a name or pattern which none has may stand for."""
-        return alike((self.forms(name)[-1] for name in graphs.names), word)
+        return likely_names((self.forms(name)[-1] for name in graphs.names), word)
 
     def alias(self, routine: Named, patterns: Sequence[str]) -> str | None:
         """Return the name that selects a routine, None where that is its own."""
@@ -113,17 +111,14 @@ class RoutineNames:
         return None if name == routine.name else name
 
 
-def alike(names: Iterable[str], word: str) -> list[str]:
-    """Return those of some names that a name or pattern may stand for which is none of them.
-
-    The nearest come first: names that differ in little, then short ones that contain the word.
-    """
+def likely_names(names: Iterable[str], word: str) -> list[str]:
+    """Return names that a name or pattern may stand for: like ones, then those it is part of."""
     known: dict[str, str] = {}
     for name in names:
         if len(name) <= LONGEST_SUGGESTED:
             known.setdefault(name.lower(), name)
     bare = word.strip("*?").lower()
-    near = get_close_matches(bare, known, SUGGESTED, LIKENESS)
+    near = alike(bare, known)
     if len(bare) >= SHORTEST_PART:
         near += sorted((name for name in known if bare in name), key=lambda n: (len(n), n))
     return [known[name] for name in dict.fromkeys(near)][:SUGGESTED]

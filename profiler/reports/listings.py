@@ -216,11 +216,11 @@ def check_matches(measurement: RunMeasurement, choice: RowChoice) -> None:
 
 def _no_match(option: str, what: str, names: Iterable[str], pattern: str) -> UsageError:
     from simprof.profiler.recovery.selection import (
-        alike,  # which only refusals need
         did_you_mean,
+        likely_names,  # which only refusals need
     )
 
-    meant = did_you_mean(alike(sorted(names), pattern))
+    meant = did_you_mean(likely_names(sorted(names), pattern))
     return UsageError(
         f"{option}: no {what} of the profile matches:{meant} `simprof show PROFILE routines` lists "
         "them all"

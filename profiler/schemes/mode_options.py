@@ -1,24 +1,23 @@
 """A mode with its options, as one text: `pp`, `tpp:cold=20:loop=50`, `tpp:cold-always`.
 
 One reader for command lines, grids of sweeps and the API: `read`. Options that several schemes
-share (`SchemeOption.shared`) are not among them: commands have these themselves.
+share (`SchemeOption.shared`) are not among them: commands have these themselves. Settings of cells
+(`experiments.cells.settings`) are spelled alike and have shared options, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 
+from simprof.profiler.request.likeness import alike
 from simprof.profiler.request.request import OptionValue, SchemeOptions, Setting
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption
 from simprof.simulator.errors import UsageError
 
 BEFORE_OPTION = ":"
-LIKENESS = 0.75
-"""How alike two words must be, as `difflib` measures it, for one to be suggested for the other."""
 
 
 @dataclass(frozen=True)
@@ -55,21 +54,36 @@ def read(text: str) -> ModeSetting:
     simprof.simulator.errors.UsageError: tpp has no option 'cld': did you mean 'cold'? Its options \
 are cold, loop, cold-always, count-obvious, no-cold-counter
     """
-    mode, *parts = (part.strip() for part in text.split(BEFORE_OPTION))
+    mode, *words = (part.strip() for part in text.split(BEFORE_OPTION))
     if mode not in registry.modes():
         raise UsageError(no_mode(mode, registry.modes()))
-    scheme = registry.definition(mode)
-    known = {option.spelling: option for option in own_options(scheme)}
+    declared = own_options(registry.definition(mode))
+    values = completed(declared, given_options(mode, words, declared))
+    own = [(each.name, values[each.name]) for each in declared if values[each.name] != each.default]
+    return ModeSetting(mode, tuple(own), setting_text(mode, declared, values))
+
+
+def given_options(
+    mode: str, words: Iterable[str], declared: Iterable[SchemeOption]
+) -> dict[str, OptionValue]:
+    """Read the options that stand behind a mode (`cold=20`, `cold-always`), of those declared.
+
+    Raises
+    ------
+    UsageError
+        If one is not among them, is given twice, or has a value that it cannot have.
+    """
+    known = {option.spelling: option for option in declared}
     given: dict[str, OptionValue] = {}
-    for part in parts:
+    for part in words:
         word, equals, value = (each.strip() for each in part.partition("="))
         if word not in known:
-            raise UsageError(_no_option(scheme, word, known))
+            raise UsageError(_no_option(mode, word, known))
         option = known[word]
         if option.name in given:
-            raise UsageError(f"{mode}: {word} is given twice in {text!r}: leave out one")
+            raise UsageError(f"{mode}: {word} is given twice: leave out one")
         given[option.name] = _read_value(mode, option, value if equals else None)
-    return _resolved(scheme, given)
+    return given
 
 
 def _read_value(mode: str, option: SchemeOption, text: str | None) -> OptionValue:
@@ -82,20 +96,29 @@ def _read_value(mode: str, option: SchemeOption, text: str | None) -> OptionValu
     return checked(option, text, f"{mode}: {option.spelling}={text}")
 
 
-def _resolved(scheme: SchemeDefinition, given: Mapping[str, OptionValue]) -> ModeSetting:
-    """Return a mode with the options given and those that follow from them."""
-    declared = own_options(scheme)
+def _usual(option: SchemeOption, values: Mapping[str, OptionValue]) -> OptionValue:
+    return option.default if option.fallback is None else option.fallback(values)
+
+
+def completed(
+    declared: Sequence[SchemeOption], given: Mapping[str, OptionValue]
+) -> dict[str, OptionValue]:
+    """Return the values of all declared options: those given, and what follows from them."""
     values = {option.name: given.get(option.name, option.default) for option in declared}
-    words, own = [scheme.mode], []
+    return {option.name: given.get(option.name, _usual(option, values)) for option in declared}
+
+
+def setting_text(
+    mode: str, declared: Iterable[SchemeOption], values: Mapping[str, OptionValue]
+) -> str:
+    """Return a mode with the values of its options, those left out that follow from the others."""
+    words = [mode]
     for option in declared:
-        usual = option.default if option.fallback is None else option.fallback(values)
-        value = given.get(option.name, usual)
-        if value != usual:
+        value = values[option.name]
+        if value != _usual(option, values):
             is_flag = option.kind is bool
             words.append(option.spelling if is_flag else f"{option.spelling}={shown(value)}")
-        if value != option.default:
-            own.append((option.name, value))
-    return ModeSetting(scheme.mode, tuple(own), BEFORE_OPTION.join(words))
+    return BEFORE_OPTION.join(words)
 
 
 def own_options(scheme: SchemeDefinition) -> tuple[SchemeOption, ...]:
@@ -159,8 +182,7 @@ def no_mode(word: str, known: Iterable[str]) -> str:
     return f"{word!r} is no mode: name some of {', '.join(names)}"
 
 
-def _no_option(scheme: SchemeDefinition, word: str, known: Mapping[str, SchemeOption]) -> str:
-    mode = scheme.mode
+def _no_option(mode: str, word: str, known: Mapping[str, SchemeOption]) -> str:
     if not word:
         return f"{mode} has an empty option: write {mode}{BEFORE_OPTION}OPTION=VALUE"
     what = f"{mode} has no option {word!r}"
@@ -176,16 +198,6 @@ def _no_option(scheme: SchemeDefinition, word: str, known: Mapping[str, SchemeOp
     near = [] if owners else alike(word, known)
     asked = f"did you mean {' or '.join(map(repr, near))}? Its" if near else "its"
     return f"{what}: {asked} options are {', '.join(known)}"
-
-
-def alike(word: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are nearly the same as a word, the likeliest first.
-
-    Those of the same letters come before all: in `rnu` for `run` two have changed places.
-    """
-    letters, known = sorted(word), list(names)
-    swapped = [name for name in known if sorted(name) == letters]
-    return swapped or get_close_matches(word, known, cutoff=LIKENESS)
 
 
 def own_options_text(mode: str) -> str:

@@ -67,7 +67,7 @@ def test_everything_is_recorded() -> None:
     assert {*MODES, "edges"} == modes
     assert modes <= set(PROGRAM_SETTINGS) & set(PROFILE_SETTINGS)
     for each in VertexPlacement:
-        assert each is VertexPlacement.REDUNDANT or f"qpt[placement={each}]" in GRAPH_SETTINGS
+        assert each is VertexPlacement.REDUNDANT or f"qpt:placement={each}" in GRAPH_SETTINGS
     assert len([name for name in CASES if name.startswith("micro-")]) == 3 * 19
     assert len([name for name in CASES if name.startswith("wcet-")]) == 3 * 9
 
@@ -127,8 +127,8 @@ def alter(path: Path, begin: str, word: int) -> str:
             pytest.param(*case, marks=pytest.mark.long)
             for case in (
                 ("wcet-v8.txt", "fibcall ends ", 2),
-                ("wcet-v8.txt", "fibcall kiter[iterations=3] ", 2),
-                ("wcet-v8.txt", "fibcall pp[table=hash] ", 3),
+                ("wcet-v8.txt", "fibcall kiter:k=3 ", 2),
+                ("wcet-v8.txt", "fibcall pp:table=hash ", 3),
                 ("graphs.txt", "naive 008 ", 4),
                 ("graphs.txt", "naive 009 ", 5),
                 ("graphs.txt", "files 319 ", 2),

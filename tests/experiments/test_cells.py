@@ -53,12 +53,13 @@ def only(*jobs: Job) -> tuple[CellResult, ...]:
     ("text", "canonical"),
     [
         ("pp", "pp"),
-        ("pp[cold=1,weights=heuristic]", "pp"),  # pp does not read it; it is the default
-        ("tpp[loop=15,cold=1.50]", "tpp[cold=1.5]"),
-        ("kiter[iterations=3,weights=uniform]", "kiter[weights=uniform,iterations=3]"),
-        ("qpt[placement=edge,table=hash]", "qpt[placement=edge]"),
-        ("tpp[cold_always=true]", "tpp[cold_always=true]"),
-        ("naive[weights=exact]", "naive"),
+        ("pp:weights=heuristic", "pp"),  # it is the default
+        ("tpp:cold=0", "tpp:cold=0"),  # then nothing is removed, loops' entries included
+        ("tpp:cold=0:loop=15", "tpp:cold=0:loop=15"),
+        ("tpp:loop=15:cold=1.50", "tpp:cold=1.5"),
+        ("kiter:k=3:weights=uniform", "kiter:weights=uniform:k=3"),
+        ("tpp:cold-always", "tpp:cold-always"),
+        ("pp:exclude=std::*|a=b,c", "pp:exclude=std::*|a=b,c"),
     ],
 )
 def test_equal_work_has_one_name(text: str, canonical: str) -> None:
@@ -68,8 +69,9 @@ def test_equal_work_has_one_name(text: str, canonical: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["ppp", "pp[weights=good]", "tpp[cold=101]", "tpp[cold=nan]", "kiter[iterations=0]", "pp[x=1]",
-     "pp[cold", "pp[cold]", "tpp[cold=1,cold=2]", "kiter[iterations=1.5]", "pp[path_limit=0]"],
+    ["ppp", "pp:weights=good", "tpp:cold=101", "tpp:cold=nan", "kiter:k=0", "pp:x=1",
+     "pp[cold]", "pp:cold=1", "naive:weights=exact", "tpp:cold", "tpp:cold-always=1",
+     "tpp:cold=1:cold=2", "kiter:k=1.5", "pp:path-limit=0"],
 )  # fmt: skip
 def test_wrong_settings_are_one_line_errors(text: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -78,10 +80,10 @@ def test_wrong_settings_are_one_line_errors(text: str) -> None:
 
 
 def test_settings_reach_the_scheme() -> None:
-    found = parse("kiter[iterations=3,path_limit=60000]").scheme()
+    found = parse("kiter:k=3:path-limit=60000").scheme()
     assert found.mode == "kiter"
     assert found.options == SchemeOptions(iterations=3, path_limit=60000)
-    exact = parse("pp[weights=exact]")
+    exact = parse("pp:weights=exact")
     assert exact.scheme(Path("x")).options.weights == Path("x")
     with pytest.raises(ValueError, match="edge profile"):
         exact.scheme()
@@ -89,11 +91,11 @@ def test_settings_reach_the_scheme() -> None:
 
 def test_a_grid_of_settings_has_each_once() -> None:
     made = combinations(
-        ["pp", "tpp", "naive"], [{}, parse_options("cold=1,loop=1")], ["heuristic", "exact"]
+        ["pp", "tpp", "naive"], [{}, parse_options("cold=1:loop=1")], ["heuristic", "exact"]
     )
     assert [each.name for each in made] == [
-        "pp", "pp[weights=exact]",
-        "tpp", "tpp[weights=exact]", "tpp[cold=1,loop=1]", "tpp[weights=exact,cold=1,loop=1]",
+        "pp", "pp:weights=exact",
+        "tpp", "tpp:weights=exact", "tpp:cold=1:loop=1", "tpp:weights=exact:cold=1:loop=1",
         "naive",
     ]  # fmt: skip
 
@@ -209,9 +211,9 @@ def test_common_paths_are_weighted_by_the_reference_run() -> None:
 # --- runs
 
 SETTINGS = (
-    "pp", "qpt2", "qpt", "tpp", "tpp[cold=1,loop=1]", "kiter", "witness", "calls",
-    "qpt2[weights=exact]", "pp[weights=exact]", "qpt[blocks=merged]", "qpt2[blocks=merged]",
-    "qpt2[weights=postorder]", "qpt[blocks=folded]", "qpt2[blocks=folded]",
+    "pp", "qpt2", "qpt", "tpp", "tpp:cold=1:loop=1", "kiter", "witness", "calls",
+    "qpt2:weights=exact", "pp:weights=exact", "qpt:blocks=merged", "qpt2:blocks=merged",
+    "qpt2:weights=postorder", "qpt:blocks=folded", "qpt2:blocks=folded",
 )  # fmt: skip
 
 
@@ -270,8 +272,8 @@ def test_placements_without_a_run_count_what_runs_count(found: dict[str, CellRes
     for tree, name in (
         ("redundant", "qpt"),
         ("heuristic-max", "qpt2"),
-        ("exact-max", "qpt2[weights=exact]"),
-        ("postorder-max", "qpt2[weights=postorder]"),
+        ("exact-max", "qpt2:weights=exact"),
+        ("postorder-max", "qpt2:weights=postorder"),
     ):
         assert trees[tree].increments == found[name].counts["edge_increments"]
         assert trees[tree].counters == sum(row.instrumented_edges for row in found[name].routines)
@@ -283,7 +285,7 @@ def test_placements_without_a_run_count_what_runs_count(found: dict[str, CellRes
 
 def test_merged_blocks_cost_what_their_counters_execute(found: dict[str, CellResult]) -> None:
     """Merging takes counters out of straight lines; the chords of a tree stay as many."""
-    split, merged = found["qpt"], found["qpt[blocks=merged]"]
+    split, merged = found["qpt"], found["qpt:blocks=merged"]
     for one, two in zip(split.routines, merged.routines, strict=True):
         assert (one.placed_blocks, one.placed_edges) == (one.blocks, one.edges)
         gone = one.placed_blocks - two.placed_blocks
@@ -293,13 +295,13 @@ def test_merged_blocks_cost_what_their_counters_execute(found: dict[str, CellRes
         assert two.added <= one.added
     assert merged.counts["edge_increments"] < split.counts["edge_increments"]
     assert merged.added < split.added
-    folded = found["qpt[blocks=folded]"]
+    folded = found["qpt:blocks=folded"]
     assert folded.counts["edge_increments"] < merged.counts["edge_increments"]
     assert folded.added < merged.added
-    chords, others = (found[name].counts for name in ("qpt2", "qpt2[blocks=merged]"))
+    chords, others = (found[name].counts for name in ("qpt2", "qpt2:blocks=merged"))
     assert chords["edge_increments"] == others["edge_increments"]
-    assert found["qpt2[blocks=folded]"].counts["edge_increments"] == chords["edge_increments"]
-    trees = found["qpt2[blocks=merged]"].trees
+    assert found["qpt2:blocks=folded"].counts["edge_increments"] == chords["edge_increments"]
+    trees = found["qpt2:blocks=merged"].trees
     assert trees["redundant"].increments == merged.counts["edge_increments"]
     assert trees["heuristic-max"].increments == others["edge_increments"]
     assert trees["exact-max"] == found["qpt2"].trees["exact-max"]
@@ -309,18 +311,18 @@ def test_a_cell_does_not_depend_on_what_runs_with_it(
     found: dict[str, CellResult], fixture_elf: Find
 ) -> None:
     program = fixture_elf("switches")
-    for name in ("tpp", "pp[weights=exact]"):
+    for name in ("tpp", "pp:weights=exact"):
         (alone,) = only(Job(Cell("switches", parse(name)), program, status=0))
         assert alone == found[name]
 
 
 def test_path_limits_are_not_mixed(fixture_elf: Find) -> None:
     program = fixture_elf("switches")
-    names = ("pp", "tpp", "pp[path_limit=100]", "tpp[path_limit=100]", "qpt2")
+    names = ("pp", "tpp", "pp:path-limit=100", "tpp:path-limit=100", "qpt2")
     made = groups(Job(Cell("switches", parse(name)), program) for name in names)
     assert [[job.cell.setting.name for job in group] for group in made] == [
         ["pp", "tpp", "qpt2"],
-        ["pp[path_limit=100]", "tpp[path_limit=100]"],
+        ["pp:path-limit=100", "tpp:path-limit=100"],
     ]
 
 
@@ -351,7 +353,7 @@ def test_inputs_are_runs_of_their_own(fixture_elf: Find, tmp_path: Path) -> None
 
 def test_a_plan_cell_knows_all_routines_and_runs_nothing(fixture_elf: Find) -> None:
     program = fixture_elf("switches")
-    names = ("qpt2", "kiter[iterations=1]", "kiter[iterations=3]", "tpp", "pp")
+    names = ("qpt2", "kiter:k=1", "kiter:k=3", "tpp", "pp")
     jobs = [Job(plan_cell("switches", parse(name)), program) for name in names]
     edges, once, thrice, tpp, pp = only(*jobs)
     assert tpp.error is not None and "needs a run" in tpp.error

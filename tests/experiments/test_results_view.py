@@ -113,7 +113,7 @@ def test_what_is_damaged_or_too_large_does_not_stop_others(swept: Path, tmp_path
     with opened(copy) as connection:
         connection.execute("DELETE FROM figures")
         connection.execute("UPDATE cells SET result = x'00' WHERE setting = 'pp'")
-        connection.execute("UPDATE cells SET setting = 'unknown[a=b]' WHERE setting = 'tpp'")
+        connection.execute("UPDATE cells SET setting = 'unknown:a=b' WHERE setting = 'tpp'")
     with Store(copy) as store:
         store.put(())
     with opened(copy) as connection:
@@ -131,7 +131,7 @@ def test_numbers_that_sqlite_lacks_are_near() -> None:
 
     with big_integers():
         plain = encode(CellResult(counts={"blocks": 1 << 80}))
-        row = figures("k", "pp[path_limit=7]", zlib.compress(json.dumps(plain).encode()))
+        row = figures("k", "pp:path-limit=7", zlib.compress(json.dumps(plain).encode()))
     named = dict(zip(columns(), row, strict=True))
     assert named["blocks"] == float(1 << 80)
     assert (named["mode"], named["options"]) == ("pp", '{"path_limit": 7}')

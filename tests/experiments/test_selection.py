@@ -106,12 +106,12 @@ def test_the_whole_program_is_what_it_was(suite: Suite) -> None:
 
 def test_names_of_settings() -> None:
     chosen = selecting(setting("tpp", cold=1), Selection((), ("print*", "_start"), True))
-    assert chosen.name == "tpp[user_only=true,exclude=print*|_start,cold=1]"
+    assert chosen.name == "tpp:user-only:cold=1:exclude=print*|_start"
     assert parse(chosen.name) == chosen
     assert chosen.selection == Selection((), ("print*", "_start"), True, tolerant=True)
     assert selecting(setting("pp"), Selection()) == setting("pp")
-    with pytest.raises(UsageError, match=r"--exclude 'a,b' has one of"):
-        selecting(setting("pp"), Selection(exclude=("a,b",)))
+    with pytest.raises(UsageError, match=r"--exclude 'a\|b' has a \|: use \? for it"):
+        selecting(setting("pp"), Selection(exclude=("a|b",)))
 
 
 def test_one_run_adds_up(fixture_elf: Callable[..., Path], tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_every_measuring_command_has_the_options(
     assert "--user-only beside x.toml" in capfd.readouterr().err
     suite = ["suite", "run", "micro", "--benchmark", BENCHMARK, "--mode", "pp", "--user-only"]
     assert simprof(*suite) == 0
-    assert "pp[user_only=true]" in capfd.readouterr().out
+    assert "pp:user-only" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("words", [("--user-only",), ("--exclude", "main")])

@@ -574,7 +574,7 @@ def test_a_missing_file_is_made_only_where_that_is_wanted(tmp_path: Path) -> Non
     ("more", "says"),
     [
         (["--mode", "pp,"], "'' is no mode"),
-        (["--settings", "cold"], "no option"),
+        (["--settings", "cold"], "a setting: cold needs a value"),
         (["--suite", "micro", "--build", "v1"], "no build 'v1'"),
         (["grid.toml", "--mode", "pp"], "--mode beside grid.toml"),
         ([], "the grid has no programs"),

@@ -517,8 +517,7 @@ def test_kiter_table_3_and_cs6120() -> None:
     assert (row["pp"], row["o2"], row["o3"]) == (25.0, 1.5, 2.0)
     of_paper = [TABLES["kiter3"].needs[key].setting.name for key in plain]
     assert of_paper == [
-        f"kiter[iterations={k},unoptimised=true,hash_above=6000]".replace("iterations=2,", "")
-        for k in (1, 2, 3)
+        f"kiter:k={k}:unoptimised:hash-above=6000".replace("k=2:", "") for k in (1, 2, 3)
     ]
     names = {"calls": 3200, "calls_optimal": 2400, "calls_maximum": 1600, "naive": 400}
     row = only_row(table_of("cs6120", {name: result(cost) for name, cost in names.items()}))
@@ -904,7 +903,7 @@ def test_both_derivations_of_hashed_shares_agree(
     name: str, fixture_elf: Callable[..., Path]
 ) -> None:
     """TPP table 1 adds up routines by their tables, EPP table 1 calls of the hashing routine."""
-    for setting in ("pp", "pp[path_limit=10]", "pp[table=hash]"):
+    for setting in ("pp", "pp:path-limit=10", "pp:table=hash"):
         (group,) = groups([Job(Cell(name, parse(setting)), fixture_elf(name))])
         (found,) = run_group(group)
         row = only_row(table_of("tpp1", {"pp": found}))
@@ -976,11 +975,8 @@ def test_a_sweep_ends_with_a_table_and_its_file_tells_what_it_has(
     assert row[:4] == ["control", "61.4", "48.6", "-"]
     told = " ".join(out.split())
     assert "the programs' own routines only" in told
-    assert (
-        "s.db has pp[user_only=true], qpt2[user_only=true] of control, input and build ref file"
-        in told
-    )
-    assert "missing for these tables: qpt[user_only=true], witness[user_only=true]," in told
+    assert "s.db has pp:user-only, qpt2:user-only of control, input and build ref file" in told
+    assert "missing for these tables: qpt:user-only, witness:user-only," in told
     status, out, _ = simprof(capsys, "--all", "--from", path)
     assert status == 0
     assert out.startswith("EPP table 1")

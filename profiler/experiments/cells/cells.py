@@ -33,12 +33,12 @@ BL94 table 2         PLAN cell of `qpt2`: rows' `placed_edges`, `placed_blocks`,
 BL94 tables, graphs  settings of `qpt` and `qpt2` have [blocks=merged], too
 BL94 table 3         `bits`, `witness`: `sizes` trace_bits, minimal_trace_bits; `counts`
                      trace_tokens
-BL94 graphs 1-3      `qpt`, `qpt2`, `qpt[placement=...]`: `base`, `added`, `counts`
+BL94 graphs 1-3      `qpt`, `qpt2`, `qpt:placement=...`: `base`, `added`, `counts`
                      edge_increments, blocks, jumps
 BL94 graph 4         `qpt2`: `trees` by name (`TREES`)
-BL94 graph 5         `qpt2`, `qpt2[weights=exact]`: `base`, `added`
-KITER table 3        `pp`, `kiter[iterations=K]`: `base`, `added`
-KITER table 4        PLAN cells of `kiter[iterations=K]`: rows' `untruncated_paths`
+BL94 graph 5         `qpt2`, `qpt2:weights=exact`: `base`, `added`
+KITER table 3        `pp`, `kiter:k=K`: `base`, `added`
+KITER table 4        PLAN cells of `kiter:k=K`: rows' `untruncated_paths`
 CS6120               `naive`, `calls`, `calls-optimal`: `base`, `added`
 gcc's counters       `edges` of the plain build and of the one with counters, `qpt2`, `naive`:
                      `base`, rows' `own`, `instructions`, `added`, `edge_increments`; `counts`

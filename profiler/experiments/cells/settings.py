@@ -1,7 +1,7 @@
 """Settings of cells: a mode with the options that it reads, in one canonical form.
 
 The canonical form leaves out what the mode does not read and what has its default value, so that
-equal work has equal names and is done once: "pp", "pp[weights=uniform]", "tpp[cold=1,loop=1]".
+equal work has equal names and is done once: "pp", "pp:weights=uniform", "tpp:cold=1:loop=1".
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeOption
-from simprof.profiler.schemes.mode_options import checked, read, shown
+from simprof.profiler.schemes.mode_options import (
+    BEFORE_OPTION,
+    checked,
+    completed,
+    given_options,
+    read,
+    setting_text,
+)
 from simprof.simulator.errors import UsageError
 
 
@@ -68,31 +75,33 @@ _COMMON = (
         help="",
         hint="give true or false",
     ),
-    SchemeOption(
-        name="exclude",
-        kind=str,
-        default="",
-        help="",
-        hint="give patterns of routine names with | between them",
-    ),
+)
+# The last of all: its value may hold what stands between options, as "exclude=std::*" does.
+_EXCLUDE = SchemeOption(
+    name="exclude",
+    kind=str,
+    default="",
+    help="",
+    hint="give patterns of routine names with | between them",
 )
 SELECTING = ("user_only", "exclude")
 """Options that say which routines are profiled: every mode reads them."""
 
 BETWEEN_PATTERNS = "|"
-RESERVED = (",", "=", BETWEEN_PATTERNS)
 
 
 @cache
 def cell_options() -> Mapping[str, SchemeOption]:
     """Return the options that cells can have, by name: common ones, then those of schemes."""
-    return MappingProxyType({option.name: option for option in (*_COMMON, *registry.options())})
+    declared = (*_COMMON, *registry.options(), _EXCLUDE)
+    return MappingProxyType({option.name: option for option in declared})
 
 
-def reads(mode: str) -> tuple[str, ...]:
+def reads(mode: str) -> tuple[SchemeOption, ...]:
     """Return the options that a mode reads, of those that a cell can have (`cell_options`)."""
     scheme = registry.definition(mode)
-    return (*scheme.reads, *SELECTING, *(option.name for option in scheme.options))
+    names = {*scheme.reads, *SELECTING, *(option.name for option in scheme.options)}
+    return tuple(option for name, option in cell_options().items() if name in names)
 
 
 @dataclass(frozen=True)
@@ -106,10 +115,9 @@ class CellSetting:
     @property
     def name(self) -> str:
         """Canonical text; `parse` reads it."""
-        if not self.options:
-            return self.mode
-        inner = ",".join(f"{name}={shown(value)}" for name, value in self.options)
-        return f"{self.mode}[{inner}]"
+        declared, given = reads(self.mode), dict(self.options)
+        values = {option.name: given.get(option.name, option.default) for option in declared}
+        return setting_text(self.mode, declared, values)
 
     def __str__(self) -> str:
         return self.name
@@ -166,7 +174,7 @@ def setting(mode: str, **options: object) -> CellSetting:
     UsageError
         If the mode or an option is unknown, or has a value that it cannot have.
     """
-    known, read = cell_options(), reads(mode)
+    known = cell_options()
     for name in options:
         if name not in known:
             raise UsageError(f"{name!r} is no option of a setting: use {', '.join(known)}")
@@ -174,9 +182,9 @@ def setting(mode: str, **options: object) -> CellSetting:
         name: checked(known[name], value, f"{name}={value!r}") for name, value in options.items()
     }
     kept = (
-        (name, values[name])
-        for name, option in known.items()
-        if name in values and name in read and values[name] != option.default
+        (option.name, values[option.name])
+        for option in reads(mode)
+        if values.get(option.name, option.default) != option.default
     )
     return CellSetting(mode, tuple(kept))
 
@@ -200,11 +208,11 @@ def selection_options(selection: Selection) -> dict[str, object]:
     Raises
     ------
     UsageError
-        If a pattern has a character that settings need for themselves.
+        If a pattern has what stands between patterns in a setting.
     """
     for pattern in selection.exclude:
-        if set(pattern) & set(RESERVED):
-            raise UsageError(f"--exclude {pattern!r} has one of {' '.join(RESERVED)}: use ? for it")
+        if BETWEEN_PATTERNS in pattern:
+            raise UsageError(f"--exclude {pattern!r} has a {BETWEEN_PATTERNS}: use ? for it")
     made: dict[str, object] = {}
     if selection.user_only:
         made["user_only"] = True
@@ -214,36 +222,34 @@ def selection_options(selection: Selection) -> dict[str, object]:
 
 
 def parse(text: str) -> CellSetting:
-    """Read a setting such as "tpp[cold=1,loop=1]".
+    """Read a setting such as "tpp:cold=1:loop=1".
 
     Raises
     ------
     UsageError
-        If it is none.
+        If it is none, or has an option that the mode does not read.
     """
-    mode, bracket, rest = text.strip().partition("[")
-    if bracket and not rest.endswith("]"):
-        raise UsageError(f"{text!r} is no setting: write MODE or MODE[OPTION=VALUE,...]")
-    return setting(mode, **parse_options(rest[:-1]))
+    mode, between, words = text.partition(BEFORE_OPTION)
+    declared = reads(mode)
+    given = _given(mode, words, declared) if between else {}
+    return setting(mode, **completed(declared, given))
 
 
-def parse_options(text: str) -> dict[str, str]:
-    """Read options such as "cold=1,loop=1"; `setting` checks their names and values.
+def parse_options(text: str) -> dict[str, OptionValue]:
+    """Read options such as "cold=1:loop=1", of any mode.
 
     Raises
     ------
     UsageError
-        If it is not a list of NAME=VALUE, or names one twice.
+        If one is unknown, is given twice, or has a value that it cannot have.
     """
-    options: dict[str, str] = {}
-    for part in filter(None, text.split(",")):
-        name, equals, value = (word.strip() for word in part.partition("="))
-        if not equals or not name:
-            raise UsageError(f"{part!r} is no option: write OPTION=VALUE, as in cold=5")
-        if name in options:
-            raise UsageError(f"option {name} is given twice in {text!r}: leave out one")
-        options[name] = value
-    return options
+    return _given("a setting", text, tuple(cell_options().values()))
+
+
+def _given(of: str, text: str, declared: Iterable[SchemeOption]) -> dict[str, OptionValue]:
+    words, last, patterns = f"{BEFORE_OPTION}{text}".partition(f"{BEFORE_OPTION}exclude=")
+    given = given_options(of, words.split(BEFORE_OPTION)[1:], declared)
+    return {**given, "exclude": patterns} if last else given
 
 
 def combinations(

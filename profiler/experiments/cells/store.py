@@ -31,12 +31,13 @@ from simprof.profiler.experiments.cells.cells import (
     Timing,
 )
 from simprof.profiler.experiments.cells.provenance import Versions, row_key
-from simprof.profiler.experiments.cells.settings import cell_options, parse, parse_options, reads
+from simprof.profiler.experiments.cells.settings import cell_options, parse, reads
 from simprof.profiler.profiles import output
 from simprof.profiler.profiles.cache_files import own_cache_directory
 from simprof.profiler.profiles.codec import big_integers, decode, encode, parse_json
 from simprof.profiler.request.request import OptionValue
 from simprof.profiler.schemes.definition import plain as as_shown
+from simprof.profiler.schemes.mode_options import BEFORE_OPTION
 from simprof.simulator.errors import UsageError
 
 LARGEST = (1 << 63) - 1
@@ -154,7 +155,7 @@ def figures(key: str, setting: str, result: bytes) -> tuple[object, ...]:
         plain = {}  # damaged: an error for those who read it, and not for others
     if not isinstance(plain, dict):
         plain = {}
-    mode, _, _ = setting.partition("[")
+    mode, _, _ = setting.partition(BEFORE_OPTION)
     values = (_value(plain, figure.place) for figure in FIGURES)
     return (key, mode, json.dumps(_options(setting)), *_effective(setting), *values)
 
@@ -164,15 +165,14 @@ def _effective(text: str) -> list[OptionValue | None]:
 
     None: the mode does not read the option, or this simprof does not have the mode.
     """
-    known = cell_options()
     try:
         setting = parse(text)
     except UsageError:
-        return [None] * len(known)
+        return [None] * len(cell_options())
     given, read = dict(setting.options), reads(setting.mode)
     return [
-        as_shown(given.get(name, option.default)) if name in read else None
-        for name, option in known.items()
+        as_shown(given.get(name, option.default)) if option in read else None
+        for name, option in cell_options().items()
     ]
 
 
@@ -181,7 +181,8 @@ def _options(setting: str) -> dict[str, object]:
     try:
         return dict(parse(setting).options)
     except UsageError:
-        return dict(parse_options(setting.partition("[")[2].removesuffix("]")))
+        words = (word.partition("=") for word in setting.split(BEFORE_OPTION)[1:])
+        return {name: value if equals else True for name, equals, value in words}
 
 
 def _value(plain: Mapping[str, Any], place: tuple[str, ...]) -> object:
@@ -194,7 +195,7 @@ def _value(plain: Mapping[str, Any], place: tuple[str, ...]) -> object:
 
 
 APPLICATION = 0x53505246  # "SPRF"
-VERSION = 1
+VERSION = 2
 LARGEST_VALUE = 1 << 25
 """Bytes of a value in the file."""
 STEPS = 1 << 20
@@ -237,7 +238,7 @@ CREATE TABLE times (
 
 def default_store_path() -> Path:
     """Return the file of results that commands share where none is named."""
-    return own_cache_directory() / "cells.sqlite"
+    return own_cache_directory() / f"cells-{VERSION}.sqlite"
 
 
 @dataclass(frozen=True)

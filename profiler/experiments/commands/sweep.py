@@ -48,8 +48,8 @@ GRID = ".toml"
 @click.option(
     "--settings",
     multiple=True,
-    metavar="OPTION=VALUE,...",
-    help="One set of options for all modes that have them: path_limit, table, registers; "
+    metavar="OPTION=VALUE:...",
+    help="One set of options for all modes that have them: path-limit, table, registers; "
     "repeatable. A mode's own options stand behind it (--mode tpp:cold=20).",
 )
 @shared_options.selection_options("Profile", routine=False)
