@@ -65,6 +65,7 @@ def only(*jobs: Job) -> tuple[CellResult, ...]:
 def test_equal_work_has_one_name(text: str, canonical: str) -> None:
     assert parse(text).name == canonical
     assert parse(canonical) == parse(text)
+    assert setting("pp", weights="heuristic") == setting("pp")
 
 
 @pytest.mark.parametrize(
