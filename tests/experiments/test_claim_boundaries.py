@@ -19,7 +19,7 @@ def groups(integer: list[float], floating: list[float]) -> ReportTable:
 def test_equal_means_are_not_higher(higher: str) -> None:
     """4 % is not more than 4 %, whichever group the claim is about."""
     table = groups([3.0, 5.0], [2.0, 6.0])
-    assert compare_groups("c", table, "x", " %", higher=higher).verdict is Verdict.FAILS
+    assert compare_groups("c", "x", " %", higher=higher)(table).verdict is Verdict.FAILS
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_little_more_is_higher(
     integer: float, floating: float, higher: str, verdict: Verdict
 ) -> None:
     table = groups([integer, integer], [floating, floating])
-    assert compare_groups("c", table, "x", "", higher=higher).verdict is verdict
+    assert compare_groups("c", "x", higher=higher)(table).verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -47,5 +47,5 @@ def test_one_program_is_no_group(
 ) -> None:
     table = groups(integer, floating)
     assert group_means(table, "x") == means
-    claim = compare_groups("c", table, "x", "")
+    claim = compare_groups("c", "x")(table)
     assert (claim.verdict, claim.figure) == (Verdict.UNTESTABLE, NO_GROUPS)

@@ -11,18 +11,22 @@ from typing import Any
 import pytest
 
 from simprof.profiler.experiments.tables.catalogue import TABLES as OF_PAPERS
-from simprof.profiler.experiments.tables.claims import (
-    compare_groups,
+from simprof.profiler.experiments.tables.claims import compare_groups, judge
+from simprof.profiler.experiments.tables.conditions import (
+    Condition,
+    CountCondition,
+    Relation,
+    apart,
     count_of,
-    judge,
+    extremes,
     member,
+    number,
+    read,
     value_is,
 )
-from simprof.profiler.experiments.tables.conditions import Condition, CountCondition, Relation
-from simprof.profiler.experiments.tables.gcov_arcs import GCOV_ARCS
+from simprof.profiler.experiments.tables.others import GCOV_ARCS
 from simprof.profiler.experiments.tables.spec import TableSpec
 from simprof.profiler.experiments.tables.table import Claim, Form, ReportTable, TableRow, Verdict
-from simprof.profiler.experiments.tables.written import apart, extremes, number, read
 
 Numbers = Mapping[str, float]
 
@@ -34,7 +38,7 @@ GROUPS = ("INT", "INT", "FP", "FP")
 PLAIN = 10.0
 
 
-def table_of(spec: TableSpec, rows: Iterable[tuple[str, str, Numbers]]) -> ReportTable:
+def table_of(spec: TableSpec[Any], rows: Iterable[tuple[str, str, Numbers]]) -> ReportTable:
     """A table of (program, group, numbers by column); 10 where nothing is given."""
     made = []
     for name, group, numbers in rows:
@@ -47,8 +51,8 @@ def table_of(spec: TableSpec, rows: Iterable[tuple[str, str, Numbers]]) -> Repor
     return ReportTable(spec.name, spec.title, spec.source, spec.caption, spec.columns, tuple(made))
 
 
-def claims_of(spec: TableSpec, rows: Iterable[tuple[str, str, Numbers]]) -> list[Claim]:
-    return list(spec.claims(table_of(spec, rows)))
+def claims_of(spec: TableSpec[Any], rows: Iterable[tuple[str, str, Numbers]]) -> list[Claim]:
+    return list(spec.judge(table_of(spec, rows)))
 
 
 def check(claim: Claim) -> None:
@@ -305,8 +309,8 @@ def test_every_claim_has_a_boundary_here() -> None:
     covered = {(each.table, each.claim) for each in BOUNDARIES}
     lacking = []
     for name, spec in TABLES.items():
-        told = spec.claims(table_of(spec, [(each, "INT", {}) for each in NAMES]))
-        fit = spec.claims(table_of(spec, zip(NAMES, GROUPS, [{}] * 4, strict=True)))
+        told = spec.judge(table_of(spec, [(each, "INT", {}) for each in NAMES]))
+        fit = spec.judge(table_of(spec, zip(NAMES, GROUPS, [{}] * 4, strict=True)))
         for claim in {each.text: each for each in (*told, *fit)}.values():
             starts = [start for table, start in covered if table == name]
             if claim.conditions and not any(claim.text.startswith(start) for start in starts):
@@ -439,14 +443,14 @@ def test_a_bound_is_shown_with_digits_enough(relation: Relation, value: float) -
 def test_groups_are_compared_by_two_programs_each_at_least() -> None:
     spec = TABLES["epp1"]
     rows = [("a", "INT", {"pp": 3.0}), ("b", "INT", {"pp": 5.0}), ("c", "FP", {"pp": 1.0})]
-    assert compare_groups("c", table_of(spec, rows), "pp").verdict is Verdict.UNTESTABLE
+    assert compare_groups("c", "pp")(table_of(spec, rows)).verdict is Verdict.UNTESTABLE
     two = table_of(spec, [*rows, ("d", "FP", {"pp": 2.0})])
-    claim = compare_groups("c", two, "pp", " %")
+    claim = compare_groups("c", "pp", " %")(two)
     assert (claim.verdict, claim.figure) == (
         Verdict.HOLDS,
         "mean of INT 4 %, mean of FP 1.5 %; rule: mean of INT above mean of FP",
     )
-    other = compare_groups("c", two, "pp", " %", higher="FP")
+    other = compare_groups("c", "pp", " %", higher="FP")(two)
     assert other.verdict is Verdict.FAILS
     assert other.why == (
         "mean of FP misses mean of INT by 2.5 percentage points; on the wrong side are 4 of 4, "

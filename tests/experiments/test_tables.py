@@ -47,10 +47,8 @@ from simprof.profiler.experiments.reports.tables import shown
 from simprof.profiler.experiments.suites.suite import Suite
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.catalogue import TABLES, find, tables
-from simprof.profiler.experiments.tables.published import published, read_published
-from simprof.profiler.experiments.tables.report import TableReport
 from simprof.profiler.experiments.tables.results import NO_SUITE, run_tables, stored_tables
-from simprof.profiler.experiments.tables.spec import SuiteMember, TableSpec, View, make
+from simprof.profiler.experiments.tables.spec import SuiteMember, TableReport, TableSpec, View, make
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
@@ -61,6 +59,8 @@ from simprof.profiler.experiments.tables.table import (
     Verdict,
     beside,
     program_key,
+    published,
+    read_published,
     with_averages,
 )
 from simprof.profiler.plan.plan import CounterTable
@@ -116,7 +116,7 @@ def test_every_table_that_simulation_can_reproduce_is_there() -> None:
 
 
 @pytest.mark.parametrize("spec", tables().values(), ids=lambda spec: spec.name)
-def test_descriptions_are_consistent(spec: TableSpec) -> None:
+def test_descriptions_are_consistent(spec: TableSpec[Any]) -> None:
     keys = [column.key for column in spec.columns]
     assert len(set(keys)) == len(keys)
     assert not spec.columns[0].numeric

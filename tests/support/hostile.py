@@ -21,8 +21,7 @@ from simprof.profiler.experiments.reports import regress as regress_reports
 from simprof.profiler.experiments.reports import suites as suite_reports
 from simprof.profiler.experiments.reports.tables import render_text as render_tables
 from simprof.profiler.experiments.suites.suite import Benchmark, BuildReport, Recipe, Suite
-from simprof.profiler.experiments.tables.report import TableReport
-from simprof.profiler.experiments.tables.spec import View
+from simprof.profiler.experiments.tables.spec import TableReport, View
 from simprof.profiler.experiments.tables.table import (
     Claim,
     Form,

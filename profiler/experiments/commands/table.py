@@ -17,8 +17,7 @@ from simprof.profiler.experiments.commands.progress import cell_bar
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.tables.report import TableReport
-    from simprof.profiler.experiments.tables.spec import TableSpec
+    from simprof.profiler.experiments.tables.spec import TableReport, TableSpec
 
 FAILED = 1
 BLOCKS = ("folded", "merged", "split")
@@ -141,7 +140,7 @@ def table_command(
     return _tell(report)
 
 
-def _chosen(names: tuple[str, ...], everything: bool) -> tuple[TableSpec, ...]:
+def _chosen(names: tuple[str, ...], everything: bool) -> tuple[TableSpec[Any], ...]:
     """Return the tables that are named; with `--all` those of papers, and then these."""
     from simprof.profiler.experiments.tables.catalogue import TABLES, find
 
@@ -156,7 +155,9 @@ def _chosen(names: tuple[str, ...], everything: bool) -> tuple[TableSpec, ...]:
     return named
 
 
-def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, Any]) -> TableReport:
+def _report(
+    specs: tuple[TableSpec[Any], ...], everything: bool, chosen: dict[str, Any]
+) -> TableReport:
     from simprof.profiler.experiments.suites.suite_file import load_suite
     from simprof.profiler.experiments.tables.results import run_tables, stored_tables
     from simprof.profiler.experiments.tables.spec import View

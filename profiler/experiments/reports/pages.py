@@ -15,7 +15,7 @@ from importlib.metadata import version
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.reports.tables import cells, shown
 from simprof.profiler.experiments.suites.suite import Benchmark, Suite
-from simprof.profiler.experiments.tables.report import TableReport
+from simprof.profiler.experiments.tables.spec import TableReport
 from simprof.profiler.experiments.tables.table import (
     Bars,
     ReportTable,

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any
 
-from simprof.profiler.experiments.tables.report import TableReport
+from simprof.profiler.experiments.tables.spec import TableReport
 from simprof.profiler.experiments.tables.table import (
     Claim,
     Form,

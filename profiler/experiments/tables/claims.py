@@ -1,21 +1,35 @@
-"""Judging claims: what is measured, the bound that it must keep, the rows that decide a failure.
+"""Rules: what must hold of a finished table for a claim of a paper to hold.
 
-A claim is judged by conditions (`conditions.Condition`). Verdict, figure, rule and reason are all
-made of them; a reason names rows of the table and says nothing that the table does not.
+A `Rule` is a claim with its requirements. A requirement makes a condition (`conditions.Condition`)
+of a table, or None where the table has no numbers for it, and then the claim cannot be judged.
+Verdict, figure, rule and reason are all made of conditions; a reason names rows of the table and
+says nothing that the table does not.
+
+- Most requirements are about one number of each program (`Series`): a column (`column`), or
+  something of two columns (`combined`). `mean_is`, `each_is`, `mean_within`, `statistic_is` bound
+  their mean, the furthest of them, or another statistic; `count_is` counts programs within bounds.
+- Others compare two columns (`means_differ`, `count_ordered`) or groups of programs
+  (`compare_groups`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
 
 from simprof.profiler.experiments.tables.conditions import (
+    ABOVE,
+    BELOW,
     Condition,
-    CountCondition,
     Member,
     Relation,
     count_of,
+    extremes,
     member,
+    number,
+    value_is,
     within,
 )
 from simprof.profiler.experiments.tables.table import (
@@ -25,29 +39,43 @@ from simprof.profiler.experiments.tables.table import (
     Verdict,
     as_float,
 )
-from simprof.profiler.experiments.tables.written import extremes, number
 
 NO_GROUPS = "the table has results of fewer than two programs in one of the groups INT and FP"
 NO_PROGRAMS = "the table has no result of a program that this is about"
 
-ABOVE, AT_LEAST = Relation.ABOVE, Relation.AT_LEAST
-BELOW, AT_MOST = Relation.BELOW, Relation.AT_MOST
+Requirement = Callable[[ReportTable], Condition | None]
+Judge = Callable[[ReportTable], Claim]
+"""A rule, or a function where words of a claim depend on the table."""
 
 
-def untestable(text: str, reason: str) -> Claim:
-    """Return a claim that cannot be tested, and why."""
-    return Claim(text, Verdict.UNTESTABLE, reason)
+@dataclass(frozen=True)
+class Rule:
+    """A claim that holds if all requirements are met."""
+
+    text: str  # The claim, in our words, with the paper's figure
+    requirements: tuple[Requirement, ...]  # (): it cannot be tested here
+    absent: str  # Why it is not testable where a requirement has no numbers
+
+    def __call__(self, table: ReportTable) -> Claim:
+        """Return the claim with what a table says about it."""
+        return judge(self.text, *(each(table) for each in self.requirements), absent=self.absent)
+
+
+def rule(text: str, *requirements: Requirement, absent: str = NO_PROGRAMS) -> Rule:
+    """Return a rule (see `Rule`)."""
+    return Rule(text, requirements, absent)
+
+
+def untestable(text: str, reason: str) -> Rule:
+    """Return the rule of a claim that no table here can test."""
+    return Rule(text, (), reason)
 
 
 def judge(text: str, *conditions: Condition | None, absent: str = NO_PROGRAMS) -> Claim:
-    """Return a claim that holds if all conditions do.
-
-    `conditions`: None: there were no numbers to judge by. `absent`: Why the claim is not testable
-    then.
-    """
+    """Return a claim that holds if all conditions do; None: there were no numbers to judge by."""
     found = tuple(each for each in conditions if each is not None)
     if not found or len(found) < len(conditions):
-        return untestable(text, absent)
+        return Claim(text, Verdict.UNTESTABLE, absent)
     figures = "; ".join(dict.fromkeys(each.figure for each in found))
     rules = " and ".join(each.rule if len(found) == 1 else each.named_rule for each in found)
     failing = [each for each in found if not each.holds]
@@ -60,29 +88,30 @@ def judge(text: str, *conditions: Condition | None, absent: str = NO_PROGRAMS) -
     )
 
 
-# -- conditions of one column ---------------------------------------------------------------------
+# -- rows -----------------------------------------------------------------------------------------
 
 
-def members(
-    table: ReportTable,
-    key: str,
-    relation: Relation,
-    bound: float,
-    unit: str = "",
-    group: str = "",
-    others: tuple[str, ...] = (),
-) -> tuple[Member, ...]:
-    """Return each program's part in a condition on a column (of `group` only).
+class Part(NamedTuple):
+    """A program's number."""
 
-    `others`: Keys of columns whose numbers are shown beside.
-    """
-    found = []
-    for row in programs(table):
-        shown = value(table, row, key)
-        if shown is not None and group in ("", row.group):
-            more = beside(table, row, others)
-            found.append(member(str(row.values[0]), shown, relation, bound, unit, more))
-    return tuple(found)
+    name: str
+    value: float
+    more: str = ""  # Further numbers of it
+
+
+Expression = Callable[[float, float], float | None]
+Series = Callable[[ReportTable], list[Part]]
+
+
+def programs(table: ReportTable) -> list[TableRow]:
+    """Return the rows of programs that did not fail."""
+    return [row for row in table.rows if row.kind == "program"]
+
+
+def value(table: ReportTable, row: TableRow, key: str) -> float | None:
+    """Return a number of a row."""
+    found = row.values[table.index(key)]
+    return as_float(found) if isinstance(found, int | float) else None
 
 
 def beside(table: ReportTable, row: TableRow, keys: Iterable[str]) -> str:
@@ -91,8 +120,101 @@ def beside(table: ReportTable, row: TableRow, keys: Iterable[str]) -> str:
     return ", ".join(f"{titles[key]} {number(value(table, row, key))}" for key in keys)
 
 
+def pairs(
+    table: ReportTable, first: str, second: str, group: str = ""
+) -> list[tuple[str, float, float]]:
+    """Return (program, a, b) of rows (of `group` only) that have both numbers."""
+    found = []
+    for row in programs(table):
+        one, two = value(table, row, first), value(table, row, second)
+        if one is not None and two is not None and group in ("", row.group):
+            found.append((str(row.values[0]), one, two))
+    return found
+
+
+def column(key: str, group: str = "", others: Sequence[str] = ()) -> Series:
+    """Return the numbers of a column (of `group` only), with those of `others` beside them."""
+
+    def series(table: ReportTable) -> list[Part]:
+        return [
+            Part(str(row.values[0]), found, beside(table, row, others))
+            for row in programs(table)
+            if (found := value(table, row, key)) is not None and group in ("", row.group)
+        ]
+
+    return series
+
+
+def combined(
+    first: str,
+    second: str,
+    expression: Expression,
+    group: str = "",
+    more: Callable[[float, float], str] = lambda one, two: "",
+) -> Series:
+    """Return what an expression makes of two columns' numbers, where it is not None.
+
+    `more`: What is said of the two beside it.
+    """
+
+    def series(table: ReportTable) -> list[Part]:
+        return [
+            Part(name, made, more(one, two))
+            for name, one, two in pairs(table, first, second, group)
+            if (made := expression(one, two)) is not None
+        ]
+
+    return series
+
+
+def members(
+    parts: Iterable[Part], relation: Relation, bound: float, unit: str = ""
+) -> tuple[Member, ...]:
+    """Return each program's part in a condition."""
+    return tuple(member(name, each, relation, bound, unit, more) for name, each, more in parts)
+
+
+# -- requirements of one number of each program ---------------------------------------------------
+
+
+def statistic_is(
+    what: str,
+    statistic: Callable[[list[float]], float],
+    series: Series,
+    relation: Relation,
+    bound: float,
+    unit: str = "",
+    *,
+    remark: Callable[[list[float]], str] | None = None,
+    scope: str = "",
+) -> Requirement:
+    """Require a bound of a statistic.
+
+    `what` may have a place for the number of programs, {}. `remark`: What the figure says of the
+    numbers; their extremes by default.
+    """
+
+    def require(table: ReportTable) -> Condition | None:
+        parts = series(table)
+        if not parts:
+            return None
+        values = [part.value for part in parts]
+        said = extremes(values, unit) if remark is None else remark(values)
+        return Condition(
+            what.format(len(parts)),
+            statistic(values),
+            relation,
+            bound,
+            unit,
+            remark=said,
+            scope=scope,
+            members=members(parts, relation, bound, unit),
+        )
+
+    return require
+
+
 def mean_is(
-    table: ReportTable,
     key: str,
     relation: Relation,
     bound: float,
@@ -100,39 +222,13 @@ def mean_is(
     *,
     what: str = "mean",
     group: str = "",
-    others: tuple[str, ...] = (),
-) -> Condition | None:
-    """Require a bound of the mean of a column; None where the column has no number."""
-    found = table.values(key, group)
-    if not found:
-        return None
-    parts = members(table, key, relation, bound, unit, group, others)
-    return Condition(
-        what, fmean(found), relation, bound, unit, remark=extremes(found, unit), members=parts
-    )
-
-
-def mean_within(
-    table: ReportTable,
-    key: str,
-    low: float,
-    high: float,
-    unit: str = "",
-    *,
-    others: tuple[str, ...] = (),
-) -> Condition | None:
-    """Require that the mean of a column lies in a range; None where the column has no number."""
-    parts = [
-        (str(row.values[0]), shown, beside(table, row, others))
-        for row in programs(table)
-        if (shown := value(table, row, key)) is not None
-    ]
-    remark = extremes((each for _, each, _ in parts), unit)
-    return within("mean", table.mean(key), low, high, unit, remark=remark, parts=parts)
+    others: Sequence[str] = (),
+) -> Requirement:
+    """Require a bound of the mean of a column."""
+    return statistic_is(what, fmean, column(key, group, others), relation, bound, unit)
 
 
 def each_is(
-    table: ReportTable,
     key: str,
     relation: Relation,
     bound: float,
@@ -140,59 +236,56 @@ def each_is(
     *,
     what: str = "",
     group: str = "",
-    others: tuple[str, ...] = (),
-) -> Condition | None:
-    """Require a bound of every number of a column; None where it has no number."""
-    found = table.values(key, group)
-    if not found:
-        return None
-    furthest = min(found) if relation.wants_more else max(found)
-    word = "lowest" if relation.wants_more else "highest"
-    return Condition(
-        f"{what} {word}".strip(),
-        furthest,
+    others: Sequence[str] = (),
+) -> Requirement:
+    """Require a bound of every number of a column."""
+    return statistic_is(
+        f"{what} {'lowest' if relation.wants_more else 'highest'}".strip(),
+        min if relation.wants_more else max,
+        column(key, group, others),
         relation,
         bound,
         unit,
-        remark=extremes(found, unit, bound),
+        remark=lambda values: extremes(values, unit, bound),
         scope="in each",
-        members=members(table, key, relation, bound, unit, group, others),
     )
 
 
-# -- conditions of two numbers --------------------------------------------------------------------
+def mean_within(
+    key: str, low: float, high: float, unit: str = "", *, others: Sequence[str] = ()
+) -> Requirement:
+    """Require that the mean of a column lies in a range."""
+
+    def require(table: ReportTable) -> Condition | None:
+        parts = column(key, others=others)(table)
+        remark = extremes((part.value for part in parts), unit)
+        return within("mean", table.mean(key), low, high, unit, remark=remark, parts=parts)
+
+    return require
 
 
-def value_is(
+def count_is(
     what: str,
-    measured: float | None,
+    least: Callable[[int], int],
+    series: Series,
     relation: Relation,
     bound: float,
     unit: str = "",
     *,
-    remark: str = "",
-    parts: Iterable[Member] = (),
-) -> Condition | None:
-    """Require a bound of a number that was put together of several; None where there is none."""
-    if measured is None:
-        return None
-    return Condition(what, measured, relation, bound, unit, remark=remark, members=tuple(parts))
+    remark: Callable[[list[float]], str] | None = None,
+) -> Requirement:
+    """Require that so many programs keep a bound. `least`: How many of so many."""
+
+    def require(table: ReportTable) -> Condition | None:
+        parts = series(table)
+        values = [part.value for part in parts]
+        said = extremes(values, unit, bound) if remark is None else remark(values)
+        return count_of(members(parts, relation, bound, unit), what, least(len(parts)), said)
+
+    return require
 
 
-def differs(
-    first: tuple[str, float | None],
-    relation: Relation,
-    second: tuple[str, float | None],
-    unit: str = "",
-    *,
-    remark: str = "",
-    parts: Iterable[Member] = (),
-) -> Condition | None:
-    """Require an order of two measured numbers, each with its name; None where one is absent."""
-    (what, one), (against, two) = first, second
-    if one is None or two is None:
-        return None
-    return Condition(what, one, relation, two, unit, against, remark, members=tuple(parts))
+# -- requirements of two columns ------------------------------------------------------------------
 
 
 def ordered(
@@ -208,24 +301,98 @@ def ordered(
     made = []
     for name, one, two in rows:
         alone = Condition(titles[0], one, relation, two, unit, titles[1] or "against")
-        miss = relation.miss(one, two)
-        made.append(Member(name, alone.figure.strip(), alone.holds, miss))
+        made.append(Member(name, alone.figure.strip(), alone.holds, relation.miss(one, two)))
     return made
 
 
-def fraction(part: int, of: int, count: int) -> int:
-    """Return the least number of `count` rows that is `part / of` of them, one at least."""
-    return max(1, -(-part * count // of))
+def count_ordered(
+    what: str,
+    least: Callable[[int], int],
+    first: str,
+    relation: Relation,
+    second: str,
+    titles: tuple[str, str],
+    unit: str = "",
+) -> Requirement:
+    """Require that in so many programs the numbers of two columns are in an order."""
+
+    def require(table: ReportTable) -> Condition | None:
+        found = ordered(pairs(table, first, second), relation, titles, unit)
+        return count_of(found, what, least(len(found)))
+
+    return require
 
 
-def half(count: int) -> int:
-    """Return the least number that is half of `count`."""
-    return fraction(1, 2, count)
+def differs(
+    first: tuple[str, float | None],
+    relation: Relation,
+    second: tuple[str, float | None],
+    unit: str = "",
+    parts: Iterable[Member] = (),
+) -> Condition | None:
+    """Compare two measured numbers, each with its name; None where one is absent."""
+    (what, one), (against, two) = first, second
+    if one is None or two is None:
+        return None
+    return Condition(what, one, relation, two, unit, against, members=tuple(parts))
 
 
-def most(count: int) -> int:
-    """Return the least number that is more than half of `count`."""
-    return count // 2 + 1
+def means_differ(
+    first: tuple[str, str],
+    relation: Relation,
+    second: tuple[str, str],
+    titles: tuple[str, str],
+    unit: str = "",
+) -> Requirement:
+    """Require an order of the means of two columns.
+
+    `first`, `second`: What a mean is called, and the key of its column. `titles`: What is said
+    before the numbers of a program.
+    """
+    (what, one), (against, two) = first, second
+
+    def require(table: ReportTable) -> Condition | None:
+        means = (what, table.mean(one)), relation, (against, table.mean(two))
+        return differs(*means, unit, ordered(pairs(table, one, two), relation, titles, unit))
+
+    return require
+
+
+def means_give(
+    what: str,
+    expression: Expression,
+    first: str,
+    second: str,
+    relation: Relation,
+    bound: float,
+    unit: str = "",
+    *,
+    group: str = "",
+    remark: Callable[[float, float], str] = lambda one, two: "",
+    more: Callable[[float, float], str] | None = lambda one, two: "",
+) -> Requirement:
+    """Require a bound of what an expression makes of the means of two columns.
+
+    `remark`: What the figure says of the means. `more`: What is said of a program's two numbers;
+    None: programs are not shown.
+    """
+
+    def require(table: ReportTable) -> Condition | None:
+        one, two = table.mean(first, group), table.mean(second, group)
+        if one is None or two is None:
+            return None
+        parts = [] if more is None else combined(first, second, expression, group, more)(table)
+        return value_is(
+            what,
+            expression(one, two),
+            relation,
+            bound,
+            unit,
+            remark=remark(one, two),
+            parts=members(parts, relation, bound, unit),
+        )
+
+    return require
 
 
 # -- groups ---------------------------------------------------------------------------------------
@@ -240,81 +407,50 @@ def group_means(table: ReportTable, key: str) -> tuple[float | None, float | Non
     return integer, floating
 
 
-def compare_groups(
-    text: str, table: ReportTable, key: str, unit: str = "", *, higher: str = "INT"
-) -> Claim:
-    """Judge that the mean of a column is higher for the programs of one group."""
+def compare_groups(text: str, key: str, unit: str = "", *, higher: str = "INT") -> Rule:
+    """Return the rule that the mean of a column is higher for the programs of one group."""
     lower = "FP" if higher == "INT" else "INT"
-    means = dict(zip(("INT", "FP"), group_means(table, key), strict=True))
-    high, low = means[higher], means[lower]
-    if high is None or low is None:
-        return untestable(text, NO_GROUPS)
-    parts = (
-        *members(table, key, ABOVE, low, unit, higher),
-        *members(table, key, BELOW, high, unit, lower),
-    )
-    named = (f"mean of {higher}", high), ABOVE, (f"mean of {lower}", low)
-    return judge(text, differs(*named, unit, parts=parts))
+
+    def require(table: ReportTable) -> Condition | None:
+        means = dict(zip(("INT", "FP"), group_means(table, key), strict=True))
+        high, low = means[higher], means[lower]
+        if high is None or low is None:
+            return None
+        parts = (
+            *members(column(key, higher)(table), ABOVE, low, unit),
+            *members(column(key, lower)(table), BELOW, high, unit),
+        )
+        return differs((f"mean of {higher}", high), ABOVE, (f"mean of {lower}", low), unit, parts)
+
+    return rule(text, require, absent=NO_GROUPS)
 
 
-# -- rows -----------------------------------------------------------------------------------------
+# -- how many -------------------------------------------------------------------------------------
 
 
-def programs(table: ReportTable) -> list[TableRow]:
-    """Return the rows of programs that did not fail."""
-    return [row for row in table.rows if row.kind == "program"]
+def fraction(part: int, of: int) -> Callable[[int], int]:
+    """Return what the least number is of so many rows that is `part / of` of them, one at least."""
+    return lambda count: max(1, -(-part * count // of))
 
 
-def value(table: ReportTable, row: TableRow, key: str) -> float | None:
-    """Return a number of a row."""
-    found = row.values[table.index(key)]
-    return as_float(found) if isinstance(found, int | float) else None
+half = fraction(1, 2)
 
 
-def pairs(
-    table: ReportTable, first: str, second: str, group: str = ""
-) -> list[tuple[str, float, float]]:
-    """Return (program, a, b) of rows (of `group` only) that have both numbers."""
-    found = []
-    for row in programs(table):
-        one, two = value(table, row, first), value(table, row, second)
-        if one is not None and two is not None and group in ("", row.group):
-            found.append((str(row.values[0]), one, two))
-    return found
+def most(count: int) -> int:
+    """Return the least number that is more than half."""
+    return count // 2 + 1
 
 
-__all__ = [
-    "ABOVE",
-    "AT_LEAST",
-    "AT_MOST",
-    "BELOW",
-    "NO_GROUPS",
-    "NO_PROGRAMS",
-    "Condition",
-    "CountCondition",
-    "Member",
-    "Relation",
-    "beside",
-    "compare_groups",
-    "count_of",
-    "differs",
-    "each_is",
-    "extremes",
-    "fraction",
-    "group_means",
-    "half",
-    "judge",
-    "mean_is",
-    "mean_within",
-    "member",
-    "members",
-    "most",
-    "number",
-    "ordered",
-    "pairs",
-    "programs",
-    "untestable",
-    "value",
-    "value_is",
-    "within",
-]
+def all_but_one(count: int) -> int:
+    """Return one less, one at least."""
+    return max(1, count - 1)
+
+
+def every(count: int) -> int:
+    """Return all."""
+    return count
+
+
+def some(count: int) -> int:
+    """Return one."""
+    return 1

@@ -1,20 +1,105 @@
 """What a claim is judged by: a measured number, the bound that it must keep, who decides it.
 
 A verdict, the figure and the rule printed with it and the reason of a failure all come from the
-same `Condition`, so that none can contradict another.
+same `Condition`, so that none can contradict another. Numbers in these sentences have as many
+digits as what is said about them needs (`number`, `apart`).
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from simprof.profiler.experiments.tables.written import apart, number
+# -- numbers in sentences -------------------------------------------------------------------------
 
-SHOWN_MEMBERS = 3
-"""How many of the rows that decide a failure a reason names."""
+DIGITS = 3  # Significant digits that a number has where nothing asks for more
+MOST_DIGITS = 17  # Any float can be told from its neighbours by these.
+PLAIN_FROM, PLAIN_BELOW = 1e-4, 1e12  # Others are written with an exponent: 7.95e13, 2.1e-20.
+LARGEST = "over 1e308"
+
+
+def number(value: float | None, digits: int = DIGITS) -> str:
+    """Return a number for a sentence, "-" where there is none.
+
+    `digits`: Significant digits; a number of more digits before the point keeps them all.
+
+    Examples
+    --------
+    >>> number(41.2518), number(12345.6), number(6.81e-40), number(-0.0)
+    ('41.3', '12,346', '6.81e-40', '0')
+    """
+    if value is None:
+        return "-"
+    if math.isinf(value):
+        return LARGEST if value > 0 else f"-{LARGEST}"
+    if value == 0:
+        return "0"
+    if not PLAIN_FROM <= abs(value) < PLAIN_BELOW:
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        return f"{_shortened(mantissa)}e{int(exponent)}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return _shortened(f"{value:,.{decimals}f}")
+
+
+def _shortened(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def read(text: str) -> float:
+    """Return the number that `number` wrote."""
+    if text.endswith(LARGEST):
+        return -math.inf if text.startswith("-") else math.inf
+    return float(text.replace(",", ""))
+
+
+def apart(one: float, two: float) -> tuple[str, str]:
+    """Return two numbers with as many digits as show which is the greater one.
+
+    Examples
+    --------
+    >>> apart(79.96, 80), apart(80, 80), apart(12, 80)
+    (('79.96', '80'), ('80', '80'), ('12', '80'))
+    """
+    for digits in range(DIGITS, MOST_DIGITS + 1):
+        texts = _exact(one, digits), _exact(two, digits)
+        first, second = map(read, texts)
+        if (first > second, first < second) == (one > two, one < two):
+            return texts
+    return repr(one), repr(two)
+
+
+def _exact(value: float, digits: int) -> str:
+    """Return a number with as many digits, or with fewer where these are all of it."""
+    for fewer in range(DIGITS, digits):
+        text = number(value, fewer)
+        if read(text) == value:
+            return text
+    return number(value, digits)
+
+
+def extremes(values: Iterable[float], unit: str = "", bound: float | None = None) -> str:
+    """Return "1.2-3.4 %" of some numbers, "1.2 %" where they are all alike.
+
+    `bound`: What the numbers are compared with: digits show on which side of it they are.
+    """
+    found = sorted(values)
+    if not found:
+        return "-"
+    low, high = (
+        number(each) if bound is None else apart(each, bound)[0] for each in (found[0], found[-1])
+    )
+    if low == high:
+        return f"{low}{unit}"
+    between = " to " if "e" in low + high or low.startswith("-") else "-"
+    return f"{low}{between}{high}{unit}"
+
+
+# -- conditions -----------------------------------------------------------------------------------
+
+SHOWN_MEMBERS = 3  # Rows that decide a failure and are named by its reason
 
 
 class Relation(StrEnum):
@@ -39,6 +124,8 @@ class Relation(StrEnum):
         return self in (Relation.ABOVE, Relation.AT_LEAST)
 
 
+ABOVE, AT_LEAST = Relation.ABOVE, Relation.AT_LEAST
+BELOW, AT_MOST = Relation.BELOW, Relation.AT_MOST
 _COMPARED: dict[Relation, Callable[[float, float], bool]] = {
     Relation.ABOVE: operator.gt,
     Relation.AT_LEAST: operator.ge,
@@ -166,6 +253,22 @@ class RangeCondition(Condition):
     def rule(self) -> str:
         """The range."""
         return f"from {number(self.low)} to {number(self.high)}{self.unit}"
+
+
+def value_is(
+    what: str,
+    measured: float | None,
+    relation: Relation,
+    bound: float,
+    unit: str = "",
+    *,
+    remark: str = "",
+    parts: Iterable[Member] = (),
+) -> Condition | None:
+    """Require a bound of a number that was put together of several; None where there is none."""
+    if measured is None:
+        return None
+    return Condition(what, measured, relation, bound, unit, remark=remark, members=tuple(parts))
 
 
 def within(

@@ -1,397 +1,519 @@
-"""EPP tables 1, 2 and 3 (Ball and Larus, "Efficient Path Profiling", 1996, section 6)."""
+"""EPP tables 1 to 3 (Ball and Larus, "Efficient Path Profiling", 1996, section 6), and text.
+
+Claims about path profiles that stand in papers' text and in no table of theirs are tables here:
+`bittrace`, EPP section 2, the case against bit tracing; `definite`, how much of a path profile the
+edge profile alone tells, which TPP's section 1 reports of Ball, Mataga and Sagiv.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from statistics import median
+from collections.abc import Iterator
+from statistics import fmean, median
+from typing import NamedTuple
 
 from simprof.profiler.experiments.cells.cells import (
     CellResult,
+    CommonPaths,
     PathFacts,
     PredictedPaths,
     RoutineRow,
     common_paths,
 )
 from simprof.profiler.experiments.cells.settings import setting
-from simprof.profiler.experiments.tables.claims import (
+from simprof.profiler.experiments.tables import claims, columns, conditions
+from simprof.profiler.experiments.tables.claims import rule, untestable
+from simprof.profiler.experiments.tables.columns import PROGRAM, Found
+from simprof.profiler.experiments.tables.conditions import (
     ABOVE,
     AT_LEAST,
     AT_MOST,
     BELOW,
-    compare_groups,
-    count_of,
-    differs,
-    each_is,
-    extremes,
-    judge,
-    mean_is,
-    member,
-    members,
+    Condition,
     number,
-    ordered,
-    pairs,
-    untestable,
-    value_is,
 )
-from simprof.profiler.experiments.tables.executed import Prediction
-from simprof.profiler.experiments.tables.spec import CellNeed, Found, SuiteMember, TableSpec
-from simprof.profiler.experiments.tables.table import (
-    Bars,
-    Claim,
-    Form,
-    ReportTable,
-    TableColumn,
-    Value,
-    percentage,
-    ratio,
-)
+from simprof.profiler.experiments.tables.spec import CellNeed, SuiteMember, TableSpec
+from simprof.profiler.experiments.tables.table import Bars, ReportTable, percentage, ratio
+from simprof.profiler.profiles.accuracy import DefiniteFlow
 
-PP, QPT2 = CellNeed(setting("pp")), CellNeed(setting("qpt2"))
+PAPER = "T. Ball and J. R. Larus, Efficient Path Profiling, MICRO-29, 1996"
+PP, QPT2, BITTRACE = (CellNeed(setting(mode)) for mode in ("pp", "qpt2", "bittrace"))
 TRAIN = CellNeed(setting("pp"), "train")
-
-LITTLE, CONSIDERABLE = 2.0, 20.0
-"""Percent of hashed increments: "little" holds for EPP's compress, li, ijpeg, swim and turb3d;
-"considerable" for its tomcatv, fpppp and wave5."""
-COMPARABLE = 1.5
-"""PP/QPT2 up to which overheads are called comparable."""
-POTENTIAL = ("paths", "potential")
-
-
-def overhead(result: CellResult) -> float | None:
-    """Added instructions in percent of the uninstrumented run's."""
-    return percentage(result.added, result.base)
-
-
-def increments(result: CellResult | RoutineRow) -> int:
-    """Return increments of path counters, those of self-loops (EPP 4.1) among them.
-
-    The paper does not say whether it counts the latter. That its instructions by increment
-    (table 1) agree with the length of an average path (table 2), and that even programs of
-    one-block loops execute hardly more edge than path increments, says that it does.
-    """
-    if isinstance(result, RoutineRow):
-        return result.path_increments + result.edge_increments
-    return result.counts["path_increments"] + result.counts["edge_increments"]
 
 
 # -- table 1 --------------------------------------------------------------------------------------
 
-
-def costs(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
-    """Return a row of EPP table 1.
-
-    PP/QPT2 is the ratio of the overheads. Edge increments are QPT2's, by PP's path increments.
-    Hashed is the share of path increments that call the hashing routine. Inst/inc divides the
-    instructions of the uninstrumented run by the path increments.
-    """
-    pp, qpt2 = found["pp"], found["qpt2"]
-    counted = increments(pp)
-    yield (
-        program.name,
-        pp.base,
-        overhead(pp),
-        overhead(qpt2),
-        ratio(overhead(pp), overhead(qpt2)),
-        counted,
-        ratio(qpt2.counts["edge_increments"], counted),
-        percentage(pp.counts["hashed_increments"], counted),
-        ratio(pp.base, counted),
-    )
+# Percent of hashed increments: "little" holds for EPP's compress, li, ijpeg, swim and turb3d;
+# "considerable" for its tomcatv, fpppp and wave5.
+LITTLE, CONSIDERABLE = 2.0, 20.0
+COMPARABLE = 1.5  # PP/QPT2 up to which overheads are called comparable
 
 
-def judge_costs(table: ReportTable) -> Iterator[Claim]:
-    """Judge section 6's claims about table 1."""
-    yield judge(
-        "PP's overhead averages 2.8 times QPT2's (0.7-14.5): less than 3 times on average.",
-        mean_is(table, "pp_qpt2", BELOW, 3, what="mean PP/QPT2", others=("pp", "qpt2", "hashed")),
-    )
-    yield compare_groups(
-        "PP's overhead is higher for integer programs (44.8 %) than for FP programs (19.8 %).",
-        table,
-        "pp",
-        " %",
-    )
-    yield from _judge_hashing(table)
-    yield judge(
-        "Path profiling executes fewer increments than edge profiling (1.3 edge increments to a "
-        "path increment).",
-        mean_is(table, "edge_ratio", ABOVE, 1),
-    )
-    yield untestable(
-        "Part of the overhead is interference in the caches.",
-        "instructions are counted, not cycles: there are no caches in the model",
-    )
-
-
-def _judge_hashing(table: ReportTable) -> Iterator[Claim]:
-    hashed = pairs(table, "hashed", "pp_qpt2")
-    little = [(name, quotient) for name, share, quotient in hashed if share < LITTLE]
-    yield judge(
-        "Programs with little hashing have PP overhead comparable to QPT2's or lower.",
-        value_is(
-            f"median PP/QPT2 of {len(little)} programs with less than {number(LITTLE)} % hashed",
-            median(each for _, each in little) if little else None,
-            AT_MOST,
-            COMPARABLE,
-            remark=extremes(each for _, each in little),
-            parts=[member(name, each, AT_MOST, COMPARABLE) for name, each in little],
-        ),
-    )
+def _considerable_hashing(table: ReportTable) -> Condition | None:
     mean = table.mean("pp")
     many = [
-        member(name, cost, BELOW, mean, " %")
-        for (name, share, cost) in pairs(table, "hashed", "pp")
+        conditions.member(name, cost, BELOW, mean, " %")
+        for name, share, cost in claims.pairs(table, "hashed", "pp")
         if share >= CONSIDERABLE and mean is not None
     ]
-    yield judge(
-        "Programs with considerable hashing can still have low overhead, where path increments "
-        "are rare.",
-        count_of(
-            many,
-            f"programs with at least {number(CONSIDERABLE)} % hashed are below the mean overhead "
-            f"of {number(mean)} %",
-            1,
-        ),
-        absent=f"the table has no program that hashes {number(CONSIDERABLE)} % of its increments",
+    what = (
+        f"programs with at least {number(CONSIDERABLE)} % hashed are below the mean overhead of "
+        f"{number(mean)} %"
     )
+    return conditions.count_of(many, what, 1)
 
 
-EPP1 = TableSpec(
+EPP1 = TableSpec[Found](
     "epp1",
     "EPP table 1: path profiling (PP) against edge profiling (QPT2)",
-    "T. Ball and J. R. Larus, Efficient Path Profiling, MICRO-29, 1996, table 1",
+    f"{PAPER}, table 1",
     "Base: instructions of the uninstrumented run. Overheads in percent of them. Path inc: "
     "increments of path counters, of self-loops' counters too. Edge inc: QPT2's increments by "
     "PP's. Hashed: share of path increments that are hashed. Inst/inc: base instructions by path "
     "increments.",
-    (
-        TableColumn("program", "program"),
-        TableColumn("base", "base", Form.COUNT, average=False),
-        TableColumn("pp", "PP %", Form.PERCENT),
-        TableColumn("qpt2", "QPT2 %", Form.PERCENT),
-        TableColumn("pp_qpt2", "PP/QPT2", Form.RATIO),
-        TableColumn("path_increments", "path inc", Form.COUNT, average=False),
-        TableColumn("edge_ratio", "edge inc/path inc", Form.RATIO),
-        TableColumn("hashed", "hashed %", Form.PERCENT),
-        TableColumn("spacing", "inst/inc", Form.DECIMAL),
-    ),
     {"pp": PP, "qpt2": QPT2},
-    costs,
-    judge_costs,
+    (
+        PROGRAM,
+        columns.total("base", "base", lambda row: row["pp"].base),
+        columns.of_overhead("pp", "PP %", executed=True),
+        columns.of_overhead("qpt2", "QPT2 %", executed=True),
+        columns.factor(
+            "pp_qpt2",
+            "PP/QPT2",
+            lambda row: ratio(columns.overhead(row["pp"]), columns.overhead(row["qpt2"])),
+        ),
+        columns.total("path_increments", "path inc", lambda row: columns.increments(row["pp"])),
+        columns.factor(
+            "edge_ratio",
+            "edge inc/path inc",
+            lambda row: ratio(row["qpt2"].counts["edge_increments"], columns.increments(row["pp"])),
+        ),
+        columns.percent("hashed", "hashed %", lambda row: columns.hashed(row["pp"])),
+        columns.decimal(
+            "spacing", "inst/inc", lambda row: ratio(row["pp"].base, columns.increments(row["pp"]))
+        ),
+    ),
+    (
+        rule(
+            "PP's overhead averages 2.8 times QPT2's (0.7-14.5): less than 3 times on average.",
+            claims.mean_is(
+                "pp_qpt2", BELOW, 3, what="mean PP/QPT2", others=("pp", "qpt2", "hashed")
+            ),
+        ),
+        claims.compare_groups(
+            "PP's overhead is higher for integer programs (44.8 %) than for FP programs (19.8 %).",
+            "pp",
+            " %",
+        ),
+        rule(
+            "Programs with little hashing have PP overhead comparable to QPT2's or lower.",
+            claims.statistic_is(
+                f"median PP/QPT2 of {{}} programs with less than {number(LITTLE)} % hashed",
+                median,
+                claims.combined(
+                    "hashed", "pp_qpt2", lambda share, factor: factor if share < LITTLE else None
+                ),
+                AT_MOST,
+                COMPARABLE,
+            ),
+        ),
+        rule(
+            "Programs with considerable hashing can still have low overhead, where path "
+            "increments are rare.",
+            _considerable_hashing,
+            absent=f"the table has no program that hashes {number(CONSIDERABLE)} % of its "
+            "increments",
+        ),
+        rule(
+            "Path profiling executes fewer increments than edge profiling (1.3 edge increments to "
+            "a path increment).",
+            claims.mean_is("edge_ratio", ABOVE, 1),
+        ),
+        untestable(
+            "Part of the overhead is interference in the caches.",
+            "instructions are counted, not cycles: there are no caches in the model",
+        ),
+    ),
     notes=(
         "The paper's overheads are elapsed times on an UltraSPARC with caches; ours are "
         "instructions.",
     ),
     bars=Bars(("pp", "qpt2"), "overhead, % of base instructions"),
     compared=("pp", "qpt2", "pp_qpt2", "edge_ratio", "hashed", "spacing"),
-    predictions={key: Prediction(key, overhead) for key in ("pp", "qpt2")},
 )
 
 
 # -- table 2 --------------------------------------------------------------------------------------
 
 
-def characteristics(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
-    """Return a row of EPP table 2; averages are weighted by execution frequency.
-
-    Predictions follow the most frequent edge, of equal ones the branch that is not taken; their
-    lengths are up to the first misprediction. Correct: the share of executed paths (not of
-    executions) that are predicted to their end. The potential paths are those before truncation.
-    """
-    result = found["pp"]
-    facts = result.facts
-    if facts is None or facts.predicted is None:
-        return
-    potential = sum(row.potential_paths for row in result.routines)
-    yield (program.name, *_lengths(facts, facts.predicted), potential)
+class _Characteristics(NamedTuple):
+    facts: PathFacts
+    predicted: PredictedPaths
+    potential: int  # Paths of the routines executed, before truncation
 
 
-def _lengths(facts: PathFacts, predicted: PredictedPaths) -> tuple[Value, ...]:
-    return (
-        facts.paths,
-        facts.longest_edges,
-        facts.longest_instructions,
-        facts.average_edges,
-        facts.average_instructions,
-        percentage(predicted.correct, facts.paths),
-        predicted.longest_edges,
-        predicted.longest_instructions,
-        ratio(predicted.edges, facts.executions),
-        ratio(predicted.instructions, facts.executions),
-        facts.routines,
-        facts.most_paths,
-        ratio(facts.paths, facts.routines),
-    )
+def _characteristics(program: SuiteMember, found: Found) -> Iterator[_Characteristics]:
+    facts = found["pp"].facts
+    if facts is not None and facts.predicted is not None:
+        potential = sum(row.potential_paths for row in found["pp"].routines)
+        yield _Characteristics(facts, facts.predicted, potential)
 
 
-def judge_characteristics(table: ReportTable) -> Iterator[Claim]:
-    """Judge section 6's claims about table 2."""
-    shares = [
-        (name, 100 * paths / potential) for name, paths, potential in pairs(table, *POTENTIAL)
-    ]
-    numbers = [share for _, share in shares]
-    yield judge(
-        "Few paths are executed, and they are dwarfed by the potential paths.",
-        value_is(
-            "executed paths by the potential ones of the routines executed: median",
-            median(numbers) if numbers else None,
-            BELOW,
-            1,
-            " %",
-            remark=extremes(numbers, " %", 1),
-            parts=[member(name, share, BELOW, 1, " %") for name, share in shares],
-        ),
-        value_is(
-            "highest",
-            max(numbers, default=None),
-            BELOW,
-            50,
-            " %",
-            parts=[member(name, share, BELOW, 50, " %") for name, share in shares],
-        ),
-    )
-    yield compare_groups(
-        "Paths of FP programs are longer (91.7 instructions by the text, 142.1 by the table) than "
-        "those of integer programs (21.4).",
-        table,
-        "average_instructions",
-        " instructions",
-        higher="FP",
-    )
-    yield from _judge_predictions(table)
+EXECUTED_SHARE = claims.combined(
+    "paths", "potential", lambda paths, potential: 100 * paths / potential
+)
 
 
-def _judge_predictions(table: ReportTable) -> Iterator[Claim]:
-    yield judge(
-        "Edge profiles predict a minority of paths completely: 37.9 % on average (4.3-57.1 %).",
-        mean_is(table, "correct", BELOW, 50, " %", others=("average_paths",)),
-    )
-    edges = percentage(table.mean("predicted_edges"), table.mean("average_edges"))
-    code = percentage(table.mean("predicted_instructions"), table.mean("average_instructions"))
-    yield judge(
-        "Predicted paths are nearly as long as measured ones in edges (5.1 of 6.9), but hold "
-        "significantly fewer instructions (33.6 of 88.4).",
-        value_is("predicted edges by measured ones", edges, AT_LEAST, 60, " %"),
-        differs(
-            ("predicted instructions by measured ones", code),
-            BELOW,
-            ("predicted edges by measured ones", edges),
-            " %",
-            parts=ordered(_predicted_shares(table), BELOW, ("instructions", "edges"), " %"),
-        ),
-    )
-    yield judge(
-        "Routines execute few paths: 7.7 on average (2.6-60.0).",
-        mean_is(table, "average_paths", AT_MOST, 20, others=("paths", "routines")),
-    )
-
-
-def _predicted_shares(table: ReportTable) -> list[tuple[str, float, float]]:
-    """Return (program, share of instructions, share of edges) of predicted by measured paths."""
-    edges = pairs(table, "predicted_edges", "average_edges")
-    code = pairs(table, "predicted_instructions", "average_instructions")
+def _shorter_predictions(table: ReportTable) -> Condition | None:
+    edges = claims.pairs(table, "predicted_edges", "average_edges")
+    code = claims.pairs(table, "predicted_instructions", "average_instructions")
     whole = {name: 100 * one / two for name, one, two in edges if two}
-    return [
+    shares = [
         (name, 100 * one / two, whole[name]) for name, one, two in code if name in whole and two
     ]
+    return claims.differs(
+        (
+            "predicted instructions by measured ones",
+            percentage(table.mean("predicted_instructions"), table.mean("average_instructions")),
+        ),
+        BELOW,
+        (
+            "predicted edges by measured ones",
+            percentage(table.mean("predicted_edges"), table.mean("average_edges")),
+        ),
+        " %",
+        claims.ordered(shares, BELOW, ("instructions", "edges"), " %"),
+    )
 
 
-EPP2 = TableSpec(
+EPP2 = TableSpec[_Characteristics](
     "epp2",
     "EPP table 2: characteristics of executed acyclic paths",
-    "T. Ball and J. R. Larus, Efficient Path Profiling, MICRO-29, 1996, table 2",
+    f"{PAPER}, table 2",
     "Paths: different ones executed. Averages are weighted by execution frequency. Predicted "
     "paths follow the most frequent edges (of equal ones the branch not taken); their lengths are "
     "up to the first misprediction. Routines: those with an executed path. Potential: paths of "
     "the routines executed, before truncation.",
-    (
-        TableColumn("program", "program"),
-        TableColumn("paths", "paths", Form.COUNT),
-        TableColumn("longest_edges", "longest: edges", Form.COUNT),
-        TableColumn("longest_instructions", "longest: inst", Form.COUNT),
-        TableColumn("average_edges", "average: edges", Form.DECIMAL),
-        TableColumn("average_instructions", "average: inst", Form.DECIMAL),
-        TableColumn("correct", "correct %", Form.PERCENT),
-        TableColumn("predicted_longest_edges", "pred. longest: edges", Form.COUNT),
-        TableColumn("predicted_longest_instructions", "pred. longest: inst", Form.COUNT),
-        TableColumn("predicted_edges", "pred. average: edges", Form.DECIMAL),
-        TableColumn("predicted_instructions", "pred. average: inst", Form.DECIMAL),
-        TableColumn("routines", "routines", Form.COUNT),
-        TableColumn("most_paths", "most paths", Form.COUNT),
-        TableColumn("average_paths", "paths/routine", Form.DECIMAL),
-        TableColumn("potential", "potential", Form.COUNT, average=False),
-    ),
     {"pp": PP},
-    characteristics,
-    judge_characteristics,
+    (
+        PROGRAM,
+        columns.count("paths", "paths", lambda row: row.facts.paths),
+        columns.count("longest_edges", "longest: edges", lambda row: row.facts.longest_edges),
+        columns.count(
+            "longest_instructions", "longest: inst", lambda row: row.facts.longest_instructions
+        ),
+        columns.decimal("average_edges", "average: edges", lambda row: row.facts.average_edges),
+        columns.decimal(
+            "average_instructions", "average: inst", lambda row: row.facts.average_instructions
+        ),
+        # Of the paths, not of their executions, those that are predicted to their end.
+        columns.percent(
+            "correct", "correct %", lambda row: percentage(row.predicted.correct, row.facts.paths)
+        ),
+        columns.count(
+            "predicted_longest_edges",
+            "pred. longest: edges",
+            lambda row: row.predicted.longest_edges,
+        ),
+        columns.count(
+            "predicted_longest_instructions",
+            "pred. longest: inst",
+            lambda row: row.predicted.longest_instructions,
+        ),
+        columns.decimal(
+            "predicted_edges",
+            "pred. average: edges",
+            lambda row: ratio(row.predicted.edges, row.facts.executions),
+        ),
+        columns.decimal(
+            "predicted_instructions",
+            "pred. average: inst",
+            lambda row: ratio(row.predicted.instructions, row.facts.executions),
+        ),
+        columns.count("routines", "routines", lambda row: row.facts.routines),
+        columns.count("most_paths", "most paths", lambda row: row.facts.most_paths),
+        columns.decimal(
+            "average_paths", "paths/routine", lambda row: ratio(row.facts.paths, row.facts.routines)
+        ),
+        columns.total("potential", "potential", lambda row: row.potential),
+    ),
+    (
+        rule(
+            "Few paths are executed, and they are dwarfed by the potential paths.",
+            claims.statistic_is(
+                "executed paths by the potential ones of the routines executed: median",
+                median,
+                EXECUTED_SHARE,
+                BELOW,
+                1,
+                " %",
+                remark=lambda values: conditions.extremes(values, " %", 1),
+            ),
+            claims.statistic_is(
+                "highest", max, EXECUTED_SHARE, BELOW, 50, " %", remark=lambda values: ""
+            ),
+        ),
+        claims.compare_groups(
+            "Paths of FP programs are longer (91.7 instructions by the text, 142.1 by the table) "
+            "than those of integer programs (21.4).",
+            "average_instructions",
+            " instructions",
+            higher="FP",
+        ),
+        rule(
+            "Edge profiles predict a minority of paths completely: 37.9 % on average (4.3-57.1 %).",
+            claims.mean_is("correct", BELOW, 50, " %", others=("average_paths",)),
+        ),
+        rule(
+            "Predicted paths are nearly as long as measured ones in edges (5.1 of 6.9), but hold "
+            "significantly fewer instructions (33.6 of 88.4).",
+            claims.means_give(
+                "predicted edges by measured ones",
+                percentage,
+                "predicted_edges",
+                "average_edges",
+                AT_LEAST,
+                60,
+                " %",
+                more=None,
+            ),
+            _shorter_predictions,
+        ),
+        rule(
+            "Routines execute few paths: 7.7 on average (2.6-60.0).",
+            claims.mean_is("average_paths", AT_MOST, 20, others=("paths", "routines")),
+        ),
+    ),
     bars=Bars(("correct",), "paths predicted completely by edges, %"),
     compared=("paths", "average_edges", "average_instructions", "correct", "average_paths"),
+    rows=_characteristics,
 )
 
 
 # -- table 3 --------------------------------------------------------------------------------------
 
-
-def common(program: SuiteMember, found: Found) -> Iterator[Sequence[Value]]:
-    """Return a row of EPP table 3: what of the ref run's paths the train run executed too."""
-    both = common_paths(found["ref"], found["train"])
-    yield (
-        program.name,
-        both.common,
-        percentage(both.common, both.paths),
-        percentage(both.common_executions, both.executions),
-        both.common_instructions,
-        percentage(both.common_instructions, both.instructions),
-    )
-
-
-def judge_common(table: ReportTable) -> Iterator[Claim]:
-    """Judge section 6's claims about table 3."""
-    yield judge(
-        "For integer programs train finds 41.8-96.0 % of the paths of ref.",
-        each_is(table, "static", AT_LEAST, 41.8, " %", group="INT", others=("dynamic",)),
-    )
-    yield judge(
-        "The common paths are the important ones: 71.9-100 % of path executions.",
-        each_is(table, "dynamic", AT_LEAST, 70, " %", others=("static",)),
-    )
-    yield judge(
-        "For FP programs train finds at least 87.5 % of the paths of ref.",
-        each_is(table, "static", AT_LEAST, 87.5, " %", group="FP", others=("dynamic",)),
-    )
-    parts = members(table, "instructions_share", AT_LEAST, 95, " %", "FP", ("static", "dynamic"))
-    yield judge(
-        "In FP programs the common paths account for 99 % and more of instructions, but in one.",
-        count_of(
-            parts,
-            "FP programs at 95 % or more",
-            max(1, len(parts) - 1),
-            extremes(table.values("instructions_share", "FP"), " %", 95),
-        ),
-    )
-
-
-EPP3 = TableSpec(
+EPP3 = TableSpec[CommonPaths](
     "epp3",
     "EPP table 3: paths that ref and train have in common",
-    "T. Ball and J. R. Larus, Efficient Path Profiling, MICRO-29, 1996, table 3",
+    f"{PAPER}, table 3",
     "Common: paths executed with both inputs. Static: share of the ref run's paths that the train "
     "run executes too; dynamic: the same, weighted by executions. Common instructions: those that "
     "the ref run executes along common paths, and their share of all along paths.",
-    (
-        TableColumn("program", "program"),
-        TableColumn("common", "common paths", Form.COUNT),
-        TableColumn("static", "static %", Form.PERCENT),
-        TableColumn("dynamic", "dynamic %", Form.PERCENT),
-        TableColumn("instructions", "common instructions", Form.COUNT, average=False),
-        TableColumn("instructions_share", "instructions %", Form.PERCENT),
-    ),
     {"ref": PP, "train": TRAIN},
-    common,
-    judge_common,
+    (
+        PROGRAM,
+        columns.count("common", "common paths", lambda row: row.common),
+        columns.percent("static", "static %", lambda row: percentage(row.common, row.paths)),
+        columns.percent(
+            "dynamic", "dynamic %", lambda row: percentage(row.common_executions, row.executions)
+        ),
+        columns.total("instructions", "common instructions", lambda row: row.common_instructions),
+        columns.percent(
+            "instructions_share",
+            "instructions %",
+            lambda row: percentage(row.common_instructions, row.instructions),
+        ),
+    ),
+    (
+        rule(
+            "For integer programs train finds 41.8-96.0 % of the paths of ref.",
+            claims.each_is("static", AT_LEAST, 41.8, " %", group="INT", others=("dynamic",)),
+        ),
+        rule(
+            "The common paths are the important ones: 71.9-100 % of path executions.",
+            claims.each_is("dynamic", AT_LEAST, 70, " %", others=("static",)),
+        ),
+        rule(
+            "For FP programs train finds at least 87.5 % of the paths of ref.",
+            claims.each_is("static", AT_LEAST, 87.5, " %", group="FP", others=("dynamic",)),
+        ),
+        rule(
+            "In FP programs the common paths account for 99 % and more of instructions, but in "
+            "one.",
+            claims.count_is(
+                "FP programs at 95 % or more",
+                claims.all_but_one,
+                claims.column("instructions_share", "FP", ("static", "dynamic")),
+                AT_LEAST,
+                95,
+                " %",
+            ),
+        ),
+    ),
     notes=("A program with one input only has everything in common with itself.",),
     bars=Bars(("static", "dynamic"), "paths of ref found by train, %"),
     compared=("static", "dynamic", "instructions_share"),
+    rows=lambda program, found: (common_paths(found["ref"], found["train"]),),
 )
 
-TABLES = (EPP1, EPP2, EPP3)
+
+# -- section 2: bit tracing -----------------------------------------------------------------------
+
+
+class _Naming(NamedTuple):
+    """What names of paths cost under PP and under bit tracing."""
+
+    pp: CellResult
+    bits: CellResult
+    both: list[tuple[RoutineRow, RoutineRow]]  # Routines entered, each weighs the same
+    # Counters by path of an array of any size that the codes index; None: no word can index it.
+    sizes: list[float | None]
+
+    @property
+    def indexed(self) -> list[float]:
+        return [size for size in self.sizes if size is not None]
+
+
+def _naming(program: SuiteMember, found: Found) -> Iterator[_Naming]:
+    pp, bits = found["pp"], found["bittrace"]
+    both = [(a, b) for a, b in zip(pp.routines, bits.routines, strict=True) if a.num_paths]
+    yield _Naming(pp, bits, both, [ratio(b.name_counters, a.name_counters) for a, b in both])
+
+
+def _code(result: CellResult) -> int:
+    return sum(row.instrumented_edges for row in result.routines)
+
+
+def _hashed_paths(result: CellResult) -> float | None:
+    return percentage(result.counts["hashed_increments"], result.counts["path_increments"])
+
+
+BIT_TRACING = TableSpec[_Naming](
+    "bittrace",
+    "EPP section 2: bit tracing's counters against path numbers",
+    f"{PAPER}, section 2",
+    "Routines: those entered. Bits: of a routine's greatest path number, and of its longest code, "
+    "on average; same: routines where both are equal. Counters by path: those of an array that "
+    "the codes index, median and greatest of the routines whose codes fit a word; over 2: "
+    "routines with more than two a path, or whose codes fit none. Edges: edges with code, by "
+    "those of PP. Hashed: share of path increments.",
+    {"pp": PP, "bittrace": BITTRACE},
+    (
+        PROGRAM,
+        columns.total("routines", "routines", lambda row: len(row.both)),
+        columns.decimal(
+            "pp_bits",
+            "PP bits",
+            lambda row: fmean(a.name_bits for a, _ in row.both) if row.both else None,
+        ),
+        columns.decimal(
+            "bits",
+            "bits",
+            lambda row: fmean(b.name_bits for _, b in row.both) if row.both else None,
+        ),
+        columns.percent(
+            "same_bits",
+            "same %",
+            lambda row: percentage(
+                sum(b.name_bits == a.name_bits for a, b in row.both), len(row.both)
+            ),
+        ),
+        columns.factor(
+            "median_counters",
+            "counters/path",
+            lambda row: median(row.indexed) if row.indexed else None,
+        ),
+        columns.factor(
+            "most_counters", "greatest", lambda row: max(row.indexed, default=None), average=False
+        ),
+        columns.percent(
+            "over_twice",
+            "over 2 %",
+            lambda row: percentage(
+                sum(size is None or size > 2 for size in row.sizes), len(row.sizes)
+            ),
+        ),
+        columns.factor("edges", "edges/PP", lambda row: ratio(_code(row.bits), _code(row.pp))),
+        columns.percent("pp_hashed", "PP hashed %", lambda row: _hashed_paths(row.pp)),
+        columns.percent("hashed", "hashed %", lambda row: _hashed_paths(row.bits)),
+        columns.percent("pp", "PP %", lambda row: columns.overhead(row.pp)),
+        columns.percent("bittrace", "bit tracing %", lambda row: columns.overhead(row.bits)),
+    ),
+    (
+        rule(
+            "Bit tracing uses the minimal number of bits necessary to distinguish paths.",
+            claims.each_is(
+                "same_bits",
+                AT_LEAST,
+                99,
+                " %",
+                what="routines with as few bits as numbers have,",
+                others=("pp_bits", "bits"),
+            ),
+        ),
+        rule(
+            "In the worst case an array takes twice the counters of path profiling.",
+            claims.each_is(
+                "most_counters", AT_MOST, 2, what="counters by path,", others=("over_twice",)
+            ),
+        ),
+        rule(
+            "Bit tracing is likely to have higher run-time overhead: every predicate is "
+            "instrumented, and appending takes more than adding.",
+            claims.count_ordered(
+                "programs where it has",
+                claims.most,
+                "bittrace",
+                ABOVE,
+                "pp",
+                ("bit tracing", "path profiling"),
+                " %",
+            ),
+        ),
+    ),
+    notes=("The paper measures no bit tracing: it gives the reasons, and a factor of two.",),
+    bars=Bars(("pp", "bittrace"), "overhead, % of base instructions"),
+    rows=_naming,
+)
+
+
+# -- TPP section 1: definite flow -----------------------------------------------------------------
+
+NEAR = 10.0  # Percentage points within which shares of definite flow are called the paper's
+
+
+def _definite(program: SuiteMember, found: Found) -> Iterator[DefiniteFlow]:
+    facts = found["pp"].facts
+    if facts is not None and facts.definite is not None:
+        yield facts.definite
+
+
+DEFINITE = TableSpec[DefiniteFlow](
+    "definite",
+    "TPP section 1: definite flow of edge profiles",
+    "R. Joshi, M. D. Bond and C. Zilles, Targeted Path Profiling, CGO 2004, section 1, which cites "
+    "T. Ball, P. Mataga and M. Sagiv, Edge Profiling versus Path Profiling, POPL 1998",
+    "Executions: of whole paths. Definite: what of these follows from the edge profile of the same "
+    "run, whatever the paths were; by executions, and weighted by the lengths of paths in blocks.",
+    {"pp": PP},
+    (
+        PROGRAM,
+        columns.total("executions", "executions", lambda row: row.executions),
+        columns.percent(
+            "executions_share",
+            "definite %",
+            lambda row: percentage(row.definite_executions, row.executions),
+        ),
+        columns.percent(
+            "blocks",
+            "definite % of blocks",
+            lambda row: percentage(row.definite_blocks, row.blocks),
+        ),
+    ),
+    (
+        rule(
+            "An edge profile attributes some 80 % of the execution to paths.",
+            claims.mean_within("blocks", 80 - NEAR, 80 + NEAR, " %", others=("executions_share",)),
+        ),
+        claims.compare_groups(
+            "It attributes more in FP programs (84 %) than in integer programs (76 %).",
+            "blocks",
+            " %",
+            higher="FP",
+        ),
+    ),
+    notes=("TPP gives averages only: 76 % for SPEC95 INT, 84 % for SPEC95 FP.",),
+    bars=Bars(("blocks",), "blocks in paths that edges tell, %"),
+    rows=_definite,
+)
+
+TABLES = (EPP1, EPP2, EPP3, BIT_TRACING, DEFINITE)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult
 from simprof.profiler.experiments.cells.provenance import Versions, versions
@@ -13,8 +14,7 @@ from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.sweep import FILE_BUILD, CellProgress, obtain
 from simprof.profiler.experiments.suites.suite import BuildProgress, Suite
 from simprof.profiler.experiments.suites.suite_file import load_suite
-from simprof.profiler.experiments.tables.report import TableReport
-from simprof.profiler.experiments.tables.spec import SuiteMember, TableSpec, View, make
+from simprof.profiler.experiments.tables.spec import SuiteMember, TableReport, TableSpec, View, make
 from simprof.profiler.experiments.tables.table import Form, ReportTable
 from simprof.profiler.request.request import ALL_ROUTINES, Selection
 from simprof.simulator.errors import UsageError
@@ -25,7 +25,7 @@ NO_SUITE = "(none)"
 
 def run_tables(
     suite: Suite,
-    specs: Sequence[TableSpec],
+    specs: Sequence[TableSpec[Any]],
     view: View,
     *,
     store: Store | None = None,
@@ -88,7 +88,7 @@ def _names(names: Sequence[str], patterns: Sequence[str]) -> tuple[str, ...]:
 def stored_tables(
     path: Path,
     suite: str | None,
-    specs: Sequence[TableSpec],
+    specs: Sequence[TableSpec[Any]],
     view: View,
     *,
     only: Sequence[str] = (),
@@ -187,7 +187,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _stored_executed(
-    specs: Sequence[TableSpec],
+    specs: Sequence[TableSpec[Any]],
     programs: Sequence[SuiteMember],
     results: Mapping[Cell, CellResult],
     view: View,
@@ -231,7 +231,10 @@ def _description(suite: str) -> tuple[str, Mapping[str, str]]:
 
 
 def _has_any(
-    spec: TableSpec, programs: Sequence[SuiteMember], results: Mapping[Cell, CellResult], view: View
+    spec: TableSpec[Any],
+    programs: Sequence[SuiteMember],
+    results: Mapping[Cell, CellResult],
+    view: View,
 ) -> bool:
     predicted = replace(view, executed=())
     return any(
@@ -250,7 +253,7 @@ def _matching(programs: Sequence[SuiteMember], only: Sequence[str]) -> tuple[Sui
 def _report(
     suite: str,
     title: str,
-    specs: Sequence[TableSpec],
+    specs: Sequence[TableSpec[Any]],
     programs: tuple[SuiteMember, ...],
     results: Mapping[Cell, CellResult],
     view: View,

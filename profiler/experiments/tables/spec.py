@@ -1,17 +1,27 @@
-"""How a table is made: which cells it needs, and how their results become rows and verdicts.
+"""Declared tables: which cells they need, and how their results become rows and verdicts.
 
-A `TableSpec` is declarative; `make` does the same for all: a row for each program, the row of
-one that failed, averages, the paper's numbers, and the verdicts on its claims.
+A table is declared by a `TableSpec`: the cells that it needs of each program, its columns with
+what each shows of their results, and the rules (`claims`) that judge what a paper concludes. `make`
+evaluates them all: a row for each program, the row of one that failed, averages, the paper's own
+numbers, verdicts.
+
+Columns that show predictions (`ColumnSpec.predicts`) get a column "executed" beside them: the same,
+of what the code executed in the programs that are instrumented and run (`View.executed`), and the
+table a last one with the instructions by which the two differ. A program where they do differ has
+an error in its row, but keeps its numbers.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any, Generic
 
 from simprof.profiler.experiments.cells.cells import (
+    ALONE_ROUTINES,
     DEFAULT_BUILD,
+    PREDICTED,
     Cell,
     CellKind,
     CellResult,
@@ -19,23 +29,20 @@ from simprof.profiler.experiments.cells.cells import (
 )
 from simprof.profiler.experiments.cells.settings import CellSetting, selecting, setting
 from simprof.profiler.experiments.suites.suite import CounterBuild, with_counters
-from simprof.profiler.experiments.tables.executed import (
-    CAPTION,
-    Predictions,
-    executed_columns,
-    executed_row,
-    problems,
-)
-from simprof.profiler.experiments.tables.published import published
+from simprof.profiler.experiments.tables.claims import Judge
+from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found, Subject
 from simprof.profiler.experiments.tables.table import (
+    EXECUTED,
     Bars,
     Claim,
+    Form,
     ReportTable,
     TableColumn,
     TableRow,
     Value,
     beside,
     failed_row,
+    published,
     with_averages,
 )
 from simprof.profiler.request.request import ALL_ROUTINES, Selection
@@ -76,6 +83,9 @@ class SuiteMember:
         return tuple(name for its, name in found if its == family)
 
 
+# -- declarations ---------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class CellNeed:
     """A cell that a table needs of each program."""
@@ -94,11 +104,8 @@ class CellNeed:
         return Cell(program, self.setting, name, self.kind, with_counters(build, self.counters))
 
 
-Found = Mapping[str, CellResult]
-"""Results of one program by the table's own name of each need."""
-
-Rows = Callable[[SuiteMember, Found], Iterable[Sequence[Value]]]
-Claims = Callable[[ReportTable], Iterable[Claim]]
+def _one_row(program: SuiteMember, found: Found) -> Iterable[Any]:
+    return (found,)
 
 
 def _any(program: SuiteMember) -> bool:
@@ -106,29 +113,27 @@ def _any(program: SuiteMember) -> bool:
 
 
 @dataclass(frozen=True)
-class TableSpec:
+class TableSpec(Generic[Subject]):
     """What `make` makes a table of. Names are as in `ReportTable`."""
 
     name: str
     title: str
     source: str
     caption: str
-    columns: tuple[TableColumn, ...]
     needs: Mapping[str, CellNeed]  # Our name -> the cell of each program
-    # Values of the rows of one program, its name first; none where it has nothing to tell.
-    rows: Rows
-    claims: Claims  # Judge the paper's claims by the finished table
+    columns: tuple[ColumnSpec[Subject], ...]
+    claims: tuple[Judge, ...] = ()  # Judge the paper's claims by the finished table
     notes: tuple[str, ...] = ()
     bars: Bars | None = None
     compared: tuple[str, ...] = ()
+    # The subjects of a program's rows; none where it has nothing to tell.
+    rows: Callable[[SuiteMember, Found], Iterable[Subject]] = _one_row
     averaged: bool = True  # Whether rows of averages are added
     includes: Callable[[SuiteMember], bool] = _any  # Whether a program has a row in it
-    # Columns beside which what was executed is shown, where that is asked for (`View.executed`)
-    predictions: Predictions = field(default_factory=dict)
     # Whether it is about instrumented programs only: then it has rows of those that `View.executed`
     # chooses, or of all where it chooses none.
     of_instrumented: bool = False
-    # Whether a row can be made of some of its cells; `rows` then gets those that are there.
+    # Whether a row can be made of some of its cells; subjects then have those that are there.
     is_partial: bool = False
 
     def cells(self, programs: Iterable[SuiteMember], view: View) -> Iterator[Cell]:
@@ -144,12 +149,20 @@ class TableSpec:
             each for each in programs if self.includes(each) and (not names or each.name in names)
         )
 
+    @property
+    def predicted(self) -> tuple[str, ...]:
+        """The needs whose predictions it shows."""
+        return tuple(column.predicts for column in self.columns if column.predicts)
+
     def executed(self, program: SuiteMember, view: View) -> Mapping[str, CellNeed]:
         """Return the cells of what a program executed, by the needs that predict it."""
         if program.name not in view.executed:
             return {}
-        needs = dict.fromkeys(each.need for each in self.predictions.values())
-        return {name: replace(self.needs[name], kind=CellKind.EXECUTE) for name in needs}
+        return {name: replace(self.needs[name], kind=CellKind.EXECUTE) for name in self.predicted}
+
+    def judge(self, table: ReportTable) -> tuple[Claim, ...]:
+        """Return the claims with what the finished table says about them."""
+        return tuple(each(table) for each in self.claims)
 
 
 @dataclass(frozen=True)
@@ -189,8 +202,22 @@ class View:
         return selecting(chosen, selection)
 
 
+# -- evaluation -----------------------------------------------------------------------------------
+
+OFF = TableColumn("off", "off", Form.COUNT, average=False)
+ELSEWHERE = 1e-3
+"""Share of base by which two runs of a program may differ because its file lies elsewhere: the C
+library copies its path at the start, which takes some more instructions where that is longer."""
+CAPTION = (
+    " Executed: the same, counted while the instrumented program ran, without what rewriting "
+    "itself costs; of the programs for which this is done. Routines that are left alone have no "
+    "code that could execute. Off: by how many instructions executed and predicted differ in the "
+    "others, over all of the row."
+)
+
+
 def make(
-    spec: TableSpec,
+    spec: TableSpec[Any],
     programs: Sequence[SuiteMember],
     results: Mapping[Cell, CellResult],
     view: View,
@@ -198,24 +225,23 @@ def make(
     """Make a table of results; a cell that is missing among them is a failure of its program."""
     programs = spec.chosen(programs, view)
     executed = {program: _executed(spec, program, results, view) for program in programs}
-    columns, caption = spec.columns, f"{spec.caption}{_about_blocks(spec, view)}"
-    rows: list[TableRow] = []
-    for program in programs:
-        predicted = _results(spec.needs, program, results, view, spec.is_partial)
-        made: Iterable[TableRow] = _rows(spec, program, predicted)
-        if any(executed.values()):
-            made = (
-                executed_row(row, columns, spec.predictions, predicted, executed[program])
-                for row in made
-            )
-        rows += made
-    if any(executed.values()):
-        columns, caption = executed_columns(columns, spec.predictions), caption + CAPTION
+    shown = any(executed.values())
+    rows = [
+        row
+        for program in programs
+        for row in _rows(
+            spec,
+            program,
+            _results(spec.needs, program, results, view, spec.is_partial),
+            executed[program] if shown else None,
+        )
+    ]
+    columns = tuple(_columns(spec, shown))
     table = ReportTable(
         spec.name,
         spec.title,
         spec.source,
-        caption,
+        f"{spec.caption}{_about_blocks(spec, view)}{CAPTION if shown else ''}",
         columns,
         with_averages(columns, rows) if spec.averaged else tuple(rows),
         published(spec.name),
@@ -224,13 +250,12 @@ def make(
         spec.bars,
         spec.compared,
     )
-    claims = tuple(spec.claims(table))
     family = table.published.family if table.published else ""
     compared = beside(table, {program.name: program.partners(family) for program in programs})
-    return replace(compared, claims=claims)
+    return replace(compared, claims=spec.judge(table))
 
 
-def _about_blocks(spec: TableSpec, view: View) -> str:
+def _about_blocks(spec: TableSpec[Any], view: View) -> str:
     """Say what a basic block is in a table that has a choice (BL94's)."""
     if not any("blocks" in dict(need.setting.options) for need in spec.needs.values()):
         return ""
@@ -246,8 +271,17 @@ _BLOCKS = {
 }
 
 
+def _columns(spec: TableSpec[Any], executed: bool) -> Iterator[TableColumn]:
+    for column in spec.columns:
+        yield column
+        if executed and column.predicts:
+            yield TableColumn(f"{column.key}{EXECUTED}", "executed", column.form)
+    if executed:
+        yield OFF
+
+
 def _executed(
-    spec: TableSpec, program: SuiteMember, results: Mapping[Cell, CellResult], view: View
+    spec: TableSpec[Any], program: SuiteMember, results: Mapping[Cell, CellResult], view: View
 ) -> Found:
     """Return what a program executed, by need; {} where it was not run for this table."""
     needs = spec.executed(program, view)
@@ -273,11 +307,93 @@ def _results(
     return {name: results.get(cell, lacking) for name, cell in cells.items()}
 
 
-def _rows(spec: TableSpec, program: SuiteMember, found: Found) -> Iterator[TableRow]:
+def _rows(
+    spec: TableSpec[Any], program: SuiteMember, found: Found, executed: Found | None
+) -> Iterator[TableRow]:
+    """Yield the rows of a program; `executed`: None where the table does not show that."""
     for result in found.values():
         if result.error is not None:
-            yield failed_row(program.name, program.group, len(spec.columns), result.error)
+            width = len(tuple(_columns(spec, executed is not None)))
+            yield failed_row(program.name, program.group, width, result.error)
             return
-    differing = "; ".join(line for result in found.values() for line in problems(result))
-    for values in spec.rows(program, found):
-        yield TableRow(tuple(values), "program", program.group, differing or None)
+    lines: Iterable[str]
+    if executed is None:
+        lines = (line for result in found.values() for line in problems(result))
+    else:
+        lines = (
+            f"executed under {need}: {line}"
+            for need, result in executed.items()
+            for line in problems(result, found[need])
+        )
+    error = "; ".join(lines) or None
+    for subject in spec.rows(program, found):
+        values = tuple(_values(spec, program, subject, executed))
+        yield TableRow(values, "program", program.group, error)
+
+
+def _values(
+    spec: TableSpec[Any], program: SuiteMember, subject: Any, executed: Found | None
+) -> Iterator[Value]:
+    ran = {need: result for need, result in (executed or {}).items() if not result.failed}
+    for column in spec.columns:
+        yield program.name if column is PROGRAM else column.value(subject)
+        if executed is not None and column.predicts:
+            yield column.value(ran) if column.predicts in ran else None
+    if executed is not None:
+        off = (abs(result.added - result.counts[PREDICTED]) for result in ran.values())
+        yield sum(off) if ran else None
+
+
+def problems(result: CellResult, predicted: CellResult | None = None) -> Iterator[str]:
+    """Yield what is not as it should be with a run of an instrumented program.
+
+    `predicted`: The result whose prediction stands beside it; None: its own.
+    """
+    if result.error is not None:
+        yield result.error
+        return
+    yield from result.differences
+    if predicted is None:
+        return
+    compared = [("base is", result.base, predicted.base)]
+    if not result.counts[ALONE_ROUTINES]:
+        compared.append(("predicted were", result.counts[PREDICTED], predicted.added))
+    for what, here, there in compared:
+        if abs(here - there) > ELSEWHERE * predicted.base:
+            yield f"{what} {here:,} instructions there, not {there:,}"
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """Tables with what they were made of: what `reports` render."""
+
+    # suite, title: Name of the suite and its title ("" where only results of it are there).
+    suite: str
+    title: str
+    view: View
+    # simprof, engine, cost_model: What made the results (see `provenance.Versions`).
+    simprof: str
+    engine: str
+    cost_model: str
+    programs: tuple[SuiteMember, ...]  # Those that the tables are of
+    tables: tuple[ReportTable, ...]  # In the order asked for
+    left_out: tuple[str, ...] = ()  # Names of tables that the results file has nothing for
+    command: str = ""  # What makes this report again; "" where nobody said.
+    # Of a results file: what it has, and what it lacks for these tables, a line each.
+    stored: tuple[str, ...] = ()
+
+    @property
+    def failures(self) -> tuple[tuple[str, str], ...]:
+        """Programs with a row that could not be made and the reason, each once."""
+        found = (failure for table in self.tables for failure in table.failures)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def basis(self) -> str:
+        """What all numbers rest on, in one line."""
+        blocks = "" if self.view.blocks is None else f", BL94's tables on {self.view.blocks} blocks"
+        return (
+            f"suite {self.suite}, input {self.view.input}, build {self.view.build}{blocks}, "
+            f"{self.view.selected}"
+            f"simprof {self.simprof}, cost model {self.cost_model}"
+        )

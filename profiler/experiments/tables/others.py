@@ -1,0 +1,349 @@
+"""Tables of no paper of path or edge profiling.
+
+- `cs6120`: a course's blog post on edge profiling (Voor and Liu, "Dynamic Edge Profiling with
+  Optimal Counter Placement").
+- `overheads`: all schemes side by side, those of other distributions too.
+- `gcov-arcs`: gcc's own edge profiling beside what simprof predicts, a yardstick from outside. The
+  program is built once more with `-fprofile-arcs` and run. What its own routines execute more than
+  those of the plain build is gcc's counting; the rest of the difference is what libgcov does at the
+  start and at the end. `qpt2` and `naive` are predicted for the plain build's own routines. How
+  often gcc's counters count is read from the files that the program writes: it is the same whatever
+  the compiler makes of the counters, and so tells gcc's placement from its code.
+- `rewriting`, `instrumented`: what rewriting a program costs, and how long the result runs.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from simprof.profiler.experiments.cells.cells import (
+    ALONE_INSTRUCTIONS,
+    ALONE_ROUTINES,
+    COMPILER_INCREMENTS,
+    REWRITING,
+    CellKind,
+    CellResult,
+    RoutineRow,
+)
+from simprof.profiler.experiments.cells.settings import setting
+from simprof.profiler.experiments.suites.suite import CounterBuild
+from simprof.profiler.experiments.tables import claims, columns, conditions
+from simprof.profiler.experiments.tables.claims import rule
+from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found
+from simprof.profiler.experiments.tables.conditions import ABOVE, AT_LEAST, BELOW, Condition, number
+from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
+from simprof.profiler.experiments.tables.table import Bars, ReportTable, percentage, ratio
+from simprof.profiler.rewriting.draft import Cause
+from simprof.profiler.schemes import registry
+
+# -- CS6120 ---------------------------------------------------------------------------------------
+
+
+def _left(table: ReportTable) -> Condition | None:
+    optimal, calls = table.mean("calls_optimal"), table.mean("calls")
+    return conditions.within(
+        "optimal by every edge",
+        ratio(optimal, calls),
+        0.9,
+        1,
+        remark=f"means {number(optimal)} and {number(calls)}",
+        parts=claims.combined("calls_optimal", "calls", ratio)(table),
+    )
+
+
+CS6120 = TableSpec[Found](
+    "cs6120",
+    "CS6120: edge profiling by calls, on every edge and on chords only",
+    "K. Voor and H. Liu, Dynamic Edge Profiling with Optimal Counter Placement, CS 6120 course "
+    "blog, Cornell University",
+    "Instructions by those of the run without profiling: two logging calls on every edge; on the "
+    "chords of a spanning tree without regard to weights; on those of a maximum spanning tree by "
+    "BL94's heuristic weights; a counter on every edge, without calls.",
+    {
+        "calls": CellNeed(setting("calls")),
+        "calls_optimal": CellNeed(setting("calls-optimal", weights="uniform")),
+        "calls_maximum": CellNeed(setting("calls-optimal")),
+        "naive": CellNeed(setting("naive")),
+    },
+    (
+        PROGRAM,
+        columns.of_normalised("calls", "every edge", executed=True),
+        columns.of_normalised("calls_optimal", "optimal", executed=True),
+        columns.of_normalised("calls_maximum", "maximum tree", executed=True),
+        columns.of_normalised("naive", "counters", executed=True),
+    ),
+    (
+        rule(
+            "Logging every edge makes programs take several times as long (5 times on average).",
+            claims.mean_is("calls", AT_LEAST, 2, others=("calls_optimal",)),
+        ),
+        rule(
+            "Optimal placement is faster (4.8 times).",
+            claims.means_differ(
+                ("mean of optimal placement", "calls_optimal"),
+                BELOW,
+                ("mean of every edge", "calls"),
+                ("optimal", "every edge"),
+            ),
+        ),
+        rule(
+            "... but only by a little (4 %).",
+            _left,
+        ),
+        rule(
+            "A maximum spanning tree of estimated weights would be faster still (named as next "
+            "step).",
+            claims.means_differ(
+                ("mean of BL94's maximum tree", "calls_maximum"),
+                BELOW,
+                ("mean of an arbitrary tree", "calls_optimal"),
+                ("maximum", "arbitrary"),
+            ),
+        ),
+    ),
+    bars=Bars(
+        ("calls", "calls_optimal", "calls_maximum"), "times the base instructions", baseline=1.0
+    ),
+    compared=("calls", "calls_optimal"),
+)
+
+
+# -- all schemes ----------------------------------------------------------------------------------
+
+
+def _scheme(mode: str) -> ColumnSpec[Found]:
+    return columns.percent(
+        mode, mode, lambda row: columns.overhead(row[mode]) if mode in row else None
+    )
+
+
+@cache
+def overheads() -> TableSpec[Found]:
+    """Return the table; its columns are the modes that are installed."""
+    modes = registry.planned_modes()
+    return TableSpec[Found](
+        "overheads",
+        "Overheads of all schemes",
+        "simprof",
+        "Added instructions in percent of the uninstrumented run's, under each scheme's default "
+        "options.",
+        {mode: CellNeed(setting(mode)) for mode in modes},
+        (PROGRAM, *map(_scheme, modes)),
+        is_partial=True,
+    )
+
+
+# -- gcc's counters -------------------------------------------------------------------------------
+
+CALLS_OF_LIBGCOV = ("_sub_I_00100_", "_sub_D_00100_")
+"""How the names of the routines start that gcc makes in each object file: they call libgcov."""
+BEFORE_AND_AFTER = ("_start", "system_exit")
+"""Routines of the kernels of wcet in whose place the C library's are linked to gcc's counters."""
+PROGRAM_COUNTER = "__sparc_get_pc_thunk."
+"""How the names of the routines start that position-independent code calls to find its data."""
+
+
+def _own(result: CellResult) -> list[RoutineRow]:
+    """Return the program's own routines that both builds have, those that its source names."""
+    left_out = (*CALLS_OF_LIBGCOV, PROGRAM_COUNTER)
+    return [
+        row
+        for row in result.routines
+        if row.own and row.name not in BEFORE_AND_AFTER and not row.name.startswith(left_out)
+    ]
+
+
+def _executed(result: CellResult) -> int:
+    """Return what own routines executed, with what they call to find their data and counters."""
+    helpers = (row for row in result.routines if row.name.startswith(PROGRAM_COUNTER))
+    return sum(row.instructions for row in (*_own(result), *helpers))
+
+
+def _counting(row: Found) -> int:
+    return _executed(row["arcs"]) - _executed(row["plain"])
+
+
+def _added(row: Found, mode: str) -> int:
+    return sum(each.added for each in _own(row[mode]))
+
+
+def _percent_of_base(key: str, title: str, mode: str = "") -> ColumnSpec[Found]:
+    """Return the column of gcc's counting, or of what a mode adds, in percent of base."""
+    return columns.percent(
+        key,
+        title,
+        lambda row: percentage(_added(row, mode) if mode else _counting(row), row["plain"].base),
+    )
+
+
+def _increments(row: Found) -> float | None:
+    theirs = sum(each.edge_increments for each in _own(row["qpt2"]))
+    return ratio(row["arcs"].counts[COMPILER_INCREMENTS], theirs)
+
+
+GCOV_ARCS = TableSpec[Found](
+    "gcov-arcs",
+    "gcc's own edge profiling against QPT2 and naive",
+    "GCC 12, -fprofile-arcs (manual, section 3.12), and libgcov",
+    "Base: instructions of the plain build's run, own: share of the program's own routines in "
+    "them. Executed: instructions of the run of the same program built with -fprofile-arcs as "
+    "well. Counting: what its own routines execute more than the plain build's. Start, dump: the "
+    "rest of the difference, libgcov's work and that of the library routines that it calls. gcc, "
+    "QPT2, naive: counting, and what simprof predicts for the plain build's own routines, in "
+    "percent of base; then gcc's by theirs. Inc/inc: how often gcc's counters count (the sum of "
+    "what they hold in the end), by QPT2's increments.",
+    {
+        "plain": CellNeed(setting("edges"), whole=True),
+        "arcs": CellNeed(setting("edges"), counters=CounterBuild.ARCS, whole=True),
+        "qpt2": CellNeed(setting("qpt2"), whole=True),
+        "naive": CellNeed(setting("naive"), whole=True),
+    },
+    (
+        PROGRAM,
+        columns.total("base", "base", lambda row: row["plain"].base),
+        columns.percent(
+            "own", "own %", lambda row: percentage(_executed(row["plain"]), row["plain"].base)
+        ),
+        columns.total("executed", "executed", lambda row: row["arcs"].base),
+        columns.total("counting", "counting", _counting),
+        columns.total(
+            "start_dump",
+            "start, dump",
+            lambda row: row["arcs"].base - row["plain"].base - _counting(row),
+        ),
+        _percent_of_base("gcc", "gcc %"),
+        _percent_of_base("qpt2", "QPT2 %", "qpt2"),
+        _percent_of_base("naive", "naive %", "naive"),
+        columns.factor(
+            "gcc_qpt2", "gcc/QPT2", lambda row: ratio(_counting(row), _added(row, "qpt2"))
+        ),
+        columns.factor(
+            "gcc_naive", "gcc/naive", lambda row: ratio(_counting(row), _added(row, "naive"))
+        ),
+        columns.factor("increments", "inc/inc", _increments),
+    ),
+    (
+        rule(
+            "Only arcs that are not on the spanning tree have to be instrumented (GCC manual): "
+            "gcc's counting costs less than a counter on every edge.",
+            claims.each_is("gcc_naive", BELOW, 1, others=("gcc", "naive")),
+        ),
+        rule(
+            "gcc's tree, too, has the edges that are estimated to be crossed most, but first those "
+            "of calls that may not return: its counters count somewhat more often than QPT2's.",
+            claims.mean_within("increments", 1, 2, others=("gcc_qpt2",)),
+        ),
+        rule(
+            "What QPT2 is predicted to add is of the size of what a compiler's own edge profiling "
+            "executes.",
+            claims.mean_within("gcc_qpt2", 0.5, 2, others=("gcc", "qpt2")),
+        ),
+    ),
+    notes=(
+        "gcc instruments early: what it inlines, unrolls or moves later takes its counters along. "
+        "A loop may keep them in registers, or add all turns at once where it knows their number; "
+        "other optimisations are not made for their sake. Counting is the sum of all that.",
+        "QPT2 and naive edit the finished program, on its own graph: they take the registers that "
+        "it leaves, and each increment is a load, an addition and a store.",
+        "gcc's counters have 64 bits, those of simprof 32: in 32-bit programs its increments "
+        "are longer.",
+        "Only routines that gcc compiles have its counters: those of libraries count in no column "
+        "but base and executed. The kernels of wcet have a run-time of their own, which counts as "
+        "theirs, and a C library for gcc's counters alone: its start and end are with libgcov's.",
+    ),
+    bars=Bars(("gcc", "qpt2", "naive"), "percent of the base instructions"),
+)
+
+
+# -- instrumented programs ------------------------------------------------------------------------
+
+INSTRUMENTED = "simprof, docs/INSTRUMENT.md"
+SHORT = {Cause.CALLS: "old returns", Cause.PROGRAM_COUNTERS: "%pc"}
+
+
+def _cause(cause: Cause) -> ColumnSpec[Found]:
+    title = SHORT.get(cause, cause.value.replace("-", " "))
+    return columns.share(
+        cause.value,
+        title,
+        lambda row: percentage(row["pp"].counts[f"{REWRITING}:{cause}"], row["pp"].base),
+    )
+
+
+REWRITING_COSTS = TableSpec[Found](
+    "rewriting",
+    "What rewriting a program costs, by cause",
+    INSTRUMENTED,
+    "The program with PP's code in it, run. Base: instructions of the original. PP: what the "
+    "scheme's code executed, in percent of base. Rewriting: what was executed besides, in percent "
+    "of base and in percent of PP's, and its parts by cause, in percent of base "
+    "(docs/INSTRUMENT.md says what each is). "
+    "Alone: routines that were left alone and so count nothing; then their share of base.",
+    {"pp": CellNeed(setting("pp"), kind=CellKind.EXECUTE)},
+    (
+        PROGRAM,
+        columns.total("base", "base", lambda row: row["pp"].base),
+        columns.of_overhead("pp", "PP %"),
+        columns.share(
+            "rewriting",
+            "rewriting %",
+            lambda row: percentage(row["pp"].counts[REWRITING], row["pp"].base),
+        ),
+        columns.percent(
+            "part", "of PP %", lambda row: percentage(row["pp"].counts[REWRITING], row["pp"].added)
+        ),
+        *map(_cause, Cause),
+        columns.total("alone", "alone", lambda row: row["pp"].counts[ALONE_ROUTINES]),
+        columns.share(
+            "alone_share",
+            "alone %",
+            lambda row: percentage(row["pp"].counts[ALONE_INSTRUCTIONS], row["pp"].base),
+        ),
+    ),
+    of_instrumented=True,
+)
+TIMES = TableSpec[Found](
+    "instrumented",
+    "How long instrumented programs run",
+    INSTRUMENTED,
+    "Base: instructions of the original. Seconds of processor time, one run each: the original "
+    "under qemu-user; the program instrumented with PP under qemu-user; a simulated run with PP, "
+    "as by simprof run --mode=pp, without the start of Python. Slower: instrumented by original. "
+    "Simulation/instrumented: simprof by instrumented.",
+    {"pp": CellNeed(setting("pp"), kind=CellKind.TIME)},
+    (
+        PROGRAM,
+        columns.total("base", "base", lambda row: row["pp"].base),
+        columns.seconds("original", "original s", lambda row: row["pp"].timing.original),
+        columns.seconds(
+            "instrumented", "instrumented s", lambda row: row["pp"].timing.instrumented
+        ),
+        columns.factor(
+            "slower",
+            "slower",
+            lambda row: ratio(row["pp"].timing.instrumented, row["pp"].timing.original),
+        ),
+        columns.seconds("simulated", "simprof s", lambda row: row["pp"].timing.simulated),
+        columns.factor(
+            "quotient",
+            "simprof/instrumented",
+            lambda row: ratio(row["pp"].timing.simulated, row["pp"].timing.instrumented),
+        ),
+    ),
+    (
+        rule(
+            "An instrumented program under qemu is faster than the simulation that counts the "
+            "same.",
+            claims.each_is("quotient", ABOVE, 1, others=("instrumented", "simulated")),
+            absent="qemu-user is not installed, and nothing was run under it",
+        ),
+    ),
+    notes=(
+        "Times differ from run to run, and depend on what else the machine does; all others of "
+        "our tables do not.",
+        "qemu-user translates the program's code when it first comes there: in short runs that is "
+        "most of the time. Under simprof it is the same for the compiled kernels and the graphs.",
+    ),
+    bars=Bars(("original", "instrumented", "simulated"), "seconds", logarithmic=True),
+    of_instrumented=True,
+)
