@@ -226,7 +226,7 @@ def _overheads(table: ReportTable) -> list[tuple[str, float, float]]:
 
 def _overhead_left(table: ReportTable) -> Condition | None:
     both = _overheads(table)
-    left = [claims.Part(name, (two - 1) / (one - 1)) for name, one, two in both]
+    left = [claims.ProgramNumber(name, (two - 1) / (one - 1)) for name, one, two in both]
     before = conditions.extremes((100 * (one - 1) for _, one, _ in both), " %")
     after = conditions.extremes((100 * (two - 1) for _, _, two in both), " %")
     return conditions.value_is(

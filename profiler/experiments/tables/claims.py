@@ -91,7 +91,7 @@ def judge(text: str, *conditions: Condition | None, absent: str = NO_PROGRAMS) -
 # -- rows -----------------------------------------------------------------------------------------
 
 
-class Part(NamedTuple):
+class ProgramNumber(NamedTuple):
     """A program's number."""
 
     name: str
@@ -100,7 +100,7 @@ class Part(NamedTuple):
 
 
 Expression = Callable[[float, float], float | None]
-Series = Callable[[ReportTable], list[Part]]
+Series = Callable[[ReportTable], list[ProgramNumber]]
 
 
 def programs(table: ReportTable) -> list[TableRow]:
@@ -135,9 +135,9 @@ def pairs(
 def column(key: str, group: str = "", others: Sequence[str] = ()) -> Series:
     """Return the numbers of a column (of `group` only), with those of `others` beside them."""
 
-    def series(table: ReportTable) -> list[Part]:
+    def series(table: ReportTable) -> list[ProgramNumber]:
         return [
-            Part(str(row.values[0]), found, beside(table, row, others))
+            ProgramNumber(str(row.values[0]), found, beside(table, row, others))
             for row in programs(table)
             if (found := value(table, row, key)) is not None and group in ("", row.group)
         ]
@@ -157,9 +157,9 @@ def combined(
     `more`: What is said of the two beside it.
     """
 
-    def series(table: ReportTable) -> list[Part]:
+    def series(table: ReportTable) -> list[ProgramNumber]:
         return [
-            Part(name, made, more(one, two))
+            ProgramNumber(name, made, more(one, two))
             for name, one, two in pairs(table, first, second, group)
             if (made := expression(one, two)) is not None
         ]
@@ -168,7 +168,7 @@ def combined(
 
 
 def members(
-    parts: Iterable[Part], relation: Relation, bound: float, unit: str = ""
+    parts: Iterable[ProgramNumber], relation: Relation, bound: float, unit: str = ""
 ) -> tuple[Member, ...]:
     """Return each program's part in a condition."""
     return tuple(member(name, each, relation, bound, unit, more) for name, each, more in parts)

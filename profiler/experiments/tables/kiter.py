@@ -72,15 +72,15 @@ def _most_at_most_twice(k: int, paper: str) -> Rule:
 
 def _hashing_slows(table: ReportTable) -> Claim:
     text = "Large slowdowns come with the change from arrays to hash tables."
-    changed: list[claims.Part] = []
-    others: list[claims.Part] = []
+    changed: list[claims.ProgramNumber] = []
+    others: list[claims.ProgramNumber] = []
     for row in claims.programs(table):
         before = claims.value(table, row, "hash1") or 0
         for k in (2, 3):
             slowdown = claims.value(table, row, f"k{k}")
             after = claims.value(table, row, f"hash{k}") or 0
             if slowdown is not None:
-                part = claims.Part(f"{row.values[0]} (k = {k})", slowdown)
+                part = claims.ProgramNumber(f"{row.values[0]} (k = {k})", slowdown)
                 (changed if after > before + 1 else others).append(part)
     if not changed or not others:
         which = "no" if not changed else "only"
@@ -157,13 +157,13 @@ PLANS = {
 }
 
 
-class _Routine(NamedTuple):
+class _StaticPaths(NamedTuple):
     address: int
     name: str
     paths: tuple[int, ...]  # Static paths by k
 
 
-def _routines(program: SuiteMember, found: Found) -> list[_Routine]:
+def _routines(program: SuiteMember, found: Found) -> list[_StaticPaths]:
     """Return the paper's routines, and otherwise those with most paths for k = 2.
 
     These are among the routines whose loops make a difference and that have at most `PATH_LIMIT`
@@ -174,7 +174,7 @@ def _routines(program: SuiteMember, found: Found) -> list[_Routine]:
     return chosen or sorted(usable, key=lambda each: (-each.paths[1], each))[:SHOWN_ROUTINES]
 
 
-def _growing(found: Found) -> Iterator[_Routine]:
+def _growing(found: Found) -> Iterator[_StaticPaths]:
     """Yield the routines whose paths differ by k, of those that have numbers for all k."""
     counts: dict[tuple[int, str], list[int]] = {}
     for need in PLANS:
@@ -183,16 +183,16 @@ def _growing(found: Found) -> Iterator[_Routine]:
                 counts.setdefault((row.address, row.name), []).append(row.untruncated_paths)
     for routine, paths in counts.items():
         if len(paths) == len(ITERATIONS) and len(set(paths)) > 1:
-            yield _Routine(*routine, tuple(paths))
+            yield _StaticPaths(*routine, tuple(paths))
 
 
-def _paths(k: int) -> ColumnSpec[_Routine]:
+def _paths(k: int) -> ColumnSpec[_StaticPaths]:
     return columns.total(
         f"k{k}", "BL" if k == 1 else f"k = {k}", lambda routine: routine.paths[k - 1]
     )
 
 
-def _growth(k: int) -> ColumnSpec[_Routine]:
+def _growth(k: int) -> ColumnSpec[_StaticPaths]:
     return columns.factor(
         f"g{k}",
         f"{k - 1} to {k}",
@@ -230,9 +230,9 @@ def _grows(k: int) -> Judge:
             theirs = [after / before for _, before, after in counts if before]
         least = min(theirs, default=1.0)
 
-        def growth(table: ReportTable) -> list[claims.Part]:
+        def growth(table: ReportTable) -> list[claims.ProgramNumber]:
             return [
-                claims.Part(_title(row), claims.value(table, row, f"g{k}") or 0.0)
+                claims.ProgramNumber(_title(row), claims.value(table, row, f"g{k}") or 0.0)
                 for row in _once(table)
             ]
 
@@ -250,7 +250,7 @@ def _grows(k: int) -> Judge:
     return judged
 
 
-TABLE4 = TableSpec[_Routine](
+TABLE4 = TableSpec[_StaticPaths](
     "kiter4",
     "KITER table 4: static paths by k",
     f"{PAPER}, table 4",

@@ -68,7 +68,7 @@ def _reduction_share(table: ReportTable, key: str, best: str = "t515") -> float 
 
 def _reduction_shares(
     table: ReportTable, key: str, lowest: Mapping[str, float] | None = None
-) -> list[claims.Part]:
+) -> list[claims.ProgramNumber]:
     """Return programs' parts of a reduction from PP that a column has, in percent.
 
     `lowest`: Where each program's reduction ends; TPP(5,15) by default. Programs without any are
@@ -77,7 +77,7 @@ def _reduction_shares(
     if lowest is None:
         lowest = {name: cost for name, cost, _ in claims.pairs(table, "t515", "pp")}
     return [
-        claims.Part(
+        claims.ProgramNumber(
             name,
             100 * (before - cost) / (before - lowest[name]),
             f"{number(before)} % to {number(cost)} %",
