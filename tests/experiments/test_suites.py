@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -469,6 +470,55 @@ def test_an_archive_with_another_checksum_is_refused(own_cache: Path) -> None:
     (own_cache / "archives" / "p.tar.gz").write_bytes(b"something else")
     with pytest.raises(BuildError, match=r"its sha256 is not 0{64}: remove it"):
         fetched_archive(package, own_cache)
+
+
+class Mirrors:
+    """Two copies of Debian that are directories, and a package."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        content = b"an archive"
+        self.package = Package("libone", "libone_1+2.tar.gz", sha256(content).hexdigest(), "one-1")
+        places = (directory / "first", directory / "second")
+        self.first, self.second = (
+            place / "pool" / "main" / "libo" / "libone" / self.package.archive for place in places
+        )
+        for path in (self.first, self.second):
+            path.parent.mkdir(parents=True)
+            path.write_bytes(content)
+        monkeypatch.setattr(sources, "ARCHIVES", tuple(place.as_uri() for place in places))
+
+
+@pytest.fixture
+def mirrors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mirrors:
+    return Mirrors(tmp_path, monkeypatch)
+
+
+def test_an_archive_is_fetched_once(mirrors: Mirrors, own_cache: Path) -> None:
+    path = fetched_archive(mirrors.package, own_cache)
+    assert path == own_cache / "archives" / mirrors.package.archive
+    mirrors.first.unlink()
+    mirrors.second.unlink()
+    assert fetched_archive(mirrors.package, own_cache).read_bytes() == b"an archive"
+    assert [each.name for each in own_cache.iterdir()] == ["archives"], "no scratch is left"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"another archive"])
+def test_a_second_place_has_what_the_first_lacks(
+    content: bytes | None, mirrors: Mirrors, own_cache: Path
+) -> None:
+    mirrors.first.unlink() if content is None else mirrors.first.write_bytes(content)
+    assert fetched_archive(mirrors.package, own_cache).read_bytes() == b"an archive"
+
+
+def test_what_no_place_has_is_refused_with_every_reason(mirrors: Mirrors, own_cache: Path) -> None:
+    mirrors.first.unlink()
+    mirrors.second.write_bytes(b"another archive")
+    with pytest.raises(BuildError) as caught:
+        fetched_archive(mirrors.package, own_cache)
+    reasons = str(caught.value)
+    assert "libone_1+2.tar.gz cannot be fetched (file:" in reasons and "No such file" in reasons
+    assert f"second: its sha256 is {sha256(b'another archive').hexdigest()}, not" in reasons
+    assert not list((own_cache / "archives").iterdir())
 
 
 def test_generators_make_the_same_files_everywhere() -> None:

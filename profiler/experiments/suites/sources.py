@@ -1,6 +1,7 @@
 """Where suites are, where what they need is kept, and Debian's source archives.
 
-Archives are fetched with apt-get and unpacked; their checksums are in the suite files.
+Upstream archives are fetched from Debian and unpacked. Their checksums are in the suite files: what
+is fetched is compared with them wherever it comes from.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ import hashlib
 import os
 import shutil
 import tarfile
+from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
+from urllib.parse import quote
+from urllib.request import urlopen
 
 from simprof.profiler.experiments.suites.suite import Package
-from simprof.profiler.experiments.suites.toolchain import BuildError, run
+from simprof.profiler.experiments.suites.toolchain import BuildError
 from simprof.profiler.profiles.cache_files import own_cache_directory
 from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.profiles.scratch import scratch_directory
@@ -74,12 +78,14 @@ def input_directory(suite_file: Path, benchmark: str, name: str) -> Path:
     return suite_cache() / "inputs" / f"{suite_file.stem}-{mark}" / benchmark / name
 
 
-# apt-get works with a source list and state of its own below the cache: the system's settings are
-# neither used nor touched, and root is not needed.
-SOURCE_LIST = (
-    "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
-    " http://deb.debian.org/debian bookworm main\n"
+ARCHIVES = (
+    "http://deb.debian.org/debian",
+    # Debian's archive as it was on a day: it keeps what the first no longer has.
+    "http://snapshot.debian.org/archive/debian/20250520T000000Z",
 )
+"""Where source packages are fetched: the second is asked for what the first has not."""
+PATIENCE = 30.0
+"""Seconds without an answer after which a place is given up."""
 
 
 def fetched_archive(package: Package, cache: Path) -> Path:
@@ -90,50 +96,37 @@ def fetched_archive(package: Package, cache: Path) -> Path:
     BuildError
         If it cannot be fetched, or is not the one whose checksum is recorded.
     """
-    directory = cache / "archives"
-    path = directory / package.archive
-    if not path.exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        with scratch_directory("fetch-", cache) as scratch:
-            _download(package, cache, scratch)
-            for fetched in scratch.iterdir():  # a package may have several archives
-                fetched.replace(directory / fetched.name)
-    if not path.exists():
-        raise BuildError(f"Debian no longer has {package.archive}: update the suite's packages")
-    if file_sha256(path) != package.sha256:
-        raise BuildError(f"{path}: its sha256 is not {package.sha256}: remove it and try again")
-    return path
+    path = cache / "archives" / package.archive
+    if path.exists():
+        if file_sha256(path) != package.sha256:
+            raise BuildError(f"{path}: its sha256 is not {package.sha256}: remove it and try again")
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    reasons = []
+    with scratch_directory("fetch-", cache) as scratch:
+        for place in ARCHIVES:
+            fetched = scratch / package.archive
+            try:
+                _download(f"{place}/{_pool(package)}", fetched)
+            except (OSError, HTTPException) as error:  # refused, cut, or not there
+                reasons.append(f"{place}: {' '.join(str(error).split())}")
+                continue
+            if (found := file_sha256(fetched)) == package.sha256:
+                fetched.replace(path)
+                return path
+            reasons.append(f"{place}: its sha256 is {found}, not {package.sha256}")
+    raise BuildError(f"{package.archive} cannot be fetched ({'; '.join(reasons)})")
 
 
-def _download(package: Package, cache: Path, directory: Path) -> None:
-    """Fetch a package's archives into `directory`, which may hold parts of them meanwhile."""
-    wanted = ("source", "--download-only", "--tar-only", package.name)
-    try:
-        _apt(cache, directory, *wanted)
-    except BuildError:
-        # No lists yet, or they are old.
-        _apt(cache, directory, "update")
-        _apt(cache, directory, *wanted)
+def _pool(package: Package) -> str:
+    """Return where a package's archive is in any copy of Debian."""
+    shelf = package.name[: 4 if package.name.startswith("lib") else 1]
+    return quote(f"pool/main/{shelf}/{package.name}/{package.archive}")
 
 
-def _apt(cache: Path, directory: Path, *arguments: str) -> None:
-    """Run apt-get in a directory, with all its state below the cache."""
-    home = cache / "apt"
-    for name in ("lists/partial", "cache/archives/partial"):
-        (home / name).mkdir(parents=True, exist_ok=True)
-    (home / "sources.list").write_text(SOURCE_LIST)
-    options = (
-        f"Dir::Etc::sourcelist={home}/sources.list",
-        "Dir::Etc::sourceparts=/dev/null",
-        f"Dir::State::lists={home}/lists",
-        f"Dir::Cache={home}/cache",
-        "APT::Sandbox::User=",
-        "Acquire::Languages=none",
-        "Acquire::Retries=3",
-        "APT::Update::Error-Mode=any",  # a list that cannot be fetched is an error
-    )
-    settings = [word for option in options for word in ("-o", option)]
-    run(["apt-get", "-q", *settings, *arguments], directory)
+def _download(address: str, target: Path) -> None:
+    with urlopen(address, timeout=PATIENCE) as answer, target.open("wb") as file:
+        shutil.copyfileobj(answer, file)
 
 
 def unpack(path: Path, target: Path, directory: str) -> None:
