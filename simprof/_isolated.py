@@ -45,7 +45,8 @@ def compare_isolated(
         ) from None
     finally:
         process.kill()
-    return SchemeComparison(measurements, head["emulations"], head["whole_emulations"])
+    reasons = tuple(head["reasons"])
+    return SchemeComparison(measurements, head["emulations"], head["whole_emulations"], reasons)
 
 
 def _error(kind: str, text: str) -> errors.SimulatorError:
@@ -79,6 +80,7 @@ def _serve(pipe: Connection, request: RunRequest, settings: Sequence[Setting], j
         "measurements": len(found.measurements),
         "emulations": found.emulations,
         "whole_emulations": found.whole_emulations,
+        "reasons": found.reasons,
     }
     pipe.send_bytes(json.dumps(head).encode())
     for measurement in found.measurements:

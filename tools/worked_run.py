@@ -13,7 +13,7 @@ from simprof.profiler.cli import main as simprof
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.profiles.profile import RunMeasurement
-from simprof.profiler.recovery.recovery import Known, ProgramGraphs, recover
+from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.request.request import RunRequest
 from simprof.profiler.schemes.pp.planner import PathPlan
 from simprof.profiler.session.execution import (
@@ -98,12 +98,12 @@ def follow() -> Example:
     invocation = Invocation(request.program, request.arguments, request.selection)
     silent = os.open(os.devnull, os.O_WRONLY)
     with open_world(program, (), replace(request.guest, stdout=silent)) as world:
-        recovered = recover(program, late_words(world), Known())
+        recovered = recover(program, late_words(world) or Discoveries(), Known())
         planner = Planner(request.setting, SavedProfiles(program.sha256))
         schemes = make_schemes(Graphs(recovered, request.selection), [planner])
         execution = execute(world, recovered, schemes, ExecutionOptions())
     os.close(silent)
-    observation = collect(execution, invocation, 1, runs=1, whole_runs=1)
+    observation = collect(execution.counted(), invocation, 1)
     (measurement,) = measure_all(observation, self_check=True)
     (routine,) = (n for n, cfg in enumerate(recovered.routines) if cfg.name == ROUTINE)
     plan = schemes[0].routine_plan(routine)

@@ -70,7 +70,8 @@ def compare_command(
     rows = tuple(zip(names, comparison.measurements, strict=True))
     emulations = (comparison.emulations, comparison.whole_emulations)
     program_options.write_json(
-        partial(comparison_report.render_json, rows, *emulations), chosen["json_file"]
+        partial(comparison_report.render_json, rows, *emulations, comparison.reasons),
+        chosen["json_file"],
     )
     extent = {"top": chosen["top"], "details": chosen["details"], "lines": comparison.lines}
     program_options.write_report(

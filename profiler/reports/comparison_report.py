@@ -301,19 +301,21 @@ def warnings(rows: Sequence[NamedMeasurement]) -> Iterable[Paragraph]:
 SCHEMA = "simprof/compare/2"
 
 
-def render_json(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> str:
+def render_json(
+    rows: Sequence[NamedMeasurement], emulations: int, whole: int, reasons: Sequence[str] = ()
+) -> str:
     """Return the comparison as one line of JSON; parameters as those of `to_compare_object`."""
     with big_integers():
-        return json.dumps(to_compare_object(rows, emulations, whole)) + "\n"
+        return json.dumps(to_compare_object(rows, emulations, whole, reasons)) + "\n"
 
 
 def to_compare_object(
-    rows: Sequence[NamedMeasurement], emulations: int, whole: int
+    rows: Sequence[NamedMeasurement], emulations: int, whole: int, reasons: Sequence[str] = ()
 ) -> dict[str, object]:
     """Return the comparison as Python values.
 
     `rows`: At least one; all of the same run. `emulations`, `whole`: How often the program was
-    emulated, and how many of these runs were whole.
+    emulated, and how many of these runs were whole. `reasons`: Why it was run more than once.
     """
     _, first = rows[0]
     return {
@@ -324,6 +326,7 @@ def to_compare_object(
         "instructions": {"base": first.base},
         "emulations": emulations,
         "whole_emulations": whole,
+        "reasons": list(reasons),
         "refused_calls": refused_call_objects(first),
         "modes": {name: summary_object(measurement) for name, measurement in rows},
     }

@@ -12,11 +12,12 @@ Steps -> functions
 4. account for what was under way at the end               `_finish`
 5. gather what the graphs lacked                           `discoveries_of`
 6. drop expected entries that control did not come by      `ProgramExecution.turned_out`
+7. what has been counted                                   `ProgramExecution.counted`
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -24,12 +25,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.automaton import Automaton
 from simprof.profiler.engine.lowering import KnownProducts, Lowering, TraceSink, hash_model
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.observer import ProfilingObserver
 from simprof.profiler.engine.segments import GraphVariant, variants_of
-from simprof.profiler.engine.silence import EventsLostError
 from simprof.profiler.engine.states import KnownWays, RunCounts
 from simprof.profiler.engine.walk import (
     GraphIndex,
@@ -43,6 +44,7 @@ from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.recovery.calls import second_returns, with_entries
 from simprof.profiler.recovery.code_image import build_code_image
 from simprof.profiler.recovery.recovery import START_UP, Discoveries, ProgramGraphs, read_words
+from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.session.contexts import counting_of
 from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
@@ -172,14 +174,15 @@ def are_same(graphs: ProgramGraphs, others: ProgramGraphs) -> bool:
     )
 
 
-def late_words(world: World) -> Discoveries:
-    """Return the words of code that the program writes while it starts, if it writes any.
+def late_words(world: World) -> Discoveries | None:
+    """Return the words of code that the program writes while it starts.
 
-    To find them, the program is run up to the first use of such code; nothing is counted.
+    To find them, the program is run up to the first use of such code; nothing is counted. None if
+    there is no such code: then it is not run.
     """
     spans = build_code_image(world.program).deferred
     if not spans:
-        return Discoveries()
+        return None
     words: frozenset[tuple[int, int]] = frozenset()
 
     def on_late_code() -> None:
@@ -194,7 +197,7 @@ def late_words(world: World) -> Discoveries:
     return Discoveries(late_words=words)
 
 
-def scout(world: World) -> tuple[Discoveries, RunResult]:
+def loaded_modules(world: World) -> tuple[Discoveries, RunResult]:
     """Run a dynamically linked program to see what it loads, and which stubs are bound to what.
 
     Nothing is counted: most of a program's code is in libraries, and graphs of all of it are
@@ -278,6 +281,8 @@ class ExecutionOptions:
     # Whether every block raises events throughout the run, as it does where a trace is written or a
     # recording made
     is_dense: bool = False
+    # Numbers of the only routines that a recording is replayed for; None: all.
+    routines: frozenset[int] | None = None
     contexts: ContextChoice | None = None  # What to tell apart by calling context; None: nothing.
     # Entries that the graphs may turn out to have; None: none. The run is made on graphs that have
     # them all.
@@ -288,8 +293,43 @@ class ExecutionOptions:
 
 
 @dataclass(frozen=True)
+class Unattributed:
+    """How many executed transfers of control and instructions are in no graph."""
+
+    transfers: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a run has counted, wherever its events came from."""
+
+    # recovered, schemes, index: Its graphs and its schemes, and the numbers of the former.
+    recovered: ProgramGraphs
+    schemes: Sequence[SchemeRun]
+    index: GraphIndex
+    lowering: Lowering | RecordingLowering  # What has the counts of the schemes
+    edge_counts: Array  # How often each edge was crossed: int64, by program-wide number
+    early: Mapping[EarlyEnd, int]  # How many activations ended early, by how they did
+    # (block, address) -> how many of its executions ended before the instruction there
+    cut: Mapping[tuple[int, int], int]
+    result: RunResult  # How the run ended
+    unattributed: Unattributed  # What the graphs still lack
+    # (address, reason) of code that was executed though recovery refused to follow it
+    irregular: tuple[tuple[int, str], ...]
+
+
+def lost_counts(number: int) -> CountError:
+    """Return the error of a run whose tables were too small for some counts."""
+    return CountError(
+        f"{number} path counts fell outside their tables: this is a defect of simprof, please "
+        "report the program"
+    )
+
+
+@dataclass(frozen=True)
 class ProgramExecution:
-    """One run, finished or given up."""
+    """One emulated run, finished or given up."""
 
     # recovered, schemes: The graphs and the schemes that it was made with.
     recovered: ProgramGraphs
@@ -325,6 +365,37 @@ class ProgramExecution:
         counts = self.counts.edge_counts
         return counts if self.expected is None else self.expected.without_unused(counts)
 
+    def counted(self) -> Counted:
+        """Return what has been counted, of a run whose graphs are those that they had to be.
+
+        Raises
+        ------
+        CountError
+            If counts were lost: a defect of simprof.
+        """
+        automaton, counts = self.automaton, self.counts
+        if automaton.lost:
+            raise lost_counts(automaton.lost)
+        irregular = self.recovered.irregular
+        reached = automaton.reached(address for address, _ in irregular)
+        instructions = self.result.instructions - counts.attributed_instructions()
+        return Counted(
+            self.recovered,
+            self.schemes,
+            self.index,
+            self.lowering,
+            self.edge_counts,
+            automaton.tally.early,
+            counts.cut,
+            self.result,
+            Unattributed(counts.unattributed_transfers(), instructions),
+            tuple(each for each in irregular if each[0] in reached),
+        )
+
+    def ways(self) -> KnownWays | None:
+        """Return the paths that the run has taken through its graphs, None if they are not kept."""
+        return None if self.recovered.program.parts else self.automaton.known_ways()
+
     def turned_out(
         self, recovered: ProgramGraphs, schemes: Sequence[SchemeRun]
     ) -> ProgramExecution:
@@ -337,6 +408,31 @@ class ProgramExecution:
         assert isinstance(self.lowering, Lowering)
         self.expected.choose(self.lowering, self.expected.used(self.counts.edge_counts))
         return replace(self, recovered=recovered, schemes=schemes, index=GraphIndex(recovered))
+
+
+@dataclass(frozen=True)
+class RecordedExecution:
+    """A recorded run that has been replayed. Its graphs lack nothing: it was recorded on them."""
+
+    counts: Counted
+    discoveries: Discoveries = field(default_factory=Discoveries)
+    given_up: bool = False
+    expected: None = None
+
+    @property
+    def result(self) -> RunResult:
+        """How the run ended."""
+        return self.counts.result
+
+    def counted(self) -> Counted:
+        """Return what has been counted."""
+        return self.counts
+
+    def ways(self) -> None:
+        """Return None: paths through the graphs are those of the emulator's blocks."""
+
+    def close(self) -> None:
+        """Free nothing: others may replay the same recording."""
 
 
 class _GivingUp:
@@ -364,6 +460,9 @@ def execute(
 
     Raises
     ------
+    EventsLostError
+        If blocks that raise no events have been executed in another way than was expected: the
+        program has to be run again, with events of all blocks (`ExecutionOptions.is_dense`).
     SimulatorError
         If the program cannot be run or profiled.
     """
@@ -384,12 +483,7 @@ def execute(
     if options.start_trace is not None:
         automaton.trace = options.start_trace(index, lowering.memory)
     result = machine.run()
-    if isinstance(automaton.error, EventsLostError):
-        return execute(world, recovered, schemes, replace(options, is_dense=True))
-    try:
-        _finish(automaton, result)
-    except EventsLostError:
-        return execute(world, recovered, schemes, replace(options, is_dense=True))
+    _finish(automaton, result)
     discoveries = loaded_code(recovered, machine.loaded)
     if discoveries == Discoveries():
         discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)

@@ -46,7 +46,7 @@ from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.fingerprint import fingerprint
 from simprof.profiler.recovery.code_image import build_code_image
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
-from simprof.profiler.request.request import RunRequest, Setting, Weights
+from simprof.profiler.request.request import GuestOptions, Selection, Setting, Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.scheme_runs import KnownPlans
 from simprof.simulator.binary.program import LineTable, Program, Range, SourceLine
@@ -167,14 +167,14 @@ class BinaryMemory:
         if costs.added and _decides(setting):
             self._keep(_made_for("costs", discoveries, setting), {**costs.known, **costs.added})
 
-    def run(self, request: RunRequest) -> PastRun | None:
-        """Return the last run that was asked for in the same way."""
-        past = self._load(_asked(request))
+    def run(self, name: str) -> PastRun | None:
+        """Return the last run that was asked for in the same way (`run_name`)."""
+        past = self._load(name)
         return past if isinstance(past, PastRun) else None
 
-    def keep_run(self, request: RunRequest, run: PastRun) -> None:
+    def keep_run(self, name: str, run: PastRun) -> None:
         """Keep a run."""
-        self._keep(_asked(request), run)
+        self._keep(name, run)
 
     def past_discoveries(self) -> list[Discoveries]:
         """Return what runs have shown, each once; those that showed least come first."""
@@ -241,17 +241,17 @@ def _made_for(what: str, discoveries: Discoveries, setting: Setting) -> str:
     return f"{what}-{setting.mode}-{_digest([_graphs_of(discoveries), setting])}"
 
 
-def _asked(request: RunRequest) -> str:
+def run_name(
+    file: Path, arguments: tuple[bytes, ...], guest: GuestOptions, selection: Selection
+) -> str:
     """Return the name of a run: of all that decides it but for what is outside.
 
     Where the directories are that it sees is outside: what it finds there is in the record.
     """
-    guest = request.guest
     writes = guest.writable is not None
-    file = request.program
     names = guest.argv0_of(file), guest.exe_of(file), guest.file_name_of(file)
     same = replace(guest, timeout=None, stdout=1, stderr=2, root=Path(), writable=None)
-    return f"{_RUN}{_digest([same, writes, names, request.arguments, request.selection])}"
+    return f"{_RUN}{_digest([same, writes, names, arguments, selection])}"
 
 
 def _digest(value: object) -> str:

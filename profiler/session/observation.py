@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.lowering import Lowering
-from simprof.profiler.engine.states import RunCounts
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.numbering import KnownFacts
@@ -33,7 +32,6 @@ from simprof.profiler.profiles.profile import (
 )
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.recovery.selection import RoutineNames
-from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import (
     ALL_ROUTINES,
     ContextChoice,
@@ -46,7 +44,7 @@ from simprof.profiler.request.request import (
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption, plain
 from simprof.profiler.session.counters import Counters, CounterSource, RoutineEvents, collect_events
-from simprof.profiler.session.execution import ProgramExecution
+from simprof.profiler.session.execution import Counted, Unattributed
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from simprof.simulator.binary.program import LineTable, Program, SourceLine
@@ -75,14 +73,6 @@ class Invocation:
 
 
 @dataclass(frozen=True)
-class Unattributed:
-    """How many executed transfers of control and instructions are in no graph."""
-
-    transfers: int
-    instructions: int
-
-
-@dataclass(frozen=True)
 class Observation:
     """A finished run, with everything that its schemes are measured by.
 
@@ -107,8 +97,9 @@ class Observation:
     irregular: tuple[tuple[int, str], ...]
     # runs, whole_runs: How often the program was emulated, and how many of these runs were whole
     # ones: the others were given up because the graphs lacked something.
-    runs: int
-    whole_runs: int
+    runs: int = 0
+    whole_runs: int = 0
+    reasons: tuple[str, ...] = ()  # Why the program was run more than once: `passes.Reason`
     # What the graphs rest on beside the program's file
     discoveries: Discoveries = field(default_factory=Discoveries)
     memory: BinaryMemory | None = None  # What earlier sessions knew of the program
@@ -186,6 +177,9 @@ class SchemeComparison:
         How many of these runs were whole: 1, or 2 where a scheme needs an edge profile first and
         cannot be replayed (`counters.Counters.replay`). The others were given up because the
         graphs lacked something.
+    reasons
+        Why there was more than one run, in order (`passes.Reason`). A short one that shows what the
+        program loads is among them, though it is no emulation.
     lines
         Source lines of the program: brief measurements have none of their own.
     """
@@ -193,6 +187,7 @@ class SchemeComparison:
     measurements: tuple[RunMeasurement, ...]
     emulations: int
     whole_emulations: int
+    reasons: tuple[str, ...] = ()
     lines: LineTable | None = field(default=None, compare=False)
 
 
@@ -201,37 +196,29 @@ if TYPE_CHECKING:
 
 
 def collect(
-    execution: ProgramExecution, invocation: Invocation, wanted: int, *, runs: int, whole_runs: int
+    counted: Counted,
+    invocation: Invocation,
+    wanted: int,
+    contexts: ProgramContexts | None = None,
+    routines: frozenset[int] | None = None,
 ) -> Observation:
     """Gather what a finished run has counted.
 
-    - `execution`: The run.
+    - `counted`: The run.
     - `invocation`: How it was asked for.
     - `wanted`: How many of its first schemes the user asked for.
-    - `runs`, `whole_runs`: See `Observation`.
-
-    Raises
-    ------
-    CountError
-        If counts were lost: a defect of simprof.
+    - `contexts`: What code generation knows of the routines; None: nothing yet.
+    - `routines`: Numbers of the only routines that are wanted; None: all.
     """
-    recovered, automaton = execution.recovered, execution.automaton
-    counts = execution.counts
-    early = automaton.tally.early
-    events = collect_events(execution.index, execution.edge_counts, early, counts.cut)
+    recovered, schemes = counted.recovered, counted.schemes
+    events = collect_events(counted.index, counted.edge_counts, counted.early, counted.cut)
+    if routines is not None:
+        events = {number: each for number, each in events.items() if number in routines}
     times, window, ledger = None, None, None
-    if isinstance(execution.lowering, Lowering) and execution.lowering.contexts is not None:
-        window, ledger = _by_context(execution.index, execution.lowering)
+    if isinstance(counted.lowering, Lowering) and counted.lowering.contexts is not None:
+        window, ledger = _by_context(counted.index, counted.lowering)
     if window is not None:
         events, times = dict(window.events), window.times
-    counters = Counters(execution.lowering, events, times)
-    if automaton.lost:
-        raise CountError(
-            f"{automaton.lost} path counts fell outside their tables: this is a defect "
-            "of simprof, please report the program"
-        )
-    schemes = execution.schemes
-    reached = automaton.reached(address for address, _ in recovered.irregular)
     return Observation(
         invocation=invocation,
         program=recovered.program,
@@ -239,13 +226,11 @@ def collect(
         schemes=schemes[:wanted],
         judges={scheme.setting.mode: scheme for scheme in reversed(schemes)},
         events=events,
-        counters=counters,
-        contexts=ProgramContexts(recovered),
-        result=execution.result,
-        unattributed=_unattributed(counts, execution.result.instructions),
-        irregular=tuple(each for each in recovered.irregular if each[0] in reached),
-        runs=runs,
-        whole_runs=whole_runs,
+        counters=Counters(counted.lowering, events, times),
+        contexts=contexts or ProgramContexts(recovered),
+        result=counted.result,
+        unattributed=counted.unattributed,
+        irregular=counted.irregular,
         ledger=ledger,
         window=window,
     )
@@ -266,12 +251,6 @@ def _by_context(
     window = None if options.entry is None else window_of(counts, lowering, index)
     ledger = Ledger(counts, lowering, index, options.limit) if options.tree else None
     return window, ledger
-
-
-def _unattributed(counts: RunCounts, instructions: int) -> Unattributed:
-    """Return how much of a run of so many instructions is in no graph."""
-    attributed = counts.attributed_instructions()
-    return Unattributed(counts.unattributed_transfers(), instructions - attributed)
 
 
 def program_info(observation: Observation) -> ProgramInfo:

@@ -1,33 +1,59 @@
-"""Running a program again and again, until its graphs explain everything that it does.
+"""The one loop in which a program is run: passes, each with a named reason, until there is none.
 
-One round recovers the graphs, chooses what plans routines, and executes the program. What that
-run discovers is merged into the `Round` that the next one begins with; the program then reads the
-same as before, and nothing that it writes appears twice.
+A pass recovers the graphs, chooses what plans routines, and executes the program. What it shows is
+a value, `Runs`, which the next pass begins with. The program reads the same in each of them, and
+nothing that it writes appears twice.
+
+Terms
+events
+    What a pass counts: those of the program as it runs (`Emulated`), or of a recording
+    (`replay.Recorded`).
+reason
+    Why a program is run (`Reason`); `why` finds it in what the runs so far have shown.
+stage
+    Passes under the same schemes (`Stage`). Where schemes need an edge profile first, the others
+    are the first stage.
+
+Steps -> functions
+1. is there a reason to run the program?                   `why`
+2. what only its start-up shows                            `_start_up`
+3. recover, choose, execute                                `_count`, `_play`
+4. collect, once the graphs lack nothing                   `_finished`
+5. schemes that waited for the edge profile, replayed      `_replayed`
+6. the counters that a replay leaves out                   `_for_counters`, `_completed`
+7. traces for the self-check                               `_write_trace`
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import partial
+from itertools import count
 from pathlib import Path
 from signal import SIGINT
 from typing import TYPE_CHECKING
 
-from simprof.profiler.engine.memory import EngineMemory
-from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.engine.lowering import KnownProducts
+from simprof.profiler.engine.silence import EventsLostError
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
-from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.registry import judges, needs_edge_profile
+from simprof.profiler.session.contexts import check_contexts
+from simprof.profiler.session.counters import CompletedCounters
 from simprof.profiler.session.execution import (
     ExecutionOptions,
     ProgramExecution,
+    RecordedExecution,
     are_same,
     execute,
     expected_entries,
+    late_words,
+    loaded_modules,
 )
-from simprof.profiler.session.memory import BinaryMemory
+from simprof.profiler.session.memory import BinaryMemory, PastRun
 from simprof.profiler.session.observation import Invocation, Observation, collect
 from simprof.profiler.session.scheme_runs import (
     EdgeCounts,
@@ -36,33 +62,133 @@ from simprof.profiler.session.scheme_runs import (
     SavedProfiles,
     SchemeRun,
     make_schemes,
+    needs_first_run,
 )
 from simprof.profiler.session.world import World
-from simprof.profiler.trace.format import discovery_fields
 from simprof.simulator.binary.program import Program
-from simprof.simulator.errors import UsageError
 from simprof.simulator.machine.running import RunResult
 from simprof.simulator.stopping import Stopped
 
 if TYPE_CHECKING:
-    from simprof.profiler.session.recordings import RecordingOrder
+    from simprof.profiler.code.context import ProgramContexts
+    from simprof.profiler.session.recordings import RecordingOrder, TraceOrder
 
 MAXIMUM_RUNS = 16
-"""Runs of one program until its graphs explain everything that it does."""
+"""Runs of a stage until the graphs explain everything that the program does."""
 
 ProgressCallback = Callable[[Progress], None]
 
 
+class Reason(StrEnum):
+    """Why a program is run."""
+
+    COUNTS = "counts"  # which every result has once
+    START_UP = "start-up"  # it writes code, or loads modules, that its file does not show
+    GRAPHS = "graphs"  # they lacked something that it did
+    EVENTS = "events"  # too few blocks raised them to tell what it did
+    GUESS = "guess"  # an earlier session's run, which this one was taken for, was another
+    EDGE_PROFILE = "edge profile"  # it guides schemes, which had to wait for it
+    COUNTERS = "counters"  # some of these schemes' do not follow from the run that gave the profile
+    ORDER = "order"  # that of all events is wanted: a trace, which a self-check regenerates
+
+
+class Events(ABC):
+    """Where the events of a program come from."""
+
+    is_emulated = False
+    contexts: ProgramContexts | None = None  # What code generation knows of the routines
+
+    @property
+    def limit(self) -> int | None:
+        """The budget in instructions; None: none."""
+        return None
+
+    @property
+    def record(self) -> bytes:
+        """Digest of what the program asked of the outside, and of the answers."""
+        return b""
+
+    @abstractmethod
+    def program(self, discoveries: Discoveries) -> Program:
+        """Return the program with what it has loaded."""
+
+    @abstractmethod
+    def execute(
+        self,
+        discoveries: Discoveries,
+        recovered: ProgramGraphs,
+        schemes: Sequence[SchemeRun],
+        options: ExecutionOptions,
+    ) -> ProgramExecution | RecordedExecution:
+        """Execute them under schemes, on graphs that rest on `discoveries`."""
+
+    def ending_like(self, result: RunResult) -> Events:
+        """Return these events for runs that end where one ended that was cut short from outside."""
+        return self
+
+    def untimed(self) -> Events:
+        """Return these events for a run that takes as long as it takes."""
+        return self
+
+
+@dataclass(frozen=True)
+class Emulated(Events):
+    """A program that is run in its world."""
+
+    is_emulated = True
+
+    # After a run that was cut short from outside, the budget is the number of instructions that it
+    # executed, so that later runs end at the same place.
+    world: World
+
+    @property
+    def limit(self) -> int | None:
+        """The budget in instructions; None: none."""
+        return self.world.guest.max_instructions
+
+    @property
+    def record(self) -> bytes:
+        """Digest of what the program asked of the outside, and of the answers."""
+        return self.world.host.log.digest
+
+    def program(self, discoveries: Discoveries) -> Program:
+        """Return the program with what it has loaded."""
+        return self.world.linked(discoveries).program
+
+    def execute(
+        self,
+        discoveries: Discoveries,
+        recovered: ProgramGraphs,
+        schemes: Sequence[SchemeRun],
+        options: ExecutionOptions,
+    ) -> ProgramExecution:
+        """Run the program."""
+        return execute(self.world.linked(discoveries), recovered, schemes, options)
+
+    def ending_like(self, result: RunResult) -> Emulated:
+        """Return runs that end where one ended that was cut short from outside."""
+        if result.reason not in ("budget", "interrupted"):
+            return self
+        return Emulated(self.world.ending_after(result.instructions))
+
+    def untimed(self) -> Emulated:
+        """Return a run that takes as long as it takes."""
+        return Emulated(replace(self.world, guest=replace(self.world.guest, timeout=None)))
+
+
 @dataclass(frozen=True)
 class Study:
-    """What stays the same through all rounds."""
+    """What stays the same through all passes."""
 
     invocation: Invocation  # How the run was asked for
+    settings: tuple[Setting, ...]  # The schemes
     profiles: SavedProfiles  # Where saved profiles come from
     trace: TraceOrder | None  # The trace that is to be written, if one is
     recording: RecordingOrder | None  # The recording that is to be made, if one is
     progress: ProgressCallback | None  # Who is told how far the session is, if anybody
     memory: BinaryMemory  # What earlier sessions knew of the program
+    # Traces that are wanted once everything has been counted: who writes each, and where to
+    orders: tuple[tuple[Setting, Path], ...] = ()
     # What recoveries have found, for the next one to reuse
     known: Known = field(default_factory=Known)
     # Numbers of the only routines that concern the schemes; None: all that were selected.
@@ -100,7 +226,7 @@ class Study:
     ) -> list[Planner]:
         """Return a planner for each of `settings`, and for those that judge them (TPP 5).
 
-        Those that `edge_counts` do not guide keep their plans for later rounds: most graphs are
+        Those that `edge_counts` do not guide keep their plans for later passes: most graphs are
         the same then.
         """
         return [
@@ -117,156 +243,258 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Round:
-    """What the runs so far leave to the next one."""
+class Stage:
+    """Passes under the same schemes; each is made because the graphs of the last were not right."""
 
-    # The program with its surroundings. After a run that was cut short from outside, the budget is
-    # the number of instructions that it executed, so that later runs end at the same place.
-    world: World
-    discoveries: Discoveries  # What is known beside the program's file
+    study: Study
+    settings: tuple[Setting, ...]
+    planners: Sequence[Planner]
+    edge_counts: EdgeCounts | None = None  # Of an earlier stage, for schemes that they guide
+    expects: bool = False  # Whether the next pass may be made on graphs that turn out at its end
+    replayable: bool = False  # Whether other schemes are to be replayed on what it counts
+    left: int = MAXIMUM_RUNS - 1  # How many passes may follow the next one
+    is_dense: bool = False  # Whether all blocks raise events in the next pass
+    known: KnownProducts = field(default_factory=dict)  # What its passes know of routines
+    # The run whose counters it completes, and those, by scheme and routine; None: it is a run of
+    # its own.
+    completes: Observation | None = None
+    left_out: Mapping[Setting, frozenset[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of a program so far, and what they leave to the next one."""
+
+    events: Events
+    discoveries: Discoveries = field(default_factory=Discoveries)  # Beside the program's file
+    # What all passes begin with; None: the start-up has not been looked at yet.
+    begun: Discoveries | None = None
+    past: PastRun | None = None  # The earlier session's run that this one is guessed to be
+    stage: Stage | None = None
+    # is_lost, is_lacking: Whether the last pass could not tell what the program did, and whether
+    # its graphs were not right.
+    is_lost: bool = False
+    is_lacking: bool = False
+    observation: Observation | None = None  # What a pass on the right graphs has counted
+    # Routines without counters, by scheme, that a run of their own can have counted
+    left_out: Mapping[Setting, frozenset[int]] = field(default_factory=dict)
+    is_guided: bool = True  # Whether all schemes have had the edge profile that they need
+    traces: int = 0  # How many of the traces that are wanted have been written
     # runs, whole_runs: How many runs there were, and how many of them were whole.
     runs: int = 0
     whole_runs: int = 0
-
-    @property
-    def max_instructions(self) -> int | None:
-        """The budget of the next run."""
-        return self.world.guest.max_instructions
-
-    def untimed(self) -> Round:
-        """Return this round for a run that ends where an earlier one did, however long it takes."""
-        guest = replace(self.world.guest, timeout=None)
-        return replace(self, world=replace(self.world, guest=guest))
-
-    def after(self, execution: ProgramExecution) -> Round:
-        """Return the round that follows this one, in which `execution` took place."""
-        ended = self if execution.given_up else self.ending_like(execution.result)
-        discoveries = self.discoveries.merged(execution.discoveries)
-        return Round(ended.world, discoveries, self.runs + 1, self.whole_runs)
-
-    def ending_like(self, result: RunResult) -> Round:
-        """Return this round for runs that end where one ended that was cut short from outside."""
-        if result.reason not in ("budget", "interrupted"):
-            return self
-        return replace(self, world=self.world.ending_after(result.instructions))
+    reasons: tuple[Reason, ...] = ()  # Why there was each of them
 
 
-def settle(
-    study: Study,
-    current: Round,
-    settings: Sequence[Setting],
-    edge_counts: EdgeCounts | None = None,
-    *,
-    replayable: bool = False,
-) -> tuple[Observation, Round]:
-    """Run under `settings` until the graphs explain everything.
+def why(runs: Runs, orders: int = 0) -> Reason | None:
+    """Return why the program has to be run, or run again; None if everything is known.
 
-    - `study`: What stays the same.
-    - `current`: The round to begin with.
-    - `settings`: The schemes.
-    - `edge_counts`: Those of an earlier run, which guide schemes that need an edge profile.
-    - `replayable`: Whether other schemes are to be replayed on what this run counts.
-
-    Returns
-    -------
-    Observation, Round
-        The last run, whose graphs lacked nothing, and the round that may follow it.
+    `orders`: How many traces are wanted.
     """
-    planners = study.planners(settings, edge_counts)
-    options = ExecutionOptions(
-        replayable=replayable, edge_counts=edge_counts, contexts=study.invocation.contexts
-    )
-    left = MAXIMUM_RUNS
-    expects = study.may_expect and edge_counts is None
-    while True:
-        left -= 1
-        options = replace(options, persistent=not left)
-        execution = _play(study, current, planners, options, expects=expects and left > 0)
-        before, current = current, current.after(execution)
-        if execution.expected is not None:
-            settled = _turned_out(study, current, planners, execution)
-            if settled is not None:
-                execution = settled
-                break
-            expects = not execution.lacks_nothing and current.discoveries != before.discoveries
-        elif not left or current.discoveries == before.discoveries:
-            break
-        execution.close()
-        del execution  # its counters are large, and the next run makes its own
-    current = replace(current, whole_runs=current.whole_runs + 1)
-    # after the last run that is made, the graphs may lack something still: its ways are of others
-    is_settled = execution.expected is not None or current.discoveries == before.discoveries
-    is_kept = is_settled and not current.world.program.parts
-    ways = execution.automaton.known_ways() if is_kept else None
-    if ways is not None:
-        has_expected = execution.expected is not None
-        study.memory.keep_ways(current.discoveries, ways, expected=has_expected)
-    observation = collect(
-        execution,
-        study.invocation,
-        len(settings),
-        runs=current.runs,
-        whole_runs=current.whole_runs,
-    )
-    execution.close()
-    return replace(observation, discoveries=current.discoveries), current
+    if runs.begun is None and runs.past is None:
+        return Reason.START_UP
+    if runs.is_lost:
+        return Reason.EVENTS
+    if runs.is_lacking:
+        return Reason.GRAPHS
+    if runs.observation is None:
+        return Reason.COUNTS
+    past = runs.past
+    if past is not None and not (
+        runs.discoveries == past.discoveries
+        and (past.is_plain or past.record == runs.events.record)
+    ):
+        return Reason.GUESS
+    if runs.left_out:
+        return Reason.COUNTERS
+    if not runs.is_guided:
+        return Reason.EDGE_PROFILE
+    return Reason.ORDER if runs.traces < orders else None
 
 
-def write_trace(study: Study, current: Round, setting: Setting, path: Path) -> None:
-    """Run once more, as the run did that `current` comes after, and write its trace.
+def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) -> Runs:
+    """Run a program until there is no reason to do so again.
 
-    - `study`, `current`: Of a run that has been settled.
-    - `setting`: A scheme that writes a trace. All routines are traced, whatever the user selected.
-    - `path`: Where the trace goes.
+    - `study`, `runs`: What is wanted, and what is known already.
+    - `edge_counts`: An edge profile that guides schemes which need one; None: a first stage counts
+      it.
 
     Raises
     ------
     KeyboardInterrupt
-        If the user ends it: the trace then says nothing of the earlier run.
+        If the user ends the run for a trace: the trace then says nothing of the earlier run.
     """
-    invocation = replace(study.invocation, selection=ALL_ROUTINES)
-    traced = replace(study, invocation=invocation, trace=TraceOrder(path, invocation))
-    options = ExecutionOptions(persistent=True)
-    execution = _play(traced, current.untimed(), traced.planners([setting]), options)
-    if execution.result.reason == "interrupted":
-        raise Stopped(execution.result.signal or SIGINT)
+    while (reason := why(runs, len(study.orders))) is not None:
+        if reason not in (Reason.START_UP, Reason.COUNTS):
+            runs = replace(runs, reasons=(*runs.reasons, reason))
+        match reason:
+            case Reason.START_UP:
+                runs = _start_up(study, runs)
+            case Reason.COUNTS | Reason.GRAPHS | Reason.EVENTS:
+                runs = _count(runs, runs.stage or _first_stage(study, edge_counts))
+            # the others begin another stage: its passes find nothing of the last one in memory
+            case Reason.GUESS:
+                runs = Runs(
+                    runs.events,
+                    runs=runs.runs,
+                    whole_runs=runs.whole_runs,
+                    reasons=runs.reasons,
+                )
+            case Reason.COUNTERS:
+                runs = _for_counters(study, runs)
+            case Reason.EDGE_PROFILE:
+                runs = _for_edge_profile(study, runs)
+            case Reason.ORDER:
+                runs = _write_trace(study, runs)
+    return runs
+
+
+def _start_up(study: Study, runs: Runs) -> Runs:
+    """Find what only the program's start-up shows: words of code, or what it loads."""
+    events = runs.events
+    assert isinstance(events, Emulated)
+    if events.world.program.parts:
+        tell(study.progress, Phase.RUNNING, events.limit)
+        shown, result = loaded_modules(events.world)
+        events = events.ending_like(result)
+    else:
+        _check_names(study, runs)
+        words = late_words(events.world)
+        if words is None:
+            return replace(runs, begun=runs.discoveries)
+        shown = words
+    known = shown.merged(runs.discoveries)
+    reasons = (*runs.reasons, Reason.START_UP)
+    return replace(runs, events=events, begun=known, discoveries=known, reasons=reasons)
+
+
+def _check_names(study: Study, runs: Runs) -> None:
+    """Check that the program has what a selection and windows name, before it runs at all.
+
+    The run of its start-up, which `late_words` makes, is all of a short program.
+
+    Raises
+    ------
+    UsageError
+        If it has not.
+    """
+    selection, contexts = study.invocation.selection, study.invocation.contexts
+    if selection.is_all and contexts is None:
+        return
+    recovered = study.recover(runs.events.program(runs.discoveries), runs.discoveries)
+    Graphs(recovered, selection)
+    check_contexts(recovered, contexts)
+
+
+def _first_stage(study: Study, edge_counts: EdgeCounts | None) -> Stage:
+    """Return the stage of all schemes, or of those that others need the edge profile of."""
+    settings = study.settings
+    if not needs_first_run(settings):
+        return _stage(study, settings, None)
+    if edge_counts is not None:
+        return _stage(study, settings, edge_counts)
+    study.planners(settings)  # what is wrong with saved profiles shows before a whole run
+    free = [setting for setting in settings if not needs_first_run((setting,))]
+    return replace(_stage(study, (*free, *judges(settings)), None), replayable=True)
+
+
+def _stage(study: Study, settings: Sequence[Setting], edge_counts: EdgeCounts | None) -> Stage:
+    expects = study.may_expect and edge_counts is None
+    planners = study.planners(settings, edge_counts)
+    return Stage(study, tuple(settings), planners, edge_counts, expects)
+
+
+def _count(before: Runs, stage: Stage) -> Runs:
+    """Make one pass of a stage."""
+    options = ExecutionOptions(
+        persistent=not stage.left,
+        replayable=stage.replayable,
+        edge_counts=stage.edge_counts,
+        known=stage.known,
+        is_dense=stage.is_dense,
+        routines=stage.study.routines,
+        contexts=stage.study.invocation.contexts,
+    )
+    expects = stage.expects and stage.left > 0
+    try:
+        execution = _play(stage.study, before, stage.planners, options, expects=expects)
+    except EventsLostError:
+        if stage.is_dense:
+            raise
+        return replace(before, is_lost=True, stage=replace(stage, is_dense=True))
+    events = before.events
+    runs = replace(
+        before,
+        events=events if execution.given_up else events.ending_like(execution.result),
+        discoveries=before.discoveries.merged(execution.discoveries),
+        stage=stage,
+        is_lost=False,
+        is_lacking=False,
+        runs=before.runs + events.is_emulated,
+    )
+    has_more = runs.discoveries != before.discoveries
+    right: ProgramExecution | RecordedExecution | None = execution
+    if isinstance(execution, ProgramExecution) and execution.expected is not None:
+        right = _turned_out(stage, runs, execution)
+        expects = not execution.lacks_nothing and has_more
+    elif stage.left and has_more:
+        right = None
+    if right is None:
+        execution.close()
+        stage = replace(stage, expects=expects, left=stage.left - 1, is_dense=False)
+        return replace(runs, is_lacking=True, stage=stage)
+    # after the last pass that is made, the graphs may lack something still: its ways are of others
+    is_on_its_graphs = execution.expected is not None or not has_more
+    ways = execution.ways() if is_on_its_graphs else None
+    if ways is not None:
+        expected = execution.expected is not None
+        stage.study.memory.keep_ways(runs.discoveries, ways, expected=expected)
+    runs = replace(runs, whole_runs=runs.whole_runs + events.is_emulated)
+    observation = collect(
+        right.counted(),
+        stage.study.invocation,
+        len(stage.settings),
+        events.contexts,
+        None if events.is_emulated else stage.study.routines,
+    )
+    right.close()
+    return _finished(runs, stage, replace(observation, discoveries=runs.discoveries))
 
 
 def _play(
     study: Study,
-    current: Round,
+    runs: Runs,
     planners: Sequence[Planner],
     options: ExecutionOptions,
     *,
     expects: bool = False,
-) -> ProgramExecution:
-    """Recover, choose, execute: one round; `expects`: on graphs with what may turn out."""
-    tell(study.progress, Phase.RECOVERING, current.max_instructions)
-    world = current.world.linked(current.discoveries)
-    recovered = study.recover(world.program, current.discoveries)
-    expects = expects and not world.program.parts
-    expected = expected_entries(recovered) if expects else None
+) -> ProgramExecution | RecordedExecution:
+    """Recover, choose, execute; `expects`: on graphs with what may turn out."""
+    events, discoveries = runs.events, runs.discoveries
+    tell(study.progress, Phase.RECOVERING, events.limit)
+    program = events.program(discoveries)
+    recovered = study.recover(program, discoveries)
+    expected = expected_entries(recovered) if expects and not program.parts else None
     unsure = frozenset[tuple[int, str]]() if expected is None else expected.names
     options = replace(options, expected=expected)
-    if not world.program.parts:
-        ways = partial(study.memory.ways, current.discoveries, expected=expected is not None)
+    if not program.parts:
+        ways = partial(study.memory.ways, discoveries, expected=expected is not None)
         options = replace(options, ways=ways)
     graphs = recovered if expected is None else expected.recovered
-    schemes = _schemes(study, current, planners, graphs, unsure)
+    schemes = _schemes(study, runs, planners, graphs, unsure)
     if study.trace is not None:
-        begin = partial(study.trace.begin, schemes[0], current.discoveries)
+        begin = partial(study.trace.begin, schemes[0], discoveries)
         options = replace(options, start_trace=begin)
     if study.recording is not None:
-        record = partial(study.recording.begin, current.discoveries)
-        options = replace(options, record=record)
-    phase = Phase.RERUNNING if current.runs else Phase.RUNNING
-    tell(study.progress, phase, current.max_instructions)
-    return execute(world, recovered, schemes, options)
+        options = replace(options, record=partial(study.recording.begin, discoveries))
+    phase = Phase.RERUNNING if runs.runs else Phase.RUNNING
+    tell(study.progress, phase if events.is_emulated else Phase.REPLAYING, events.limit)
+    return events.execute(discoveries, recovered, schemes, options)
 
 
 def _schemes(
     study: Study,
-    current: Round,
+    runs: Runs,
     planners: Sequence[Planner],
     recovered: ProgramGraphs,
     unsure: frozenset[tuple[int, str]] = frozenset(),
@@ -275,15 +503,13 @@ def _schemes(
 
     The graphs of these routines, given by address and name, may not be those that were planned.
     """
-    for planner in planners:
-        known = study.memory.plans(current.discoveries, planner.setting)
+    for planner in planners if runs.events.is_emulated else ():
+        known = study.memory.plans(runs.discoveries, planner.setting)
         planner.remember(known.without(unsure) if unsure else known)
     return make_schemes(Graphs(recovered, study.invocation.selection, study.routines), planners)
 
 
-def _turned_out(
-    study: Study, current: Round, planners: Sequence[Planner], execution: ProgramExecution
-) -> ProgramExecution | None:
+def _turned_out(stage: Stage, runs: Runs, execution: ProgramExecution) -> ProgramExecution | None:
     """Return a run that expected entries as one on the graphs with those that control came by.
 
     None where it cannot be taken for that: the graphs lacked something else, or have to be others.
@@ -293,9 +519,110 @@ def _turned_out(
         return None
     used = expected.used(execution.counts.edge_counts)
     graphs = expected.graphs_with(used)
-    if used and not are_same(study.recover(current.world.program, current.discoveries), graphs):
+    program = runs.events.program(runs.discoveries)
+    if used and not are_same(stage.study.recover(program, runs.discoveries), graphs):
         return None
-    return execution.turned_out(graphs, _schemes(study, current, planners, graphs))
+    schemes = _schemes(stage.study, runs, stage.planners, graphs)
+    return execution.turned_out(graphs, schemes)
+
+
+def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
+    """Return what a pass leaves whose graphs lacked nothing.
+
+    Schemes that had to wait for an edge profile are replayed on what it has counted.
+    """
+    if stage.completes is not None:
+        return _completed(runs, stage, observation)
+    runs = replace(runs, observation=observation)
+    if not stage.replayable:
+        return runs
+    study = stage.study
+    told = observation.result.instructions
+    tell(study.progress, Phase.PLANNING, runs.events.limit, told)
+    if study.invocation.contexts is not None:
+        # what is counted by context is that of schemes which take part in the run
+        return replace(runs, is_guided=False)
+    planners = study.planners(study.settings, observation.edge_counts)
+    replayed, left_out = _replayed(observation, study.settings, planners)
+    if left_out and (study.trace is not None or study.recording is not None):
+        # all schemes have to take part in the run that is traced or recorded
+        return replace(runs, is_guided=False)
+    return replace(runs, observation=replayed, left_out=left_out)
+
+
+def _replayed(
+    guide: Observation, settings: Sequence[Setting], planners: Sequence[Planner]
+) -> tuple[Observation, dict[Setting, frozenset[int]]]:
+    """Return the run `guide` as if all of `settings` had been part of it.
+
+    Those that need no edge profile were. The others are replayed on what the run counted. Also
+    return those that cannot be, each with the routines whose counters it lacks.
+    """
+    graphs = Graphs(guide.recovered, guide.invocation.selection)
+    known = {scheme.setting: scheme for scheme in guide.schemes}
+    slots = count(sum(scheme.slot is not None for scheme in guide.schemes))
+    schemes: list[SchemeRun] = []
+    guided: list[SchemeRun] = []
+    for planner, setting in zip(planners, settings, strict=False):
+        scheme = known.get(setting)
+        if scheme is None:
+            scheme = SchemeRun(setting, graphs, planner.make, next(slots), planner.forget)
+            guided.append(scheme)
+        schemes.append(scheme)
+    left = zip(guided, guide.counters.replay(guided), strict=True)
+    lacking = {scheme.setting: routines for scheme, routines in left if routines}
+    return replace(guide, schemes=schemes), lacking
+
+
+def _for_edge_profile(study: Study, runs: Runs) -> Runs:
+    """Begin another stage: all schemes, guided by what has been counted."""
+    assert runs.observation is not None
+    stage = _stage(study, study.settings, runs.observation.edge_counts)
+    return replace(runs, stage=stage, observation=None, is_guided=True)
+
+
+def _for_counters(study: Study, runs: Runs) -> Runs:
+    """Begin another stage: the counters that a replay has left out, and no others."""
+    first, left_out = runs.observation, runs.left_out
+    assert first is not None
+    routines = frozenset[int]().union(*left_out.values())
+    some = replace(study, routines=routines, recovered=(first.discoveries, first.recovered))
+    stage = _stage(some, tuple(left_out), first.edge_counts)
+    stage = replace(stage, completes=first, left_out=left_out)
+    return replace(runs, stage=stage, observation=None, left_out={})
+
+
+def _completed(runs: Runs, stage: Stage, again: Observation) -> Runs:
+    """Return a run with the counters of a second one, if that was the same."""
+    first = stage.completes
+    assert first is not None
+    if runs.discoveries != first.discoveries or not again.result.ended_like(first.result):
+        return replace(runs, observation=first, is_guided=False)
+    schemes = {
+        (scheme.setting, routine): scheme
+        for scheme in again.schemes
+        for routine in stage.left_out[scheme.setting]
+    }
+    counters = CompletedCounters(first.counters, again.counters, schemes)
+    return replace(runs, observation=replace(first, counters=counters))
+
+
+def _write_trace(study: Study, runs: Runs) -> Runs:
+    """Run once more, as the run did, and write the next of the traces that are wanted.
+
+    All routines are traced, whatever the user selected.
+    """
+    from simprof.profiler.session.recordings import TraceOrder  # which few sessions need
+
+    setting, path = study.orders[runs.traces]
+    invocation = replace(study.invocation, selection=ALL_ROUTINES)
+    traced = replace(study, invocation=invocation, trace=TraceOrder(path, invocation))
+    later = replace(runs, events=runs.events.untimed())
+    options = ExecutionOptions(persistent=True)
+    result = _play(traced, later, traced.planners([setting]), options).result
+    if result.reason == "interrupted":
+        raise Stopped(result.signal or SIGINT)
+    return replace(runs, traces=runs.traces + 1)
 
 
 def tell(
@@ -305,7 +632,7 @@ def tell(
     instructions: int = 0,
     done: tuple[int, int] = (0, 0),
 ) -> None:
-    """Tell the user that `phase` begins, or how far it is.
+    """Report that `phase` begins, or how far it is.
 
     - `limit`: The budget of the run in instructions; None: none.
     - `instructions`: How many of these have been executed.
@@ -313,69 +640,3 @@ def tell(
     """
     if progress is not None:
         progress(Progress(phase, instructions, limit, *done))
-
-
-if TYPE_CHECKING:
-    from simprof.profiler.trace.format import TraceFile
-    from simprof.profiler.trace.recorder import TraceRecorder
-
-
-@dataclass
-class TraceOrder:
-    """Where the trace of a run goes, and how the run was asked for.
-
-    Each round of a session begins the file again.
-    """
-
-    path: Path
-    invocation: Invocation
-    _file: TraceFile | None = field(default=None, init=False)
-
-    def begin(
-        self, scheme: SchemeRun, discoveries: Discoveries, index: GraphIndex, memory: EngineMemory
-    ) -> TraceRecorder:
-        """Begin the trace of a run.
-
-        - `scheme`: The one whose plans say what is written.
-        - `discoveries`: What the graphs rest on beside the program's file; readers need it to
-          recover them.
-        - `index`, `memory`: The graphs, and the kernel's memory.
-
-        Raises
-        ------
-        UsageError
-            If the mode writes no trace, not all routines are profiled, or the file cannot be
-            written.
-        """
-        from simprof.profiler.trace.format import TraceFile, TraceHeader
-        from simprof.profiler.trace.recorder import TraceRecorder
-
-        definition = scheme.definition
-        if not definition.writes_trace:
-            modes = " or ".join(registry.trace_modes())
-            raise UsageError(f"--trace: mode {definition.mode} writes no trace; use --mode {modes}")
-        if not self.invocation.selection.is_all:
-            raise UsageError(
-                "--trace needs all routines: leave out --routine, --exclude and --user-only"
-            )
-        program = index.recovered.program
-        header = TraceHeader(
-            file=str(self.invocation.file),
-            sha256=program.sha256,
-            machine=str(program.machine),
-            arguments=self.invocation.argument_texts,
-            mode=definition.mode,
-            discoveries=discovery_fields(discoveries),
-        )
-        file = self._file = TraceFile(self.path, header)
-        return TraceRecorder(
-            memory,
-            index,
-            lambda routine: definition.trace_writer(scheme.routine_plan(routine)),
-            file,
-        )
-
-    def discard(self) -> None:
-        """Remove the file, if it has been begun: the run has failed."""
-        if self._file is not None:
-            self._file.discard()

@@ -1,4 +1,4 @@
-"""The recording that a run is asked to make: `simprof record`.
+"""What a run is asked to write while it goes on: a recording (`simprof record`), a trace.
 
 A recording has the segments of every activation and the exact counts of the run's end, but no
 counter of a scheme.
@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.recording import RecordedPiece, RecordingLowering
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -20,13 +21,17 @@ from simprof.profiler.profiles.codec import decode, hints
 from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.recovery.recovery import Discoveries
 from simprof.profiler.request.request import GuestOptions
+from simprof.profiler.schemes.registry import trace_modes
 from simprof.profiler.session.observation import Invocation, Observation
-from simprof.profiler.trace.format import discovery_fields
+from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.trace.format import TraceFile, TraceHeader, discovery_fields
+from simprof.profiler.trace.recorder import TraceRecorder
 from simprof.profiler.trace.recording_format import (
     RecordingEnd,
     RecordingFile,
     RecordingHeader,
 )
+from simprof.simulator.errors import UsageError
 from simprof.simulator.linux.guest import RefusedCall
 from simprof.simulator.machine.running import Fault, Refusal, RunResult
 
@@ -132,6 +137,64 @@ class RecordingOrder:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+@dataclass
+class TraceOrder:
+    """Where the trace of a run goes, and how the run was asked for.
+
+    Each round of a session begins the file again.
+    """
+
+    path: Path
+    invocation: Invocation
+    _file: TraceFile | None = field(default=None, init=False)
+
+    def begin(
+        self, scheme: SchemeRun, discoveries: Discoveries, index: GraphIndex, memory: EngineMemory
+    ) -> TraceRecorder:
+        """Begin the trace of a run.
+
+        - `scheme`: The one whose plans say what is written.
+        - `discoveries`: What the graphs rest on beside the program's file; readers need it to
+          recover them.
+        - `index`, `memory`: The graphs, and the kernel's memory.
+
+        Raises
+        ------
+        UsageError
+            If the mode writes no trace, not all routines are profiled, or the file cannot be
+            written.
+        """
+        definition = scheme.definition
+        if not definition.writes_trace:
+            modes = " or ".join(trace_modes())
+            raise UsageError(f"--trace: mode {definition.mode} writes no trace; use --mode {modes}")
+        if not self.invocation.selection.is_all:
+            raise UsageError(
+                "--trace needs all routines: leave out --routine, --exclude and --user-only"
+            )
+        program = index.recovered.program
+        header = TraceHeader(
+            file=str(self.invocation.file),
+            sha256=program.sha256,
+            machine=str(program.machine),
+            arguments=self.invocation.argument_texts,
+            mode=definition.mode,
+            discoveries=discovery_fields(discoveries),
+        )
+        file = self._file = TraceFile(self.path, header)
+        return TraceRecorder(
+            memory,
+            index,
+            lambda routine: definition.trace_writer(scheme.routine_plan(routine)),
+            file,
+        )
+
+    def discard(self) -> None:
+        """Remove the file, if it has been begun: the run has failed."""
+        if self._file is not None:
+            self._file.discard()
 
 
 def guest_facts(guest: GuestOptions, file: Path) -> dict[str, Any]:

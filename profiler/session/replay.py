@@ -18,13 +18,19 @@ from simprof.profiler.engine.replaying import CutRun, DamagedError, Replayer
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
-from simprof.profiler.request.errors import CountError, ProfileMismatchError
-from simprof.profiler.request.request import Phase, Selection, Setting
-from simprof.profiler.session.counters import Counters, collect_events
-from simprof.profiler.session.observation import Invocation, Observation, Unattributed
-from simprof.profiler.session.passes import Study, tell
+from simprof.profiler.request.errors import ProfileMismatchError
+from simprof.profiler.request.request import Selection, Setting
+from simprof.profiler.session.execution import (
+    Counted,
+    ExecutionOptions,
+    RecordedExecution,
+    Unattributed,
+    lost_counts,
+)
+from simprof.profiler.session.observation import Invocation, Observation
+from simprof.profiler.session.passes import Events, Runs, Study, run_passes
 from simprof.profiler.session.recordings import graph_digest, result_fields, result_from
-from simprof.profiler.session.scheme_runs import Graphs, make_schemes
+from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.trace.format import check_counts, read_discoveries
 from simprof.profiler.trace.recording_format import (
     Recording,
@@ -38,8 +44,8 @@ from simprof.simulator.machine.running import RunResult
 Array = np.ndarray
 
 
-class RecordedRun:
-    """A recorded run, to be observed under any schemes.
+class RecordedRun(Events):
+    """A recorded run: events for passes under any schemes.
 
     - `study`: How it is asked for.
     - `program`: The program.
@@ -72,20 +78,21 @@ class RecordedRun:
             raise UsageError(
                 f"{name}: {recording.cut}: record it again, or measure what is there (--partial)"
             )
-        self._study, self._recording, self._name = study, recording, name
-        self._discoveries = _discoveries(name, recording)
-        program = link(program, self._discoveries.modules, self._discoveries.earlier)
-        self.recovered = recovered = study.recover(program, self._discoveries)
+        self._recording, self._name = recording, name
+        discoveries = self._discoveries = _discoveries(name, recording)
+        self._program = link(program, discoveries.modules, discoveries.earlier)
+        recovered = study.recover(self._program, discoveries)
+        self._study = replace(study, recovered=(discoveries, recovered))
         self._index = GraphIndex(recovered)
         self._cut_run = _cut_run(recording, name, recovered) if recording.end is None else None
         self._end = recording.end or _end_of(self._cut_run, recovered)
         self._result = _check_end(name, self._end, recovered)
-        self._contexts = ProgramContexts(recovered)
+        self.contexts = self._contexts = ProgramContexts(recovered)
         crossed = {number for number, edges in self._end.edges if any(edges)}
         self.entered = sorted(crossed.union(number for number, _, _ in self._end.early))
 
     def prepare(self, *, registers: bool) -> None:
-        """Get ready for processes that fork: they share what is known, and tell the user nothing.
+        """Get ready for processes that fork: they share what is known, and report no progress.
 
         `registers`: whether to work out now what code needs to be generated.
         """
@@ -106,11 +113,27 @@ class RecordedRun:
         `settings`: The schemes. `routines`: Numbers of the only routines that are observed; None:
         all.
         """
-        study, recovered, index, end = self._study, self.recovered, self._index, self._end
-        program = recovered.program
-        planners = study.planners(settings, _by_graph(recovered, end))
-        graphs = Graphs(recovered, study.invocation.selection, routines)
-        schemes = make_schemes(graphs, planners)
+        study = replace(self._study, settings=tuple(settings), routines=routines)
+        first = Runs(self, self._discoveries, begun=self._discoveries)
+        edge_counts = _by_graph(self._index.recovered, self._end)
+        observation = run_passes(study, first, edge_counts).observation
+        assert observation is not None
+        return replace(observation, memory=study.memory)
+
+    def program(self, discoveries: Discoveries) -> Program:
+        """Return the program with what it has loaded."""
+        return self._program
+
+    def execute(
+        self,
+        discoveries: Discoveries,
+        recovered: ProgramGraphs,
+        schemes: Sequence[SchemeRun],
+        options: ExecutionOptions,
+    ) -> RecordedExecution:
+        """Replay the recording."""
+        program, index, end = recovered.program, self._index, self._end
+        routines = options.routines
         for routine in sorted(routines or ()):  # plans of one graph have much in common
             for scheme in schemes:
                 scheme.routine_plan(routine)
@@ -121,37 +144,26 @@ class RecordedRun:
             hash_model(program.machine),
             (1 << (64 if program.is64 else 32)) - 1,
         )
-        tell(study.progress, Phase.REPLAYING, None)
         replayer = Replayer(lowering, index.first_edge, index.first_block, routines)
         if any(scheme.slot is not None for scheme in schemes):
             _play(self._recording, self._name, recovered, replayer.play)
             if self._cut_run is not None:
                 replayer.end_alive(self._cut_run.alive)
-        early = _early(index, end, replayer.early)
-        events = collect_events(index, _edge_counts(index, end), early, _cut(index, end))
-        if routines is not None:
-            events = {number: each for number, each in events.items() if number in routines}
         if lowering.products.lost and not end.unattributed[0] and self._cut_run is None:
-            raise CountError(
-                f"{lowering.products.lost} path counts fell outside their tables: this is a defect "
-                "of simprof, please report the program"
+            raise lost_counts(lowering.products.lost)
+        return RecordedExecution(
+            Counted(
+                recovered,
+                schemes,
+                index,
+                lowering,
+                _edge_counts(index, end),
+                _early(index, end, replayer.early),
+                _cut(index, end),
+                self._result,
+                Unattributed(*end.unattributed),
+                tuple((address, reason) for address, reason in end.irregular),
             )
-        return Observation(
-            invocation=study.invocation,
-            program=program,
-            recovered=recovered,
-            schemes=schemes[: len(settings)],
-            judges={scheme.setting.mode: scheme for scheme in reversed(schemes)},
-            events=events,
-            counters=Counters(lowering, events),
-            contexts=self._contexts,
-            result=self._result,
-            unattributed=Unattributed(*end.unattributed),
-            irregular=tuple((address, reason) for address, reason in end.irregular),
-            runs=0,
-            whole_runs=0,
-            discoveries=self._discoveries,
-            memory=study.memory,
         )
 
 

@@ -1,38 +1,27 @@
 """`simprof run` and `compare` as functions: a program under schemes, from file to measurements.
 
-A run is a pipeline of values. The request is taken apart at the door (`observe`), and each stage
-gets the part that concerns it:
+The request is taken apart at this door: the program, the world that it sees, the selection of
+routines, the schemes' settings, and what is to be written go to the stages that they concern, and
+none of these sees the request.
 
-1. load the program                                      `simprof.simulator.binary.elf.load`
-2. recover its graphs                                    `recovery.recover`
-3. choose what plans a routine, for each scheme          `scheme_runs.make_schemes`
-4. execute; routines are planned when first entered      `execution.execute`
-5. collect what the run and its schemes have counted     `observation.collect`
-6. measure: read the counters, price the code            `results.measure_all`
-
-What an execution discovers that the graphs lack is a value, too. With it, the next round takes
-stages 2 to 4 again, on the recorded input, until nothing is discovered (`passes.settle`). The
-words of late code are looked for before the first round (`execution.late_words`).
-
-Schemes that need an edge profile first are replayed on what a run under the others has counted
-(`_replayed`). What that leaves out is counted by another run, guided by the first (`_completed`).
+Steps -> functions
+1. load the program; what earlier sessions know of it      `_load`
+2. open its world                                          `world.open_world`
+3. run it, again and again where there is a reason         `passes.run_passes`
+4. or replay a recording of it                             `replay.RecordedRun`
+5. regenerate traces (`--self-check`)                      `self_check.check_trace`
+6. measure: read the counters, price the code              `results.measure_all`, `shared`
+7. the price of an edge profile that guides schemes        `results.with_prices`
 
 A comparison of a large program is recorded under no scheme and measured from the recording, by
 several processes (`_observe_recorded`, `shared`).
-
-Where an edge profile guides a scheme, the mode that collects such profiles is measured beside it,
-on the same counts: that is the price of the profile (`results.with_prices`).
-
-With `--self-check` traces are regenerated before the program's world is closed (`_check_traces`),
-and the rest is validated while it is measured (`self_check`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,29 +32,19 @@ from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.recovery.recovery import Discoveries
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import Phase, RunRequest, SchemeOptions, Setting
-from simprof.profiler.schemes.registry import definition, edge_profiler, judges
-from simprof.profiler.session.contexts import check_contexts
-from simprof.profiler.session.counters import CompletedCounters
-from simprof.profiler.session.execution import late_words, scout
-from simprof.profiler.session.memory import BinaryMemory, PastRun, with_kept_lines
+from simprof.profiler.schemes.registry import definition, edge_profiler
+from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name, with_kept_lines
 from simprof.profiler.session.observation import Invocation, Observation, SchemeComparison
-from simprof.profiler.session.passes import Round, Study, TraceOrder, settle, tell, write_trace
+from simprof.profiler.session.passes import Emulated, Runs, Study, run_passes, tell
 from simprof.profiler.session.results import measure_all, with_prices
-from simprof.profiler.session.scheme_runs import (
-    EdgeCounts,
-    Graphs,
-    Planner,
-    SavedProfiles,
-    SchemeRun,
-    needs_first_run,
-)
+from simprof.profiler.session.scheme_runs import EdgeCounts, SavedProfiles
 from simprof.profiler.session.world import World, open_world
 from simprof.simulator.binary.dynamic import are_unchanged, load_program
 from simprof.simulator.binary.program import Platform, Program
 from simprof.simulator.errors import SimulatorError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.session.recordings import RecordingOrder
+    from simprof.profiler.session.recordings import RecordingOrder, TraceOrder
     from simprof.profiler.session.replay import RecordedRun
 
 NO_SCHEME = Setting("edges", "edges", SchemeOptions())
@@ -148,7 +127,11 @@ def _compare(
         )
     measurements = with_prices(dict(zip(settings, measurements, strict=True)), profiler, asked)
     return SchemeComparison(
-        measurements, observation.runs, observation.whole_runs, observation.program.lines
+        measurements,
+        observation.runs,
+        observation.whole_runs,
+        observation.reasons,
+        observation.program.lines,
     )
 
 
@@ -173,29 +156,29 @@ def _observe_recorded(
         if len(run.entered) < FEW_ROUTINES:
             return run.observe(settings), None
         return run.observe(()), run
-    with ExitStack() as stack:
-        study, first = stack.enter_context(_studied(request))
-        program = first.world.program
+    with _studied(request, settings) as (study, world):
+        program = world.program
         if program.platform is not Platform.LINUX or _text(program) < LARGE_PROGRAM:
-            return _observed(study, first, request, settings), None
+            return _observed(study, world, request), None
         study.planners(settings)  # what is wrong with saved profiles shows before a whole run
         from simprof.profiler.session.recordings import RecordingOrder
         from simprof.profiler.session.replay import RecordedRun
         from simprof.profiler.trace.recording_format import Recording
 
-        try:
-            path = stack.enter_context(scratch_directory("simprof-recording-")) / "recording"
-            order = RecordingOrder(path, study.invocation, request.guest)
-            stack.callback(order.close)
-            recorded = replace(study, recording=order)
-            observation = _observed(recorded, first, request, (NO_SCHEME,))
-        except (UnsupportedError, UsageError, OSError):
-            # a second thread, or no room for the file; whatever else it is will show again
-            return _observed(study, first, request, settings), None
-        study = replace(
-            study, progress=None, recovered=(observation.discoveries, observation.recovered)
-        )
-        return observation, RecordedRun(study, program, Recording(path), path)
+        with ExitStack() as stack:
+            try:
+                scratch = stack.enter_context(scratch_directory("simprof-recording-"))
+                order = RecordingOrder(scratch / "recording", study.invocation, request.guest)
+                stack.callback(order.close)
+                recorded = replace(study, recording=order, settings=(NO_SCHEME,))
+                observation = _observed(recorded, world, request)
+                recording = Recording(order.path)
+            except (UnsupportedError, UsageError, OSError):
+                # a second thread, or no room for the file; whatever else it is will show again
+                return _observed(study, world, request), None
+            graphs = observation.discoveries, observation.recovered
+            study = replace(study, progress=None, recovered=graphs)
+            return observation, RecordedRun(study, program, recording, order.path)
 
 
 def _text(program: Program) -> int:
@@ -214,7 +197,7 @@ def observe(
     - `request`: The program, what it sees, and what is to be told. `mode` and `scheme` are not
       read.
     - `settings`: The schemes.
-    - `seen`: What other runs have shown, for the graphs of the first round.
+    - `seen`: What other runs have shown, for the graphs of the first pass.
     - `guide`: Beside `seen`: the edge profile that guides schemes, in the place of this run's own.
 
     Raises
@@ -224,12 +207,12 @@ def observe(
     """
     if request.replay is not None:
         return _recorded(request, request.replay).observe(settings)
-    with _studied(request) as (study, first):
-        return _observed(study, first, request, settings, seen, guide)
+    with _studied(request, settings) as (study, world):
+        return _observed(study, world, request, seen, guide)
 
 
 @contextmanager
-def _studied(request: RunRequest) -> Iterator[tuple[Study, Round]]:
+def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple[Study, World]]:
     """Load a program, and open the world that it sees."""
     guest = request.guest
     tell(request.progress, Phase.LOADING, guest.max_instructions)
@@ -247,43 +230,81 @@ def _studied(request: RunRequest) -> Iterator[tuple[Study, Round]]:
         guest.timeout,
         request.contexts,
     )
-    trace = None if request.trace is None else TraceOrder(request.trace, invocation)
-    profiles = SavedProfiles(program.sha256)
-    recording = None
-    if request.recording is not None:
-        from simprof.profiler.session.recordings import RecordingOrder  # which few sessions need
+    trace, recording = None, None
+    if request.trace is not None or request.recording is not None:
+        from simprof.profiler.session.recordings import RecordingOrder, TraceOrder
 
-        recording = RecordingOrder(request.recording, invocation, guest)
-    study = Study(invocation, profiles, trace, recording, request.progress, memory)
+        if request.trace is not None:
+            trace = TraceOrder(request.trace, invocation)
+        if request.recording is not None:
+            recording = RecordingOrder(request.recording, invocation, guest)
+    profiles = SavedProfiles(program.sha256)
+    study = Study(invocation, tuple(settings), profiles, trace, recording, request.progress, memory)
     with ExitStack() as stack:
         world = stack.enter_context(open_world(program, request.arguments, guest))
         if recording is not None:
             stack.callback(recording.close)
         stack.enter_context(_discarded_if_refused(trace, recording))
-        yield study, Round(world, Discoveries())
+        yield study, world
 
 
 def _observed(
     study: Study,
-    first: Round,
+    world: World,
     request: RunRequest,
-    settings: Sequence[Setting],
     seen: Discoveries | None = None,
     guide: EdgeCounts | None = None,
 ) -> Observation:
     """Observe a program in its world; `seen`, `guide`: see `observe`."""
+    memory, settings = study.memory, study.settings
+    name = ""
     if request.remember and seen is None:
-        observation, after = _remembered(study, request, first.world, settings)
-    else:
-        begin = first if seen is None else replace(first, discoveries=seen)
-        observation, after = _from_file(study, begin, settings, guide)
-    if request.self_check:
-        _check_traces(study, after, settings, observation)
+        name = run_name(request.program, request.arguments, request.guest, request.selection)
+    with ExitStack() as stack:
+        checked = _checked_traces(study, world, stack) if request.self_check else []
+        own = None if study.trace is None else study.trace.path
+        orders = tuple(each for each in checked if each[1] != own)
+        study = replace(study, orders=orders)
+        runs = run_passes(study, _begun(memory, name, Emulated(world), seen), guide)
+        observation = runs.observation
+        assert observation is not None
+        for setting, path in checked:
+            from simprof.profiler.session.self_check import check_trace  # reads traces: numba
+
+            check_trace(path, setting.name, observation.events.values())
+    if name and runs.past is None and not observation.result.is_cut_short:
+        _keep_run(memory, name, runs, is_dynamic=bool(world.program.parts))
     if study.recording is not None:
-        study.recording.finish(observation, first.world.files.output_digest)
+        study.recording.finish(observation, world.files.output_digest)
     if len(settings) == 1:
-        _keep_plans(study.memory, observation)
-    return replace(observation, memory=study.memory, opened=frozenset(first.world.files.opened))
+        _keep_plans(memory, observation)
+    return replace(
+        observation,
+        memory=memory,
+        opened=frozenset(world.files.opened),
+        runs=runs.runs,
+        whole_runs=runs.whole_runs,
+        reasons=runs.reasons,
+    )
+
+
+def _checked_traces(study: Study, world: World, stack: ExitStack) -> list[tuple[Setting, Path]]:
+    """Return the traces that a self-check regenerates: a scheme that writes one, and its file.
+
+    That is the trace which the user wanted, if it is a file; the others are temporary.
+    """
+    contexts = study.invocation.contexts
+    if world.program.parts or (contexts is not None and contexts.entry is not None):
+        return []  # a trace is of a whole run, and tells nothing of stubs
+    found: list[tuple[Setting, Path]] = []
+    for position, setting in enumerate(study.settings):
+        if not definition(setting.mode).writes_trace:
+            continue
+        own = None if study.trace is None or position else study.trace.path
+        if own is None or (own.exists() and not own.is_file()):
+            own = stack.enter_context(scratch_directory("simprof-self-check-")) / "trace"
+        found.append((setting, own))
+    return found
 
 
 @contextmanager
@@ -319,8 +340,28 @@ def _recorded(request: RunRequest, path: Path) -> RecordedRun:
     check_program(recording, path, program)
     invocation = invocation_of(recording, request.program, request.selection)
     profiles = SavedProfiles(program.sha256)
-    study = Study(invocation, profiles, None, None, request.progress, memory)
+    study = Study(invocation, (), profiles, None, None, request.progress, memory)
     return RecordedRun(study, program, recording, path, partial=request.partial)
+
+
+def _begun(memory: BinaryMemory, name: str, events: Emulated, seen: Discoveries | None) -> Runs:
+    """Return what is known before a program is run.
+
+    `name`: Of the run, in `memory`: what a run is guessed to discover counts only if it was the
+    same run. `seen`: What other runs have shown.
+    """
+    past = memory.run(name) if name else None
+    if past is not None and past.is_same and are_unchanged(past.discoveries.modules):
+        return Runs(events, past.discoveries, past=past)
+    return Runs(events, seen or Discoveries())
+
+
+def _keep_run(memory: BinaryMemory, name: str, runs: Runs, *, is_dynamic: bool) -> None:
+    """Keep what a run has shown, unless it is what another one had shown."""
+    past, record = memory.run(name), runs.events.record
+    is_plain = not is_dynamic and runs.discoveries == runs.begun
+    is_same = past is None or is_plain or past.record == record
+    memory.keep_run(name, PastRun(runs.discoveries, record, is_same, is_plain))
 
 
 def _keep_plans(memory: BinaryMemory, observation: Observation) -> None:
@@ -328,183 +369,3 @@ def _keep_plans(memory: BinaryMemory, observation: Observation) -> None:
     entered = ((events.cfg, scheme.routine_plan(n)) for n, events in observation.events.items())
     plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
     memory.keep_plans(observation.discoveries, scheme.setting, plans)
-
-
-def _remembered(
-    study: Study, request: RunRequest, world: World, settings: Sequence[Setting]
-) -> tuple[Observation, Round]:
-    """Observe a program of which earlier sessions may know something, and keep what this one knows.
-
-    See `memory`: what a run is guessed to discover counts only if it was the same run.
-    """
-    memory, first = study.memory, Round(world, Discoveries())
-    past = memory.run(request)
-    if past is not None and past.is_same and are_unchanged(past.discoveries.modules):
-        guess = replace(first, discoveries=past.discoveries)
-        observation, after = _settled(study, guess, settings)
-        is_known = past.is_plain or past.record == world.host.log.digest
-        if after.discoveries == past.discoveries and is_known:
-            return observation, after
-        first = replace(after, discoveries=Discoveries())
-    begun = _begun(study, first)
-    observation, after = _settled(study, begun, settings)
-    if not observation.result.is_cut_short:
-        record = world.host.log.digest
-        is_plain = not world.program.parts and after.discoveries == begun.discoveries
-        is_same = past is None or is_plain or past.record == record
-        memory.keep_run(request, PastRun(after.discoveries, record, is_same, is_plain))
-    return observation, after
-
-
-def _from_file(
-    study: Study, first: Round, settings: Sequence[Setting], guide: EdgeCounts | None = None
-) -> tuple[Observation, Round]:
-    """Observe a program, beginning with what its file and its start-up show."""
-    return _settled(study, _begun(study, first), settings, guide)
-
-
-def _begun(study: Study, first: Round) -> Round:
-    """Return the first round, with what the program's file and its start-up show."""
-    if not first.world.program.parts:
-        _check_names(study, first)
-        known = late_words(first.world).merged(first.discoveries)
-        return replace(first, discoveries=known)
-    tell(study.progress, Phase.RUNNING, first.max_instructions)
-    loaded, result = scout(first.world)
-    known = loaded.merged(first.discoveries)
-    return replace(first.ending_like(result), discoveries=known)
-
-
-def _check_names(study: Study, first: Round) -> None:
-    """Check that the program has what a selection and windows name, before it runs at all.
-
-    The run of its start-up, which `late_words` makes, is all of a short program.
-
-    Raises
-    ------
-    UsageError
-        If it has not.
-    """
-    selection, contexts = study.invocation.selection, study.invocation.contexts
-    if selection.is_all and contexts is None:
-        return
-    recovered = study.recover(first.world.program, first.discoveries)
-    Graphs(recovered, selection)
-    check_contexts(recovered, contexts)
-
-
-def _settled(
-    study: Study, first: Round, settings: Sequence[Setting], guide: EdgeCounts | None = None
-) -> tuple[Observation, Round]:
-    if not needs_first_run(settings):
-        return settle(study, first, settings)
-    if guide is not None:
-        return settle(study, first, settings, guide)
-    return _observe_guided(study, first, settings)
-
-
-def _observe_guided(
-    study: Study, first: Round, settings: Sequence[Setting]
-) -> tuple[Observation, Round]:
-    """Observe schemes of which some need an edge profile that nobody gave.
-
-    A first run, under the other schemes, yields the edge profile. The schemes that wait for it are
-    then replayed on what that run counted; where that is not possible, they run themselves.
-    """
-    study.planners(settings)  # what is wrong with saved profiles shows before a whole run
-    free = [setting for setting in settings if not needs_first_run((setting,))]
-    guide, after = settle(study, first, [*free, *judges(settings)], replayable=True)
-    tell(study.progress, Phase.PLANNING, after.max_instructions, guide.result.instructions)
-    edge_counts = guide.edge_counts
-    if study.invocation.contexts is not None:
-        # what is counted by context is that of schemes which take part in the run
-        return settle(study, after, settings, edge_counts)
-    replayed, left = _replayed(guide, settings, study.planners(settings, edge_counts))
-    if not left:
-        return replayed, after
-    del guide  # it is large
-    completed = _completed(study, after, replayed, left, edge_counts)
-    if completed is not None:
-        return completed
-    del replayed
-    return settle(study, after, settings, edge_counts)
-
-
-def _check_traces(
-    study: Study, after: Round, settings: Sequence[Setting], observation: Observation
-) -> None:
-    """Regenerate the trace of each scheme that writes one.
-
-    That is the trace which the user wanted, where it is in a file. Otherwise the program runs
-    once more, the same way, and the trace goes to a temporary file.
-    """
-    from simprof.profiler.session.self_check import check_trace  # which reads traces: numba
-
-    if observation.window is not None or observation.recovered.program.parts:
-        return  # a trace is of a whole run, and tells nothing of stubs
-
-    for position, setting in enumerate(settings):
-        if not definition(setting.mode).writes_trace:
-            continue
-        events = observation.events.values()
-        if position == 0 and study.trace is not None and study.trace.path.is_file():
-            check_trace(study.trace.path, setting.name, events)
-            continue
-        with scratch_directory("simprof-self-check-") as directory:
-            path = directory / "trace"
-            write_trace(study, after, setting, path)
-            check_trace(path, setting.name, events)
-
-
-def _replayed(
-    guide: Observation, settings: Sequence[Setting], planners: Sequence[Planner]
-) -> tuple[Observation, dict[Setting, frozenset[int]]]:
-    """Return the run `guide` as if all of `settings` had been part of it.
-
-    Those that need no edge profile were. The others are replayed on what the run counted. Also
-    return those that cannot be, each with the routines whose counters it lacks.
-    """
-    graphs = Graphs(guide.recovered, guide.invocation.selection)
-    known = {scheme.setting: scheme for scheme in guide.schemes}
-    slots = count(sum(scheme.slot is not None for scheme in guide.schemes))
-    schemes: list[SchemeRun] = []
-    guided: list[SchemeRun] = []
-    for planner, setting in zip(planners, settings, strict=False):
-        scheme = known.get(setting)
-        if scheme is None:
-            scheme = SchemeRun(setting, graphs, planner.make, next(slots), planner.forget)
-            guided.append(scheme)
-        schemes.append(scheme)
-    left = zip(guided, guide.counters.replay(guided), strict=True)
-    lacking = {scheme.setting: routines for scheme, routines in left if routines}
-    return replace(guide, schemes=schemes), lacking
-
-
-def _completed(
-    study: Study,
-    after: Round,
-    replayed: Observation,
-    left: Mapping[Setting, frozenset[int]],
-    edge_counts: EdgeCounts,
-) -> tuple[Observation, Round] | None:
-    """Run the program once more for the counters that a replay has left out, and for no others.
-
-    None if that run was not the same as the first, or is to be traced or recorded: then all
-    schemes have to take part in it.
-    """
-    if study.trace is not None or study.recording is not None:
-        return None
-    routines = frozenset().union(*left.values())
-    graphs = after.discoveries, replayed.recovered
-    partial = replace(study, routines=routines, recovered=graphs)
-    again, later = settle(partial, after, list(left), edge_counts)
-    if later.discoveries != after.discoveries or not again.result.ended_like(replayed.result):
-        return None
-    schemes = {
-        (scheme.setting, routine): scheme
-        for scheme in again.schemes
-        for routine in left[scheme.setting]
-    }
-    counters = CompletedCounters(replayed.counters, again.counters, schemes)
-    completed = replace(replayed, counters=counters, runs=later.runs, whole_runs=later.whole_runs)
-    return completed, later

@@ -69,7 +69,7 @@ class FakeSession:
             replace(self.answer(request), mode=str(setting.mode)) for setting in self.settings
         ]
         return types.SimpleNamespace(
-            measurements=tuple(answers), emulations=2, whole_emulations=2, lines=None
+            measurements=tuple(answers), emulations=2, whole_emulations=2, reasons=(), lines=None
         )
 
 

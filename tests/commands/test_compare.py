@@ -186,7 +186,7 @@ def test_json_has_the_fields_of_the_schema(loops: SchemeComparison) -> None:
     )
     assert data.keys() == {
         "schema", "program", "exit", "partial", "instructions", "emulations",
-        "whole_emulations",
+        "whole_emulations", "reasons",
         "refused_calls", "modes"
     }  # fmt: skip
     assert data["schema"] == "simprof/compare/2"

@@ -23,11 +23,17 @@ from simprof.profiler.graphs.numbering import GraphFacts, graph_facts
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.recovery.recovery import Discoveries, recover
-from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.request.request import (
+    ALL_ROUTINES,
+    GuestOptions,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+)
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.registry import make_plan
 from simprof.profiler.session import scheme_runs, session
-from simprof.profiler.session.memory import BinaryMemory, PastRun, with_kept_lines
+from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name, with_kept_lines
 from simprof.profiler.session.scheme_runs import KnownPlans, Planner, SavedProfiles
 from simprof.profiler.session.session import run_program
 from simprof.simulator.binary import elf
@@ -260,23 +266,27 @@ def test_a_run_is_known_by_what_the_program_sees(fixture_elf: Find, tmp_path: Pa
     program = elf.load(fixture_elf("switches", "v9"))
     memory = BinaryMemory(program, CacheFiles(tmp_path))
     guest = GuestOptions(root=tmp_path)
-    request, past = RunRequest(Path("a"), guest), PastRun(Discoveries(), b"record")
-    memory.keep_run(request, past)
+    past = PastRun(Discoveries(), b"record")
+
+    def name(guest: GuestOptions, program: str = "a", arguments: tuple[bytes, ...] = ()) -> str:
+        return run_name(Path(program), arguments, guest, ALL_ROUTINES)
+
+    memory.keep_run(name(guest), past)
     for same in (
         replace(guest, root=Path("elsewhere")),
         replace(guest, timeout=5.0),
         replace(guest, stdout=7, stderr=8),
     ):
-        assert memory.run(replace(request, guest=same)) == past
+        assert memory.run(name(same)) == past
     for other in (
         replace(guest, argv0=b"b"),
         replace(guest, writable=tmp_path),
         replace(guest, stdin=Path("b")),
         replace(guest, heap_start=1 << 20),
     ):
-        assert memory.run(replace(request, guest=other)) is None
-    assert memory.run(replace(request, program=Path("b"))) is None
-    assert memory.run(replace(request, arguments=(b"b",))) is None
+        assert memory.run(name(other)) is None
+    assert memory.run(name(guest, program="b")) is None
+    assert memory.run(name(guest, arguments=(b"b",))) is None
 
 
 SOURCE = """

@@ -11,10 +11,10 @@ import pytest
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.recovery.recovery import Discoveries, recover
-from simprof.profiler.request.request import GuestOptions, RunRequest
+from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest
 from simprof.profiler.schemes import registry
 from simprof.profiler.session import planned_again, session
-from simprof.profiler.session.memory import BinaryMemory, PastRun
+from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name
 from simprof.profiler.session.planned_again import PlannedProgram, Watch, plan_again
 from simprof.profiler.session.session import run_program
 from simprof.simulator.binary.elf import load
@@ -80,9 +80,8 @@ def test_graphs_of_another_run_are_not_taken(
     path = fixture_elf("nonlocal")
     measured, program = measure(path, "pp"), load(path)
     memory = BinaryMemory(program, CacheFiles(tmp_path))
-    request = RunRequest(path, GuestOptions(Path()))
     nothing = Discoveries()
-    memory.keep_run(request, PastRun(nothing, b""))
+    memory.keep_run(run_name(path, (), GuestOptions(Path()), ALL_ROUTINES), PastRun(nothing, b""))
     memory.keep_graphs(recover(program, nothing), nothing)
     assert memory.past_discoveries() == [nothing]
     again = plan_again(measured, program, memory)

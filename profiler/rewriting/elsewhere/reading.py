@@ -45,7 +45,8 @@ from simprof.profiler.rewriting.elsewhere.recipe import PlanRecipe, of_header
 from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.counters import RoutineEvents, UnfinishedSegment
-from simprof.profiler.session.observation import Invocation, Observation, Unattributed
+from simprof.profiler.session.execution import Unattributed
+from simprof.profiler.session.observation import Invocation, Observation
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.simulator.binary import elf

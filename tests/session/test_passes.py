@@ -1,0 +1,157 @@
+"""Why a program is run: each reason on a program that gives it, and in what was found so far."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simprof.profiler.engine.silence import EventsLostError
+from simprof.profiler.profiles.cache_files import CacheFiles
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
+from simprof.profiler.request.request import (
+    ALL_ROUTINES,
+    ContextChoice,
+    GuestOptions,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+    TableChoice,
+)
+from simprof.profiler.session import execution, passes, session
+from simprof.profiler.session.execution import ExecutionOptions, ProgramExecution
+from simprof.profiler.session.memory import BinaryMemory, run_name
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.passes import Emulated, Reason, Runs, why
+from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.session.session import observe
+from simprof.profiler.session.world import World
+from simprof.simulator.binary.elf import load
+
+Find = Callable[..., Path]
+PP = Setting("pp", "pp", SchemeOptions())
+TPP = Setting("tpp", "tpp", SchemeOptions())
+BITS = Setting("bits", "bits", SchemeOptions())
+HASHED = Setting("hashed", "tpp", SchemeOptions(table=TableChoice.HASH))
+
+
+@pytest.fixture
+def guest(tmp_path: Path) -> Iterator[GuestOptions]:
+    """A world without input, whose output goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    yield GuestOptions(tmp_path, stdin=Path(os.devnull), stdout=nowhere, stderr=nowhere)
+    os.close(nowhere)
+
+
+def reasons(program: Path, guest: GuestOptions, *settings: Setting, **more: object) -> list[str]:
+    """Return why a program was run more than once, and check how many runs were whole."""
+    observation = observe(RunRequest(program, guest, **more), settings)  # type: ignore[arg-type]
+    again = Reason.EDGE_PROFILE, Reason.COUNTERS, Reason.GUESS
+    whole = 1 + sum(reason in again for reason in observation.reasons)
+    assert observation.whole_runs == whole
+    assert observation.runs == whole + observation.reasons.count(Reason.GRAPHS)
+    return list(observation.reasons)
+
+
+def test_one_run_has_no_reason_but_its_counts(fixture_elf: Find, guest: GuestOptions) -> None:
+    assert reasons(fixture_elf("loops"), guest, PP, TPP) == []
+
+
+def test_graphs_that_lack_something(fixture_elf: Find, guest: GuestOptions) -> None:
+    assert reasons(fixture_elf("nonlocal"), guest, PP) == [Reason.GRAPHS]
+
+
+@pytest.mark.toolchain
+def test_modules_that_only_the_start_up_shows(
+    compile_c: Callable[..., Path], guest: GuestOptions
+) -> None:
+    source = '#include <stdio.h>\nint main(void) { return puts("modules") < 0; }\n'
+    assert reasons(compile_c(source, static=False), guest, PP)[0] == Reason.START_UP
+
+
+def test_events_that_are_too_sparse(
+    fixture_elf: Find, guest: GuestOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is made again, with events of all blocks; nothing else is different."""
+    execute = execution.execute
+    dense = []
+
+    def lost_once(
+        world: World,
+        recovered: ProgramGraphs,
+        schemes: Sequence[SchemeRun],
+        options: ExecutionOptions,
+    ) -> ProgramExecution:
+        dense.append(options.is_dense)
+        if not options.is_dense:
+            raise EventsLostError("by an unknown way")
+        return execute(world, recovered, schemes, options)
+
+    expected = observe(RunRequest(fixture_elf("loops"), guest), [PP])
+    monkeypatch.setattr(passes, "execute", lost_once)
+    found = observe(RunRequest(fixture_elf("loops"), guest), [PP])
+    assert (found.reasons, dense) == ((Reason.EVENTS,), [False, True])
+    assert found.events == expected.events
+
+
+def test_a_guess_that_was_wrong(
+    fixture_elf: Find, guest: GuestOptions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An earlier session has it that the program was answered something else."""
+    files = CacheFiles(tmp_path / "cache")
+    monkeypatch.setattr(session, "binaries", lambda: files)
+    path = fixture_elf("nonlocal")
+    assert reasons(path, guest, PP, remember=True) == [Reason.GRAPHS]
+    assert reasons(path, guest, PP, remember=True) == []
+    memory, name = BinaryMemory(load(path), files), run_name(path, (), guest, ALL_ROUTINES)
+    past = memory.run(name)
+    assert past is not None
+    memory.keep_run(name, replace(past, record=b"another"))
+    assert reasons(path, guest, PP, remember=True) == [Reason.GUESS, Reason.GRAPHS]
+
+
+def test_counters_that_a_replay_leaves_out(fixture_elf: Find, guest: GuestOptions) -> None:
+    assert reasons(fixture_elf("loops"), guest, PP, HASHED) == [Reason.COUNTERS]
+
+
+def test_an_edge_profile_that_schemes_wait_for(fixture_elf: Find, guest: GuestOptions) -> None:
+    """What is counted by context is that of schemes which take part in the run."""
+    tree = ContextChoice(tree=True)
+    assert reasons(fixture_elf("loops"), guest, TPP, contexts=tree) == [Reason.EDGE_PROFILE]
+
+
+def test_the_order_of_events(fixture_elf: Find, guest: GuestOptions) -> None:
+    found = reasons(fixture_elf("loops"), guest, PP, BITS, self_check=True)
+    assert found == [Reason.ORDER]
+
+
+def test_reasons_come_in_order(fixture_elf: Find, guest: GuestOptions) -> None:
+    """A second run of the guided schemes, then a trace."""
+    found = reasons(fixture_elf("nonlocal"), guest, HASHED, BITS, self_check=True)
+    assert found == [Reason.GRAPHS, Reason.COUNTERS, Reason.ORDER]
+
+
+def test_why_a_program_is_run(observation: Observation) -> None:
+    """One reason after the other, until there is none."""
+    events = Emulated.__new__(Emulated)  # which is not asked
+    runs = Runs(events)
+    assert why(runs) is Reason.START_UP
+    runs = replace(runs, begun=Discoveries())
+    assert why(runs) is Reason.COUNTS
+    assert why(replace(runs, is_lost=True)) is Reason.EVENTS
+    assert why(replace(runs, is_lacking=True)) is Reason.GRAPHS
+    runs = replace(runs, observation=observation)
+    assert why(replace(runs, left_out={HASHED: frozenset({1})})) is Reason.COUNTERS
+    assert why(replace(runs, is_guided=False)) is Reason.EDGE_PROFILE
+    assert why(runs, orders=1) is Reason.ORDER
+    assert why(replace(runs, traces=1), orders=1) is None
+    assert why(runs) is None
+
+
+@pytest.fixture
+def observation(fixture_elf: Find, guest: GuestOptions) -> Observation:
+    """A finished run."""
+    return observe(RunRequest(fixture_elf("loops"), guest), [PP])
