@@ -47,11 +47,7 @@ GROUPS = MappingProxyType(
             ),
             "read": Subcommand(
                 "simprof.profiler.rewriting.commands.read:read_command",
-                "Read what an instrumented program has counted.",
-            ),
-            "regenerate": Subcommand(
-                "simprof.profiler.commands.regenerate:regenerate_command",
-                "Rebuild an execution from its trace.",
+                "Read what an instrumented program has counted, or a trace.",
             ),
         },
         "Look": {

@@ -54,8 +54,7 @@ if TYPE_CHECKING:
     "--trace",
     type=options.PATH,
     metavar="FILE",
-    help=f"{named(lambda scheme: scheme.writes_trace)}: write the trace there, for "
-    "`simprof regenerate`.",
+    help=f"{named(lambda scheme: scheme.writes_trace)}: write the trace there, for `simprof read`.",
 )
 def run_command(
     elf: str | None,

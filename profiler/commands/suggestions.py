@@ -27,6 +27,7 @@ CALLED_HERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "limit": ("--top", "--max-instructions"),
         "order": ("--sort",),
         "paths": ("show",),
+        "regenerate": ("read",),
         "report": ("show",),
         "reverse": ("--ascending", "--descending"),
         "routines": ("show",),

@@ -1,4 +1,4 @@
-"""Reports of `simprof regenerate`."""
+"""Reports of `simprof read` on an execution that was rebuilt from its trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trace files: what `simprof run --trace` writes and `simprof regenerate` reads.
+"""Trace files: what `simprof run --trace` writes and `simprof read` reads.
 
 A file is a line ``simprof-trace VERSION``, a line of JSON (the header: program, arguments, mode,
 what recovery must know to make the same graphs), and frames:

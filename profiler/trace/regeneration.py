@@ -366,7 +366,7 @@ BlockSink = Callable[[ProgramGraphs, Array], None]
 
 @dataclass(frozen=True)
 class Regenerated:
-    """What `simprof regenerate` reports."""
+    """What `simprof read` reports."""
 
     # trace, program: The trace and the program file.
     trace: Trace

@@ -567,7 +567,6 @@ GUIDE_COMMANDS = (
     "record",
     "run",
     "compare",
-    "regenerate",
     "instrument",
     "read",
     "export",

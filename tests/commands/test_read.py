@@ -11,7 +11,7 @@ import pytest
 
 from simprof.profiler.profiles import storage
 from simprof.profiler.schemes.tracing.flush import TRACE_POSITION
-from simprof.profiler.trace.format import Trace, load
+from simprof.profiler.trace.format import FORMAT, Trace, load
 from tests.end_to_end.test_cli_run import simprof
 from tests.rewriting.test_reading import Observed, observe
 from tests.trace.test_regenerate import record
@@ -99,6 +99,19 @@ def test_what_is_wrong_with_files_is_said(run: Observed, tmp_path: Path) -> None
     assert str(counters) in line
 
 
+def test_options_are_of_counters_or_of_traces(run: Observed, tmp_path: Path) -> None:
+    counters, trace = tmp_path / "simprof.out", tmp_path / "trace"
+    counters.write_bytes(run.content("naive"))
+    trace.write_bytes(FORMAT.first_line)
+    for words in (["--check"], ["--call-paths", "3"]):
+        line = refused(counters, *words)
+        assert line == f"{words[0]} has no effect on counters: leave it out"
+    for words in (["--details"], ["--top", "3"], ["--report", tmp_path / "report"]):
+        assert refused(trace, *words) == f"{words[0]} has no effect on a trace: leave it out"
+    line = refused(trace, counters)
+    assert line == f"{trace} is a trace, which is read alone: leave out {counters}"
+
+
 def raw_of(trace: Trace) -> bytes:
     """What the program would have written: the last byte's bits are its low ones."""
     assert trace.end is not None
@@ -122,7 +135,7 @@ def test_a_trace_is_made(name: str, run: Observed, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
     known = replace(load(made), header=traced.header, routines=traced.routines)
     assert known == replace(traced, checkpoints={}, certain=known.certain)
-    assert simprof("regenerate", "--check", made).returncode == 0
+    assert simprof("read", "--check", made).returncode == 0
     other = tmp_path / "other"
     other.write_bytes(counters.read_bytes())
     (tmp_path / "other.trace").write_bytes(b"")

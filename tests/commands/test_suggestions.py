@@ -20,6 +20,8 @@ from tests.commands.test_cli import simprof
             "No such option '--format'. Did you mean '--csv' or '--json'? "
             "(see simprof show --help)",
         ),
+        (["graph"], "No such command 'graph'. Did you mean 'explain'? (see simprof --help)"),
+        (["regenerate"], "No such command 'regenerate'. Did you mean 'read'? (see simprof --help)"),
         (["annotate"], "No such command 'annotate'. Did you mean 'show'? (see simprof --help)"),
         (
             ["run", "--detials", "a.elf"],

@@ -213,7 +213,7 @@ def test_calls_are_those_of_the_call_sites(name: str, fixture_elf: Find, tmp_pat
 def test_the_option(fixture_elf: Find, tmp_path: Path) -> None:
     trace, answer = tmp_path / "trace", tmp_path / "json"
     simprof("run", "--mode=bits", "--trace", trace, fixture_elf("pointers"))
-    done = simprof("regenerate", trace, "--call-paths", "2", "--json", answer)
+    done = simprof("read", trace, "--call-paths", "2", "--json", answer)
     assert done.returncode == 0, done.stderr.decode()
     assert b"24 call paths (25 in the call graph)" in done.stdout
     assert b"_start > runtime_main > main > sort > ascending" in done.stdout

@@ -415,7 +415,7 @@ def recorded(program: Path, path: Path, mode: str, *more: str) -> None:
 def test_the_command(fixture_elf: Find, tmp_path: Path) -> None:
     program, trace, lines = fixture_elf("calls"), tmp_path / "t", tmp_path / "blocks"
     recorded(program, trace, "witness")
-    done = simprof("regenerate", trace, "--check", "-o", lines, "--json", tmp_path / "json")
+    done = simprof("read", trace, "--check", "-o", lines, "--json", tmp_path / "json")
     assert done.returncode == 0, done.stderr.decode()
     assert b"as executed" in done.stdout
     answer = json.loads((tmp_path / "json").read_text())
@@ -431,7 +431,7 @@ def test_a_cut_trace_exits_125(fixture_elf: Find, tmp_path: Path) -> None:
     recorded(fixture_elf("calls"), trace, "bits")
     whole = trace.read_bytes()
     trace.write_bytes(whole[: len(whole) - 100])
-    done = simprof("regenerate", trace, "--json", tmp_path / "json")
+    done = simprof("read", trace, "--json", tmp_path / "json")
     assert done.returncode == 125
     line = done.stderr.decode()
     assert line.count("\n") == 1
@@ -443,7 +443,7 @@ def test_a_cut_trace_exits_125(fixture_elf: Find, tmp_path: Path) -> None:
 def test_another_program_exits_125(fixture_elf: Find, tmp_path: Path) -> None:
     trace = tmp_path / "t"
     recorded(fixture_elf("calls"), trace, "bits")
-    done = simprof("regenerate", trace, "--program", fixture_elf("loops"))
+    done = simprof("read", trace, "--program", fixture_elf("loops"))
     assert done.returncode == 125
     assert done.stderr.count(b"\n") == 1
     with pytest.raises(SimulatorError, match="not there"):

@@ -19,7 +19,7 @@ def read_trace(data: bytes, where: Path) -> Hashable:
     path = where / "trace"
     path.write_bytes(data)
     ways = ((), ("--check",), ("--call-paths", "5"), ("-o", where / "blocks"))
-    return commands.run(("regenerate", *ways[commands.chosen(data, len(ways))], path))
+    return commands.run(("read", *ways[commands.chosen(data, len(ways))], path))
 
 
 def read_recording(data: bytes, where: Path) -> Hashable:

@@ -1,32 +1,53 @@
-"""`simprof read`: what instrumented programs have counted, as a saved profile."""
+"""`simprof read`: what runs of instrumented programs have left: their counters, or a trace."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from simprof.profiler.commands import options, shared_options, streams
+from simprof.profiler.commands import options, profile_options, shared_options, streams
+from simprof.profiler.commands.help import grouped
+from simprof.profiler.commands.options import STANDARD_STREAM
 from simprof.profiler.commands.progress import ready_engine
+from simprof.profiler.commands.shared_options import given
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
+    from simprof.profiler.recovery.recovery import ProgramGraphs
     from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
+    from simprof.profiler.trace.regeneration import Array, BlockSink
 
 ELF = b"\x7fELF"
 TRACE = ".trace"
 """What a program appends to its counter file's name for its trace."""
 
+SECTIONS = {
+    "Of counters": ("details", "top", "report"),
+    "Of a trace": ("check", "shown_paths"),
+    "Of both": ("output", "json_file", "program"),
+}
+OTHERS = MappingProxyType({"Of counters": "a trace", "Of a trace": "counters"})
+"""Heading of options -> on what they have no effect."""
 
-@click.command("read")
+
+class RegenerationError(UsageError):
+    """A trace did not lead to the end of its execution, or to another one."""
+
+
+@click.command("read", cls=grouped(SECTIONS))
 @click.argument("files", type=options.PATH, nargs=-1, required=True, metavar="[OUT] FILE...")
 @click.option(
     "-o",
     "--output",
     type=options.PATH,
-    metavar="PROFILE",
-    help="Save the profile to a file; of modes that write a trace, the trace.",
+    metavar="FILE",
+    help="Of counters: the profile to save, or the trace to make. Of a trace: a file for the start "
+    "addresses of all blocks executed, in order; - is stdout.",
 )
 @click.option(
     "--program",
@@ -37,50 +58,78 @@ TRACE = ".trace"
 @shared_options.extent_options()
 @shared_options.json_option("Write the result as JSON; - is stdout.")
 @shared_options.report_option()
-def read_command(
-    files: tuple[Path, ...],
-    output: Path | None,
-    program: Path | None,
-    top: int | None,
-    details: bool,
-    json_file: Path | None,
-    report: Path | None,
-) -> int:
-    """Read the counters that runs of an instrumented program have written to FILE....
+@click.option(
+    "--check", is_flag=True, help="Compare with the execution, whose digests the trace has."
+)
+@click.option(
+    "--call-paths",
+    "shown_paths",
+    type=options.COUNT,
+    metavar="N",
+    help="Count call paths, and list the N most frequent.",
+)
+def read_command(files: tuple[Path, ...], **chosen: Any) -> int:
+    """Read the counters that runs of an instrumented program have written to FILE..., or rebuild
+    an execution from its trace.
 
     What several runs have counted adds up. OUT is the instrumented program: where it is given,
     files that another one has written are refused. The profile is that of `simprof run -o`.
+    witness and bits count nothing: their trace, FILE.trace, becomes one that -o names.
 
-    witness and bits count nothing: their trace, FILE.trace, becomes one for `simprof regenerate`,
-    which -o names.
+    Of a trace, made so or by `simprof run --trace`, the sequence of blocks that the program
+    executed is rebuilt. One that was cut, or does not fit, is followed as far as it leads; then
+    the exit status is 125.
     """
-    options.check_outputs(json_file, output, report, inputs=(*files, program))
+    outputs = chosen["json_file"], chosen["output"], chosen["report"]
+    options.check_outputs(*outputs, inputs=(*files, chosen["program"]))
+    from simprof.profiler.trace.format import FORMAT
+
+    is_trace = _begins(files[0], FORMAT.magic)
+    _refuse_unused("Of counters" if is_trace else "Of a trace")
+    if not is_trace:
+        return _read_counters(files, chosen)
+    if files[1:]:
+        raise UsageError(f"{files[0]} is a trace, which is read alone: leave out {files[1]}")
+    return _regenerate(files[0], chosen)
+
+
+def _begins(path: Path, beginning: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(beginning)) == beginning
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _refuse_unused(heading: str) -> None:
+    """Refuse options under a heading."""
+    for flag in filter(None, map(given, SECTIONS[heading])):
+        raise UsageError(f"{flag} has no effect on {OTHERS[heading]}: leave it out")
+
+
+def _read_counters(files: tuple[Path, ...], chosen: Mapping[str, Any]) -> int:
+    from simprof.profiler.commands.run import write_results
     from simprof.profiler.rewriting.elsewhere.counter_file import load, merged
     from simprof.profiler.rewriting.elsewhere.reading import read_profile
     from simprof.profiler.schemes.registry import definition
 
+    output, program = chosen["output"], chosen["program"]
     instrumented, counted = _instrumented(files)
     loaded = [load(path) for path in counted]
     for file, path in zip(loaded, counted, strict=True):
         _check_writer(instrumented, path)
         if definition(file.header["mode"]).writes_trace:
-            return _read_trace(merged(loaded), path, output, program)
-    from simprof.profiler.commands.run import write_results
-
+            return _make_trace(merged(loaded), path, output, program)
     profile = read_profile(merged(loaded), program)
-    write_results(profile, output, json_file, report, shared_options.Extent(top, details))
+    extent = shared_options.Extent(chosen["top"], chosen["details"])
+    write_results(profile, output, chosen["json_file"], chosen["report"], extent)
     return 0
 
 
 def _instrumented(files: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]:
     """Return the instrumented program, if it is the first of `files`, and the counter files."""
     first, *others = files
-    try:
-        with first.open("rb") as file:
-            is_program = file.read(len(ELF)) == ELF
-    except OSError as error:
-        raise UsageError(f"{first} cannot be read: {error.strerror}") from None
-    if not is_program:
+    if not _begins(first, ELF):
         return None, files
     if not others:
         raise UsageError(f"{first} is a program: name the counter files that it has written, too")
@@ -98,7 +147,7 @@ def _check_writer(instrumented: Path | None, path: Path) -> None:
         )
 
 
-def _read_trace(file: CounterFile, path: Path, output: Path | None, program: Path | None) -> int:
+def _make_trace(file: CounterFile, path: Path, output: Path | None, program: Path | None) -> int:
     from simprof.profiler.rewriting.elsewhere.trace import read_trace
 
     if output is None:
@@ -113,3 +162,55 @@ def _read_trace(file: CounterFile, path: Path, output: Path | None, program: Pat
     if problem is not None:
         streams.write(streams.STDERR, f"simprof: {output} is not whole: {problem}\n")
     return 0
+
+
+def _regenerate(trace: Path, chosen: Mapping[str, Any]) -> int:
+    ready_engine()
+    from simprof.profiler.reports import regeneration
+    from simprof.profiler.trace.calls import CallPaths
+    from simprof.profiler.trace.regeneration import regenerate
+
+    output, json_file, shown_paths = chosen["output"], chosen["json_file"], chosen["shown_paths"]
+    counted = None if shown_paths is None else CallPaths()
+    with _lines(output) as lines:
+        sink = _both(lines, counted)
+        found = regenerate(trace, chosen["program"], check=chosen["check"], sink=sink)
+    profile = None if counted is None else counted.profile(shown_paths)
+    if json_file is not None:
+        profile_options.write_text(regeneration.render_json(found, profile), json_file)
+    taken = STANDARD_STREAM in (output, json_file)
+    streams.write(
+        streams.STDERR if taken else streams.STDOUT, regeneration.render_text(found, profile)
+    )
+    if not found.complete:
+        raise RegenerationError(regeneration.problem(found, str(trace)))
+    return 0
+
+
+def _both(first: BlockSink | None, second: BlockSink | None) -> BlockSink | None:
+    """Return what hands blocks to both; None where nobody wants them."""
+    if first is None or second is None:
+        return first or second
+
+    def receive(recovered: ProgramGraphs, blocks: Array) -> None:
+        first(recovered, blocks)
+        second(recovered, blocks)
+
+    return receive
+
+
+@contextmanager
+def _lines(output: Path | None) -> Iterator[BlockSink | None]:
+    """Yield what writes the regenerated blocks as lines; None where nobody wants them."""
+    from simprof.profiler.trace.regeneration import BlockLines
+
+    if output is None:
+        yield None
+    elif output == STANDARD_STREAM:
+        yield BlockLines(lambda text: streams.write(streams.STDOUT, text.decode()))
+    else:
+        try:
+            with output.open("wb") as file:
+                yield BlockLines(file.write)
+        except OSError as error:
+            raise UsageError(f"{output} cannot be written: {error.strerror}") from None

@@ -70,7 +70,7 @@ def read_profile(file: CounterFile, program: Path | None = None) -> RunMeasureme
     if scheme.writes_trace:
         raise UsageError(
             f"{file.name} is of mode {recipe.mode}, which counts nothing but writes a trace: "
-            "`simprof regenerate` tells what that says"
+            "`simprof read` makes a trace file of that"
         )
     recovered = recovered_again(file, recipe, program)
     plans, codes = placed_again(file, recipe, recovered)

@@ -1,13 +1,13 @@
 """Traces that instrumented programs write themselves: raw tokens, and nothing else.
 
 A program appends its tokens to `$SIMPROF_OUT.trace`, a buffer at a time (`schemes.tracing.flush`).
-A trace file (`trace.format`), which `simprof regenerate` reads, has more:
+A trace file (`trace.format`), which `trace.regeneration` reads, has more:
 
 - what the program is and what its edges write: known without running it (`write_trace`);
 - how many edges were crossed, and the program's end: they follow from the tokens where the block
   is known in which the program ended (`trace.regeneration`);
 - checkpoints and the digest of the edges crossed: only whoever watches the run has them, so that
-  `simprof regenerate --check` checks less;
+  `simprof read --check` checks less;
 - events: where a signal came, or a `longjmp` landed, no token tells. A trace with one of them
   leads no further than to there.
 
@@ -97,7 +97,7 @@ def write_trace(
     """Make a trace file of what a program has written.
 
     - `path`: Where it goes.
-    - `header`: What `simprof regenerate` must know of the program, the one that was instrumented.
+    - `header`: What regeneration must know of the program, the one that was instrumented.
     - `tokens`: Routine number -> what its edges write, of all routines.
     - `stream`: What the program has written.
     - `recovered`: The program's graphs.
