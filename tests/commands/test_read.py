@@ -106,8 +106,8 @@ def test_options_are_of_counters_or_of_traces(run: Observed, tmp_path: Path) -> 
     for words in (["--check"], ["--call-paths", "3"]):
         line = refused(counters, *words)
         assert line == f"{words[0]} has no effect on counters: leave it out"
-    for words in (["--details"], ["--top", "3"], ["--report", tmp_path / "report"]):
-        assert refused(trace, *words) == f"{words[0]} has no effect on a trace: leave it out"
+    for option, *value in (["--details"], ["--top", "3"], ["--report", str(tmp_path / "report")]):
+        assert refused(trace, option, *value) == f"{option} has no effect on a trace: leave it out"
     line = refused(trace, counters)
     assert line == f"{trace} is a trace, which is read alone: leave out {counters}"
 
