@@ -4,9 +4,6 @@ Imports numpy, numba and the kernel only. Python handles a landing when it is fi
 here what a landing there takes (`landings`); from then on `land` does it. Where it meets anything
 of which it has no note, it does nothing, and Python handles that landing, too.
 
-numba compiles this again when this file has changed, not when `kernels` has: after a change there,
-remove the compiled files (`landing_kernel*.nbi` in `profiler/engine/__pycache__`).
-
 Terms
 -----
 landing

@@ -1,9 +1,4 @@
-"""`exploration_kernel` as machine code.
-
-numba compiles this again when this file has changed, not when the kernel, `idioms` or
-`exploration_kernel` have: after a change there, remove the compiled files (`*.nbi` in
-`profiler/recovery/__pycache__`).
-"""
+"""`exploration_kernel` as machine code."""
 
 from __future__ import annotations
 

@@ -8,9 +8,8 @@ edges have program-wide numbers. The position is a block, or an EXIT edge that h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import NamedTuple, ParamSpec, TypeVar
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -20,7 +19,6 @@ Array = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 P = ParamSpec("P")
 T = TypeVar("T")
-_numba: Any = numba
 
 
 def _jit(function: Callable[P, T]) -> Callable[P, T]:
@@ -29,14 +27,12 @@ def _jit(function: Callable[P, T]) -> Callable[P, T]:
     It neither makes arrays nor keeps any: counting references to those of `Tables` with each use
     would take more time than all the rest.
     """
-    decorate = _numba.njit(cache=compiled.keeps(), error_model="numpy", _nrt=False)
-    return cast(Callable[P, T], decorate(function))
+    return compiled.by_numba(function, _nrt=False)
 
 
 def _inline(function: Callable[P, T]) -> Callable[P, T]:
     """Compile `function` into each of its callers: a call passes the tables one by one."""
-    decorate = _numba.njit(error_model="numpy", _nrt=False, inline="always")
-    return cast(Callable[P, T], decorate(function))
+    return compiled.by_numba(function, _nrt=False, inline="always")
 
 
 # Words of the state.

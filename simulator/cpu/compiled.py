@@ -14,22 +14,33 @@ C function
     One that has an address: for hooks, for pointers in arrays, and for Python.
 machine code
     An object file with all of them, and the symbol of each.
+
+numba knows only the file that a function stands in, and would take what it has kept though another
+module has changed whose functions and numbers are compiled into it. So what it keeps lies in a
+directory whose name has a digest of all of that (`_directory`).
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import os
+import shutil
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
+from types import ModuleType
 from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _HEAD = struct.Struct("<Q")  # bytes of the JSON in front of the object file
+_VERSIONS = 1
+"""Directories of other versions of a module's code that are left when a new one is made."""
 _PASS = "numba:run_pass"  # the event of which numba's compiler makes many
 _PYTHON = ("Py", "_Py")  # how the names of functions begin that Python itself has
 
@@ -212,16 +223,20 @@ def jit(signature: Any = None, **options: Any) -> Callable[[Callable[P, T]], Cal
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        if is_loaded():
-            return _uncalled(function)
-        import numba
-
-        make: Any = numba.njit
-        given = () if signature is None else (signature,)
-        settings = {"cache": keeps(), "error_model": "numpy", **options}
-        return cast(Callable[P, T], make(*given, **settings)(function))
+        return _uncalled(function) if is_loaded() else by_numba(function, signature, **options)
 
     return decorate
+
+
+def by_numba(function: Callable[P, T], signature: Any = None, **options: Any) -> Callable[P, T]:
+    """Have numba compile a function, for other native code and for Python, cached on disk."""
+    import numba
+
+    make: Any = numba.njit
+    given = () if signature is None else (signature,)
+    with _kept(function) as is_kept:
+        settings = {"cache": is_kept, "error_model": "numpy", **options}
+        return cast(Callable[P, T], make(*given, **settings)(function))
 
 
 def inline(function: Callable[P, T]) -> Callable[P, T]:
@@ -243,12 +258,90 @@ def c_function(signature: Any, **options: Any) -> Callable[[Callable[..., Any]],
         import numba
 
         make: Any = numba.cfunc
-        with _watched():
-            made = make(signature, cache=keeps(), **options)(function)
+        with _watched(), _kept(function) as is_kept:
+            made = make(signature, cache=is_kept, **options)(function)
         _State.made[name] = made
         return CFunction(made.address, arguments)
 
     return decorate
+
+
+@contextmanager
+def _kept(function: Callable[..., Any]) -> Iterator[bool]:
+    """Have numba keep what the body makes of a function in `_directory`; yields whether it can."""
+    if not _State.keeps:
+        yield False
+        return
+    from numba import config
+
+    settings: Any = config
+    before = settings.CACHE_DIR
+    directory = _directory(function, before)
+    settings.CACHE_DIR = str(directory or before)
+    try:
+        yield directory is not None
+    finally:
+        settings.CACHE_DIR = before
+
+
+def _directory(function: Callable[..., Any], chosen: str) -> Path | None:
+    """Return where to keep what a function is compiled to, None if it cannot be kept.
+
+    `chosen`: numba's directory; empty for that beside the sources.
+    """
+    module = function.__module__
+    beside = Path(function.__code__.co_filename).parent / "__pycache__"
+    stem = module.rpartition(".")[2]
+    for place in (Path(chosen) if chosen else beside, Path("~/.cache/simprof/kernels")):
+        directory = place.expanduser() / f"{stem}-{digest(module)}"
+        try:
+            if not directory.is_dir():
+                directory.parent.mkdir(parents=True, exist_ok=True)
+                others = sorted(
+                    directory.parent.glob(f"{stem}-{'[0-9a-f]' * 16}"), key=os.path.getmtime
+                )
+                directory.mkdir(mode=0o755, exist_ok=True)
+                for old in others[:-_VERSIONS]:
+                    shutil.rmtree(old, ignore_errors=True)
+        except OSError:
+            continue
+        if os.access(directory, os.W_OK):
+            return directory
+    return None
+
+
+@cache
+def digest(module: str) -> str:
+    """Return 16 digits that change when anything does that is compiled into a module's functions.
+
+    That is the module's file, those of modules of the same package that it names (or whose
+    functions and classes it does), and so on, and all numbers that these modules have: they are
+    constants in machine code.
+    """
+    package = module.partition(".")[0]
+    found: dict[str, bytes] = {}
+    due = [module]
+    while due:
+        name = due.pop()
+        if name in found or name not in sys.modules:
+            continue
+        values = vars(sys.modules[name])
+        file = values.get("__file__")
+        text = Path(file).read_bytes() if file else b""
+        numbers = sorted((key, int(value)) for key, value in values.items() if _is_number(value))
+        found[name] = text + repr(numbers).encode()
+        for value in values.values():
+            is_module = isinstance(value, ModuleType)
+            owner = value.__name__ if is_module else getattr(value, "__module__", None)
+            if isinstance(owner, str) and owner.partition(".")[0] == package:
+                due.append(owner)
+    whole = hashlib.blake2b(repr(sorted(found.items())).encode(), digest_size=8)
+    return whole.hexdigest()
+
+
+def _is_number(value: object) -> bool:
+    # Addresses differ from process to process, and no native code has one as a constant.
+    return isinstance(value, int) and abs(value) < 1 << 32
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,9 +3,6 @@
 Hooks are compiled by numba and kept on disk (`compiled`), so they hold no addresses: they find
 everything through arrays of words whose address they are given. Indices and addresses are unsigned
 throughout.
-
-numba compiles a hook again when the hook's own file has changed, not when this one has: after a
-change here, remove the compiled files (`*.nbi` in `simulator/*/__pycache__`).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from simprof.profiler.engine import kernel_cache
+from simprof.profiler.engine import kernel_cache, kernels
 from simprof.simulator.cpu import compiled
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,7 +94,8 @@ def test_where_no_file_can_be_kept_numba_compiles(tmp_path: Path) -> None:
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a directory with an installation, a cache and temporary files of its own."""
-    monkeypatch.delenv(kernel_cache.VARIABLE, raising=False)
+    monkeypatch.setenv(kernel_cache.VARIABLE, "")  # what tests choose is undone
+    monkeypatch.delenv(kernel_cache.VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr(kernel_cache, "_ROOT", tmp_path / "lib")
@@ -202,6 +204,16 @@ def test_all_modules_with_c_functions_are_kept() -> None:
             if any("c_function" in ast.unparse(each) for each in decorators):
                 found.add(".".join(("simprof", *path.relative_to(ROOT).with_suffix("").parts)))
     assert found == set(kernel_cache.MODULES)
+
+
+@pytest.mark.parametrize("name", ["landing", "replay", "recording", "context"])
+def test_what_numba_keeps_depends_on_the_kernel(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = f"simprof.profiler.engine.{name}_kernel"
+    importlib.import_module(module)
+    before = compiled.digest.__wrapped__(module)
+    assert compiled.digest.__wrapped__(module) == before
+    monkeypatch.setattr(kernels, "STRIDE", kernels.STRIDE + 1)
+    assert compiled.digest.__wrapped__(module) != before
 
 
 def test_parts_of_machine_code_cannot_be_called(monkeypatch: pytest.MonkeyPatch) -> None:
