@@ -33,13 +33,14 @@ def data_frame(table: ProfileTable) -> pd.DataFrame:
         import pandas as pd
     except ImportError:
         raise UsageError(f"to_frame needs pandas: `{INSTALL}` installs it") from None
+    rows = list(table.cells())
+    columns = {
+        column.name: [row[place] for row in rows] for place, column in enumerate(table.columns)
+    }
     return pd.DataFrame(
         {
-            column.name: pd.Series(
-                [row[place] for row in table.rows],
-                dtype=_dtype(column, [row[place] for row in table.rows]),
-            )
-            for place, column in enumerate(table.columns)
+            column.name: pd.Series(cells, dtype=_dtype(column, cells))
+            for column, cells in zip(table.columns, columns.values(), strict=True)
         }
     )
 

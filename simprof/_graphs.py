@@ -111,7 +111,12 @@ class PlannedGraph:
         )
         return tuple(
             PlannedEdge(
-                edge["source"], edge["target"], tuple(actions), tuple(sparc), cost, edge["count"]
+                edge["source"],
+                edge["target"],
+                tuple(actions),
+                tuple(sparc),
+                cost,
+                edge["executions"],
             )
             for edge, actions, sparc, cost in rows
         )
@@ -203,7 +208,7 @@ def plan(
     >>> planned = simprof.plan(figure, mode="pp", enumerate=True)
     >>> planned.potential_paths
     6
-    >>> [(path["id"], "".join(path["blocks"])) for path in planned.answer["all_paths"]]
+    >>> [(path["path"], "".join(path["blocks"])) for path in planned.answer["all_paths"]]
     [(0, 'ACDF'), (1, 'ACDEF'), (2, 'ABCDF'), (3, 'ABCDEF'), (4, 'ABDF'), (5, 'ABDEF')]
     >>> for edge in planned.edges:
     ...     if edge.actions:

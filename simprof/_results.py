@@ -46,7 +46,7 @@ class Measurement(profile.RunMeasurement):
         --------
         >>> import simprof
         >>> frame = simprof.run("fixtures/bin/v9/sieve.elf").to_frame()
-        >>> frame.nlargest(2, "added")[["routine", "activations", "added"]].values.tolist()
+        >>> frame.nlargest(2, "added")[["routine", "entered", "added"]].values.tolist()
         [['main', 1, 3707795], ['memset', 2, 300002]]
         """
         if table not in tables.NAMES:

@@ -12,8 +12,8 @@ in their three instruction sets, and `compare` and `run` of two modes over the p
 
 Keys that changed on purpose stand in `tools/renamed_keys.toml`, a `[[change]]` each: `in` has
 the formats (`run`, `compare`), `was` and `now` the path of a value, where `[]` is any element of a
-list; without `was` the key is new, without `now` it is gone, and `value = "hex"` says that a number
-became text as 0x...; all else must be equal to the last digit.
+list and `*` any key; without `was` the key is new, without `now` it is gone, and `value = "hex"` says that a number
+became text as 0x..., `"slot"` slot 0x...; all else must be equal to the last digit.
 
 Steps -> functions
     what to run                  `fixture_jobs`, `suite_jobs`, `program_jobs`
@@ -155,14 +155,20 @@ class Change:
         if match is None or self.now is None:
             return None
         indexes = iter(match.groups())
-        return re.sub(r"\[\]", lambda _: f"[{next(indexes)}]", self.now)
+        return re.sub(
+            r"\[\]|\*",
+            lambda found: next(indexes) if found[0] == "*" else f"[{next(indexes)}]",
+            self.now,
+        )
 
 
 def pattern(path: str | None) -> re.Pattern[str] | None:
-    """Return what a path with `[]` for any element matches, and all below it."""
+    """Return what a path with `[]` for any element and `*` for any key matches."""
     if path is None:
         return None
-    return re.compile(re.escape(path).replace(r"\[\]", r"\[(\d+)\]"))
+    return re.compile(
+        re.escape(path).replace(r"\[\]", r"\[(\d+)\]").replace(r"\*", r"([^.\[\]]+)")
+    )
 
 
 def changes(file: Path) -> list[Change]:
@@ -179,6 +185,13 @@ def changes(file: Path) -> list[Change]:
     ]
 
 
+def renewed(value: object, how: str) -> object:
+    """Return a value as it is now: addresses are text, and name slot blocks."""
+    if not isinstance(value, int) or how not in ("hex", "slot"):
+        return value
+    return f"slot {value:#x}" if how == "slot" else hex(value)
+
+
 def differences(before: Flat, after: Flat, known: Sequence[Change]) -> list[str]:
     """Return what differs beyond the known changes, a line each."""
     moved: Flat = {}
@@ -186,8 +199,7 @@ def differences(before: Flat, after: Flat, known: Sequence[Change]) -> list[str]
         for change in known:
             new = change.renamed(path)
             if new is not None:
-                is_hex = change.value == "hex" and isinstance(value, int)
-                moved[new] = hex(value) if is_hex else value
+                moved[new] = renewed(value, change.value)
                 break
         else:
             if not any(each.was and not each.now and below(each.was, path) for each in known):

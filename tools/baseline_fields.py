@@ -86,37 +86,41 @@ TOTALS: Mapping[str, tuple[str, ...]] = {
 METRICS = tuple(f"{title}.{name}" for title, names in TOTALS.items() for name in names)
 ROUTINE_NUMBERS = ("activations", "added", "cut_edges", "instructions", "paths")
 
-_BLOCK = ("routine", "block", "count")
-LISTS: Mapping[str, tuple[str, ...]] = {
-    "edges": ("routine", "source", "target", "kind", "count", "instrumented"),
-    "paths": (
-        "routine",
-        "id",
-        "count",
-        "instructions",
-        "blocks",
-        "partial",
-        "slots",
-        "edges",
-    ),
-    "blocks": _BLOCK,
-    "block_counts": _BLOCK,
+RECORDED: Mapping[str, Mapping[str, str]] = {
+    "edges": {
+        "symbol": "routine",
+        "source": "source",
+        "target": "target",
+        "kind": "kind",
+        "executions": "count",
+        "instrumented": "instrumented",
+    },
+    "paths": {
+        "symbol": "routine",
+        "path": "id",
+        "executions": "count",
+        "instructions_per_execution": "instructions",
+        "partial": "partial",
+        "edges": "edges",
+    },
+    "blocks": {"symbol": "routine", "block": "block", "executions": "count"},
 }
-"""List of an answer -> the fields of each of its entries: the profile."""
+"""List of an answer -> the columns of its rows that are digested, with their names when the
+baselines were recorded: digests of counts do not change with words."""
 
-ROUTINE = (
-    "name",
-    "blocks",
-    "edges",
-    "back_edges",
-    "irreducible",
-    "potential_paths",
-    "cut_edges",
-    "table",
-    "addressing",
-    "path_register",
-    "activations",
-)
+ROUTINE = {
+    "symbol": "name",
+    "blocks": "blocks",
+    "edges": "edges",
+    "back_edges": "back_edges",
+    "irreducible": "irreducible",
+    "potential_paths": "potential_paths",
+    "cut_edges": "cut_edges",
+    "table": "table",
+    "addressing": "addressing",
+    "path_register": "path_register",
+    "entered": "activations",
+}
 STATIC = tuple(
     "back_edges weights code sparc costs taken_costs block_code block_sparc block_end_code "
     "block_end_sparc num_paths values tree increments dummy_edges valid_paths cut_edges loops "
@@ -147,3 +151,24 @@ def _canonical(value: object) -> object:
 def chosen(found: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """Return those of the named fields that there are."""
     return {name: found[name] for name in names if name in found}
+
+
+def as_recorded(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the columns of a row that are digested, as they were when that began."""
+    found = {old: _name(row[new]) for new, old in names.items() if new in row}
+    if found.get("edges", row) is None:
+        del found["edges"]
+    if "blocks" in row and "path" in row:
+        slots = [at for at, block in enumerate(row["blocks"]) if block.startswith(SLOT)]
+        found |= {"slots": slots, "blocks": [each.removeprefix(SLOT) for each in row["blocks"]]}
+    return found
+
+
+SLOT = "slot "
+
+
+def _name(value: object) -> object:
+    """Return a value; a slot block's name as the object that it was."""
+    if isinstance(value, str) and value.startswith(f"{SLOT}0x"):
+        return {"slot": value.removeprefix(SLOT)}
+    return value

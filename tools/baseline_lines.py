@@ -23,14 +23,15 @@ from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import BEFORE_OPTION, own_options
 from tools.baseline_fields import (
     DIGITS,
-    LISTS,
     METRICS,
     PROFILE_SETTINGS,
     PROGRAM_SETTINGS,
+    RECORDED,
     ROUTINE,
     ROUTINE_NUMBERS,
     STATIC,
     TOTALS,
+    as_recorded,
     chosen,
     digest,
 )
@@ -134,8 +135,8 @@ def graph_lines(name: str) -> Iterator[str]:
         answers = _answers("explain", setting, list(map(str, files)))
     for number, answer in enumerate(answers):
         totals = [chosen(answer.get(title, {}), names) for title, names in TOTALS.items()]
-        counts = digest([_listed(answer), totals])
-        routines = [chosen(routine, ROUTINE) for routine in answer["routines"]]
+        counts = digest([_listed(answer, "block_counts"), totals])
+        routines = [as_recorded(routine, ROUTINE) for routine in answer["routines"]]
         plan = digest([routines, chosen(answer["static"], STATIC)])
         cost = answer["instructions"]
         yield f"{name} {number:03} {cost['base']} {cost['added']} {counts} {plan}"
@@ -147,11 +148,16 @@ def graph_file_lines(key: str) -> Iterator[str]:
         yield f"{key} {number:03} {digest(graph_file(number))}"
 
 
-def _listed(answer: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the lists of edges, paths and blocks in an answer, sorted."""
+def _listed(answer: Mapping[str, Any], blocks: str = "blocks") -> dict[str, list[str]]:
+    """Return the lists of edges, paths and blocks in an answer, sorted.
+
+    `blocks`: what the list of blocks was called when digests began.
+    """
     return {
-        title: sorted(digest(chosen(entry, names)) for entry in answer[title])
-        for title, names in LISTS.items()
+        blocks if title == "blocks" else title: sorted(
+            digest(as_recorded(entry, names)) for entry in answer[title]
+        )
+        for title, names in RECORDED.items()
         if title in answer
     }
 

@@ -106,7 +106,7 @@ def simprof(mode: str, rounds: str, directory: Path) -> tuple[float, Entries, in
     seconds(command, directory, 1)
     time = seconds(command, directory)
     document = json.loads(result.read_text())
-    entries = {row["name"]: row["activations"] for row in document["routines"]}
+    entries = {row["symbol"]: row["entered"] for row in document["routines"]}
     return time, entries, document["instructions"]["base"]
 
 

@@ -64,7 +64,7 @@ class Example:
 
     def name(self, vertex: int) -> str:
         """What a vertex is called: a block's address in hexadecimal digits, ENTRY or EXIT."""
-        return self.cfg.name_of(vertex).text("")
+        return str(self.cfg.name_of(vertex)).replace("0x", "")
 
     def edge_name(self, edge: int) -> str:
         """What an edge is called."""

@@ -198,7 +198,7 @@ def _listing(shown: Shown, chosen: Mapping[str, Any]) -> None:
     from simprof.profiler.reports import listings, mode_facts
 
     subject, sort, top = shown.view, chosen["sort"], chosen["top"]
-    names = [field.name for field in listings.FIELDS[subject]]
+    names = list(listings.places(subject))
     if (sort or "").lstrip("-+") in names and sort not in names:
         raise UsageError(f"--sort {sort}: name the column alone, and --ascending or --descending")
     column = None if sort is None else listings.field_name(subject, sort)

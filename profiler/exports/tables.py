@@ -1,31 +1,20 @@
-"""Formats of tables: CSV and Parquet.
+"""Formats of tables: CSV (`profiles.csv_text`), and Apache Parquet, written by pyarrow.
 
-A table of a measurement as CSV (RFC 4180, but for line ends, which are line feeds).
-
-The first row names the columns. Numbers are exact, flags are `true` and `false`, unknown values
-are empty. Names stand as the program has them, but that a quote stands before those that a
-spreadsheet would execute; quotes, commas and line ends in them are quoted as the format says.
-
-A table of a measurement as Apache Parquet, written by pyarrow (the extra `parquet`).
-
-Columns have types: 64-bit integers, 64-bit floats, text, truth values. Numbers that may have any
-length (path numbers) are text in decimal digits. Unknown values are null.
+In Parquet columns have types: 64-bit integers, 64-bit floats, text, truth values. Numbers that may
+have any length (path numbers) are text in decimal digits. Unknown values are null.
 """
 
 from __future__ import annotations
 
-import csv
 import io
-from io import StringIO
 from types import ModuleType
 from typing import Any
 
 from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.codec import big_integers
-from simprof.profiler.profiles.csv_cells import quoted
 from simprof.profiler.profiles.tables import (
     DEFAULT,
-    Cell,
     ColumnKind,
     DataColumn,
     ProfileTable,
@@ -41,18 +30,8 @@ def write_csv(source: ExportSource) -> bytes:
 
 def render_csv(content: ProfileTable) -> bytes:
     """Return a table in UTF-8; what is no character is written with backslashes."""
-    target = StringIO()
-    writer = csv.writer(target, lineterminator="\n")
-    writer.writerow(column.name for column in content.columns)
-    with big_integers():
-        writer.writerows(map(_cell, row) for row in content.rows)
-    return target.getvalue().encode(errors="backslashreplace")
-
-
-def _cell(value: Cell) -> Cell:
-    if isinstance(value, str):
-        return quoted(value)
-    return str(value).lower() if isinstance(value, bool) else value
+    text = csv_text.render([column.name for column in content.columns], content.cells())
+    return text.encode(errors="backslashreplace")
 
 
 INSTALL = "pip install 'simprof[parquet]'"
@@ -76,8 +55,9 @@ def render_parquet(content: ProfileTable) -> bytes:
         from pyarrow import parquet
     except ImportError:
         raise UsageError(f"--format parquet needs pyarrow: `{INSTALL}` installs it") from None
+    rows = list(content.cells())
     columns = {
-        column.name: _array(arrow, column, [row[place] for row in content.rows])
+        column.name: _array(arrow, column, [row[place] for row in rows])
         for place, column in enumerate(content.columns)
     }
     target = io.BytesIO()
@@ -89,16 +69,15 @@ def _array(arrow: ModuleType, column: DataColumn, cells: list[Any]) -> Any:
     """Return the cells of one column as an array of its type."""
     types = {
         ColumnKind.WHOLE: arrow.int64(),
-        ColumnKind.LONG: arrow.string(),
         ColumnKind.NUMBER: arrow.float64(),
-        ColumnKind.TEXT: arrow.string(),
         ColumnKind.FLAG: arrow.bool_(),
     }
-    if column.kind in (ColumnKind.LONG, ColumnKind.TEXT):
+    kind = types.get(column.kind, arrow.string())
+    if column.kind not in types:
         with big_integers():
             cells = [None if cell is None else _text(str(cell)) for cell in cells]
     try:
-        return arrow.array(cells, types[column.kind])
+        return arrow.array(cells, kind)
     except OverflowError:
         raise UsageError(
             f"column {column.name} has a number that does not fit 64 bits: use --format csv"

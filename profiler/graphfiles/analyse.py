@@ -21,7 +21,7 @@ from math import lcm
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from simprof.profiler.graphfiles.answer import GraphRun, describe, path_object, run_object
+from simprof.profiler.graphfiles.answer import GraphRun, describe, run_object
 from simprof.profiler.graphfiles.execution import execute, price
 from simprof.profiler.graphfiles.formats import load
 from simprof.profiler.graphfiles.reader import GraphDocument, read_file
@@ -125,17 +125,14 @@ def _close(cfg: ControlFlowGraph, flow: list[Number]) -> None:
 def _saved_profile(document: GraphDocument, file: Path) -> tuple[int, ...]:
     """Find the answer about this graph among the lines of `file`."""
     cfg = document.cfg
-    wanted = [
-        (cfg.name_of(edge.source).as_json(), cfg.name_of(edge.target).as_json())
-        for edge in cfg.edges
-    ]
+    wanted = [(str(cfg.name_of(edge.source)), str(cfg.name_of(edge.target))) for edge in cfg.edges]
     answers = _answers(file)
     for answer in answers:
         edges = answer.get("edges")
         if not isinstance(edges, list) or not all(isinstance(edge, Mapping) for edge in edges):
             continue
         if [(edge.get("source"), edge.get("target")) for edge in edges] == wanted:
-            counts = [edge.get("count") for edge in edges]
+            counts = [edge.get("executions") for edge in edges]
             if _are_counts(counts):
                 return tuple(counts)
             raise ProfileMismatchError(
@@ -330,6 +327,11 @@ def _all_paths(document: GraphDocument, plan: PathDecoder) -> list[dict[str, Any
     for path_id, record in plan.numbered_paths():
         blocks += len(record.blocks)
         _check_blocks(document, plan, blocks, f"more than {LISTED_BLOCKS_LIMIT}")
-        path = path_object(document.cfg, path_id, record)
-        listed.append({key: path[key] for key in ("id", "blocks", "edges")})
+        listed.append(
+            {
+                "path": path_id,
+                "blocks": [str(document.cfg.name_of(block)) for block in record.blocks],
+                "edges": list(record.inner_edges(document.cfg)),
+            }
+        )
     return listed

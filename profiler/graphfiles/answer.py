@@ -12,9 +12,8 @@ blocks, say what an edge profile determines of the runs' paths:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from simprof.profiler.code import pricing
@@ -26,13 +25,22 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.numbering import graph_facts
-from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.profiles.accuracy import Attribution, EdgeFlow, definite_flow
-from simprof.profiler.profiles.profile import RUN_SCHEMA
+from simprof.profiler.profiles.profile import (
+    RUN_SCHEMA,
+    EdgeCount,
+    Ending,
+    Guide,
+    PathCount,
+    ProgramInfo,
+    RoutineProfile,
+    RunMeasurement,
+)
 from simprof.profiler.profiles.routine_facts import routine_facts
+from simprof.profiler.profiles.tables import COLUMNS, ProfileTable, table
 from simprof.profiler.schemes.definition import SchemeDefinition
 from simprof.profiler.schemes.static import ends
 
@@ -72,8 +80,7 @@ class GraphRun:
 def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) -> dict[str, Any]:
     """Return the run object."""
     # Edge counts are those of the runs; where the scheme's counters tell them they are the same,
-    # else `lost` says what it lost. Schemes that count blocks list these in `block_counts`. What
-    # flushing a trace costs is added to no routine.
+    # else `lost` says what it lost. What flushing a trace costs is added to no routine.
     cfg, executed = run.cfg, run.executions
     base = sum(
         count * block.instructions for count, block in zip(executed, cfg.blocks, strict=True)
@@ -83,28 +90,36 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
     )
     sizes = _sizes(run)
     all_added = added + run.definition.code().run_cost(MACHINE, sizes)
+    measured = _measurement(document, run, options, base, added)
     answer = _header(document, run.definition.mode, options) | {
         "warnings": _warnings(cfg, run.dfs),
         "instructions": {"base": base, "added": all_added},
         "overhead": all_added / base if base else 0.0,
         "counts": _counts(run),
-        "routines": [_routine(document, run) | {"added": added, "instructions": base}],
-        "edges": _edges(run),
+        "routines": list(table(measured, "routines").objects()),
+        "edges": list(table(measured, "edges").objects()),
         "sizes": sizes,
     }
     if run.reading.blocks is not None:
-        answer["block_counts"] = _blocks(cfg, run.reading.blocks)
+        answer["blocks"] = list(_blocks(run, base, run.reading.blocks).objects())
     if run.reading.lost:
         answer["lost"] = dict(run.reading.lost)
     if run.attribution is not None:
         answer["attribution"] = run.attribution.as_json()
     if run.decoder is not None:
-        answer["paths"] = _paths(run, run.decoder)
+        (routine,) = measured.routines
+        # Where parallel edges are, drawings need to know which one a path takes.
+        answer["paths"] = [
+            row | {"edges": list(path.edges)}
+            for row, path in zip(
+                table(measured, "paths").objects(), routine.path_counts, strict=True
+            )
+        ]
     if isinstance(run.plan, AcyclicPathPlan):
         answer["definite_flow"] = definite_object(run.plan, run.crossings, run.reading)
         flow = edge_flow(run.plan, run.crossings)
         for path in answer["paths"]:
-            record = run.plan.decode(path["id"])
+            record = run.plan.decode(path["path"])
             path["definite"] = flow.definite_count(record.blocks[0], record.edges)
     return answer
 
@@ -139,28 +154,66 @@ def _counts(run: GraphRun) -> dict[str, int]:
     }
 
 
-def _edges(run: GraphRun) -> list[dict[str, Any]]:
-    cfg, counts, plan = run.cfg, run.crossings, run.plan.plan
+def _measurement(
+    document: GraphDocument, run: GraphRun, options: dict[str, Any], base: int, added: int
+) -> RunMeasurement:
+    """Return the runs as a measurement of a program of one routine, for its tables."""
+    cfg, plan = run.cfg, run.plan.plan
     instrumented = plan.instrumented_edges
-    return [
-        {
-            "routine": cfg.name,
-            "source": cfg.name_of(edge.source).as_json(),
-            "target": cfg.name_of(edge.target).as_json(),
-            "kind": str(edge.kind),
-            "count": counts[edge.id],
-            "instrumented": edge.id in instrumented,
-        }
+    costs = pricing.edge_costs(run.prices.code, run.crossings, run.counters.taken)
+    edges = (
+        EdgeCount(
+            cfg.name_of(edge.source),
+            cfg.name_of(edge.target),
+            edge.kind,
+            run.crossings[edge.id],
+            edge.id in instrumented,
+            costs.get(edge.id, 0),
+        )
         for edge in cfg.edges
-    ]
+    )
+    routine = RoutineProfile(
+        **routine_facts(cfg, graph_facts(cfg), plan, run.decoder, run.prices.path_register),
+        activations=sum(walk.count for walk in document.walks),
+        added=added,
+        instructions=base,
+        edge_counts=tuple(edges),
+        path_counts=() if run.decoder is None else tuple(_paths(run, run.decoder)),
+    )
+    profile = options.get("edge_profile")
+    return RunMeasurement(
+        ProgramInfo(document.file, document.sha256, MACHINE),
+        run.definition.mode,
+        options,
+        Ending(0, "exit"),
+        base,
+        added,
+        {},
+        (routine,),
+        guide=Guide(profile, same_run=profile is None),
+    )
 
 
-def _blocks(cfg: ControlFlowGraph, counts: Sequence[int | None]) -> list[dict[str, Any]]:
-    return [
-        {"routine": cfg.name, "block": cfg.name_of(block.id).as_json(), "count": counts[block.id]}
-        for block in cfg.blocks
-        if counts[block.id] is not None
-    ]
+def _blocks(run: GraphRun, base: int, counts: Sequence[int | None]) -> ProfileTable:
+    """Return the blocks whose executions the scheme's counters give, those without edges too."""
+    cfg, code = run.cfg, run.prices.code
+    rows = []
+    for block in cfg.blocks:
+        count = counts[block.id]
+        if count is None:
+            continue
+        costs = [each.get(block.id) for each in (code.block_snippets, code.block_end_snippets)]
+        instructions = count * block.instructions
+        rows.append(
+            (
+                *(cfg.name, cfg.name, None, cfg.address, cfg.name_of(block.id)),
+                *(count, instructions, block.instructions),
+                instructions / base if base else None,
+                sum(count * cost.cost for cost in costs if cost is not None),
+                *(None, None),
+            )
+        )
+    return ProfileTable("blocks", COLUMNS["blocks"], tuple(rows))
 
 
 def _sizes(run: GraphRun) -> dict[str, int]:
@@ -171,15 +224,6 @@ def _sizes(run: GraphRun) -> dict[str, int]:
         "snippet_instructions": code.static_instructions,
         **trace_sizes(run.definition.trace_writer(plan), run.crossings),
     }
-
-
-def _routine(document: GraphDocument, run: GraphRun) -> dict[str, Any]:
-    cfg, plan = run.cfg, run.plan.plan
-    facts = routine_facts(cfg, graph_facts(cfg), plan, run.decoder, run.prices.path_register)
-    shown = {
-        name: str(value) if isinstance(value, StrEnum) else value for name, value in facts.items()
-    }
-    return shown | {"activations": sum(walk.count for walk in document.walks)}
 
 
 def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:
@@ -194,29 +238,24 @@ def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:
     return warnings
 
 
-def _paths(run: GraphRun, plan: PathDecoder) -> list[dict[str, Any]]:
-    """List the executed paths, the most frequent first."""
-    guided = run.definition.guided_decoder(run.plan)
-    order = sorted(run.reading.paths.items(), key=lambda entry: (-entry[1], entry[0]))
-    return [
-        path_object(run.cfg, path_id, plan.decode(path_id))
-        | {"count": count, "inferred": guided is not None and guided.is_obvious(path_id)}
-        for path_id, count in order
-        if count
-    ]
-
-
-def path_object(cfg: ControlFlowGraph, path_id: int, record: PathRecord) -> dict[str, Any]:
-    """Return one entry of `paths`, without its count."""
-    return {
-        "routine": cfg.name,
-        "id": path_id,
-        "instructions": record.instructions(cfg),
-        "blocks": [cfg.name_of(block).as_json() for block in record.blocks],
-        "partial": False,
-        "slots": [],
-        "edges": list(record.inner_edges(cfg)),
-    }
+def _paths(run: GraphRun, plan: PathDecoder) -> Iterator[PathCount]:
+    """Yield the executed paths, the most frequent first."""
+    cfg, guided = run.cfg, run.definition.guided_decoder(run.plan)
+    for path_id, count in sorted(
+        run.reading.paths.items(), key=lambda entry: (-entry[1], entry[0])
+    ):
+        if count:
+            record = plan.decode(path_id)
+            yield PathCount(
+                path_id,
+                count,
+                record.instructions(cfg),
+                tuple(cfg.name_of(block).start for block in record.blocks),
+                (),
+                partial=False,
+                edges=record.inner_edges(cfg),
+                inferred=guided is not None and guided.is_obvious(path_id),
+            )
 
 
 def edge_flow(plan: AcyclicPathPlan, crossings: Sequence[int]) -> EdgeFlow:

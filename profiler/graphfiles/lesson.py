@@ -61,7 +61,7 @@ def lesson(answer: Mapping[str, Any]) -> Lesson:
     """Return the lesson of an answer of `graphfiles.analyse`."""
     picture = _Picture(answer)
     steps = tuple(picture.steps())
-    title = str(answer["routines"][0]["name"])
+    title = str(answer["routines"][0]["symbol"])
     return Lesson(title, str(answer["mode"]), tuple(picture.blocks), steps)
 
 
@@ -92,7 +92,7 @@ class _Picture:
         back = {(str(source), str(target)) for source, target in self.static["back_edges"]}
         self.kinds = ["back" if ends in back else "plain" for ends in self.ends]
         self.back = sorted(back)
-        crossed = [edge["count"] for edge in answer["edges"]]
+        crossed = [edge["executions"] for edge in answer["edges"]]
         self.ran = any(crossed)
         self.counts = crossed if self.ran else None
 
@@ -298,13 +298,13 @@ class _Picture:
 
     def paths(self) -> Step:
         every = self.answer.get("all_paths")
-        counts = {path["id"]: path["count"] for path in self.answer["paths"]}
+        counts = {path["path"]: path["executions"] for path in self.answer["paths"]}
         listed = list(every if every is not None else self.answer["paths"])[:MOST_PATHS]
         rows = tuple(
             (
-                _text(path["id"]),
+                _text(path["path"]),
                 " ".join(map(str, path["blocks"])),
-                *([_text(counts.get(path["id"], 0))] if self.ran else []),
+                *([_text(counts.get(path["path"], 0))] if self.ran else []),
             )
             for path in listed
         )

@@ -15,9 +15,6 @@ from enum import StrEnum
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, TypeVar
 
-JsonName = int | str | dict[str, int | str]
-"""A vertex in JSON output: address, label, "ENTRY", "EXIT"; or `{"slot": address}`."""
-
 
 class EdgeKind(StrEnum):
     """Why control follows an edge (docs/SEMANTICS.md, edges)."""
@@ -61,16 +58,8 @@ class VertexName:
     is_slot: bool = False  # Tells a slot block from the block that starts at the same address
 
     def __str__(self) -> str:
-        return self.text("0x")
-
-    def text(self, prefix: str) -> str:
-        """Return the name as text, an address in hexadecimal digits behind `prefix`."""
-        start = self.start if isinstance(self.start, str) else f"{prefix}{self.start:x}"
+        start = self.start if isinstance(self.start, str) else f"{self.start:#x}"
         return f"slot {start}" if self.is_slot else start
-
-    def as_json(self) -> JsonName:
-        """Return the name as JSON output has it: `start`, or `{"slot": start}`."""
-        return {"slot": self.start} if self.is_slot else self.start
 
 
 ENTRY = VertexName("ENTRY")

@@ -38,10 +38,10 @@ Pair = tuple[int, int]
 class RoutineDifference:
     """A routine whose numbers differ."""
 
-    name: str  # Of the routine
+    # symbol, entered, instructions, added: As in `tables.COLUMNS`.
+    symbol: str
     side: str  # "both", or in which profile alone it was entered: "before", "after".
-    # activations, instructions, added: As in `RoutineProfile`.
-    activations: Pair
+    entered: Pair
     instructions: Pair
     added: Pair
 
@@ -50,12 +50,12 @@ class RoutineDifference:
 class CountDifference:
     """An edge or path whose count differs."""
 
-    routine: str  # Its routine
+    symbol: str  # Its routine
     # An edge's source and target, or a path's blocks: their names, or where builds are compared
     # "FILE:LINE" (`+OFFSET` from the routine's start where no line is known).
     steps: tuple[str, ...]
     kind: str  # An edge's kind; of a path "path" or "partial".
-    count: Pair  # The counts
+    executions: Pair
 
 
 @dataclass(frozen=True)
@@ -249,17 +249,17 @@ def _routine(name: str, before: Side, after: Side) -> RoutineDifference | None:
         pair(lambda routine: routine.instructions),
         pair(lambda routine: routine.added),
     )
-    numbers = (found.activations, found.instructions, found.added)
+    numbers = (found.entered, found.instructions, found.added)
     return found if any(first != second for first, second in numbers) else None
 
 
 def _size(change: CountDifference) -> int:
-    return -abs(change.count[1] - change.count[0])
+    return -abs(change.executions[1] - change.executions[0])
 
 
 def _size_of_routine(change: RoutineDifference) -> tuple[int, int]:
     return (
         -abs(change.instructions[1] - change.instructions[0])
         - abs(change.added[1] - change.added[0]),
-        -abs(change.activations[1] - change.activations[0]),
+        -abs(change.entered[1] - change.entered[0]),
     )

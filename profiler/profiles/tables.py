@@ -1,105 +1,241 @@
-"""A measurement as tables: columns with types, and rows of plain values.
+"""The tables of a profile: routines, edges, paths and blocks, each column defined once.
 
-What spreadsheets, data frames and columnar files are made of. Each row stands by itself: it names
-its routine, and the source line where that is known.
+All that shows rows reads these: `show` as text, CSV and JSON, `run --json`, `export` as CSV and
+Parquet, data frames. A column has one name, one unit and one meaning everywhere:
+
+entered                      activations of a routine
+executions                   how often an edge, a path or a block was executed
+instructions                 those of the program itself that were executed there, in all
+instructions_per_execution   those of one execution of a path or a block
+added                        those that the scheme's code executed there, in all
+share                        `instructions` of those of the whole run
+
+1. Columns and rows of a table        `table`, `COLUMNS`
+2. Values as cells of files           `cell` (CSV, Parquet, frames), `ProfileTable.objects` (JSON)
+
+An address is text, "0x101918", in all files. JSON has no hexadecimal numbers and rounds integers
+beyond 2^53 in many readers; spreadsheets show large ones as 1.05E+06; disassemblers, `addr2line`
+and debuggers print and take this form; and a row joins with another one by comparing text.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from itertools import groupby
 from types import MappingProxyType
+from typing import Any
 
 from simprof.profiler.graphs.cfg import EXIT, VertexName
-from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
+from simprof.profiler.profiles.code_counts import edge_address
+from simprof.profiler.profiles.profile import BlockCount, PathCount, RoutineProfile, RunMeasurement
+from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.binary.program import SourceLine
 
 Cell = int | float | str | bool | None
+"""What a file has in one place of a table."""
+Value = Cell | VertexName | tuple[VertexName, ...] | tuple[SourceLine, ...] | tuple[int, ...]
+"""What a row has: values whose text depends on the kind of their column."""
+Row = tuple[Value, ...]
+
+SEPARATOR = " > "
+"""Stands between the blocks, and the source lines, of a path written as one text."""
 
 
 class ColumnKind(Enum):
-    """What the cells of a column are; any may be None."""
+    """What the values of a column are; any may be None, an empty cell in files."""
 
-    WHOLE = int  # fits 64 bits
-    LONG = "long"  # a whole number of any length: path numbers may have thousands of digits
-    NUMBER = float
-    TEXT = str
-    FLAG = bool
+    WHOLE = "integer"  # fits 64 bits
+    LONG = "integer of any length"  # path numbers may have thousands of digits
+    NUMBER = "number"
+    TEXT = "text"
+    FLAG = "true or false"
+    ADDRESS = "address"  # an integer; 0x101918 in files
+    BLOCK = "block"  # a `VertexName`; 0x101918, slot 0x101918, ENTRY or EXIT in files
+    BLOCKS = "blocks"  # several
+    LINES = "source lines"  # several `SourceLine`s
+    POSITIONS = "positions"  # several integers, from 0 on
+
+
+LISTS = (ColumnKind.BLOCKS, ColumnKind.LINES, ColumnKind.POSITIONS)
+"""Kinds whose values are lists in JSON, and one text elsewhere."""
 
 
 @dataclass(frozen=True)
 class DataColumn:
-    """One column: its name and what its cells are."""
+    """One column: its name, what its values are, and what they mean."""
 
     name: str
     kind: ColumnKind = ColumnKind.WHOLE
+    meaning: str = ""
 
 
 @dataclass(frozen=True)
 class ProfileTable:
-    """A table: the rows have one cell a column."""
+    """A table: the rows have one value a column."""
 
     name: str
     columns: tuple[DataColumn, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[Row, ...]
+
+    def cells(self) -> Iterator[tuple[Cell, ...]]:
+        """Yield the rows as files have them."""
+        for row in self.rows:
+            yield tuple(map(cell, self.columns, row))
+
+    def objects(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as JSON has them: what is a list stays one."""
+        for row in self.rows:
+            yield {
+                column.name: listed(column, value) if column.kind in LISTS else cell(column, value)
+                for column, value in zip(self.columns, row, strict=True)
+            }
 
 
-def _text(name: str) -> DataColumn:
-    return DataColumn(name, ColumnKind.TEXT)
+def cell(column: DataColumn, value: Value) -> Cell:
+    """Return a value as one cell."""
+    if isinstance(value, tuple):
+        if column.kind is ColumnKind.LINES:
+            return lines_text(value)  # type: ignore[arg-type]
+        return SEPARATOR.join(map(str, value))
+    if isinstance(value, VertexName):
+        return str(value)
+    if column.kind is ColumnKind.ADDRESS and isinstance(value, int):
+        return address_text(value)
+    return value
 
 
-def _flag(name: str) -> DataColumn:
-    return DataColumn(name, ColumnKind.FLAG)
+def address_text(address: int) -> str:
+    """Return an address as all files have it."""
+    return f"{address:#x}"
 
 
-_ROUTINE = (_text("routine"), DataColumn("routine_address"))
-_SOURCE = (_text("file"), DataColumn("line"))
-_COLUMNS: Mapping[str, tuple[DataColumn, ...]] = MappingProxyType(
+def listed(column: DataColumn, value: Value) -> list[Cell] | None:
+    """Return the value of a column of lists as JSON has it."""
+    if not isinstance(value, tuple):
+        return None
+    if column.kind is ColumnKind.POSITIONS:
+        return list(value)  # type: ignore[arg-type]
+    return [
+        f"{each.file}:{each.line}" if isinstance(each, SourceLine) else str(each) for each in value
+    ]
+
+
+def lines_text(lines: Iterable[SourceLine]) -> str:
+    """Return "FILE:LINE > LINE > ..."; a file is named where it is another than before."""
+    parts, file = [], None
+    for line in lines:
+        parts.append(f"{line.line}" if line.file == file else f"{line.file}:{line.line}")
+        file = line.file
+    return SEPARATOR.join(parts)
+
+
+def _text(name: str, meaning: str) -> DataColumn:
+    return DataColumn(name, ColumnKind.TEXT, meaning)
+
+
+def _flag(name: str, meaning: str) -> DataColumn:
+    return DataColumn(name, ColumnKind.FLAG, meaning)
+
+
+def _whole(name: str, meaning: str) -> DataColumn:
+    return DataColumn(name, ColumnKind.WHOLE, meaning)
+
+
+_ROUTINE = (
+    _text("routine", "its readable name (C++ demangled), behind that of its library and a colon"),
+    _text("symbol", "its name in the program's symbol table, in the same way"),
+    _text("module", "the library that it is in; empty: the program itself"),
+    DataColumn("routine_address", ColumnKind.ADDRESS, "its first instruction"),
+)
+_EXECUTIONS = _whole("executions", "how often it was executed")
+_INSTRUCTIONS = _whole(
+    "instructions", "instructions of the program that were executed there, without callees"
+)
+_LENGTH = _whole("instructions_per_execution", "instructions that one execution of it executes")
+_ADDED = _whole("added", "instructions that the scheme's code executed there")
+_SHARE = DataColumn(
+    "share", ColumnKind.NUMBER, "`instructions` / those of the whole run, from 0 to 1"
+)
+_SOURCE = (
+    _text("file", "source file of where it begins (of an edge: where it leads), if that is known"),
+    _whole("line", "and the line in it"),
+)
+COLUMNS: Mapping[str, tuple[DataColumn, ...]] = MappingProxyType(
     {
         "routines": (
             *_ROUTINE,
-            DataColumn("activations"),
-            DataColumn("instructions"),
-            DataColumn("added"),
-            DataColumn("overhead", ColumnKind.NUMBER),
-            DataColumn("blocks"),
-            DataColumn("edges"),
-            DataColumn("back_edges"),
-            _flag("irreducible"),
-            DataColumn("potential_paths", ColumnKind.LONG),
-            DataColumn("executed_paths"),
-            DataColumn("cut_edges"),
-            _text("table"),
-            _text("addressing"),
-            _text("path_register"),
+            _text("alias", "the other name by which --routine selected it"),
+            _whole("entered", "activations"),
+            _INSTRUCTIONS,
+            _SHARE,
+            _ADDED,
+            DataColumn("overhead", ColumnKind.NUMBER, "`added` / `instructions`"),
+            _whole("blocks", "basic blocks of its graph"),
+            _whole("edges", "edges of its graph"),
+            _whole("back_edges", "back edges among them"),
+            _flag("irreducible", "whether the graph is"),
+            DataColumn("potential_paths", ColumnKind.LONG, "paths that the graph has"),
+            _whole("executed_paths", "different whole paths that this run executed"),
+            _whole("cut_edges", "edges at which paths were cut to keep the path limit"),
+            _text("table", "how the scheme counts here: array, hash or none"),
+            _text("addressing", "how the array is addressed"),
+            _text("path_register", "where the code keeps the path number: a register, or stack"),
             *_SOURCE,
         ),
         "edges": (
             *_ROUTINE,
-            _text("source"),
-            _text("target"),
-            _text("kind"),
-            DataColumn("count"),
-            _flag("instrumented"),
+            DataColumn("source", ColumnKind.BLOCK, "the block that it leaves"),
+            DataColumn("target", ColumnKind.BLOCK, "the block that it enters"),
+            _text("kind", "of the transfer: taken, fall-through, ..."),
+            _EXECUTIONS,
+            _ADDED,
+            _flag("instrumented", "whether a counter of the scheme is on it"),
+            DataColumn(
+                "address", ColumnKind.ADDRESS, "the instruction that its code is charged to"
+            ),
             *_SOURCE,
         ),
         "paths": (
             *_ROUTINE,
-            DataColumn("path", ColumnKind.LONG),
-            DataColumn("count"),
-            DataColumn("instructions"),
-            _flag("partial"),
-            _text("blocks"),
+            DataColumn("path", ColumnKind.LONG, "path number; empty: it has none (partial paths)"),
+            _EXECUTIONS,
+            _INSTRUCTIONS,
+            _LENGTH,
+            _SHARE,
+            _flag("partial", "whether the activation ended within it"),
+            _flag("inferred", "whether the edge profile determines `executions`: no counter does"),
+            _text(
+                "inferred_from",
+                "which edge profile; of another run: `executions` are that run's, and "
+                "`instructions` is empty",
+            ),
+            _flag("shortened", "whether the scheme cuts longer paths where it begins or ends"),
+            DataColumn("blocks", ColumnKind.BLOCKS, "its blocks"),
+            DataColumn(
+                "edges",
+                ColumnKind.POSITIONS,
+                "its edges, positions among the routine's rows of `edges`; only where parallel "
+                "edges make two paths of the same blocks",
+            ),
             *_SOURCE,
-            _flag("inferred"),
-            _text("inferred_from"),
-            _flag("shortened"),
+            DataColumn("lines", ColumnKind.LINES, "source lines of its blocks, repeats left out"),
         ),
-        "blocks": (*_ROUTINE, DataColumn("block"), _flag("slot"), DataColumn("count"), *_SOURCE),
+        "blocks": (
+            *_ROUTINE,
+            DataColumn("block", ColumnKind.BLOCK, "its name: where it starts"),
+            _EXECUTIONS,
+            _INSTRUCTIONS,
+            _LENGTH,
+            _SHARE,
+            _whole("added", "instructions that the scheme's code of the block itself executed"),
+            *_SOURCE,
+        ),
     }
 )
-NAMES = tuple(_COLUMNS)
+NAMES = tuple(COLUMNS)
 DEFAULT = "routines"
 """The table that is meant where none is named."""
 
@@ -107,28 +243,23 @@ DEFAULT = "routines"
 def table(measurement: RunMeasurement, name: str) -> ProfileTable:
     """Return one of the tables `NAMES`.
 
-    routines
-        One row for each routine that was entered.
-    edges, blocks
-        One row for each edge, each block, of these routines, executed or not. `source` and
-        `target` are addresses ("0x101918", "slot 0x101938") or "ENTRY" and "EXIT".
-    paths
-        One row for each path that was executed, partial ones included. Of those without a counter
-        (`inferred`) `inferred_from` says what determined the count: where that is the edge profile
-        of another run, it is that run's count. `shortened`: the scheme cuts paths where this one
-        begins or ends.
+    One row for each routine that was entered, for each edge and each block of these, executed or
+    not, and for each path that was executed, partial ones included.
 
     Raises
     ------
     KeyError
         If there is no such table.
     """
-    rows = _ROWS[name]
-    return ProfileTable(
-        name,
-        _COLUMNS[name],
-        tuple(row for routine in measurement.routines for row in rows(measurement, routine)),
-    )
+    rows = (row for each in measurement.routines for row in routine_rows(measurement, each, name))
+    return ProfileTable(name, COLUMNS[name], tuple(rows))
+
+
+def routine_rows(measurement: RunMeasurement, routine: RoutineProfile, name: str) -> Iterator[Row]:
+    """Yield the rows of one routine in one of the tables."""
+    prefix = _routine_cells(measurement, routine)
+    for row in _ROWS[name](measurement, routine):
+        yield (*prefix, *row)
 
 
 def executed_paths(measurement: RunMeasurement, routine: RoutineProfile) -> int:
@@ -148,14 +279,47 @@ def block_counts(routine: RoutineProfile) -> dict[VertexName, int]:
     return dict(counts)
 
 
-def _routine_rows(
-    measurement: RunMeasurement, routine: RoutineProfile
-) -> Iterator[tuple[Cell, ...]]:
+def path_blocks(path: PathCount) -> tuple[VertexName, ...]:
+    """Return the names of a path's blocks."""
+    return tuple(VertexName(start, at in path.slots) for at, start in enumerate(path.blocks))
+
+
+def path_lines(path: PathCount, measurement: RunMeasurement) -> tuple[SourceLine, ...]:
+    """Return the source lines of a path's blocks, as far as they are known, repeats left out."""
+    places = (_line(measurement, start) for start in path.blocks)
+    return tuple(place for place, _ in groupby(places) if place is not None)
+
+
+def known_line(measurement: RunMeasurement, *vertices: VertexName) -> SourceLine | None:
+    """Return the source line of the first vertex that has one; of an edge name the target first."""
+    return next(filter(None, (_line(measurement, vertex.start) for vertex in vertices)), None)
+
+
+def _line(measurement: RunMeasurement, start: int | str) -> SourceLine | None:
+    return measurement.lines.get(start) if isinstance(start, int) else None
+
+
+def _source_cells(line: SourceLine | None) -> tuple[str | None, int | None]:
+    return (None, None) if line is None else (line.file, line.line)
+
+
+def _routine_cells(measurement: RunMeasurement, routine: RoutineProfile) -> Row:
+    # Names of a library's routines begin with its name; no program without libraries has such.
+    module = routine.name.rpartition(":")[0] if measurement.program.modules else ""
+    return demangle(routine.name), routine.name, module or None, routine.address
+
+
+def _share(measurement: RunMeasurement, instructions: int | None) -> float | None:
+    known = instructions is not None and measurement.base
+    return instructions / measurement.base if known and instructions is not None else None
+
+
+def _routine_row(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:
     yield (
-        routine.name,
-        routine.address,
+        routine.alias,
         routine.activations,
         routine.instructions,
+        _share(measurement, routine.instructions),
         routine.added,
         routine.added / routine.instructions if routine.instructions else None,
         routine.blocks,
@@ -168,69 +332,81 @@ def _routine_rows(
         str(routine.table),
         None if routine.addressing is None else str(routine.addressing),
         routine.path_register,
-        *_line(measurement, routine.address),
+        *_source_cells(_line(measurement, routine.address)),
     )
 
 
-def _edge_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[tuple[Cell, ...]]:
+def _edge_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:
+    blocks = {block.name: block for block in routine.block_counts}
     for edge in routine.edge_counts:
         yield (
-            routine.name,
-            routine.address,
-            str(edge.source),
-            str(edge.target),
+            edge.source,
+            edge.target,
             str(edge.kind),
             edge.count,
+            edge.added,
             edge.instrumented,
-            *_line(measurement, edge.source.start),
+            edge_address(routine, edge, blocks),
+            # The source of the edge that enters a routine is no block, and has no line.
+            *_source_cells(known_line(measurement, edge.target, edge.source)),
         )
 
 
-def _path_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[tuple[Cell, ...]]:
+def _path_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:
+    alike = Counter(map(_shape, routine.path_counts))
     for path in routine.path_counts:
-        blocks = (
-            VertexName(start, position in path.slots) for position, start in enumerate(path.blocks)
-        )
+        # What an edge profile of another run determines executes nothing in this run, as far as
+        # is known.
+        elsewhere = measurement.is_of_another_run(path)
+        instructions = None if elsewhere else path.count * path.instructions
+        lines = path_lines(path, measurement)
         yield (
-            routine.name,
-            routine.address,
             path.id,
             path.count,
+            instructions,
             path.instructions,
+            _share(measurement, instructions),
             path.partial,
-            ", ".join(map(str, blocks)),
-            *_line(measurement, path.blocks[0] if path.blocks else None),
             path.inferred,
             str(measurement.guide) if path.inferred else None,
             path.shortened,
+            path_blocks(path),
+            path.edges if alike[_shape(path)] > 1 else None,
+            *_source_cells(_line(measurement, path.blocks[0]) if path.blocks else None),
+            lines or None,
         )
 
 
-def _block_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[tuple[Cell, ...]]:
-    for block, count in block_counts(routine).items():
+def _shape(path: PathCount) -> tuple[object, ...]:
+    """Return what two paths share that differ in their edges alone."""
+    return (path.blocks, path.slots, path.partial)
+
+
+def _block_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:
+    blocks = {block.name: block for block in routine.block_counts}
+    unexecuted: Counter[VertexName] = Counter()
+    for cut in routine.cut_blocks:
+        block = routine.block_counts[cut.block]
+        unexecuted[block.name] += cut.count * (block.instructions - cut.executed)
+    for name, count in block_counts(routine).items():
+        known: BlockCount | None = blocks.get(name)
+        instructions = None if known is None else count * known.instructions - unexecuted[name]
         yield (
-            routine.name,
-            routine.address,
-            block.start,
-            block.is_slot,
+            name,
             count,
-            *_line(measurement, block.start),
+            instructions,
+            None if known is None else known.instructions,
+            _share(measurement, instructions),
+            None if known is None else known.added,
+            *_source_cells(_line(measurement, name.start)),
         )
 
 
-def _line(measurement: RunMeasurement, start: int | str | None) -> tuple[str | None, int | None]:
-    """Return file and line of a block, None where they are not known."""
-    known = measurement.lines.get(start) if isinstance(start, int) else None
-    return (None, None) if known is None else (known.file, known.line)
-
-
-_ROWS: Mapping[str, Callable[[RunMeasurement, RoutineProfile], Iterator[tuple[Cell, ...]]]] = (
-    MappingProxyType(
-        {
-            "routines": _routine_rows,
-            "edges": _edge_rows,
-            "paths": _path_rows,
-            "blocks": _block_rows,
-        }
-    )
+_ROWS: Mapping[str, Callable[[RunMeasurement, RoutineProfile], Iterator[Row]]] = MappingProxyType(
+    {
+        "routines": _routine_row,
+        "edges": _edge_rows,
+        "paths": _path_rows,
+        "blocks": _block_rows,
+    }
 )

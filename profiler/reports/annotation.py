@@ -25,6 +25,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Any
 
+from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.code_counts import Branch, CodeCounts
 from simprof.profiler.profiles.codec import big_integers
 from simprof.profiler.profiles.lines import (
@@ -35,8 +36,7 @@ from simprof.profiler.profiles.lines import (
     SourceCounts,
 )
 from simprof.profiler.profiles.program_files import SourceFiles
-from simprof.profiler.reports import csv_text
-from simprof.profiler.reports.csv_text import Cell
+from simprof.profiler.profiles.tables import Cell
 from simprof.profiler.reports.display import ShortNames, counted, digits, known_as, plural, visible
 from simprof.profiler.reports.listings import matches, names_of
 from simprof.profiler.reports.run_json import program_object
@@ -275,7 +275,7 @@ def _is_file(file: str, target: str) -> bool:
 
 
 COLUMNS = (
-    "kind", "file", "line", "routine", "symbol", "address", "executions", "base", "added",
+    "kind", "file", "line", "routine", "symbol", "address", "executions", "instructions", "added",
     "taken", "not_taken", "instruction", "source", "code",
 )  # fmt: skip
 
@@ -283,7 +283,7 @@ COLUMNS = (
 def render_csv(annotation: Annotation) -> str:
     """Return the CSV: columns `COLUMNS`.
 
-    An instruction's `base` is how often it was executed; `taken` and `not_taken` are those of
+    An instruction's `instructions` are its `executions`; `taken` and `not_taken` are those of
     conditional branches. `code` is that of `profiles.lines.Placing`.
     """
     return csv_text.render(COLUMNS, _csv_rows(annotation))
@@ -308,7 +308,7 @@ def _line_cells(view: SourceView) -> Iterator[tuple[Cell, ...]]:
                 *place,
                 None,
                 None,
-                branch.address,
+                f"{branch.address:#x}",
                 *empty,
                 *_side_cells(branch),
                 None,
@@ -325,7 +325,7 @@ def _instruction_cells(view: CodeView) -> Iterator[tuple[Cell, ...]]:
         counts = (row.executions, row.executions, row.added)
         sides = _side_cells(row.branch)
         texts = (row.text, row.source, None)
-        yield ("instruction", *place, *names, row.address, *counts, *sides, *texts)
+        yield ("instruction", *place, *names, f"{row.address:#x}", *counts, *sides, *texts)
 
 
 def _side_cells(branch: Branch | None) -> tuple[int | None, int | None]:
@@ -364,9 +364,9 @@ def _file_object(view: SourceView, annotation: Annotation) -> dict[str, Any]:
                 "line": each.copy.line or None,
                 "into": routines[each.routine].profile.name,
                 "call_line": each.copy.call_line or None,
-                "address": each.copy.entry,
+                "address": f"{each.copy.entry:#x}",
                 "executions": each.executions,
-                "base": each.base,
+                "instructions": each.base,
             }
             for each in view.inlined
         ],
@@ -378,11 +378,12 @@ def _line_object(row: SourceRow) -> dict[str, Any]:
     return {
         "line": row.number,
         "executions": row.counts.executions,
-        "base": row.counts.base,
+        "instructions": row.counts.base,
         "added": row.counts.added,
         "code": row.placing,
         "branches": [
-            {"address": branch.address} | _side_object(branch) for branch in row.counts.branches
+            {"address": f"{branch.address:#x}"} | _side_object(branch)
+            for branch in row.counts.branches
         ],
         "source": row.text,
     }
@@ -391,9 +392,9 @@ def _line_object(row: SourceRow) -> dict[str, Any]:
 def _routine_object(view: CodeView) -> dict[str, Any]:
     routine = view.code.profile
     return {
-        "name": routine.name,
-        "address": routine.address,
-        "activations": routine.activations,
+        "symbol": routine.name,
+        "routine_address": f"{routine.address:#x}",
+        "entered": routine.activations,
         "instructions": routine.instructions,
         "added": routine.added,
         "unplaced": view.code.unplaced,
@@ -403,7 +404,7 @@ def _routine_object(view: CodeView) -> dict[str, Any]:
 
 def _instruction_object(row: CodeRow) -> dict[str, Any]:
     return {
-        "address": row.address,
+        "address": f"{row.address:#x}",
         "instruction": row.text,
         "executions": row.executions,
         "added": row.added,
@@ -453,14 +454,14 @@ def _source(view: SourceView, routines: Sequence[CodeCounts]) -> Iterator[Part]:
     words = [word for word in MEANINGS if any(row.placing is word for row in view.rows)]
     code = [text("code")] if words else []
     table = columns(
-        *map(number, ("executions", "base", "added")), *code, number("line"), text("source")
+        *map(number, ("executions", "instructions", "added")), *code, number("line"), text("source")
     )
     for row in view.rows:
         placing = "" if row.placing is Placing.OWN else row.placing
         cells = (*_numbers(row), *([placing] if words else []), str(row.number), _plain(row.text))
         table.add_row(*cells, style=_style(row))
         for branch in () if row.counts is None else row.counts.branches:
-            sides = Styled(f"  {branch.address:x}: {_sides(branch)}", "cyan")
+            sides = Styled(f"  {branch.address:#x}: {_sides(branch)}", "cyan")
             table.add_row(*[""] * (len(cells) - 1), sides)
     yield table
     for word in words:
@@ -473,7 +474,7 @@ def _source(view: SourceView, routines: Sequence[CodeCounts]) -> Iterator[Part]:
 
 def _inlined(inlined: Sequence[InlinedCounts], routines: Sequence[CodeCounts]) -> Table:
     table = columns(
-        *map(number, ("executions", "base", "line")), text("routine"), text("inlined into")
+        *map(number, ("executions", "instructions", "line")), text("routine"), text("inlined into")
     )
     for each in inlined:
         holder = routines[each.routine].profile
@@ -502,7 +503,7 @@ def _style(row: SourceRow) -> str:
 def _code(view: CodeView) -> Iterator[Part]:
     routine, unplaced = view.code.profile, view.code.unplaced
     yield paragraph(
-        f"{known_as(routine.name, routine.alias)} at {routine.address:x}: entered "
+        f"{known_as(routine.name, routine.alias)} at {routine.address:#x}: entered "
         f"{counted(routine.activations, 'time')}, {counted(routine.instructions, 'instruction')}, "
         f"{digits(routine.added)} added"
         + (f", {digits(unplaced)} of them at no instruction" if unplaced else ""),
@@ -533,7 +534,7 @@ def _line(row: CodeRow, files: ShortNames) -> str:
 
 
 def _code_numbers(row: CodeRow) -> tuple[str, str, str]:
-    return digits(row.executions), digits(row.added) if row.added else "", f"{row.address:x}"
+    return digits(row.executions), digits(row.added) if row.added else "", f"{row.address:#x}"
 
 
 def _sides(branch: Branch) -> str:

@@ -17,6 +17,7 @@ from simprof.profiler.profiles.calls import (
     call_graph,
 )
 from simprof.profiler.profiles.profile import RunMeasurement
+from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.reports.display import brief, percent, plural, readable
 from simprof.profiler.reports.tables import (
     Part,
@@ -207,12 +208,15 @@ def call_tree_object(tree: CallTree) -> dict[str, object]:
         "beyond": tree.beyond,
         "routines": [
             {
-                "name": routine.name,
-                "address": routine.address,
+                "symbol": routine.name,
+                "routine_address": address_text(routine.address),
                 "calls": routine.calls,
                 "landings": routine.landings,
-                "own": {"base": routine.base, "added": routine.added},
-                "inclusive": {"base": routine.inclusive_base, "added": routine.inclusive_added},
+                "own": {"instructions": routine.base, "added": routine.added},
+                "inclusive": {
+                    "instructions": routine.inclusive_base,
+                    "added": routine.inclusive_added,
+                },
             }
             for routine in graph.routines
         ],
@@ -222,7 +226,7 @@ def call_tree_object(tree: CallTree) -> dict[str, object]:
                 "site": site(arc.site),
                 "callee": arc.callee,
                 "calls": arc.calls,
-                "inclusive": {"base": arc.base, "added": arc.added},
+                "inclusive": {"instructions": arc.base, "added": arc.added},
             }
             for arc in graph.arcs
         ],
@@ -234,17 +238,17 @@ def call_tree_object(tree: CallTree) -> dict[str, object]:
                 "routine": tree.callees[place],
                 "calls": tree.calls[place],
                 "landings": tree.landings[place],
-                "own": {"base": tree.base[place], "added": tree.added[place]},
-                "inclusive": {"base": base[place], "added": added[place]},
+                "own": {"instructions": tree.base[place], "added": tree.added[place]},
+                "inclusive": {"instructions": base[place], "added": added[place]},
             }
             for place in range(len(tree))
         ],
     }
 
 
-def site(address: int) -> int | str:
+def site(address: int) -> str:
     """Return where a call is: its address, or a word."""
-    return SITES.get(address, address)
+    return SITES.get(address) or address_text(address)
 
 
 def _position(number: int) -> int | None:

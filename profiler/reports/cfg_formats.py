@@ -3,8 +3,8 @@
 text
     The instructions of every block.
 JSON
-    Schema `simprof/cfg/1`. Blocks, and the ends of edges, are named as in `simprof/run/2`: by start
-    address, `{"slot": address}` for a slot block, "ENTRY" and "EXIT". All addresses are integers.
+    Schema `simprof/cfg/1`. Blocks and the ends of edges are named as in all JSON: "0x101918",
+    "slot 0x101918", "ENTRY", "EXIT".
 DOT
     One cluster a routine, written by `graphviz`. That library and not `pydot`, because it quotes
     every name: pydot writes a name that ends in a backslash, or that begins and ends with quotes
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.interchange import vertex_attributes
+from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.reports.display import HEADING, UNFOLDED, brief, fold_lines
 from simprof.simulator.binary.program import MachineKind
@@ -113,25 +114,27 @@ def render_json(recovered: ProgramGraphs, selected: Sequence[int]) -> str:
 def _routine_object(recovered: ProgramGraphs, graph: ControlFlowGraph) -> dict[str, object]:
     ends = {block.end - back for block in graph.blocks for back in (4, 8)}
     return {
-        "name": graph.name,
-        "address": graph.address,
+        "symbol": graph.name,
+        "routine_address": address_text(graph.address),
         "size": graph.size,
         "blocks": [
-            {"block": graph.name_of(block.id).as_json(), "instructions": block.instructions}
+            {"block": str(graph.name_of(block.id)), "instructions": block.instructions}
             for block in graph.blocks
         ],
         "edges": [
             {
-                "source": graph.name_of(edge.source).as_json(),
-                "target": graph.name_of(edge.target).as_json(),
+                "source": str(graph.name_of(edge.source)),
+                "target": str(graph.name_of(edge.target)),
                 "kind": edge.kind.value,
             }
             for edge in graph.edges
         ],
-        "unresolved_jumps": [jump for jump in recovered.unresolved_jumps if jump in ends],
-        "no_return_calls": sorted(recovered.no_return_calls & ends),
+        "unresolved_jumps": [
+            address_text(jump) for jump in recovered.unresolved_jumps if jump in ends
+        ],
+        "no_return_calls": list(map(address_text, sorted(recovered.no_return_calls & ends))),
         "irregular": [
-            {"address": address, "reason": reason}
+            {"address": address_text(address), "reason": reason}
             for address, reason in recovered.irregular
             if address in ends
         ],

@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import TypeVar
 
+from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.codec import big_integers, encode
 from simprof.profiler.profiles.differences import (
     CountDifference,
@@ -16,8 +17,7 @@ from simprof.profiler.profiles.differences import (
     RoutineDifference,
 )
 from simprof.profiler.profiles.profile import RunMeasurement
-from simprof.profiler.reports import csv_text
-from simprof.profiler.reports.csv_text import Cell
+from simprof.profiler.profiles.tables import SEPARATOR, Cell
 from simprof.profiler.reports.display import digits, plural, readable, shorten_list, visible
 from simprof.profiler.reports.run_json import program_object
 from simprof.profiler.reports.run_text import program_text
@@ -88,13 +88,13 @@ def _routines(changes: Sequence[RoutineDifference]) -> Table:
         name("routine"), text("number"), *map(number, ("before", "after", "change", "%"))
     )
     for each in changes:
-        title = readable(each.name)
+        title = readable(each.symbol)
         if each.side != "both":
             title += f" ({each.side} only)"
         rows = (
             ("instructions", each.instructions),
             ("added", each.added),
-            ("entered", each.activations),
+            ("entered", each.entered),
         )
         for label, pair in rows:
             if pair[0] != pair[1]:
@@ -108,21 +108,22 @@ def _counts(changes: Sequence[CountDifference]) -> Table:
         *map(number, ("before", "after", "change", "%")),
         name("routine"),
         text("kind"),
-        text("way"),
+        text("steps"),
     )
     for each in changes:
-        table.add_row(*_change(each.count), readable(each.routine), each.kind, way(each.steps))
+        table.add_row(
+            *_change(each.executions), readable(each.symbol), each.kind, route(each.steps)
+        )
     return table
 
 
-def way(steps: Sequence[str]) -> str:
-    """Return "A > B > ..."; of lines of one file only the first has its name, addresses no 0x."""
+def route(steps: Sequence[str]) -> str:
+    """Return "A > B > ..."; of lines of one file only the first has its name."""
     parts: list[str] = []
     for file, group in groupby(steps, key=lambda step: step.rpartition(":")[0]):
         for at, step in enumerate(group):
             known = file and at
-            bare = step.removeprefix("0x").replace("slot 0x", "slot ", 1)
-            parts.append(visible(step.rpartition(":")[2] if known else bare))
+            parts.append(visible(step.rpartition(":")[2] if known else step))
     return " > ".join(shorten_list(parts))
 
 
@@ -145,7 +146,7 @@ def _share(pair: Pair) -> str:
 
 
 COLUMNS = (
-    "subject", "routine", "symbol", "kind", "way", "number", "before", "after", "change", "side",
+    "subject", "routine", "symbol", "kind", "steps", "number", "before", "after", "change", "side",
 )  # fmt: skip
 
 
@@ -165,11 +166,11 @@ def _rows(difference: Difference) -> Iterator[tuple[Cell, ...]]:
         if pair[0] != pair[1]:
             yield ("program", None, None, None, None, total, *_change_cells(pair), None)
     for routine in difference.routines:
-        names = demangle(routine.name), routine.name
+        names = demangle(routine.symbol), routine.symbol
         numbers = {
             "instructions": routine.instructions,
             "added": routine.added,
-            "activations": routine.activations,
+            "entered": routine.entered,
         }
         for subject, pair in numbers.items():
             if pair[0] != pair[1]:
@@ -180,8 +181,16 @@ def _rows(difference: Difference) -> Iterator[tuple[Cell, ...]]:
 
 def _count_cells(subject: str, changes: Sequence[CountDifference]) -> Iterator[tuple[Cell, ...]]:
     for each in changes:
-        names, way = (demangle(each.routine), each.routine), " > ".join(each.steps)
-        yield (subject, *names, each.kind, way, "count", *_change_cells(each.count), None)
+        names, steps = (demangle(each.symbol), each.symbol), SEPARATOR.join(each.steps)
+        yield (
+            subject,
+            *names,
+            each.kind,
+            steps,
+            "executions",
+            *_change_cells(each.executions),
+            None,
+        )
 
 
 def _change_cells(pair: Pair) -> tuple[int, int, int]:

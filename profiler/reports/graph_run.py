@@ -82,7 +82,7 @@ def heading(answer: Answer) -> str:
     """Return the lines above the tables: name, sizes, costs."""
     routine = answer["routines"][0]
     static = answer.get("static", {})
-    lines = [f"{label(routine['name'])}: {answer['mode']}"]
+    lines = [f"{label(routine['symbol'])}: {answer['mode']}"]
     sizes = [
         plural(routine["blocks"], "block"),
         plural(routine["edges"], "edge"),
@@ -137,7 +137,7 @@ def flow_lines(answer: Answer) -> Iterator[str]:
             f"{plural(flow['executions'], 'path execution')}, "
             f"{percent(flow['definite_blocks'], flow['blocks'])} of the blocks in paths"
         )
-    ran = any(edge["count"] for edge in answer["edges"])
+    ran = any(edge["executions"] for edge in answer["edges"])
     if ran and (judged := answer.get("attribution")):
         shares = ", ".join(
             f"{100 * judged[name]:.2f} % {word}"
@@ -155,7 +155,7 @@ def block_rows(answer: Answer) -> list[tuple[Value, ...]]:
     """Return name, count, code at the top and code at the end of the blocks that have any."""
     static = answer.get("static", {})
     top, end = static.get("block_code", {}), static.get("block_end_code", {})
-    counts = {str(block["block"]): block["count"] for block in answer.get("block_counts", ())}
+    counts = {block["block"]: block["executions"] for block in answer.get("blocks", ())}
     names = list(dict.fromkeys([*counts, *top, *end]))
     return [
         (label(name), entry(counts.get(name)), cell(top.get(name)), cell(end.get(name)))
@@ -166,7 +166,7 @@ def block_rows(answer: Answer) -> list[tuple[Value, ...]]:
 def block_table(rows: Sequence[tuple[Value, ...]]) -> Table:
     """Lay out the blocks that are counted or have code of their own."""
     table = columns(
-        text("block"), number("count"), text("code at its top"), text("code at its end")
+        text("block"), number("executions"), text("code at its top"), text("code at its end")
     )
     for row in rows[:SHOWN_ROWS]:
         table.add_row(*row)
@@ -194,12 +194,12 @@ def edge_table(answer: Answer) -> Table:
         if key in static
     }
     heads = (text(title) if title in ("tree", "code") else number(title) for title in computed)
-    table = columns(text("edge"), number("count"), *heads)
+    table = columns(text("edge"), number("executions"), *heads)
     for index, edge in enumerate(answer["edges"][:SHOWN_ROWS]):
         cells = [
             entry(values[index]) if index < len(values) else "-" for values in computed.values()
         ]
-        table.add_row(edge_name(edge["source"], edge["target"]), entry(edge["count"]), *cells)
+        table.add_row(edge_name(edge["source"], edge["target"]), entry(edge["executions"]), *cells)
     if (root := static.get("root_edge")) is not None:
         # Without it the tree of the column would fall apart.
         table.add_row(edge_name(*root), "-", *("yes" if key == "tree" else "-" for key in computed))
@@ -221,10 +221,10 @@ def dummy_table(dummies: Sequence[Answer]) -> Table:
 
 def path_table(paths: Sequence[Answer]) -> Table:
     """Lay out paths; counts are left out where there are none."""
-    shown = [key for key in ("count", "definite") if any(key in path for path in paths)]
-    table = columns(number("id"), *map(number, shown), text("blocks"))
+    shown = [key for key in ("executions", "definite") if any(key in path for path in paths)]
+    table = columns(number("path"), *map(number, shown), text("blocks"))
     for path in paths[:SHOWN_ROWS]:
-        identity = "partial" if path.get("partial") else cell(path["id"])
+        identity = "partial" if path.get("partial") else cell(path["path"])
         counts = [path[key] for key in shown]
         table.add_row(identity, *counts, " ".join(map(label, path["blocks"])))
     return table

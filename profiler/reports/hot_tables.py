@@ -187,7 +187,9 @@ def hot_paths(measurement: RunMeasurement, shown: Sequence[ExecutedPath], is_own
     """List the paths that executed most instructions."""
     files = ShortNames(line.file for each in shown for line in known_lines(each.path, measurement))
     table = columns(
-        *map(number, (*(["share"] if is_own else []), "count", "length", "path")),
+        *map(
+            number, (*(["share"] if is_own else []), "executions", "instructions per path", "path")
+        ),
         name("routine"),
         text("blocks, source lines"),
     )
@@ -223,7 +225,7 @@ def blocks_text(path: PathCount) -> str:
 
 def block_text(block: VertexName) -> str:
     """Return the name of a block."""
-    return block.text("")
+    return str(block)
 
 
 def edge_text(edge: EdgeCount) -> str:
@@ -252,7 +254,7 @@ def hot_edges(measurement: RunMeasurement, top: int) -> Table:
     shown = executed_edges(measurement)[:top]
     lines = [known_line((each.edge.target, each.edge.source), measurement) for each in shown]
     table = columns(
-        number("count"),
+        number("executions"),
         name("routine"),
         *map(text, ("edge", "kind", "counter")),
         *line_columns(measurement),
@@ -273,7 +275,9 @@ def hot_blocks(measurement: RunMeasurement, top: int) -> Table:
     """List the blocks executed most often."""
     shown = executed_blocks(measurement)[:top]
     lines = [known_line((each.block,), measurement) for each in shown]
-    table = columns(number("count"), name("routine"), text("block"), *line_columns(measurement))
+    table = columns(
+        number("executions"), name("routine"), text("block"), *line_columns(measurement)
+    )
     for (count, routine, block), line in zip(shown, lines_texts(lines), strict=True):
         known = [line] if measurement.lines else []
         table.add_row(count, marked(routine), block_text(block), *known)

@@ -64,10 +64,10 @@ def _call_lines(calls: CallProfile) -> Iterator[str]:
             f"  {calls.dynamic_activations:,} of them along {calls.dynamic:,} with calls that the "
             "call graph lacks"
         )
-    width = max((len(f"{path.count:,}") for path in calls.paths), default=0)
+    width = max((len(f"{path.entered:,}") for path in calls.paths), default=0)
     for path in calls.paths:
         number = "-" if path.number is None else f"{path.number:,}"
-        yield f"  {path.count:>{width},}  {number}  {' > '.join(map(visible, path.routines))}"
+        yield f"  {path.entered:>{width},}  {number}  {' > '.join(map(visible, path.routines))}"
 
 
 def problem(regenerated: Regenerated, name: str) -> str:

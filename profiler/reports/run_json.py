@@ -1,34 +1,28 @@
 """A measurement as JSON: schema `simprof/run/2` (docs/SEMANTICS.md).
 
-Numbers are exact integers of any length, addresses are integers. Beyond the schema's fields the
-object carries `partial`, `warnings` and, for a run that did not exit by itself, the signal and
-the fault.
+Numbers are exact integers of any length. Rows of routines, edges, paths and blocks have the columns
+of `profiles.tables`.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict
 
 from simprof.profiler.profiles.codec import big_integers, encode
 from simprof.profiler.profiles.profile import (
     RUN_SCHEMA,
-    EdgeCount,
     Ending,
     FaultInfo,
     Guide,
-    PathCount,
     ProgramInfo,
     RefusalInfo,
-    RoutineProfile,
     RunMeasurement,
     WaitInfo,
 )
-from simprof.profiler.profiles.tables import block_counts
+from simprof.profiler.profiles.tables import address_text, table
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.call_tree import call_tree_object
+from simprof.simulator.binary.program import Module
 
 
 def render(measurement: RunMeasurement) -> str:
@@ -44,28 +38,16 @@ def to_object(measurement: RunMeasurement) -> dict[str, object]:
     an exact path profile of the same run judges this one.
     """
     result = summary_object(measurement)
-    result["edges"] = [
-        edge_object(routine.name, edge)
-        for routine in measurement.routines
-        for edge in routine.edge_counts
-    ]
-    for name in LAST_OF_SUMMARY:  # behind the edges, where they have always been
-        if name in result:
-            result[name] = result.pop(name)
+    result["edges"] = _rows(measurement, "edges")
     if mode_facts.counts_blocks(measurement):
-        result["blocks"] = [
-            {"routine": routine.name, "block": block.as_json(), "count": count}
-            for routine in measurement.routines
-            for block, count in block_counts(routine).items()
-        ]
+        result["blocks"] = _rows(measurement, "blocks")
     if mode_facts.collects_paths(measurement):
-        result["paths"] = [
-            path for routine in measurement.routines for path in path_objects(routine)
-        ]
+        result["paths"] = _rows(measurement, "paths")
     return result
 
 
-LAST_OF_SUMMARY = ("runs", "attribution")
+def _rows(measurement: RunMeasurement, name: str) -> list[dict[str, object]]:
+    return list(table(measurement, name).objects())
 
 
 def summary_object(measurement: RunMeasurement) -> dict[str, object]:
@@ -84,7 +66,7 @@ def summary_object(measurement: RunMeasurement) -> dict[str, object]:
         "sizes": mode_facts.sizes(measurement),
         "lost": dict(measurement.lost),
         "refused_calls": refused_call_objects(measurement),
-        "routines": [routine_object(routine) for routine in measurement.routines],
+        "routines": _rows(measurement, "routines"),
     }
     if measurement.guide is not None:
         result["guide"] = guide_object(measurement, measurement.guide)
@@ -120,8 +102,12 @@ def program_object(program: ProgramInfo) -> dict[str, object]:
         "machine": str(program.machine),
         "arguments": list(program.arguments),
         "routines": program.routines,
-        **({"modules": [asdict(module) for module in program.modules]} if program.modules else {}),
+        **({"modules": list(map(_module, program.modules))} if program.modules else {}),
     }
+
+
+def _module(module: Module) -> dict[str, object]:
+    return {"bias": address_text(module.bias), "file": module.file, "sha256": module.sha256}
 
 
 def ending_object(ending: Ending) -> dict[str, object]:
@@ -141,7 +127,7 @@ def ending_object(ending: Ending) -> dict[str, object]:
 
 def wait_object(wait: WaitInfo) -> dict[str, object]:
     """Return in which system call a thread waits for ever."""
-    return {"thread": wait.thread, "name": wait.name, "pc": wait.pc, **_place(wait)}
+    return {"thread": wait.thread, "name": wait.name, "pc": address_text(wait.pc), **_place(wait)}
 
 
 def refused_call_objects(measurement: RunMeasurement) -> list[dict[str, object]]:
@@ -154,15 +140,15 @@ def refused_call_objects(measurement: RunMeasurement) -> list[dict[str, object]]
 
 def refusal_object(refusal: RefusalInfo) -> dict[str, object]:
     """Return the refused system call that ended a run, and where it was made."""
-    return {"name": refusal.name, "pc": refusal.pc, **_place(refusal)}
+    return {"name": refusal.name, "pc": address_text(refusal.pc), **_place(refusal)}
 
 
 def fault_object(fault: FaultInfo) -> dict[str, object]:
     """Return what is known of a fault."""
     return {
         "name": fault.name,
-        "pc": fault.pc,
-        "address": fault.address,
+        "pc": address_text(fault.pc),
+        "address": None if fault.address is None else address_text(fault.address),
         "description": fault.description,
         **_place(fault),
     }
@@ -176,65 +162,3 @@ def _place(stop: FaultInfo | RefusalInfo | WaitInfo) -> dict[str, object]:
         "file": None if source is None else source.file,
         "line": None if source is None else source.line,
     }
-
-
-def routine_object(routine: RoutineProfile) -> dict[str, object]:
-    """Return one entry of `routines`."""
-    return {
-        "name": routine.name,
-        "alias": routine.alias,
-        "address": routine.address,
-        "blocks": routine.blocks,
-        "edges": routine.edges,
-        "back_edges": routine.back_edges,
-        "irreducible": routine.irreducible,
-        "potential_paths": routine.potential_paths,
-        "cut_edges": routine.cut_edges,
-        "table": str(routine.table),
-        "addressing": None if routine.addressing is None else str(routine.addressing),
-        "path_register": routine.path_register,
-        "activations": routine.activations,
-        "added": routine.added,
-        "instructions": routine.instructions,
-    }
-
-
-def edge_object(routine: str, edge: EdgeCount) -> dict[str, object]:
-    """Return one entry of `edges`."""
-    return {
-        "routine": routine,
-        "source": edge.source.as_json(),
-        "target": edge.target.as_json(),
-        "kind": str(edge.kind),
-        "count": edge.count,
-        "instrumented": edge.instrumented,
-    }
-
-
-def path_objects(routine: RoutineProfile) -> Iterator[dict[str, object]]:
-    """Yield the entries of `paths` of one routine.
-
-    Where parallel edges make two paths of the same blocks, each of them also lists its edges, as
-    positions among the routine's entries in `edges`.
-    """
-    alike = Counter(map(shape, routine.path_counts))
-    for path in routine.path_counts:
-        entry: dict[str, object] = {
-            "routine": routine.name,
-            "id": path.id,
-            "count": path.count,
-            "instructions": path.instructions,
-            "blocks": list(path.blocks),
-            "partial": path.partial,
-            "inferred": path.inferred,
-            "shortened": path.shortened,
-            "slots": list(path.slots),
-        }
-        if alike[shape(path)] > 1:
-            entry["edges"] = list(path.edges)
-        yield entry
-
-
-def shape(path: PathCount) -> tuple[object, ...]:
-    """Return what two paths must share to be told apart by their edges alone."""
-    return (path.blocks, path.slots, path.partial)

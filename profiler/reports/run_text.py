@@ -500,7 +500,7 @@ def hot_paths(
     known = [[line for line in route if line is not None] for route in routes]
     files = ShortNames(line.file for route in known for line in route)
     table = columns(
-        *map(number, (*(["of base"] if is_own else []), "executions", "length")),
+        *map(number, (*(["share"] if is_own else []), "executions", "instructions per path")),
         name("routine"),
         text(_heading("source lines", "blocks", known)),
     )
@@ -524,7 +524,7 @@ def hot_edges(measurement: RunMeasurement, top: int) -> Table:
         hot_tables.known_line((each.edge.target, each.edge.source), measurement) for each in shown
     ]
     known = hot_tables.line_columns(measurement)
-    table = columns(number("crossings"), name("routine"), text("edge"), *known)
+    table = columns(number("executions"), name("routine"), text("edge"), *known)
     for each, line in zip(shown, hot_tables.lines_texts(lines), strict=True):
         table.add_row(
             each.edge.count,

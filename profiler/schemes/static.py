@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, JsonName
+from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag, DagEdge
 from simprof.profiler.graphs.numbering import PathNumbering
 from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree
@@ -51,11 +51,11 @@ class AcyclicPlan(Protocol):
         ...
 
 
-def ends(cfg: ControlFlowGraph, edge: int) -> list[JsonName]:
+def ends(cfg: ControlFlowGraph, edge: int) -> list[str]:
     """Return the names of an edge's source and target."""
     return [
-        cfg.name_of(cfg.edges[edge].source).as_json(),
-        cfg.name_of(cfg.edges[edge].target).as_json(),
+        str(cfg.name_of(cfg.edges[edge].source)),
+        str(cfg.name_of(cfg.edges[edge].target)),
     ]
 
 
@@ -101,7 +101,7 @@ def dummies(dag: Dag) -> list[DagEdge]:
 def dummy(cfg: ControlFlowGraph, edge: DagEdge) -> dict[str, Any]:
     """Return a dummy edge's ends, and the edges that it stands for."""
     return {
-        "from": cfg.name_of(edge.source).as_json(),
-        "to": cfg.name_of(edge.target).as_json(),
+        "from": str(cfg.name_of(edge.source)),
+        "to": str(cfg.name_of(edge.target)),
         "for": list(edge.stands_for),
     }

@@ -242,7 +242,7 @@ class CountedCallPath:
 
     routines: tuple[str, ...]  # Names, the first caller first
     number: int | None  # None where it leads over a dynamic edge
-    count: int  # Activations that it led to
+    entered: int  # Activations that it led to
 
 
 @dataclass(frozen=True)

@@ -232,11 +232,11 @@ def test_json_has_contexts_calls_and_routines(
     assert cli.run(["run", program, "--call-tree", "--json", "-", "--report", "/dev/null"]) == 0
     answer = json.loads(capfd.readouterr().out)
     tree = answer["call_tree"]
-    names = [routine["name"] for routine in tree["routines"]]
+    names = [routine["symbol"] for routine in tree["routines"]]
     first, *others = tree["contexts"]
     assert (first["parent"], first["site"], names[first["routine"]]) == (None, "start", "_start")
-    assert first["inclusive"] == answer["instructions"]
-    assert all(isinstance(context["site"], int) for context in others)
+    assert tuple(first["inclusive"].values()) == tuple(answer["instructions"].values())
+    assert all(context["site"].startswith("0x") for context in others)
     assert tree["beyond"] == 0
     (call,) = [
         each
@@ -256,5 +256,5 @@ def test_window_is_told(
     answer = json.loads(capfd.readouterr().out)
     assert (answer["options"]["entry"], answer["options"]["calls"]) == ("print", 2)
     assert answer["counts"]["window_calls"] == 2
-    (routine,) = [each for each in answer["routines"] if each["name"] == "print"]
-    assert routine["activations"] == 2
+    (routine,) = [each for each in answer["routines"] if each["symbol"] == "print"]
+    assert routine["entered"] == 2

@@ -95,15 +95,17 @@ def rows(capsys: Output, *arguments: str | Path) -> list[dict[str, str]]:
 def test_csv_and_json_have_everything(directory: Path, capsys: Output) -> None:
     run = load(directory / "pp")
     edges = rows(capsys, "show", directory / "pp", "edges", "--min-count", "0")
-    assert sum(int(row["count"]) for row in edges) == sum(
+    assert sum(int(row["executions"]) for row in edges) == sum(
         edge.count for routine in run.routines for edge in routine.edge_counts
     )
     answer = json.loads(
         shown(capsys, "show", directory / "pp", "edges", "--min-count", "0", "--json")
     )
-    assert [str(row["count"]) for row in answer["edges"]] == [row["count"] for row in edges]
+    assert [str(row["executions"]) for row in answer["edges"]] == [
+        row["executions"] for row in edges
+    ]
     paths = rows(capsys, "show", directory / "pp", "paths")
-    assert sum(int(row["flow"]) for row in paths) <= run.base
+    assert sum(int(row["instructions"]) for row in paths) <= run.base
     routines = rows(capsys, "show", directory / "pp", "routines")
     assert sum(int(row["added"]) for row in routines) == run.added
     assert len(routines) == sum(routine.activations > 0 for routine in run.routines)
@@ -116,7 +118,7 @@ def test_tables_name_source_files_shortly_and_other_forms_wholly(
         text = shown(capsys, "show", directory / "pp", view, "--routine", "busy")
         assert " signals.c:29" in text and "./src" not in text
         for form in ("--csv", "--json"):
-            assert "./src/signals.c:29" in shown(capsys, "show", directory / "pp", view, form)
+            assert "./src/signals.c" in shown(capsys, "show", directory / "pp", view, form)
     assert "./src/signals.c" in shown(capsys, "show", directory / "pp", "source", "busy", "--json")
 
 
@@ -127,24 +129,24 @@ def test_annotations_as_csv_say_what_json_says(directory: Path, capsys: Output) 
     found = rows(capsys, "show", pp, "source", "*", "--code", *MOVED)
     assert {row["kind"] for row in found} == {"instruction"}
     instructions = found
-    assert [int(row["address"], 16) for row in instructions] == [row["address"] for row in code]
-    assert sum(int(row["base"]) for row in instructions) == load(pp).base
+    assert [row["address"] for row in instructions] == [row["address"] for row in code]
+    assert sum(int(row["instructions"]) for row in instructions) == load(pp).base
     for name in ("executions", "added", "taken", "not_taken", "instruction", "line"):
         told = ["" if row.get(name) is None else str(row[name]) for row in code]
         assert [row[name] for row in instructions] == told, name
-    names = [routine["name"] for routine in answer["routines"] for _ in routine["code"]]
+    names = [routine["symbol"] for routine in answer["routines"] for _ in routine["code"]]
     assert [row["symbol"] for row in instructions] == names
     answer = json.loads(shown(capsys, "show", pp, "source", "--json", *MOVED))
     found = rows(capsys, "show", pp, "source", *MOVED)
     assert {row["kind"] for row in found} == {"line", "branch"}
     lines = [row for row in found if row["kind"] == "line"]
     expected = [line for file in answer["files"] for line in file["lines"]]
-    for name in ("line", "executions", "base", "added", "source"):
+    for name in ("line", "executions", "instructions", "added", "source"):
         values = ["" if line[name] is None else str(line[name]) for line in expected]
         assert [row[name] for row in lines] == values, name
     branches = [branch for line in expected for branch in line["branches"]]
     assert [
-        (int(row["address"], 16), int(row["taken"]), int(row["not_taken"]))
+        (row["address"], int(row["taken"]), int(row["not_taken"]))
         for row in found
         if row["kind"] == "branch"
     ] == [(each["address"], each["taken"], each["not_taken"]) for each in branches]
@@ -157,11 +159,11 @@ def test_differences_as_csv_say_what_json_says(directory: Path, capsys: Output) 
         found = rows(capsys, "diff", before, after, "--top", "1")
         for subject in ("edge", "path"):
             assert [
-                (row["symbol"], row["kind"], row["way"], [int(row["before"]), int(row["after"])])
+                (row["symbol"], row["kind"], row["steps"], [int(row["before"]), int(row["after"])])
                 for row in found
                 if row["subject"] == subject
             ] == [
-                (each["routine"], each["kind"], " > ".join(each["steps"]), each["count"])
+                (each["symbol"], each["kind"], " > ".join(each["steps"]), each["executions"])
                 for each in answer[f"{subject}s"]
             ]
         assert [
@@ -169,9 +171,9 @@ def test_differences_as_csv_say_what_json_says(directory: Path, capsys: Output) 
             for row in found
             if row["subject"] == "routine"
         ] == [
-            (each["name"], each["side"], number, *each[number])
+            (each["symbol"], each["side"], number, *each[number])
             for each in answer["routines"]
-            for number in ("instructions", "added", "activations")
+            for number in ("instructions", "added", "entered")
             if each[number][0] != each[number][1]
         ]
         totals = answer["instructions"].items()
@@ -198,7 +200,7 @@ def test_one_form_at_a_time(
     ("column", "said"),
     [
         ("-added", "--sort -added: name the column alone, and --ascending or --descending"),
-        ("size", "--sort size: the columns are added, instructions, overhead, "),
+        ("size", "--sort size: the columns are routine, symbol, module, "),
     ],
 )
 def test_columns_that_are_none(directory: Path, capsys: Output, column: str, said: str) -> None:
@@ -211,17 +213,19 @@ def test_filters_and_order(directory: Path, capsys: Output) -> None:
     assert {row["routine"] for row in named} == {"busy"}
     often = rows(capsys, "show", pp, "edges", "--min-count", "4000")
     assert often
-    assert min(int(row["count"]) for row in often) >= 4000
+    assert min(int(row["executions"]) for row in often) >= 4000
     of_file = rows(capsys, "show", pp, "edges", "--file", "signals.c")
     assert {row["file"] for row in of_file} == {"./src/signals.c"}
     by_name = [row["routine"] for row in rows(capsys, "show", pp, "routines", "--sort", "routine")]
     assert by_name == sorted(by_name)
-    counts = [int(row["count"]) for row in rows(capsys, "show", pp, "paths", "--sort", "count")]
+    counts = [
+        int(row["executions"]) for row in rows(capsys, "show", pp, "paths", "--sort", "executions")
+    ]
     assert counts == sorted(counts, reverse=True)
     assert len(rows(capsys, "show", pp, "paths", "--top", "3")) == 3
     rare = [
-        int(row["count"])
-        for row in rows(capsys, "show", pp, "paths", "--sort", "count", "--ascending")
+        int(row["executions"])
+        for row in rows(capsys, "show", pp, "paths", "--sort", "executions", "--ascending")
     ]
     assert rare == counts[::-1] and rare[0] < rare[-1]
     down = [
@@ -229,7 +233,11 @@ def test_filters_and_order(directory: Path, capsys: Output) -> None:
         for row in rows(capsys, "show", pp, "routines", "--sort=routine", "--descending")
     ]
     assert down == by_name[::-1]
-    for view, key in (("edges", "count"), ("paths", "flow"), ("routines", "added")):
+    for view, key in (
+        ("edges", "executions"),
+        ("paths", "instructions"),
+        ("routines", "added"),
+    ):
         least = rows(capsys, "show", pp, view, "--ascending", "--top", "1")
         assert int(least[0][key]) == min(int(row[key]) for row in rows(capsys, "show", pp, view))
     files = [
@@ -264,11 +272,11 @@ def test_names_that_nothing_has(
 @pytest.mark.parametrize(
     ("view", "heading", "name"),
     [
-        ("routines", "entered", "activations"),
-        ("routines", "source line", "place"),
-        ("edges", "source line", "place"),
+        ("routines", "entered", "entered"),
+        ("routines", "source line", "line"),
+        ("edges", "source line", "line"),
         ("edges", "counter", "instrumented"),
-        ("paths", "instructions", "flow"),
+        ("paths", "instructions per path", "instructions_per_execution"),
         ("paths", "source lines", "lines"),
     ],
 )
@@ -289,8 +297,8 @@ def test_branches_are_those_of_the_edge_profile(directory: Path, capsys: Output)
     run = load(directory / "pp")
     answer = json.loads(shown(capsys, "show", directory / "pp", "source", "*", "--code", "--json"))
     for shown_routine, routine in zip(answer["routines"], run.routines, strict=True):
-        assert shown_routine["name"] == routine.name
-        code = {row["address"]: row for row in shown_routine["code"]}
+        assert shown_routine["symbol"] == routine.name
+        code = {int(row["address"], 16): row for row in shown_routine["code"]}
         blocks = {block.name: block for block in routine.block_counts}
         for edge in routine.edge_counts:
             if edge.kind not in (EdgeKind.TAKEN, EdgeKind.SLOT, EdgeKind.FALL_THROUGH):
@@ -307,24 +315,24 @@ def test_branches_are_those_of_the_edge_profile(directory: Path, capsys: Output)
 
 MOVED = ("--source-dir", f"./src={FIXTURES / 'src'}")
 GOLDEN = """\
-busy at 100210: entered 4,270 times, 67,641 instructions, 25,046 added
+busy at 0x100210: entered 4,270 times, 67,641 instructions, 25,046 added
 executions   added  address  instruction
                              signals.c:29: {
-     4,270           100210    save %sp, -176, %sp
+     4,270           0x100210    save %sp, -176, %sp
                              signals.c:30: return n < 2 ? n : busy(n - 1) + busy(n - 2);
-     4,270           100214    cmp %i0, 1
-     4,270   8,155   100218    bleu,pn %icc, 0x10026c
+     4,270           0x100214    cmp %i0, 1
+     4,270   8,155   0x100218    bleu,pn %icc, 0x10026c
                                    taken 1,631, not taken 2,639
-     4,270           10021c    mov %i0, %i4
+     4,270           0x10021c    mov %i0, %i4
 """
 GOLDEN_SOURCE = """\
-executions    base   added  code    line  source
-     4,270   4,270          shared    29  {
-     4,886  54,831  25,046  spread    30      return n < 2 ? n : busy(n - 1) + busy(n - 2);
-                                            100218: taken 1,631, not taken 2,639
-                                            10023c: taken 1,631, not taken 1,008
-                                            10025c: taken 616, not taken 1,008
-     4,270   8,540          alone     31  }
+executions  instructions   added  code    line  source
+     4,270         4,270          shared    29  {
+     4,886        54,831  25,046  spread    30      return n < 2 ? n : busy(n - 1) + busy(n - 2);
+                                                  0x100218: taken 1,631, not taken 2,639
+                                                  0x10023c: taken 1,631, not taken 1,008
+                                                  0x10025c: taken 616, not taken 1,008
+     4,270         8,540          alone     31  }
 spread: optimised, in several blocks; some may be moved or copied
 """
 
@@ -378,7 +386,7 @@ def test_what_is_missing_is_said(directory: Path, tmp_path: Path, capsys: Output
     """Sources that are not there, a program that has moved, one that is another."""
     text, notes = told(capsys, "show", directory / "pp", "source", "signals.c")
     assert notes == ["./src/signals.c cannot be read: say where it is by --source-dir FROM=TO"]
-    assert "     4,886  54,831  25,046  spread    30" in text
+    assert "     4,886        54,831  25,046  spread    30" in text
     run = load(directory / "pp")
     lost = tmp_path / "lost"
     save(replace(run, program=replace(run.program, file="nowhere/signals.elf")), lost)
@@ -389,9 +397,9 @@ def test_what_is_missing_is_said(directory: Path, tmp_path: Path, capsys: Output
     ]
     assert [line.split() for line in text.splitlines()[1:5]] == [
         ["executions", "added", "address", "source", "line"],
-        ["4,270", "100210", "signals.c:29:", "{"],  # its save; the rest of the block is line 30
-        ["4,270", "100214"],
-        ["4,270", "8,155", "100218"],
+        ["4,270", "0x100210", "signals.c:29:", "{"],  # its save; the rest of the block is line 30
+        ["4,270", "0x100214"],
+        ["4,270", "8,155", "0x100218"],
     ]
     assert "taken 1,631, not taken 2,639" in text
     shutil.copy(FIXTURES / "bin" / "v9" / "calls.elf", tmp_path / "signals.elf")
@@ -431,9 +439,9 @@ def test_source_of_routines_without_lines_is_their_code(
     profile = tmp_path / "profile"
     save(replace(run, lines={}, program=replace(run.program, file="gone")), profile)
     text, notes = told(capsys, "show", profile, "source", "busy")
-    assert "busy at 100210: entered 4,270 times" in text
+    assert "busy at 0x100210: entered 4,270 times" in text
     assert notes[1:] == [NO_LINES, AS_CODE]
-    assert "busy at 100210: entered 4,270 times" in shown(capsys, "show", profile, "source")
+    assert "busy at 0x100210: entered 4,270 times" in shown(capsys, "show", profile, "source")
 
 
 @pytest.mark.toolchain
@@ -473,11 +481,12 @@ def test_diff_of_one_program(directory: Path, tmp_path: Path, capsys: Output) ->
     assert answer["instructions"]["base"] == [run.base, 2 * run.base]
     edges = sum(edge.count > 0 for routine in run.routines for edge in routine.edge_counts)
     assert len(answer["edges"]) == edges
-    assert all(2 * before == after for each in answer["edges"] for before, after in [each["count"]])
+    assert all(
+        2 * before == after for each in answer["edges"] for before, after in [each["executions"]]
+    )
     assert len(answer["paths"]) == sum(len(routine.path_counts) for routine in run.routines)
     text = shown(capsys, "diff", pp, double)
     assert "+100.00 %" in text
-    assert " 0x" not in text  # addresses are those of listings, slots' too
     left = len(answer["routines"]) - 3  # each is several rows
     assert f"\n{left} routines more: --top" in shown(capsys, "diff", pp, double, "--top", "3")
 
@@ -488,8 +497,8 @@ def test_diff_of_two_builds(directory: Path, capsys: Output) -> None:
     assert not answer["same_program"]
     entries = [each for each in answer["edges"] if each["kind"] == "entry"]
     assert entries == []  # every routine that both have is entered as often
-    assert "busy" in {each["name"] for each in answer["routines"]}
-    assert {each["side"] for each in answer["routines"] if each["name"] == "busy"} == {"both"}
+    assert "busy" in {each["symbol"] for each in answer["routines"]}
+    assert {each["side"] for each in answer["routines"] if each["symbol"] == "busy"} == {"both"}
 
 
 @pytest.mark.toolchain
@@ -508,7 +517,7 @@ def test_lines_that_moved_with_their_routine_are_the_same(
         words = ["run", "--mode", "edges", "--user-only", "-o", str(profiles[-1]), str(program)]
         assert cli.run(words) in (0, 1)
     answer = json.loads(shown(capsys, "diff", *profiles, "--json"))
-    changed = {(each["routine"], *each["count"]) for each in answer["edges"]}
+    changed = {(each["symbol"], *each["executions"]) for each in answer["edges"]}
     assert changed == {("f", 9, 11)}
 
 
@@ -584,7 +593,7 @@ def test_empty_profiles_and_hostile_names_are_shown(
 
 def test_mistakes_are_named(directory: Path, capsys: Output) -> None:
     pp = directory / "pp"
-    assert "the columns are added, instructions" in refused(
+    assert "the columns are routine, symbol, module" in refused(
         capsys, "show", pp, "routines", "--sort", "nothing"
     )
     assert "give one of them" in refused(capsys, "show", pp, "edges", "--csv", "--json")

@@ -53,7 +53,7 @@ def test_a_run_profiles_the_routine_and_says_its_alias(
     options = ["--json", str(answer), "--report", str(report), "-o", str(profile)]
     assert cli.run(["run", "--routine", pattern, *options, str(program)]) == 0
     data = json.loads(answer.read_text())
-    assert [(each["name"], each["alias"]) for each in data["routines"]] == [(name, alias)]
+    assert [(each["symbol"], each["alias"]) for each in data["routines"]] == [(name, alias)]
     shown = "queue::push(int)" if "push" in name else name
     assert (f"{shown} ({alias})" if alias else f"{shown}\n") in report.read_text()
     assert load(profile).routines[0].alias == alias
@@ -65,7 +65,7 @@ def test_compare_and_the_api(program: Path, tmp_path: Path) -> None:
     command = ["compare", "--mode", "pp,qpt2", "--routine", "work", "--json", str(answer)]
     assert cli.run([*command, "--report", str(tmp_path / "report"), str(program)]) == 0
     for mode in json.loads(answer.read_text())["modes"].values():
-        assert [each["name"] for each in mode["routines"]] == ["task"]
+        assert [each["symbol"] for each in mode["routines"]] == ["task"]
     assert [each.alias for each in simprof.run(program, routine="work").routines] == ["work"]
 
 

@@ -106,8 +106,8 @@ def assert_flow_is_conserved(edges: Sequence[dict[str, Any]]) -> None:
             name = json.dumps(edge[end])
             if name in ('"ENTRY"', '"EXIT"'):
                 continue
-            key = (edge["routine"], name)
-            balance[key] = balance.get(key, 0) + sign * edge["count"]
+            key = (edge["routine_address"], name)
+            balance[key] = balance.get(key, 0) + sign * edge["executions"]
     assert balance
     assert not any(balance.values())
 
@@ -126,8 +126,8 @@ MODES = ("pp", "qpt2", "edges")
 
 def test_routine_selection(fixture_elf: Find) -> None:
     found = run_json("--routine", "mai?", fixture_elf("switches"))
-    assert [routine["name"] for routine in found["routines"]] == ["main"]
-    assert {edge["routine"] for edge in found["edges"]} == {"main"}
+    assert [routine["symbol"] for routine in found["routines"]] == ["main"]
+    assert {edge["symbol"] for edge in found["edges"]} == {"main"}
     whole = run_json(fixture_elf("switches"))
     assert found["instructions"]["base"] == whole["instructions"]["base"]
 
@@ -139,8 +139,8 @@ def test_weights_from_a_profile(fixture_elf: Find, tmp_path: Path) -> None:
     measured = run_json("--mode=qpt2", "--weights", saved, elf)
     assert measured["counts"]["edge_increments"] <= guessed["counts"]["edge_increments"]
     assert measured["edges"] != []
-    assert [edge["count"] for edge in measured["edges"]] == [
-        edge["count"] for edge in guessed["edges"]
+    assert [edge["executions"] for edge in measured["edges"]] == [
+        edge["executions"] for edge in guessed["edges"]
     ]
 
 
@@ -349,8 +349,8 @@ def test_graph_answers_one_line_a_file(tmp_path: Path) -> None:
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer["program"]["file"] for answer in answers] == list(map(str, paths))
     for answer in answers:
-        assert [path["id"] for path in answer["all_paths"]] == list(range(6))
-        assert {" ".join(path["blocks"]): path["count"] for path in answer["paths"]} == {
+        assert [path["path"] for path in answer["all_paths"]] == list(range(6))
+        assert {" ".join(path["blocks"]): path["executions"] for path in answer["paths"]} == {
             "A C D F": 90,
             "A C D E F": 60,
             "A B C D F": 20,

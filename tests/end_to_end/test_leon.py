@@ -212,7 +212,7 @@ def test_a_timer_that_is_faster_than_a_block_stops_nothing(
     )
     status, said, found = answer_of(path, tmp_path, "--max-instructions", "300000")
     assert said == "" and found is not None
-    handled = {r["name"]: r["activations"] for r in found["routines"]}  # type: ignore[attr-defined]
+    handled = {r["symbol"]: r["entered"] for r in found["routines"]}  # type: ignore[attr-defined]
     assert handled["handle_interrupt"] > 100
     if status:
         assert 299_000 < found["instructions"]["base"] <= 300_000  # type: ignore[index]

@@ -136,7 +136,11 @@ def test_a_seed_decides_the_interleaving_and_nothing_else_does(
     orders = [log_threads(path, tmp_path, seed).order for seed in (0, 7, 8)]
     assert len({tuple(order) for order in orders}) == 3
     alone = [
-        [each for each in json.loads(text)["paths"] if each["routine"] in ALONE["counter.c"]]
+        [
+            (each["symbol"], each["path"], each["executions"])
+            for each in json.loads(text)["paths"]
+            if each["symbol"] in ALONE["counter.c"]
+        ]
         for text in (first, other)
     ]
     assert alone[0] == alone[1] != []
@@ -177,11 +181,11 @@ def test_calling_contexts_have_a_root_for_each_start(
     assert cli.run(["run", str(path), *options]) == 0
     found = json.loads(answer.read_text())
     tree = found["call_tree"]
-    names = [routine["name"] for routine in tree["routines"]]
+    names = [routine["symbol"] for routine in tree["routines"]]
     roots = [each for each in tree["contexts"] if each["parent"] is None]
     starts = {names[each["routine"]]: each["calls"] for each in roots}
     assert starts == {"_start": 1, "__clone": 4}
-    assert sum(each["inclusive"]["base"] for each in roots) == found["instructions"]["base"]
+    assert sum(each["inclusive"]["instructions"] for each in roots) == found["instructions"]["base"]
     assert found["threads"][0]["thread"] == 1
     executed = [each["instructions"] for each in found["threads"]]
     assert (len(executed), sum(executed)) == (5, found["instructions"]["base"])

@@ -150,35 +150,40 @@ def table_of(whole: RunMeasurement, name: str) -> list[dict[str, str]]:
 
 def test_csv_has_the_counts() -> None:
     (routine,) = table_of(measurement(), "routines")
-    assert (routine["routine"], routine["routine_address"]) == ("main", "4096")
-    assert (routine["activations"], routine["added"], routine["file"]) == ("2", "40", "loop.c")
+    assert (routine["routine"], routine["routine_address"]) == ("main", "0x1000")
+    assert (routine["entered"], routine["added"], routine["file"]) == ("2", "40", "loop.c")
     edges = {
-        (row["source"], row["target"]): (int(row["count"]), row["instrumented"])
+        (row["source"], row["target"]): (
+            int(row["executions"]),
+            int(row["added"]),
+            row["instrumented"],
+        )
         for row in table_of(measurement(), "edges")
     }
     assert edges == {
-        ("0x1000", "0x1020"): (2, "false"),
-        ("0x1000", "slot 0x100c"): (5, "false"),
-        ("slot 0x100c", "0x1010"): (5, "false"),
-        ("0x1010", "0x1000"): (5, "true"),
-        ("ENTRY", "0x1000"): (2, "true"),
-        ("0x1020", "EXIT"): (2, "true"),
+        ("0x1000", "0x1020"): (2, 0, "false"),
+        ("0x1000", "slot 0x100c"): (5, 0, "false"),
+        ("slot 0x100c", "0x1010"): (5, 0, "false"),
+        ("0x1010", "0x1000"): (5, 0, "true"),
+        ("ENTRY", "0x1000"): (2, 0, "true"),
+        ("0x1020", "EXIT"): (2, 0, "true"),
     }
     blocks = {
-        (int(row["block"]), row["slot"]): int(row["count"])
+        row["block"]: (int(row["executions"]), row["instructions_per_execution"])
         for row in table_of(measurement(), "blocks")
     }
     assert blocks == {
-        (0x1000, "false"): 7,
-        (0x100C, "true"): 5,
-        (0x1010, "false"): 5,
-        (0x1020, "false"): 2,
+        "0x1000": (7, "3"),
+        "slot 0x100c": (5, "1"),
+        "0x1010": (5, "4"),
+        "0x1020": (2, "3"),
     }
-    paths = [(row["path"], row["count"], row["blocks"]) for row in table_of(measurement(), "paths")]
+    numbers = ("path", "executions", "instructions", "instructions_per_execution", "blocks")
+    paths = [tuple(map(row.get, numbers)) for row in table_of(measurement(), "paths")]
     assert paths == [
-        ("0", "2", "0x1000, slot 0x100c, 0x1010"),
-        ("1", "3", "0x1000, slot 0x100c, 0x1010"),
-        ("2", "2", "0x1000, 0x1020"),
+        ("0", "2", "18", "9", "0x1000 > slot 0x100c > 0x1010"),
+        ("1", "3", "27", "9", "0x1000 > slot 0x100c > 0x1010"),
+        ("2", "2", "14", "7", "0x1000 > 0x1020"),
     ]
 
 
@@ -191,7 +196,7 @@ def test_csv_keeps_any_name_and_any_number() -> None:
     assert "=1+1" in names
     assert [row["routine"] for row in rows] == [name.replace("=1+1", "'=1+1") for name in names]
     assert rows[0]["potential_paths"] == "1" + "0" * 5000
-    assert {row["activations"] for row in rows} == {str(10**15)}
+    assert {row["entered"] for row in rows} == {str(10**15)}
 
 
 def many() -> RunMeasurement:

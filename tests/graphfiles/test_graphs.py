@@ -46,10 +46,10 @@ def answer(tmp_path: Path, document: object, **options: Any) -> dict[str, Any]:
 
 def test_figure_1(tmp_path: Path) -> None:
     result = answer(tmp_path, FIGURE_1, enumerate=True)
-    executed = {"".join(path["blocks"]): path["count"] for path in result["paths"]}
+    executed = {"".join(path["blocks"]): path["executions"] for path in result["paths"]}
     assert executed == {p: counts[0] for p, counts in EPP_1_PROFILES.items() if counts[0]}
-    assert {"".join(p["blocks"]): p["id"] for p in result["all_paths"]} == EPP_2_ENCODING
-    assert [edge["count"] for edge in result["edges"]] == [
+    assert {"".join(p["blocks"]): p["path"] for p in result["all_paths"]} == EPP_2_ENCODING
+    assert [edge["executions"] for edge in result["edges"]] == [
         *(weight for _, _, weight in FIGURE_1["edges"]), 270, 270,
     ]  # fmt: skip
     static = result["static"]
@@ -57,7 +57,7 @@ def test_figure_1(tmp_path: Path) -> None:
     assert static["values"] == [2, 0, 0, 2, 0, 0, 1, 0, 0, 0]
     assert static["valid_paths"] == 6
     assert static["weights"][-2:] == [270, 270]
-    assert result["routines"][0]["activations"] == 270
+    assert result["routines"][0]["entered"] == 270
 
 
 def test_figure_9_through_weights_in_the_file(tmp_path: Path) -> None:
@@ -80,9 +80,12 @@ def test_loop_gets_dummies_and_paths_split_at_the_back_edge(tmp_path: Path) -> N
     assert result["static"]["back_edges"] == [["B", "A"], ["B", "B"]]
     dummies = [(d["from"], d["to"], d["for"]) for d in result["static"]["dummy_edges"]]
     assert dummies == [("ENTRY", "A", [1]), ("B", "EXIT", [1])]
-    paths = {tuple(p["blocks"]): (p["count"], p["instructions"]) for p in result["paths"]}
+    paths = {
+        tuple(p["blocks"]): (p["executions"], p["instructions_per_execution"])
+        for p in result["paths"]
+    }
     assert paths == {("A", "B"): (10, 7), ("A", "B", "C"): (10, 8)}
-    assert [edge["count"] for edge in result["edges"]] == [20, 10, 20, 10, 10, 10]
+    assert [edge["executions"] for edge in result["edges"]] == [20, 10, 20, 10, 10, 10]
     assert result["instructions"]["base"] == 10 * (2 * 3 + 4 * 4 + 1)
     assert result["static"]["values"][1:3] == [None, None]
     assert result["counts"]["edge_increments"] == 20
@@ -96,8 +99,8 @@ def test_parallel_edges_are_given_and_reported_by_number(tmp_path: Path) -> None
         "runs": [[{"edges": [0]}, 3], [{"edges": [1]}, 4]],
     }  # fmt: skip
     result = answer(tmp_path, document)
-    assert {tuple(p["edges"]): p["count"] for p in result["paths"]} == {(0,): 3, (1,): 4}
-    assert [edge["count"] for edge in result["edges"]] == [3, 4, 7, 7]
+    assert {tuple(p["edges"]): p["executions"] for p in result["paths"]} == {(0,): 3, (1,): 4}
+    assert [edge["executions"] for edge in result["edges"]] == [3, 4, 7, 7]
     ambiguous = document | {"runs": [["A B", 1]]}
     with pytest.raises(GraphFileError, match="edges 0, 1 all lead from A to B"):
         answer(tmp_path, ambiguous)
@@ -106,7 +109,7 @@ def test_parallel_edges_are_given_and_reported_by_number(tmp_path: Path) -> None
 def test_one_block(tmp_path: Path) -> None:
     result = answer(tmp_path, {"entry": "A", "exit": "A", "edges": [], "runs": [["A", 2]]})
     assert [path["blocks"] for path in result["paths"]] == [["A"]]
-    assert [edge["count"] for edge in result["edges"]] == [2, 2]
+    assert [edge["executions"] for edge in result["edges"]] == [2, 2]
 
 
 def test_overflow_is_truncated_and_reported_exactly(tmp_path: Path) -> None:
@@ -144,7 +147,7 @@ def test_counts_beyond_all_measure_are_refused_by_run(tmp_path: Path) -> None:
     most = GREATEST_CROSSINGS // 3
     for mode in ("pp", "qpt2"):
         result = answer(tmp_path, document | {"runs": [["A B", most]]}, mode=mode)
-        assert [edge["count"] for edge in result["edges"]] == [most] * 3
+        assert [edge["executions"] for edge in result["edges"]] == [most] * 3
         assert result["instructions"]["base"] == 2 * most
     with pytest.raises(GraphFileError, match="run 1: with this run edges"):
         answer(tmp_path, document | {"runs": [["A B", most], ["A B", 1]]})
@@ -153,7 +156,7 @@ def test_counts_beyond_all_measure_are_refused_by_run(tmp_path: Path) -> None:
 def test_qpt2(tmp_path: Path) -> None:
     result = answer(tmp_path, FIGURE_1, mode="qpt2")
     assert "paths" not in result
-    assert [edge["count"] for edge in result["edges"]][:8] == [
+    assert [edge["executions"] for edge in result["edges"]][:8] == [
         weight for _, _, weight in FIGURE_1["edges"]
     ]
     tree = result["static"]["tree"]
@@ -301,10 +304,8 @@ def test_random_files(tmp_path: Path, seed: int) -> None:
             true[step] += count
     counts = [true[index] for index in range(len(document["edges"]))]
     for result in (paths, edges):
-        assert [edge["count"] for edge in result["edges"]][: len(counts)] == counts
-    assert (
-        sum(p["count"] * p["instructions"] for p in paths["paths"]) <= paths["instructions"]["base"]
-    )
+        assert [edge["executions"] for edge in result["edges"]][: len(counts)] == counts
+    assert sum(p["instructions"] for p in paths["paths"]) <= paths["instructions"]["base"]
     check_tree(paths)
 
 

@@ -49,7 +49,7 @@ def test_hash_costs_follow_the_order_of_runs(tmp_path: Path) -> None:
     result = analyse(tmp_path, "pp", TableChoice.HASH)
     costs = hash_costs(MachineKind.SPARCV9)
     calls = sum(
-        edge["count"] * cost
+        edge["executions"] * cost
         for edge, cost in zip(result["edges"], result["static"]["costs"], strict=True)
     )
     routine = 2 * costs.insert + 9 * costs.hit

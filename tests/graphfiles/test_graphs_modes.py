@@ -50,14 +50,16 @@ def answer(document: dict[str, Any], mode: str, **options: Any) -> dict[str, Any
 @pytest.mark.parametrize("document", [KITER_1, TPP_7], ids=lambda each: each["name"])
 def test_every_mode_answers_with_the_run_object(mode: str, document: dict[str, Any]) -> None:
     result = answer(document, mode)
-    optional = {"paths", "block_counts", "lost", "definite_flow", "attribution"}
+    optional = {"paths", "blocks", "lost", "definite_flow", "attribution"}
     assert ("definite_flow" in result) == (mode in ("pp", "bittrace"))
     assert ("attribution" in result) == (mode == "tpp")
     assert set(result) - optional == PLAIN_FIELDS
     assert ("paths" in result) == (mode in path_modes())
     assert ("trace_bits" in result["sizes"]) == (mode in trace_modes())
     plain = answer(document, "pp")
-    assert [edge["count"] for edge in result["edges"]] == [e["count"] for e in plain["edges"]]
+    assert [edge["executions"] for edge in result["edges"]] == [
+        e["executions"] for e in plain["edges"]
+    ]
     assert result["instructions"]["base"] == plain["instructions"]["base"]
     flushing = flush_cost(MACHINE, result["sizes"]["trace_bits"]) if mode in trace_modes() else 0
     assert (flushing > 0) == (mode in trace_modes())
@@ -88,9 +90,9 @@ def test_kiter_figure_1_numbers_by_iteration() -> None:
     assert [loop["blocks"] for loop in static["loops"]] == [["2", "3", "4", "5"]]
     starts = [dummy for dummy in static["dummy_edges"] if dummy["from"] == "ENTRY"]
     assert [dummy["value"] for dummy in starts] == [13]
-    paths = {"".join(path["blocks"]): path["count"] for path in result["paths"]}
+    paths = {"".join(path["blocks"]): path["executions"] for path in result["paths"]}
     assert paths == {"1235245": 1, "235245": 98, "245235": 99, "2352456": 1}
-    inner = next(path for path in result["paths"] if path["count"] == 98)
+    inner = next(path for path in result["paths"] if path["executions"] == 98)
     assert inner["edges"] == [1, 3, 6, 2, 4]  # the back edge inside, not that which ended it
 
 
@@ -137,7 +139,7 @@ def test_bittrace_names_the_paths_of_pp_by_branch_outcomes() -> None:
     plain = answer(KITER_1, "pp", enumerate=True)
 
     def unnamed(result: dict[str, Any]) -> set[tuple[tuple[str, ...], int]]:
-        return {(tuple(path["blocks"]), path["count"]) for path in result["paths"]}
+        return {(tuple(path["blocks"]), path["executions"]) for path in result["paths"]}
 
     assert unnamed(codes) == unnamed(plain)
     assert {tuple(path["blocks"]) for path in codes["all_paths"]} == {
@@ -149,7 +151,7 @@ def test_bittrace_names_the_paths_of_pp_by_branch_outcomes() -> None:
 
 def test_tpp_figure_7_has_obvious_paths_only() -> None:
     result = answer(TPP_7, "tpp", loop=100.0)
-    assert {tuple(path["blocks"]): path["count"] for path in result["paths"]} == {
+    assert {tuple(path["blocks"]): path["executions"] for path in result["paths"]} == {
         ("A",): 100, ("B",): 102, ("C",): 100,
     }  # fmt: skip
     assert result["instructions"]["added"] == 0
@@ -168,7 +170,7 @@ STACKED = {
 
 def test_tpp_is_guided_by_the_runs() -> None:
     result = answer(STACKED, "tpp", cold=4.1, cold_always=True)
-    assert result["static"]["edge_profile"] == [e["count"] for e in result["edges"]]
+    assert result["static"]["edge_profile"] == [e["executions"] for e in result["edges"]]
     assert result["static"]["locally_cold"] == [["A", "C"]]
     assert [ends for ends, cold in edges_where(result, "cold") if cold] == ["A>C", "C>D"]
     assert result["static"]["counted_paths"] + len(result["static"]["obvious"]) == 2
@@ -198,7 +200,7 @@ def test_tpp_is_guided_by_a_saved_answer(tmp_path: Path) -> None:
     assert simprof(["explain", str(document), *options]) == 0
     result = json.loads(other.read_text())
     assert result["static"]["locally_cold"] == [["A", "B"], ["D", "E"]]
-    assert result["edges"][0]["count"] == 998
+    assert result["edges"][0]["executions"] == 998
 
 
 def test_trace_modes_say_how_many_bits_they_write() -> None:
@@ -211,9 +213,9 @@ def test_qpt_counts_blocks() -> None:
     for placement in VertexPlacement:
         result = answer(KITER_1, "qpt", placement=placement)
         if placement in (VertexPlacement.EDGE, VertexPlacement.MIXED):
-            assert "block_counts" not in result
+            assert "blocks" not in result
             continue
-        counts = {block["block"]: block["count"] for block in result["block_counts"]}
+        counts = {block["block"]: block["executions"] for block in result["blocks"]}
         assert counts == {"1": 1, "2": 200, "3": 100, "4": 100, "5": 200, "6": 1}
 
 
@@ -225,7 +227,7 @@ def test_enormous_counts_are_exact() -> None:
         assert result["instructions"]["base"] == 8 * many
         assert result["instructions"]["added"] > many
         if mode in path_modes():
-            assert sum(path["count"] for path in result["paths"]) % many == 0
+            assert sum(path["executions"] for path in result["paths"]) % many == 0
 
 
 @pytest.mark.parametrize(

@@ -31,17 +31,6 @@ def test_names_in_text() -> None:
         "ENTRY",
         "EXIT",
     ]
-    assert [cfg.name_of(vertex).text("") for vertex in (0, 1)] == ["1000", "slot 1004"]
-
-
-def test_names_in_json() -> None:
-    cfg = with_slot_block()
-    assert [cfg.name_of(vertex).as_json() for vertex in range(4)] == [
-        0x1000,
-        {"slot": 0x1004},
-        "ENTRY",
-        "EXIT",
-    ]
 
 
 def test_names_are_values() -> None:
@@ -53,7 +42,6 @@ def test_names_are_values() -> None:
 def test_blocks_of_graph_files_go_by_their_labels() -> None:
     cfg = named("A>B", "A", "B")
     assert [str(cfg.name_of(block.id)) for block in cfg.blocks] == ["A", "B"]
-    assert cfg.name_of(0).as_json() == "A"
 
 
 def test_messages_tell_a_slot_block_from_the_block_at_its_address() -> None:

@@ -264,8 +264,10 @@ def test_diff_names_what_changed() -> None:
     found = difference(
         measurement(), measurement(routines=(replace(old, edge_counts=edges, path_counts=paths),))
     )
-    assert [(each.steps, each.count) for each in found.edges] == [((str(BODY), str(HEAD)), (5, 9))]
-    assert [(each.steps, each.kind, each.count) for each in found.paths] == [
+    assert [(each.steps, each.executions) for each in found.edges] == [
+        ((str(BODY), str(HEAD)), (5, 9))
+    ]
+    assert [(each.steps, each.kind, each.executions) for each in found.paths] == [
         (("0x1000", "slot 0x100c", "0x1010"), "path", (2, 0)),
         (("0x1000",), "partial", (0, 1)),
     ]

@@ -283,7 +283,9 @@ def test_plans_are_those_of_the_command(tmp_path: Path, mode: str) -> None:
         assert planned.added == expected["instructions"]["added"]
         assert planned.base == expected["instructions"]["base"]
         assert [edge.cost for edge in planned.edges] == expected["static"]["costs"]
-        assert [edge.count for edge in planned.edges] == [e["count"] for e in expected["edges"]]
+        assert [edge.count for edge in planned.edges] == [
+            e["executions"] for e in expected["edges"]
+        ]
 
 
 @pytest.mark.parametrize("mode", registry.planned_modes())

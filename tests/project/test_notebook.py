@@ -67,7 +67,7 @@ def test_a_frame_has_the_counts(comparison: simprof.Comparison) -> None:
     assert routines["added"].dtype == "int64"
     edges = one.to_frame("edges")
     counted = [edge.count for routine in one.routines for edge in routine.edge_counts]
-    assert edges["count"].tolist() == counted
+    assert edges["executions"].tolist() == counted
     with pytest.raises(simprof.SimprofError, match="'lanes' is no table: choose from routines"):
         one.to_frame("lanes")
 

@@ -163,7 +163,7 @@ def test_a_run_under_it(simprof: Simprof, tmp_path: Path) -> None:
     answer = json.loads((tmp_path / "run.json").read_text())
     assert (answer["mode"], answer["options"]["loops_only"]) == ("heads", False)
     routines = answer["routines"]
-    entered = sum(routine["activations"] for routine in routines)
+    entered = sum(routine["entered"] for routine in routines)
     increments = answer["counts"]["edge_increments"]
     assert increments > entered
     assert answer["instructions"]["added"] >= 4 * increments
@@ -188,7 +188,9 @@ def test_graph_files_under_it(simprof: Simprof, tmp_path: Path) -> None:
     (tmp_path / "loop.json").write_text(json.dumps(GRAPH))
     done = simprof("explain", "--mode=heads", "--json=-", "loop.json")
     answer = json.loads(done.stdout)
-    assert answer["block_counts"] == [{"routine": "loop", "block": "A", "count": 20}]
+    assert [(each["symbol"], each["block"], each["executions"]) for each in answer["blocks"]] == [
+        ("loop", "A", 20)
+    ]
     assert answer["lost"] == {"uncounted_blocks": 2}
     assert answer["static"]["block_code"] == {"A": ["head[1]++"]}
     assert answer["instructions"]["added"] == 4 * (10 + 20)

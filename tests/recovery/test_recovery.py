@@ -552,8 +552,8 @@ def test_reports() -> None:
     document = json.loads(cfg_formats.render_json(result, [0]))
     assert document["schema"] == "simprof/cfg/1"
     (routine,) = document["routines"]
-    assert {"source": {"slot": 0x10004}, "target": 0x1000C, "kind": "taken"} in routine["edges"]
-    assert routine["edges"][0] == {"source": "ENTRY", "target": 0x10000, "kind": "entry"}
+    assert {"source": "slot 0x10004", "target": "0x1000c", "kind": "taken"} in routine["edges"]
+    assert routine["edges"][0] == {"source": "ENTRY", "target": "0x10000", "kind": "entry"}
     dot = cfg_formats.render_dot(result, [0])
     assert dot.count(" -> ") == 6 and dot.startswith("digraph")
     root = ElementTree.fromstring(cfg_formats.render_graphml(result, [0]).encode())

@@ -93,7 +93,7 @@ def test_hot_paths_are_source_lines_where_these_are_known() -> None:
     known = rows(run_text.render(mixed()), "Hot paths")
     assert known[0] == "11.44 % 3 9 main loop.c:4 > 5"
     unknown = run_text.render(measurement(lines={}))
-    assert rows(unknown, "Hot paths")[0] == "45.76 % 3 9 main 1000 > slot 100c > 1010"
+    assert rows(unknown, "Hot paths")[0] == "45.76 % 3 9 main 0x1000 > slot 0x100c > 0x1010"
     assert "source lines" not in unknown.split("Hot paths")[1]
 
 
@@ -241,7 +241,7 @@ def test_a_comparison_shows_the_hottest_paths_once_as_source_lines() -> None:
     ]
     unknown = comparison_report.render_text((("pp", brief),), 1, 1, top=1)
     assert rows(unknown, "Hot paths (as pp counts them)") == [
-        "11.44 % 3 9 main 1000 > slot 100c > 1010"
+        "11.44 % 3 9 main 0x1000 > slot 0x100c > 0x1010"
     ]
     details = comparison_report.render_text((("pp", brief),), 1, 1, details=True, lines=Lines())
     assert " loop.c:256 > 257" in details.split("Hot paths")[1]

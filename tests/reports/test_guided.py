@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -67,7 +69,7 @@ def test_counts_of_the_training_run_have_a_table_of_their_own() -> None:
     )
     details = run_text.render(guided(TRAINING), details=True)
     assert not any("20,000" in row for row in rows(details, "Hot paths"))
-    assert rows(details, apart)[0] == "20,000 9 0 main 1000 > slot 100c > 1010"
+    assert rows(details, apart)[0] == "20,000 9 0 main 0x1000 > slot 0x100c > 0x1010"
     known = rows(details, "Paths", 0)
     assert known[0] == "5 path executions, each counted (100.00 %)"
     assert known[2].startswith("20,000 of obvious paths (determined by the edge profile A.edges:")
@@ -93,19 +95,19 @@ def test_inferred_counts_of_the_same_run_are_marked() -> None:
 def test_machine_readable_forms_mark_inferred_counts_and_name_their_source() -> None:
     run = guided(TRAINING)
     answer = json.loads(run_json.render(run))
-    assert [(path["count"], path["inferred"]) for path in answer["paths"]] == [
+    assert [(path["executions"], path["inferred"]) for path in answer["paths"]] == [
         (20_000, True), (3, False), (2, False),
     ]  # fmt: skip
     assert answer["guide"] == {
         "file": "A.edges", "same_run": False, "mode": None, "added": None, "overhead": None,
     }  # fmt: skip
     assert "guide" not in json.loads(run_json.render(measurement()))
-    exported = tables.render_csv(table(run, "paths")).decode().splitlines()
-    assert exported[0].split(",")[-3:] == ["inferred", "inferred_from", "shortened"]
-    found = [row.split(",")[-3:-1] for row in exported[1:]]
-    assert found == [["true", "A.edges"], ["false", ""], ["false", ""]]
+    exported = csv.DictReader(io.StringIO(tables.render_csv(table(run, "paths")).decode()))
+    assert [(row["inferred"], row["inferred_from"], row["shortened"]) for row in exported] == [
+        ("true", "A.edges", "false"), ("false", "", "false"), ("false", "", "false"),
+    ]  # fmt: skip
     own = tables.render_csv(table(guided(OWN, 2), "paths")).decode().splitlines()
-    assert own[1].endswith(",true,this same run,false")
+    assert ",true,this same run,false," in own[1]
     column = [each.name for each in table(run, "routines").columns].index("executed_paths")
     assert table(run, "routines").rows[0][column] == 2  # by what this run tells
     assert storage.from_bytes(storage.to_bytes(run), "p") == run
@@ -114,14 +116,16 @@ def test_machine_readable_forms_mark_inferred_counts_and_name_their_source() -> 
 def test_lists_of_paths_rank_counts_of_the_training_run_last() -> None:
     run = guided(TRAINING)
     listed = listings.paths(run, RowChoice())
-    names = [field.name for field in listed.fields]
-    at = [names.index(name) for name in ("flow", "share", "count", "inferred", "inferred_from")]
-    assert [[row[place] for place in at] for row in listed.rows] == [
+    at = listings.places("paths")
+    shown = [
+        at[name] for name in ("instructions", "share", "executions", "inferred", "inferred_from")
+    ]
+    assert [[row[place] for place in shown] for row in listed.table.rows] == [
         [27, 27 / 59, 3, False, None],
         [14, 14 / 59, 2, False, None],
         [None, None, 20_000, True, "A.edges"],
     ]
-    assert "flow,share,count" in listings.render_csv(listed)
+    assert "executions,instructions,instructions_per_execution,share" in listings.render_csv(listed)
     printed = listings.render_text(listed, 160)
     assert "inferred from" in printed
     assert (

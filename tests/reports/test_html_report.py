@@ -157,7 +157,7 @@ def test_routines_of_two_builds_are_matched_by_name() -> None:
     other = replace(one, program=replace(one.program, sha256="b" * 64), routines=(moved,))
     (row,) = unpacked(page_of(one, other), "index")["routines"]
     assert [cells[9] for cells in row[2]] == [
-        f"{each.routines[0].address:x}" for each in (one, other)
+        f"{each.routines[0].address:#x}" for each in (one, other)
     ]  # each at its own address
     assert row[2][0][:9] == row[2][1][:9]
     here = replace(one, routines=(moved,))

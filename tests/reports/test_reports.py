@@ -57,8 +57,9 @@ RUN_FIELDS = {
     "overhead", "counts", "sizes", "lost", "refused_calls", "routines", "edges", "paths",
 }  # fmt: skip
 ROUTINE_FIELDS = {
-    "name", "alias", "address", "blocks", "edges", "back_edges", "irreducible", "potential_paths",
-    "cut_edges", "table", "addressing", "path_register", "activations", "added", "instructions",
+    "routine", "symbol", "module", "routine_address", "alias", "entered", "instructions", "share",
+    "added", "overhead", "blocks", "edges", "back_edges", "irreducible", "potential_paths",
+    "executed_paths", "cut_edges", "table", "addressing", "path_register", "file", "line",
 }  # fmt: skip
 
 
@@ -85,26 +86,42 @@ def test_json_edges_and_paths() -> None:
     data = json.loads(run_json.render(measurement()))
     assert data["edges"][1] == {
         "routine": "main",
-        "source": 0x1000,
-        "target": {"slot": 0x100C},
+        "symbol": "main",
+        "module": None,
+        "routine_address": "0x1000",
+        "source": "0x1000",
+        "target": "slot 0x100c",
         "kind": "slot",
-        "count": 5,
+        "executions": 5,
+        "added": 0,
         "instrumented": False,
+        "address": "0x1008",
+        "file": "loop.c",
+        "line": 4,
     }
     assert data["edges"][4]["source"] == "ENTRY"
     assert data["edges"][5]["target"] == "EXIT"
     assert data["paths"][2] == {
         "routine": "main",
-        "id": 2,
-        "count": 2,
-        "instructions": 7,
-        "blocks": [0x1000, 0x1020],
+        "symbol": "main",
+        "module": None,
+        "routine_address": "0x1000",
+        "path": 2,
+        "executions": 2,
+        "instructions": 14,
+        "instructions_per_execution": 7,
+        "share": 14 / 59,
         "partial": False,
         "inferred": False,
+        "inferred_from": None,
         "shortened": False,
-        "slots": [],
+        "blocks": ["0x1000", "0x1020"],
+        "edges": None,
+        "file": "loop.c",
+        "line": 4,
+        "lines": ["loop.c:4", "loop.c:8"],
     }
-    assert data["paths"][0]["slots"] == [1]
+    assert data["paths"][0]["blocks"] == ["0x1000", "slot 0x100c", "0x1010"]
 
 
 def test_json_tells_paths_of_the_same_blocks_apart() -> None:
@@ -141,8 +158,8 @@ def test_json_of_blocks() -> None:
     options = {"placement": "redundant"}
     data = json.loads(run_json.render(measurement(mode="qpt", options=options)))
     assert data.keys() == (RUN_FIELDS - {"paths"}) | {"blocks"}
-    found = {json.dumps(entry["block"]): entry["count"] for entry in data["blocks"]}
-    assert found == {"4096": 7, '{"slot": 4108}': 5, "4112": 5, "4128": 2}
+    found = {entry["block"]: entry["executions"] for entry in data["blocks"]}
+    assert found == {"0x1000": 7, "slot 0x100c": 5, "0x1010": 5, "0x1020": 2}
     assert len(data["blocks"]) == 4
     edges = json.loads(run_json.render(measurement(mode="qpt", options={"placement": "edge"})))
     assert edges.keys() == RUN_FIELDS - {"paths"}
@@ -167,7 +184,7 @@ def test_json_endings(ending: Ending, status: int, reason: str, signal: int | No
     if ending.refusal:
         assert found["refusal"] == {
             "name": "socket",
-            "pc": 0x1014,
+            "pc": "0x1014",
             "routine": "main",
             "offset": 0x14,
             "file": "loop.c",
@@ -194,7 +211,7 @@ def test_text_says_what_matters() -> None:
         "59 instructions",
         "67.80 %",
         "path counter increments",
-        "1000 > slot 100c > 1010",
+        "0x1000 > slot 0x100c > 0x1010",
         "loop.c:4 > 5",
         "fall-through",
     ):
@@ -257,7 +274,7 @@ def test_text_of_blocks_and_of_traces() -> None:
     )
     table = blocks.split("Hot blocks")[1]
     assert [line.split()[0] for line in table.splitlines()[2:]] == ["7", "5", "5", "2"]
-    assert "slot 100c" in table
+    assert "slot 0x100c" in table
     assert "Hot edges" not in blocks
     assert (
         "edge counts cannot be derived from block counts in some routines (6 of 6 edges)" in blocks
@@ -280,8 +297,8 @@ def test_every_mode_is_described(mode: str) -> None:
 
 def test_text_top_limits_the_tables() -> None:
     details = True
-    assert "1000 > 1020" in run_text.render(measurement(), top=3, details=details)
-    assert "1000 > 1020" not in run_text.render(measurement(), top=1, details=details)
+    assert "0x1000 > 0x1020" in run_text.render(measurement(), top=3, details=details)
+    assert "0x1000 > 0x1020" not in run_text.render(measurement(), top=1, details=details)
     assert "Hot" not in run_text.render(measurement(), top=0, details=details)
 
 
@@ -336,7 +353,7 @@ def test_graph_answer_table() -> None:
         "instructions": {"base": 30, "added": 6},
         "routines": [
             {
-                "name": "EPP figure 1",
+                "symbol": "EPP figure 1",
                 "blocks": 3,
                 "edges": 4,
                 "back_edges": 1,
@@ -346,9 +363,9 @@ def test_graph_answer_table() -> None:
             }
         ],
         "edges": [
-            {"source": "A", "target": "B", "count": 7},
-            {"source": "A", "target": "C", "count": 12},
-            {"source": "ENTRY", "target": "A", "count": 19},
+            {"source": "A", "target": "B", "executions": 7},
+            {"source": "A", "target": "C", "executions": 12},
+            {"source": "ENTRY", "target": "A", "executions": 19},
         ],
         "static": {
             "back_edges": [["C", "A"]],
@@ -357,8 +374,8 @@ def test_graph_answer_table() -> None:
             "code": [[], ["r=1", "count[r]++"]],
             "dummy_edges": [{"from": "ENTRY", "to": "A", "for": [3], "value": 1}],
         },
-        "paths": [{"id": 1, "count": 4, "blocks": ["A", "C"]}],
-        "all_paths": [{"id": 0, "blocks": ["A", "B"]}, {"id": 1, "blocks": ["A", "C"]}],
+        "paths": [{"path": 1, "executions": 4, "blocks": ["A", "C"]}],
+        "all_paths": [{"path": 0, "blocks": ["A", "B"]}, {"path": 1, "blocks": ["A", "C"]}],
     }
     lines = graph_run.render(answer).splitlines()
     rows = [line.split() for line in lines]

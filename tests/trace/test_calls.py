@@ -181,7 +181,7 @@ def test_activations_are_those_of_the_run(name: str, fixture_elf: Find, tmp_path
     for path, count in calls.counts.items():
         assert len(set(path)) == len(path)
         counted[recovered.routines[path[-1]].address] += count
-    entered = {each["address"]: each["activations"] for each in answer["routines"]}
+    entered = {int(each["routine_address"], 16): each["entered"] for each in answer["routines"]}
     assert counted == Counter(entered)
 
 
@@ -194,7 +194,7 @@ def test_calls_are_those_of_the_call_sites(name: str, fixture_elf: Find, tmp_pat
         made.update(dict.fromkeys(list(pairwise(path))[-1:], count))
     executed: Counter[object] = Counter()
     for edge in answer["edges"]:
-        executed[str(edge["target"])] += edge["count"]
+        executed[str(edge["target"])] += edge["executions"]
     index = GraphIndex(recovered)
     expected: Counter[tuple[int, int]] = Counter()
     for call in call_sites(recovered):
@@ -204,7 +204,7 @@ def test_calls_are_those_of_the_call_sites(name: str, fixture_elf: Find, tmp_pat
             if block.start <= call.site < block.end and not block.is_slot
         )
         if (call.caller, call.callee) not in calls.numbering.back_edges:
-            expected[call.caller, call.callee] += executed[str(block.start)]
+            expected[call.caller, call.callee] += executed[f"{block.start:#x}"]
     known = {edge: count for edge, count in made.items() if edge in calls.numbering.values}
     assert known == {edge: count for edge, count in expected.items() if count}
     assert index.block_count > 0 and known
@@ -219,5 +219,5 @@ def test_the_option(fixture_elf: Find, tmp_path: Path) -> None:
     assert b"_start > runtime_main > main > sort > ascending" in done.stdout
     calls = json.loads(answer.read_text())["call_paths"]
     assert (calls["executed"], calls["potential"], calls["dynamic"]) == (24, 25, 10)
-    assert [path["count"] for path in calls["paths"]] == [3911, 3896]
+    assert [path["entered"] for path in calls["paths"]] == [3911, 3896]
     assert calls["paths"][0]["number"] is None  # `ascending` is called through a pointer

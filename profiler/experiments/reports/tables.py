@@ -26,7 +26,7 @@ from simprof.profiler.experiments.tables.table import (
     Value,
     Verdict,
 )
-from simprof.profiler.profiles.csv_cells import quoted
+from simprof.profiler.profiles.csv_text import quoted
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import group_digits, readable
 from simprof.profiler.reports.tables import BLANK, Part, Styled, paragraph, print_parts

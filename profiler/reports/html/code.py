@@ -43,7 +43,7 @@ def routine_code(
         for address in range(block.start, block.end, 4):
             line = counts.line_at(address)
             number = -1 if line is None else lines.setdefault(line, len(lines))
-            instructions.append([f"{address:x}", instruction_text(image, address), number])
+            instructions.append([f"{address:#x}", instruction_text(image, address), number])
         code.append(instructions)
     known = counts.lines
     shown = [[visible(at.file), at.line, _text(sources, at), known[at].executions] for at in lines]

@@ -93,7 +93,7 @@ def _index(runs: Sequence[ReportRun], shown: Sequence[RoutineInRuns]) -> dict[st
         "routines": [
             [
                 row.name,
-                f"{row.address:x}",
+                f"{row.address:#x}",
                 [
                     None if position is None else facts(run.measurement.routines[position])
                     for run, position in zip(runs, row.positions, strict=True)
@@ -167,8 +167,8 @@ def _hot_edges(
         [
             place,
             at,
-            edge.source.text(""),
-            edge.target.text(""),
+            str(edge.source),
+            str(edge.target),
             edge.kind.value,
             count,
             int(edge.instrumented),

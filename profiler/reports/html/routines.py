@@ -97,7 +97,7 @@ def facts(routine: RoutineProfile) -> list[Any]:
         counters_text(routine),
         routine.path_register or "-",
         len(routine.path_counts),
-        f"{routine.address:x}",
+        f"{routine.address:#x}",
     ]
 
 
@@ -182,7 +182,7 @@ def _node(name: VertexName) -> tuple[int, str]:
         return _ENTRY, "ENTRY"
     if name == EXIT:
         return _EXIT, "EXIT"
-    start = name.start if isinstance(name.start, str) else f"{name.start:x}"
+    start = name.start if isinstance(name.start, str) else f"{name.start:#x}"
     return (_SLOT if name.is_slot else _BLOCK), start
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.reports.display import plural
 from simprof.profiler.reports.tables import Table, columns, grid, name, print_parts, section, text
 from simprof.profiler.rewriting.instrument import Instrumented
@@ -25,7 +26,10 @@ def render_json(program: Path, output: Path, mode: str, made: Instrumented) -> s
         "routines_left": [
             {"routine": routine, "reason": reason} for routine, reason in made.left_names
         ],
-        "segment": {"address": made.rewritten.base, "bytes": len(made.rewritten.code)},
+        "segment": {
+            "address": address_text(made.rewritten.base),
+            "bytes": len(made.rewritten.code),
+        },
         "counter_bytes": sum(dumped.size or 0 for dumped in made.memory.dumped),
         "tables": sum(dumped.size is None for dumped in made.memory.dumped),
         "application_registers": [register.text for register in made.carried],

@@ -19,7 +19,7 @@ def describe(plan: RoutinePlan) -> dict[str, Any]:
     disrupted = plan.disrupted
     static: dict[str, Any] = {
         "pairs": pairs,
-        "disrupted_blocks": [cfg.name_of(block).as_json() for block in sorted(disrupted.blocks)],
+        "disrupted_blocks": [str(cfg.name_of(block)) for block in sorted(disrupted.blocks)],
         "disrupted_edges": sorted(disrupted.edges),
     }
     if plan.tree is None:

@@ -20,8 +20,8 @@ def describe(plan: RoutinePlan) -> dict[str, Any]:
     return {
         "loops": [
             {
-                "head": cfg.name_of(loop.head).as_json(),
-                "blocks": [cfg.name_of(block).as_json() for block in sorted(loop.body)],
+                "head": str(cfg.name_of(loop.head)),
+                "blocks": [str(cfg.name_of(block)) for block in sorted(loop.body)],
                 "back_edges": list(loop.back_edges),
                 "iterations": loop.iterations,
             }
@@ -36,8 +36,8 @@ def describe(plan: RoutinePlan) -> dict[str, Any]:
         "increments": _by_iteration(copies, increments),
         "dummy_edges": [
             {
-                "from": cfg.name_of(unrolled.copies[edge.source].vertex).as_json(),
-                "to": cfg.name_of(unrolled.copies[edge.target].vertex).as_json(),
+                "from": str(cfg.name_of(unrolled.copies[edge.source].vertex)),
+                "to": str(cfg.name_of(unrolled.copies[edge.target].vertex)),
                 "for": list(edge.stands_for),
                 "iteration": edge.iteration,
                 "value": numbering.values[edge.id],

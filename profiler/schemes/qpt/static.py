@@ -23,10 +23,10 @@ def describe(plan: RoutinePlan) -> dict[str, Any]:
             counted = {"counted_edges": list(plan.counted), "removed_counters": list(plan.removed)}
             return _of_tree(plan.tree) | counted
         case MixedPlan():
-            blocks = [plan.cfg.name_of(block).as_json() for block in plan.counted_blocks]
+            blocks = [str(plan.cfg.name_of(block)) for block in plan.counted_blocks]
             return {"counted_edges": list(plan.counted_edges), "counted_blocks": blocks}
         case VertexPlan():
-            return {"counted_blocks": [plan.cfg.name_of(block).as_json() for block in plan.counted]}
+            return {"counted_blocks": [str(plan.cfg.name_of(block)) for block in plan.counted]}
     raise AssertionError(f"{type(plan).__name__} is no plan of qpt")
 
 
@@ -38,7 +38,7 @@ def _of_merged(plan: MergedPlan) -> dict[str, Any]:
     """Return what `describe` does, by the routine's edges: those inside chains are tree edges."""
     contraction = plan.contraction
     cfg = plan.cfg
-    names = [[cfg.name_of(block).as_json() for block in chain] for chain in contraction.chains]
+    names = [[str(cfg.name_of(block)) for block in chain] for chain in contraction.chains]
     found = describe(plan.inner) | {"merged_blocks": names}
     if "tree" in found:
         in_tree = set(contraction.inside)

@@ -27,7 +27,7 @@ def _targeted(cfg: ControlFlowGraph, plan: TppPlan) -> dict[str, Any]:
         "locally_cold": [ends(cfg, edge) for edge in sorted(plan.cold)],
         "disconnected_loops": [
             {
-                "blocks": [cfg.name_of(block).as_json() for block in sorted(loop.body)],
+                "blocks": [str(cfg.name_of(block)) for block in sorted(loop.body)],
                 "entries": [ends(cfg, edge) for edge in loop.entries],
                 "exits": [ends(cfg, edge) for edge in loop.exits],
             }

@@ -38,8 +38,8 @@ function pathShare([, , , count, length, , , elsewhere], base) {
 function pathsTable() {
   const columns = [
     { title: "share", numeric: true, value: (row) => (row[7] ? -1 : size(row[3]) * row[4]), text: (row) => pathShare(row, run().base) },
-    { title: "count", numeric: true, value: (row) => row[3] },
-    { title: "length", numeric: true, value: (row) => row[4] },
+    { title: "executions", numeric: true, value: (row) => row[3] },
+    { title: "instructions per path", numeric: true, value: (row) => row[4] },
     { title: "blocks", numeric: true, value: (row) => row[5] },
     { title: "path", value: (row) => row[2] },
     nameColumn((row) => row[0], (row) => routineLink(row[0], row[1])),
@@ -52,7 +52,7 @@ function pathsTable() {
 
 function edgesTable() {
   const columns = [
-    { title: "count", numeric: true, value: (row) => row[5] },
+    { title: "executions", numeric: true, value: (row) => row[5] },
     nameColumn((row) => row[0], (row) => routineLink(row[0])),
     { title: "edge", value: (row) => `${row[2]} → ${row[3]}`, kind: "code" },
     { title: "kind", value: (row) => row[4] },

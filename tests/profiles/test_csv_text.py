@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simprof.profiler.profiles.csv_cells import quoted
+from simprof.profiler.profiles.csv_text import quoted
 
 
 @pytest.mark.parametrize(
