@@ -115,7 +115,7 @@ def assert_flow_is_conserved(edges: Sequence[dict[str, Any]]) -> None:
 def test_all_modes_find_the_same_edges(fixture_elf: Find) -> None:
     profiles = [run_json("--mode", mode, fixture_elf("loops"))["edges"] for mode in MODES]
     counts = [
-        [(edge["source"], edge["target"], edge["count"]) for edge in profile]
+        [(edge["source"], edge["target"], edge["executions"]) for edge in profile]
         for profile in profiles
     ]
     assert counts[0] == counts[1] == counts[2]
