@@ -12,8 +12,9 @@ in their three instruction sets, and `compare` and `run` of two modes over the p
 
 Keys that changed on purpose stand in `tools/renamed_keys.toml`, a `[[change]]` each: `in` has
 the formats (`run`, `compare`), `was` and `now` the path of a value, where `[]` is any element of a
-list and `*` any key; without `was` the key is new, without `now` it is gone, and `value = "hex"` says that a number
-became text as 0x..., `"slot"` slot 0x...; all else must be equal to the last digit.
+list and `*` any key; without `was` the key is new, without `now` it is gone. `value = "hex"` says
+that a number became text as 0x..., `"slot"`: as slot 0x...; all else must be equal to the last
+digit.
 
 Steps -> functions
     what to run                  `fixture_jobs`, `suite_jobs`, `program_jobs`
@@ -166,9 +167,7 @@ def pattern(path: str | None) -> re.Pattern[str] | None:
     """Return what a path with `[]` for any element and `*` for any key matches."""
     if path is None:
         return None
-    return re.compile(
-        re.escape(path).replace(r"\[\]", r"\[(\d+)\]").replace(r"\*", r"([^.\[\]]+)")
-    )
+    return re.compile(re.escape(path).replace(r"\[\]", r"\[(\d+)\]").replace(r"\*", r"([^.\[\]]+)"))
 
 
 def changes(file: Path) -> list[Change]:
