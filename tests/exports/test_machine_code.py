@@ -151,4 +151,4 @@ def test_simprof_graph_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert cli.run(["export", "--format", "graphml", str(profile), "-o", str(target)]) == 0
     assert cli.run(["explain", str(target), "--mode", "pp"]) == 0
     shown = capsys.readouterr().out
-    assert re.search(r"^0:2 > 0:0 +\S+ +\S+ +5 ", shown, re.MULTILINE), shown
+    assert re.search(r"^ +0:2 > 0:0 +5$", shown, re.MULTILINE), shown
