@@ -50,7 +50,10 @@ from simprof.simulator.binary.elf_records import (
     STT_GNU_IFUNC,
     STT_NOTYPE,
     STT_OBJECT,
+    ProgramHeader,
     RecordFormats,
+    SectionHeader,
+    program_header,
 )
 from simprof.simulator.binary.elf_symbols import named_registers, stub_symbols
 from simprof.simulator.binary.program import (
@@ -124,27 +127,7 @@ class _Header:
         return _LIMIT_64 if self.is64 else _LIMIT_32
 
 
-@dataclass(frozen=True)
-class _ProgramHeader:
-    kind: int
-    flags: int
-    offset: int
-    address: int
-    file_size: int
-    memory_size: int
-
-
-@dataclass(frozen=True)
-class _Section:
-    kind: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
-
-
-_Check = Callable[[_Header, "Sequence[_ProgramHeader]", bytes], None]  # refuses kinds of files
+_Check = Callable[[_Header, "Sequence[ProgramHeader]", bytes], None]  # refuses kinds of files
 
 
 class _Refusal(Exception):  # noqa: N818 - never leaves this module
@@ -300,7 +283,7 @@ def _bias(header: _Header, interpreter: str | None) -> int:
     return DYNAMIC_BASE_64 if header.is64 else DYNAMIC_BASE_32
 
 
-def _interpreter(headers: Sequence[_ProgramHeader], data: bytes) -> str | None:
+def _interpreter(headers: Sequence[ProgramHeader], data: bytes) -> str | None:
     """Return the path of the program's interpreter, None if it has none."""
     for entry in headers:
         if entry.kind == PT_INTERP:
@@ -365,32 +348,27 @@ def _check_header(
     return _Header(machine, kind, entry, phoff, phnum, shoff, sections, formats)
 
 
-def _read_program_headers(header: _Header, data: bytes) -> tuple[_ProgramHeader, ...]:
-    record = header.formats.program_header
-    headers = []
-    for index in range(header.program_header_count):
-        fields = record.unpack_from(data, header.program_headers + index * record.size)
-        if header.is64:
-            kind, flags, offset, address, _, file_size, memory_size, _ = fields
-        else:
-            kind, offset, address, _, file_size, memory_size, flags, _ = fields
-        headers.append(_ProgramHeader(kind, flags, offset, address, file_size, memory_size))
-    return tuple(headers)
+def _read_program_headers(header: _Header, data: bytes) -> tuple[ProgramHeader, ...]:
+    record, start = header.formats.program_header, header.program_headers
+    return tuple(
+        program_header(header.is64, record.unpack_from(data, start + index * record.size))
+        for index in range(header.program_header_count)
+    )
 
 
-def _accept(header: _Header, headers: Sequence[_ProgramHeader], data: bytes) -> None:
+def _accept(header: _Header, headers: Sequence[ProgramHeader], data: bytes) -> None:
     """Accept what is linked in any way."""
 
 
 def _refuse_without_interpreter(
-    header: _Header, headers: Sequence[_ProgramHeader], data: bytes
+    header: _Header, headers: Sequence[ProgramHeader], data: bytes
 ) -> None:
     """Refuse what is dynamically linked, and names nothing that would link it."""
     if all(entry.kind != PT_INTERP for entry in headers):
         _refuse_dynamic(header, headers, data)
 
 
-def _refuse_dynamic(header: _Header, headers: Sequence[_ProgramHeader], data: bytes) -> None:
+def _refuse_dynamic(header: _Header, headers: Sequence[ProgramHeader], data: bytes) -> None:
     if any(entry.kind == PT_INTERP for entry in headers):
         raise _Refusal('is dynamically linked; link with "-static"')
     dynamic = [e.file_size for e in headers if e.kind == PT_DYNAMIC]
@@ -414,7 +392,7 @@ def _check_room(what: str, sizes: Sequence[int], data: bytes) -> None:
         raise _Refusal(f"has {what} larger than the file; it is damaged")
 
 
-def _dynamic_tags(header: _Header, entry: _ProgramHeader, data: bytes) -> Iterator[tuple[int, int]]:
+def _dynamic_tags(header: _Header, entry: ProgramHeader, data: bytes) -> Iterator[tuple[int, int]]:
     record = header.formats.dynamic
     if entry.offset + entry.file_size > len(data):
         raise _Refusal("has a dynamic section beyond its end; it is truncated or damaged")
@@ -426,7 +404,7 @@ def _dynamic_tags(header: _Header, entry: _ProgramHeader, data: bytes) -> Iterat
 
 
 def _read_segments(
-    header: _Header, headers: Sequence[_ProgramHeader], data: bytes, bias: int
+    header: _Header, headers: Sequence[ProgramHeader], data: bytes, bias: int
 ) -> tuple[Segment, ...]:
     loaded = [entry for entry in headers if entry.kind == PT_LOAD and entry.memory_size]
     inside = [e.file_size for e in loaded if e.offset + e.file_size <= len(data)]
@@ -479,37 +457,35 @@ def _check_entry(entry: int, segments: Sequence[Segment]) -> None:
         raise _Refusal(f"has a misaligned entry point {entry:#x}; it is damaged")
 
 
-def _read_sections(header: _Header, data: bytes) -> tuple[_Section, ...]:
+def _read_sections(header: _Header, data: bytes) -> tuple[SectionHeader, ...]:
     record = header.formats.section_header
     sections = []
     for index in range(header.section_count):
         fields = record.unpack_from(data, header.sections + index * record.size)
-        _, kind, flags, address, offset, size, link, *_ = fields
-        if kind not in (0, SHT_NOBITS) and size and offset + size > len(data):
+        section = SectionHeader(*fields)
+        if section.in_file and section.offset + section.size > len(data):
             raise _Refusal(f"has section {index} beyond its end; it is truncated or damaged")
-        sections.append(_Section(kind, flags, address, offset, size, link))
+        sections.append(section)
     return tuple(sections)
 
 
 def _section_named(
-    name: bytes, header: _Header, sections: Sequence[_Section], data: bytes, bias: int
+    name: bytes, header: _Header, sections: Sequence[SectionHeader], data: bytes, bias: int
 ) -> Range | None:
     """Where a section of the loaded program is that has contents."""
     strings = int.from_bytes(data[header.formats.header.size - 2 :][:2], "big")
     if strings >= len(sections):
         return None
     table = data[sections[strings].offset :][: sections[strings].size]
-    record = header.formats.section_header
-    for index, section in enumerate(sections):
-        at = record.unpack_from(data, header.sections + index * record.size)[0]
+    for section in sections:
         is_loaded = section.flags & SHF_ALLOC and section.kind != SHT_NOBITS
-        if is_loaded and table[at : at + len(name) + 1] == name + b"\0":
+        if is_loaded and table[section.name : section.name + len(name) + 1] == name + b"\0":
             return Range(section.address + bias, section.address + bias + section.size)
     return None
 
 
 def _code_ranges(
-    sections: Sequence[_Section], segments: Sequence[Segment], bias: int, header_end: int
+    sections: Sequence[SectionHeader], segments: Sequence[Segment], bias: int, header_end: int
 ) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
     """Split what holds instructions into (code, late code); see `Program`."""
     wanted = SHF_ALLOC | SHF_EXECINSTR
@@ -558,14 +534,14 @@ def _merge(spans: Sequence[Range]) -> tuple[Range, ...]:
     return tuple(merged)
 
 
-def _header_end(header: _Header, headers: Sequence[_ProgramHeader], bias: int) -> int:
+def _header_end(header: _Header, headers: Sequence[ProgramHeader], bias: int) -> int:
     """Address after the program headers where a segment maps them, else 0."""
     address = _program_headers_address(header, headers, bias)
     size = header.formats.program_header.size * header.program_header_count
     return address + size if address else 0
 
 
-def _program_headers_address(header: _Header, headers: Sequence[_ProgramHeader], bias: int) -> int:
+def _program_headers_address(header: _Header, headers: Sequence[ProgramHeader], bias: int) -> int:
     for entry in headers:
         inside = header.program_headers - entry.offset
         if entry.kind == PT_LOAD and 0 <= inside < entry.file_size:
@@ -573,12 +549,14 @@ def _program_headers_address(header: _Header, headers: Sequence[_ProgramHeader],
     return 0
 
 
-def _stack_executable(headers: Sequence[_ProgramHeader]) -> bool:
+def _stack_executable(headers: Sequence[ProgramHeader]) -> bool:
     """Linux: executable where no PT_GNU_STACK says otherwise."""
     return all(entry.flags & PF_X for entry in headers if entry.kind == PT_GNU_STACK)
 
 
-def _symbol_tables(sections: Sequence[_Section], data: bytes) -> list[tuple[_Section, _Section]]:
+def _symbol_tables(
+    sections: Sequence[SectionHeader], data: bytes
+) -> list[tuple[SectionHeader, SectionHeader]]:
     """Return the symbol tables, each with its strings."""
     tables = [s for s in sections if s.kind == SHT_SYMTAB] or [
         s for s in sections if s.kind == SHT_DYNSYM
@@ -587,13 +565,13 @@ def _symbol_tables(sections: Sequence[_Section], data: bytes) -> list[tuple[_Sec
     return [(table, sections[table.link]) for table in tables if table.link < len(sections)]
 
 
-def _content(section: _Section, data: bytes) -> bytes:
+def _content(section: SectionHeader, data: bytes) -> bytes:
     return data[section.offset : section.offset + section.size]
 
 
 def _read_symbols(
     header: _Header,
-    tables: Sequence[tuple[_Section, _Section]],
+    tables: Sequence[tuple[SectionHeader, SectionHeader]],
     segments: Sequence[Segment],
     data: bytes,
     bias: int,
@@ -608,8 +586,8 @@ def _read_symbols(
 
 def _table_symbols(
     header: _Header,
-    table: _Section,
-    names: _Section,
+    table: SectionHeader,
+    names: SectionHeader,
     segments: Sequence[Segment],
     data: bytes,
     bias: int,

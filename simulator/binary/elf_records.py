@@ -166,7 +166,7 @@ def read_image(data: bytes) -> ElfImage:
     formats = FORMATS_64 if is64 else FORMATS_32
     header = FileHeader(*formats.header.unpack_from(data))
     programs = tuple(
-        _program_header(is64, fields)
+        program_header(is64, fields)
         for fields in _records(
             formats.program_header, data, header.program_headers, header.program_header_count
         )
@@ -183,7 +183,8 @@ def _records(record: struct.Struct, data: bytes, offset: int, count: int) -> lis
     return [record.unpack_from(data, offset + k * record.size) for k in range(count)]
 
 
-def _program_header(is64: bool, fields: tuple[int, ...]) -> ProgramHeader:
+def program_header(is64: bool, fields: tuple[int, ...]) -> ProgramHeader:
+    """Return a program header whose fields are in the file's order."""
     if is64:
         return ProgramHeader(*fields)
     kind, offset, address, physical, file_size, memory_size, flags, alignment = fields

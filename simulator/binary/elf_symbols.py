@@ -14,7 +14,6 @@ interpreter's resolver, which replaces the stub by a jump to the routine when it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from simprof.simulator.binary.elf_records import (
     FORMATS_64,
@@ -22,6 +21,7 @@ from simprof.simulator.binary.elf_records import (
     SHT_RELA,
     STT_REGISTER,
     RecordFormats,
+    SectionHeader,
 )
 from simprof.simulator.binary.program import Binding, Range, Symbol
 
@@ -51,20 +51,9 @@ _NEAR_STUBS = 32768  # of 64-bit programs; those behind them are laid out in ano
 _FIRST_ENTRIES = ((0, 32), (32, 32)), ((0, 48),)  # 64-bit, 32-bit: place, bytes of what is code
 
 
-class _SectionRecord(Protocol):
-    @property
-    def kind(self) -> int: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def link(self) -> int: ...
-
-
 def stub_symbols(
     formats: RecordFormats,
-    sections: Sequence[_SectionRecord],
+    sections: Sequence[SectionHeader],
     data: bytes,
     bias: int,
     table: Range | None,
@@ -93,9 +82,9 @@ def stub_symbols(
 
 def _slots(
     formats: RecordFormats,
-    section: _SectionRecord,
-    symbols: _SectionRecord,
-    sections: Sequence[_SectionRecord],
+    section: SectionHeader,
+    symbols: SectionHeader,
+    sections: Sequence[SectionHeader],
     data: bytes,
 ) -> Iterator[tuple[int, str]]:
     """Address and name of each routine that is called through a stub."""

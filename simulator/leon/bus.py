@@ -9,6 +9,7 @@ from simprof.simulator.binary.program import Program
 from simprof.simulator.cpu.address_space import AddressSpace, GuestFault
 from simprof.simulator.cpu.cpu import Cpu
 from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.isa.sparc import LOADS_AND_STORES
 from simprof.simulator.leon.devices import (
     APB_PLUG_AND_PLAY,
     PLUG_AND_PLAY,
@@ -103,28 +104,17 @@ class Bus:
         self._memory.load(address, data)
 
 
-_LOADS = {  # op3 -> (bytes, signed)
-    0x00: (4, False),
-    0x01: (1, False),
-    0x02: (2, False),
-    0x03: (8, False),
-    0x09: (1, True),
-    0x0A: (2, True),
-    0x20: (4, False),
-    0x21: (4, False),
-    0x23: (8, False),
-}
-_STORES = {0x04: 4, 0x05: 1, 0x06: 2, 0x07: 8, 0x24: 4, 0x25: 4, 0x27: 8}
 _LDD, _STD, _LDSTUB, _SWAP, _CASA = 0x03, 0x07, 0x0D, 0x0F, 0x3C
 _LDFSR, _LDDF, _STFSR, _STDF = 0x21, 0x23, 0x25, 0x27
+_V8 = (*range(8), 0x09, 0x0A, _LDSTUB, _SWAP, 0x20, _LDFSR, _LDDF, 0x24, _STFSR, _STDF, _CASA)
+_ACCESSES = {op3: LOADS_AND_STORES[op3] for op3 in _V8}
+_ACCESSES[_STFSR] = _ACCESSES[_STFSR]._replace(size=4)  # V9's is 8 bytes with rd = 1
 
 
 def access_size(word: int) -> int:
     """Return the bytes that a load or store reads or writes; 0 where it is none of V8's."""
-    op3 = plain_operation(word)
-    if op3 in _LOADS:
-        return _LOADS[op3][0]
-    return _STORES.get(op3, {_LDSTUB: 1, _SWAP: 4, _CASA: 4}.get(op3, 0))
+    access = _ACCESSES.get(plain_operation(word))
+    return 0 if access is None else access.size
 
 
 def plain_operation(word: int) -> int:
@@ -136,15 +126,15 @@ def plain_operation(word: int) -> int:
 def do_access(cpu: Cpu, word: int, bus: Bus) -> None:
     """Do what the load or store `word`, which is about to execute, does; raises `BusError`."""
     op3, number = plain_operation(word), word >> 25 & 31
-    address = effective_address(cpu, word)
-    if op3 in _LOADS:
-        size, signed = _LOADS[op3]
-        value = bus.read(address, size)
-        if signed and value >> (8 * size - 1):
-            value -= 1 << 8 * size
+    address, access = effective_address(cpu, word), _ACCESSES[op3]
+    bits = 8 * access.size
+    if not access.stores:
+        value = bus.read(address, access.size)
+        if access.signed and value >> (bits - 1):
+            value -= 1 << bits
         _set(cpu, op3, number, value & 0xFFFF_FFFF_FFFF_FFFF)
-    elif op3 in _STORES:
-        bus.write(address, _STORES[op3], _get(cpu, op3, number))
+    elif not access.loads:
+        bus.write(address, access.size, _get(cpu, op3, number) & ((1 << bits) - 1))
     elif op3 == _LDSTUB:
         value = bus.read(address, 1)
         bus.write(address, 1, 0xFF)
@@ -184,7 +174,7 @@ def _get(cpu: Cpu, op3: int, number: int) -> int:
         return _fp_word(cpu, number & 30) << 32 | _fp_word(cpu, number | 1)
     if op3 >= 0x20:
         return _fp_word(cpu, number)
-    return cpu.register(number) & ((1 << 8 * _STORES[op3]) - 1)
+    return cpu.register(number)
 
 
 def _fp_word(cpu: Cpu, number: int) -> int:

@@ -29,6 +29,32 @@ class SignalAction:
     restorer: int = 0
 
 
+def parse_sigaction(data: bytes, restorer: int, is64: bool) -> SignalAction:
+    """Decode rt_sigaction's structure (32 or 20 bytes)."""
+    size = 24 if is64 else 12
+    handler, flags, _ = struct.unpack(">QQQ" if is64 else ">III", data[:size])
+    return SignalAction(handler, flags, parse_sigset(data[size:], is64), restorer)
+
+
+def sigaction(action: SignalAction, is64: bool) -> bytes:
+    """Encode rt_sigaction's structure."""
+    head = (action.handler, action.flags, action.restorer)
+    return struct.pack(">QQQ" if is64 else ">III", *head) + sigset(action.mask, is64)
+
+
+def sigset(mask: int, is64: bool) -> bytes:
+    """Encode a signal set of 8 bytes; 32-bit programs have the low word first."""
+    return struct.pack(">Q", mask) if is64 else struct.pack(">II", mask & 0xFFFFFFFF, mask >> 32)
+
+
+def parse_sigset(data: bytes, is64: bool) -> int:
+    """Decode a signal set of 8 bytes."""
+    if is64:
+        return int.from_bytes(data, "big")
+    low, high = struct.unpack(">II", data)
+    return int(low | high << 32)
+
+
 @dataclass(frozen=True)
 class AlternateStack:
     """What sigaltstack sets. `flags` 2 (SS_DISABLE) where there is none."""
@@ -285,7 +311,7 @@ class FrameFormat:
         struct.pack_into(f">{self._word}", data, shape.fpu_pointer, address + shape.fpu)
         values = (*registers.fp, registers.fsr, registers.gsr, registers.fprs)
         struct.pack_into(_FPU, data, shape.fpu, *values)
-        self._pack_mask(data, frame.mask)
+        data[shape.mask : shape.mask + 8] = sigset(frame.mask, self._is64)
         stack = frame.alternate
         layout = ">QixxxxQ" if self._is64 else ">IiI"
         struct.pack_into(layout, data, shape.stack, stack.address, stack.flags, stack.size)
@@ -319,12 +345,6 @@ class FrameFormat:
             overlay = [state, *control, *saved[1:16]]
         struct.pack_into(f">{len(overlay)}{self._word}", data, shape.overlay, *overlay)
 
-    def _pack_mask(self, data: bytearray, mask: int) -> None:
-        if self._is64:
-            struct.pack_into(">Q", data, self._shape.mask, mask)
-        else:
-            struct.pack_into(">II", data, self._shape.mask, mask & 0xFFFFFFFF, mask >> 32)
-
     def unpack(self, data: bytes, delivered: Registers | None) -> Frame:
         """Read a frame back.
 
@@ -340,11 +360,7 @@ class FrameFormat:
                 if npc == original[1]:  # a handler that moves pc alone
                     npc = (pc + 4) & self._mask
                 registers = replace(registers, pc=pc, npc=npc)
-        if self._is64:
-            (mask,) = struct.unpack_from(">Q", data, shape.mask)
-        else:
-            low, high = struct.unpack_from(">II", data, shape.mask)
-            mask = high << 32 | low
+        mask = parse_sigset(data[shape.mask : shape.mask + 8], self._is64)
         layout = ">QixxxxQ" if self._is64 else ">IiI"
         stack = AlternateStack(*struct.unpack_from(layout, data, shape.stack))
         return Frame(SignalInfo(0, 0), registers, mask, stack)

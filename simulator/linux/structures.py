@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from simprof.simulator.linux.outside import BLOCK_SIZE, USER, DirectoryEntry, FileStatus
 
 StatfsEncoder = Callable[[bool], bytes]  # `statfs` or `statfs64`
 
 SECOND = 1_000_000_000  # nanoseconds
+
+# Seconds, and nanoseconds or microseconds, by width: in 64-bit programs the latter are an int.
+TIMESPEC = {True: struct.Struct(">qq"), False: struct.Struct(">ii")}
+TIMEVAL = {True: struct.Struct(">qi4x"), False: struct.Struct(">ii")}
 
 STATX_BASIC = 0x7FF
 _STATFS_TYPE = 0xEF53  # ext2/3/4
@@ -76,57 +79,30 @@ def statx(status: FileStatus) -> bytes:
 
 def statfs(is64: bool) -> bytes:
     """`struct statfs`: one file system, half full."""
-    half = _STATFS_BLOCKS // 2
-    counts = (_STATFS_BLOCKS, half, half, _STATFS_BLOCKS, half)
-    layout = ">7q2i3q32x" if is64 else ">7I2i3I16x"
-    return struct.pack(layout, _STATFS_TYPE, BLOCK_SIZE, *counts, 0, 1, 255, BLOCK_SIZE, 0)
+    return _statfs(">7q2i3q32x" if is64 else ">7I2i3I16x")
 
 
 def statfs64(is64: bool) -> bytes:
     """`struct statfs64`."""
-    if is64:
-        return statfs(True)
+    return _statfs(">7q2i3q32x" if is64 else ">II5Q2i3I16x")
+
+
+def _statfs(layout: str) -> bytes:
     half = _STATFS_BLOCKS // 2
     counts = (_STATFS_BLOCKS, half, half, _STATFS_BLOCKS, half)
-    return struct.pack(">II5Q2i3I16x", _STATFS_TYPE, BLOCK_SIZE, *counts, 0, 1, 255, BLOCK_SIZE, 0)
+    return struct.pack(layout, _STATFS_TYPE, BLOCK_SIZE, *counts, 0, 1, 255, BLOCK_SIZE, 0)
 
 
 def timespec(nanoseconds: int, wide: bool) -> bytes:
     """`struct timespec`; `wide` for 64-bit programs and the *_time64 calls."""
     seconds, rest = divmod(nanoseconds, SECOND)
-    if wide:
-        return struct.pack(">qq", seconds, rest)
-    return struct.pack(">ii", _signed32(seconds), rest)
-
-
-def parse_timespec(data: bytes, wide: bool) -> tuple[int, int]:
-    """Return (seconds, nanoseconds) as given."""
-    seconds, nanoseconds = struct.unpack(">qq" if wide else ">ii", data)
-    return seconds, nanoseconds
-
-
-def timespec_size(wide: bool) -> int:
-    """Size of `struct timespec` in bytes."""
-    return 16 if wide else 8
+    return TIMESPEC[wide].pack(seconds if wide else _signed32(seconds), rest)
 
 
 def timeval(nanoseconds: int, is64: bool) -> bytes:
-    """`struct timeval`: in 64-bit programs the microseconds are an int."""
+    """`struct timeval`."""
     seconds, rest = divmod(nanoseconds, SECOND)
-    if is64:
-        return struct.pack(">qi4x", seconds, rest // 1000)
-    return struct.pack(">ii", _signed32(seconds), rest // 1000)
-
-
-def parse_timeval(data: bytes, is64: bool) -> tuple[int, int]:
-    """Return (seconds, microseconds) as given."""
-    seconds, microseconds = struct.unpack(">qi4x" if is64 else ">ii", data)
-    return seconds, microseconds
-
-
-def timeval_size(is64: bool) -> int:
-    """Size of `struct timeval` in bytes."""
-    return 16 if is64 else 8
+    return TIMEVAL[is64].pack(seconds if is64 else _signed32(seconds), rest // 1000)
 
 
 def rusage(user_nanoseconds: int, is64: bool) -> bytes:
@@ -157,11 +133,7 @@ def directory_entries(
     """Encode as many entries from `position` on as fit into `room` bytes.
 
     `layout`: "dirent64", or "dirent" with 8-byte ("dirent/64") or 4-byte ("dirent/32") words.
-
-    Returns
-    -------
-    tuple
-        The bytes, and the position after the last entry encoded.
+    Returned with the position after the last entry encoded.
     """
     encoded = b""
     for entry in entries[position:]:
@@ -182,46 +154,6 @@ def _dirent(entry: DirectoryEntry, offset: int, layout: str) -> bytes:
     length = (2 * word + 2 + len(entry.name) + 2 + word - 1) & ~(word - 1)
     head = struct.pack(">QQH" if word == 8 else ">IIH", entry.inode, offset, length)
     return (head + entry.name).ljust(length - 1, b"\0") + bytes([entry.kind])
-
-
-@dataclass(frozen=True)
-class SignalActionLayout:
-    """`struct sigaction` of rt_sigaction as unpacked."""
-
-    handler: int
-    flags: int
-    mask: int
-
-
-def parse_sigaction(data: bytes, is64: bool) -> SignalActionLayout:
-    """Decode rt_sigaction's structure (32 or 20 bytes)."""
-    if is64:
-        handler, flags, _, mask = struct.unpack(">QQQQ", data)
-        return SignalActionLayout(handler, flags, mask)
-    handler, flags, _, low, high = struct.unpack(">IIIII", data)
-    return SignalActionLayout(handler, flags, low | high << 32)
-
-
-def sigaction(handler: int, flags: int, restorer: int, mask: int, is64: bool) -> bytes:
-    """Encode rt_sigaction's structure."""
-    if is64:
-        return struct.pack(">QQQQ", handler, flags, restorer, mask)
-    return struct.pack(">IIIII", handler, flags, restorer, mask & 0xFFFFFFFF, mask >> 32)
-
-
-def sigset(mask: int, is64: bool) -> bytes:
-    """Encode a signal set of 8 bytes; 32-bit programs have the low word first."""
-    if is64:
-        return struct.pack(">Q", mask)
-    return struct.pack(">II", mask & 0xFFFFFFFF, mask >> 32)
-
-
-def parse_sigset(data: bytes, is64: bool) -> int:
-    """Decode a signal set of 8 bytes."""
-    if is64:
-        return int.from_bytes(data, "big")
-    low, high = struct.unpack(">II", data)
-    return int(low | high << 32)
 
 
 def _signed32(value: int) -> int:

@@ -280,11 +280,11 @@ class DescriptorCalls(CallGroup):
             return None
         if self._task.call_name.startswith("pselect6"):
             return self._task.duration(address)
-        data = self._memory.read(address, structures.timeval_size(self._task.is64))
-        seconds, microseconds = structures.parse_timeval(data, self._task.is64)
+        layout = structures.TIMEVAL[self._task.is64]
+        seconds, microseconds = layout.unpack(self._memory.read(address, layout.size))
         if seconds < 0 or microseconds < 0:
             raise failure(errno.EINVAL)
-        return seconds * structures.SECOND + microseconds * 1000
+        return int(seconds * structures.SECOND + microseconds * 1000)
 
     def _set_layout(self, count: int) -> tuple[int, int]:
         """Return bits per word of an fd_set and how many words `count` bits take."""

@@ -400,12 +400,8 @@ class PathCalls(CallGroup):
     def _utimes(self, base: int, path: int, address: int) -> None:
         times = None
         if address:
-            size = structures.timeval_size(self._task.is64)
-            data = self._memory.read(address, 2 * size)
-            values = [
-                structures.parse_timeval(part, self._task.is64)
-                for part in (data[:size], data[size:])
-            ]
+            layout = structures.TIMEVAL[self._task.is64]
+            values = list(layout.iter_unpack(self._memory.read(address, 2 * layout.size)))
             if not all(0 <= microseconds < 1_000_000 for _, microseconds in values):
                 raise failure(errno.EINVAL)
             first, second = (s * structures.SECOND + u * 1000 for s, u in values)
@@ -416,7 +412,7 @@ class PathCalls(CallGroup):
         times = None
         path = self._path(path_address) if path_address else b""
         if address:
-            size = structures.timespec_size(self._task.is_wide)
+            size = structures.TIMESPEC[self._task.is_wide].size
             given = [self._task.timespec(address + at) for at in (0, size)]
             if any(nanoseconds == _UTIME_OMIT for _, nanoseconds in given):
                 current = self._status_at(base, path, True, True).modified

@@ -10,7 +10,7 @@ import errno
 import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simprof.simulator.cpu.address_space import GuestFault
 from simprof.simulator.isa.sparc import ERRNO
@@ -27,7 +27,18 @@ from simprof.simulator.linux.guest import (
 )
 from simprof.simulator.linux.process import CLOCK_TICKS
 from simprof.simulator.linux.sandbox import PROCESS_ID, failure
-from simprof.simulator.linux.signals import AlternateStack, SignalAction
+from simprof.simulator.linux.signals import (
+    SS_DISABLE,
+    SS_ONSTACK,
+    UNBLOCKABLE,
+    AlternateStack,
+    Signal,
+    SignalAction,
+    parse_sigaction,
+    parse_sigset,
+    sigaction,
+    sigset,
+)
 from simprof.simulator.linux.task import CallGroup, Perform, ServiceMissingError, Task, failing
 
 MOST_THREADS = 1024  # that may be alive at once; `clone` answers EAGAIN beyond
@@ -249,10 +260,8 @@ def _signed12(value: int) -> int:
     return value - (1 << 12) if value >> 11 else value
 
 
-_SIGKILL, _SIGSTOP, _HIGHEST = 9, 17, 64
-_NEVER_BLOCKED = 1 << (_SIGKILL - 1) | 1 << (_SIGSTOP - 1)
+_HIGHEST = 64
 _BLOCK, _UNBLOCK, _SETMASK = 1, 2, 4
-_SS_ONSTACK, _SS_DISABLE = 1, 2
 _MIN_STACK_64, _MIN_STACK_32 = 4096, 2048
 _WORD_32 = 0xFFFFFFFF
 
@@ -295,15 +304,10 @@ class SignalCalls(CallGroup):
         data = self._memory.read(new, length) if new else b""
         before = self._signals.action(number)
         if old:
-            encoded = structures.sigaction(
-                before.handler, before.flags, before.restorer, before.mask, self._task.is64
-            )
-            self._memory.write(old, encoded)
+            self._memory.write(old, sigaction(before, self._task.is64))
         if new:
-            given = structures.parse_sigaction(data, self._task.is64)
-            mask = given.mask & ~_NEVER_BLOCKED
-            action = SignalAction(given.handler, given.flags, mask, restorer)
-            self._signals.set_action(number, action)
+            action = parse_sigaction(data, restorer, self._task.is64)
+            self._signals.set_action(number, replace(action, mask=action.mask & ~UNBLOCKABLE))
 
     def _old_sigaction(self, number: int, new: int, old: int) -> None:
         """32-bit programs: one mask word, and the new-style frames marked by a negative number."""
@@ -318,11 +322,11 @@ class SignalCalls(CallGroup):
             self._memory.write(old, packed)
         if new:
             handler, mask, flags, restorer = layout.unpack(data)
-            action = SignalAction(handler, flags, mask & ~_NEVER_BLOCKED, restorer)
+            action = SignalAction(handler, flags, mask & ~UNBLOCKABLE, restorer)
             self._signals.set_action(number, action)
 
     def _check_handled(self, number: int, changing: bool) -> None:
-        if not 1 <= number <= _HIGHEST or (changing and number in (_SIGKILL, _SIGSTOP)):
+        if not 1 <= number <= _HIGHEST or (changing and number in (Signal.KILL, Signal.STOP)):
             raise failure(errno.EINVAL)
 
     # Masks
@@ -330,10 +334,10 @@ class SignalCalls(CallGroup):
     def _read_set(self, address: int, size: int = 8) -> int:
         if size != 8:
             raise failure(errno.EINVAL)
-        return structures.parse_sigset(self._memory.read(address, 8), self._task.is64)
+        return parse_sigset(self._memory.read(address, 8), self._task.is64)
 
     def _write_set(self, address: int, mask: int) -> None:
-        self._memory.write(address, structures.sigset(mask, self._task.is64))
+        self._memory.write(address, sigset(mask, self._task.is64))
 
     def _rt_sigprocmask(self, how: int, new: int, old: int, size: int) -> None:
         if size != 8:
@@ -362,7 +366,7 @@ class SignalCalls(CallGroup):
             mask = before & ~replaced | given
         else:
             raise failure(errno.EINVAL)
-        return mask & ~_NEVER_BLOCKED
+        return mask & ~UNBLOCKABLE
 
     def _old_sigpending(self, address: int) -> None:
         mask = self._signals.pending & self._signals.blocked & _WORD_32
@@ -374,7 +378,7 @@ class SignalCalls(CallGroup):
         return self._suspend(self._signals.blocked & ~_WORD_32 | mask)
 
     def _suspend(self, mask: int) -> Outcome:
-        mask &= ~_NEVER_BLOCKED
+        mask &= ~UNBLOCKABLE
         if not self._signals.pending & ~mask:
             self._task.sleep(None, retry=True)
         self._guest.suspend(mask)
@@ -404,16 +408,16 @@ class SignalCalls(CallGroup):
         inside = self._signals.on_alternate_stack(self._guest.stack_pointer())
         data = self._memory.read(new, layout.size) if new else b""
         if old:
-            flags = _SS_ONSTACK if inside else current.flags & _SS_DISABLE
+            flags = SS_ONSTACK if inside else current.flags & SS_DISABLE
             self._memory.write(old, layout.pack(current.address, flags, current.size))
         if not data:
             return
         if inside:
             raise failure(errno.EPERM)
         address, flags, size = layout.unpack(data)
-        if flags & ~(_SS_ONSTACK | _SS_DISABLE):
+        if flags & ~(SS_ONSTACK | SS_DISABLE):
             raise failure(errno.EINVAL)
-        if flags & _SS_DISABLE:
+        if flags & SS_DISABLE:
             self._signals.alternate = AlternateStack()
             return
         if size < (_MIN_STACK_64 if self._task.is64 else _MIN_STACK_32):
@@ -539,13 +543,13 @@ class TimeCalls(CallGroup):
             raise ServiceMissingError("ENOSYS")
 
     def _getitimer(self, address: int) -> None:
-        self._memory.write(address, bytes(2 * structures.timeval_size(self._task.is64)))
+        self._memory.write(address, bytes(2 * structures.TIMEVAL[self._task.is64].size))
 
     def _setitimer(self, new: int, old: int) -> None:
-        size = structures.timeval_size(self._task.is64)
+        layout = structures.TIMEVAL[self._task.is64]
         if new:
-            data = self._memory.read(new, 2 * size)
-            if structures.parse_timeval(data[size:], self._task.is64) != (0, 0):
+            data = self._memory.read(new, 2 * layout.size)
+            if layout.unpack_from(data, layout.size) != (0, 0):
                 raise ServiceMissingError("ENOSYS")
         if old:
             self._getitimer(old)

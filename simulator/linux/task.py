@@ -205,8 +205,9 @@ class Task:
 
     def timespec(self, address: int) -> tuple[int, int]:
         """Read (seconds, nanoseconds) as given to the call being performed."""
-        data = self.guest.memory.read(address, structures.timespec_size(self.is_wide))
-        return structures.parse_timespec(data, self.is_wide)
+        layout = structures.TIMESPEC[self.is_wide]
+        seconds, nanoseconds = layout.unpack(self.guest.memory.read(address, layout.size))
+        return seconds, nanoseconds
 
     def duration(self, address: int) -> int:
         """Read a timespec as nanoseconds; OSError EINVAL where it is not a proper one."""

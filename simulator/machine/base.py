@@ -127,7 +127,7 @@ class BaseMachine(ABC):
         started, cpu_started = time.perf_counter(), time.process_time()
         with (
             crash.reported(self.program.path, self._clock, *_CRASH_WORDS),
-            stop_on_interrupt(self._clock),
+            SignalHandler(self._clock, that_stop_a_run()),
             stop_after(self._clock, self.limits.timeout, stop),
         ):
             try:
@@ -259,13 +259,6 @@ _NUDGE_SECONDS: Final = 0.05
 # How long native code may go on without an event after it has been told to stop.
 STUCK_SECONDS = 10.0
 _PLEASE: Final = "please report this program"
-
-
-@contextmanager
-def stop_on_interrupt(clock: NDArray[np.int64]) -> Iterator[None]:
-    """Let signals stop the run that `clock` belongs to, for the time of a `with` block."""
-    with SignalHandler(clock, that_stop_a_run()):
-        yield
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Hardware traps as signals (which signal, which code, which address), and what traps in vain.
 
-
 Two kinds of instructions that the engine traps on are executed here: no-fault loads, and
 floating-point stores of 8 and 16 bytes at addresses that are multiples of 4 only. Linux does the
 latter, too, in its handlers of the hardware's traps (`stdf_mem_address_not_aligned`). The engine
@@ -16,6 +15,7 @@ from enum import IntEnum
 
 from simprof.simulator.cpu.cpu import Cpu, MemoryAccess
 from simprof.simulator.isa.decode import simm13
+from simprof.simulator.isa.sparc import LOADS_AND_STORES
 from simprof.simulator.linux.signals import Signal, SignalInfo
 from simprof.simulator.machine.codewatch import is_reserved
 
@@ -108,25 +108,18 @@ def _fp_index(number: int) -> int:
 # -- no-fault loads
 
 _ASI_IMMEDIATE_NO_FAULT = frozenset((0x82, 0x83, 0x8A, 0x8B))
-_LOAD_SIZES = {  # op3 -> (bytes, signed)
-    0x10: (4, False),
-    0x11: (1, False),
-    0x12: (2, False),
-    0x13: (8, False),
-    0x18: (4, True),
-    0x19: (1, True),
-    0x1A: (2, True),
-    0x1B: (8, False),
-    0x30: (4, False),
-    0x32: (16, False),
-    0x33: (8, False),
+# op3 of loads from an alternate space -> what they do.
+_ALTERNATE_LOADS = {
+    op3 | 0x10: access
+    for op3, access in LOADS_AND_STORES.items()
+    if access.size and not access.stores and access.name != "ldfsr"
 }
 _LDDA, _LDFA, _LDQFA, _LDDFA = 0x13, 0x30, 0x32, 0x33
 
 
 def no_fault_load(cpu: Cpu, word: int) -> int | None:
     """Return the address space identifier of a no-fault load; None for anything else."""
-    if _op3(word, 3) not in _LOAD_SIZES:
+    if _op3(word, 3) not in _ALTERNATE_LOADS:
         return None
     asi = _space(cpu, word)
     return asi if asi in _ASI_IMMEDIATE_NO_FAULT else None
@@ -140,8 +133,8 @@ def without_no_fault(word: int) -> int | None:
 def finish_load(cpu: Cpu, word: int, data: bytes | None, little_endian: bool = False) -> None:
     """Complete a load with the bytes read; None, an address that faults, reads as zero."""
     op3 = _op3(word, 3)
-    size, signed = _LOAD_SIZES[op3]
-    data = bytes(size) if data is None else data
+    access = _ALTERNATE_LOADS[op3]
+    data = bytes(access.size) if data is None else data
     number = word >> 25 & 31
     if op3 in (_LDFA, _LDDFA, _LDQFA):
         _finish_fp_load(cpu, op3, number, data, little_endian)
@@ -152,7 +145,7 @@ def finish_load(cpu: Cpu, word: int, data: bytes | None, little_endian: bool = F
             order: str = "little" if little_endian else "big"
             cpu.set_register(register, int.from_bytes(half, order))  # type: ignore[arg-type]
         return
-    value = int.from_bytes(data, "little" if little_endian else "big", signed=signed)
+    value = int.from_bytes(data, "little" if little_endian else "big", signed=access.signed)
     cpu.set_register(number, value & 0xFFFFFFFFFFFFFFFF)
 
 
@@ -169,7 +162,7 @@ def _finish_fp_load(cpu: Cpu, op3: int, number: int, data: bytes, little_endian:
 
 def load_size(word: int) -> int:
     """Return the bytes that a no-fault load reads."""
-    return _LOAD_SIZES[_op3(word, 3)][0]
+    return _ALTERNATE_LOADS[_op3(word, 3)].size
 
 
 @dataclass(frozen=True)
