@@ -7,10 +7,7 @@ exits with `exit_status`; it never shows a traceback for these.
 
 
 class SimulatorError(Exception):
-    """Root of all deliberate errors.
-
-    `message`: One line for the user: what, where, what to do.
-    """
+    """Root of all deliberate errors; the message is one line for the user."""
 
     exit_status = 125
 

@@ -17,10 +17,7 @@ ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal has asked simprof to end.
-
-    `number`: The signal's.
-    """
+    """A signal has asked simprof to end; `number`: which."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

@@ -29,11 +29,11 @@ from simprof.profiler.plan.plan import Addressing, CounterTable, Instrumentation
 from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.simulator.binary.program import (
     Binding,
+    LineTable,
     MachineKind,
     Program,
     Range,
     Segment,
-    SourceLine,
     Symbol,
 )
 from simprof.simulator.isa import assembler as asm
@@ -119,18 +119,6 @@ def sites(
             yield access, site
 
 
-class _NoLines:
-    """A line table that knows nothing."""
-
-    def find(self, address: int) -> SourceLine | None:
-        """Return nothing."""
-        return None
-
-    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
-        """Yield nothing."""
-        yield from ()
-
-
 _BASE = 0x100000
 
 
@@ -163,7 +151,7 @@ def sample_program(machine: MachineKind) -> ProgramGraphs:
             program_header_size=56,
             program_header_count=1,
             stack_executable=False,
-            lines=_NoLines(),
+            lines=LineTable(),
         )
     )
 

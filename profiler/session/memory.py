@@ -6,7 +6,7 @@ All of it depends on the program's file and on simprof's code alone, or is check
   nothing.
 - *Ways* through the graphs that a run has taken are a function of these, and of where the emulator
   ends a block; where a run takes others it learns them.
-- *Lines* are what the file's debugging information says; they are read once (`KeptLines`).
+- *Lines* are what the file's debugging information says; they are read once (`with_kept_lines`).
 - *Facts* about the graphs, for reports, are a function of these.
 - *Costs* of the code of routines are a function of graphs, a setting, and of where the counters
   are, which is kept with each.
@@ -28,11 +28,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from array import array
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +47,7 @@ from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.request import GuestOptions, Selection, Setting, Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.scheme_runs import KnownPlans
-from simprof.simulator.binary.program import LineTable, Program, Range, SourceLine
+from simprof.simulator.binary.program import LineRows, LineTable, Program
 
 _SHORT = 16
 _RUN = "run-"
@@ -258,70 +256,14 @@ def _digest(value: object) -> str:
     return hashlib.blake2b(repr(value).encode(), digest_size=_SHORT // 2).hexdigest()
 
 
-@dataclass(frozen=True)
-class LineRows:
-    """A line table, one entry a stretch of code, by address."""
-
-    # starts, ends: Addresses: of the first instruction, and behind the last.
-    starts: Sequence[int]
-    ends: Sequence[int]
-    files: Sequence[int]  # Places in `names`
-    lines: Sequence[int]  # In the file
-    names: tuple[str, ...]  # Paths of source files, each once
-
-
-class KeptLines:
-    """`LineTable` that asks the cache before the file, and keeps what the file said.
-
-    `table`: The lines as the file has them. `memory`: What is known of the program.
-    """
-
-    def __init__(self, table: LineTable, memory: BinaryMemory) -> None:
-        self._table, self._memory = table, memory
-
-    def find(self, address: int) -> SourceLine | None:
-        """Return the line that `address` was compiled from, or None where it is unknown."""
-        rows = self._rows
-        at = bisect_right(rows.starts, address) - 1
-        return self._line(at) if at >= 0 and address < rows.ends[at] else None
-
-    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
-        """Yield stretches of code with the line that each was compiled from, by address."""
-        for at, (start, end) in enumerate(zip(self._rows.starts, self._rows.ends, strict=True)):
-            yield Range(start, end), self._line(at)
-
-    def _line(self, at: int) -> SourceLine:
-        rows = self._rows
-        return SourceLine(rows.names[rows.files[at]], rows.lines[at])
-
-    @cached_property
-    def _rows(self) -> LineRows:
-        known = self._memory.lines()
-        if isinstance(known, LineRows):
-            return known
-        rows = _packed(self._table)
-        if isinstance(rows.starts, array):
-            self._memory.keep_lines(rows)
-        return rows
-
-
-def _packed(table: LineTable) -> LineRows:
-    """Return a table as arrays, as lists where damaged sections have numbers that fit into none."""
-    starts: list[int] = []
-    ends: list[int] = []
-    files: list[int] = []
-    lines: list[int] = []
-    names: dict[str, int] = {}
-    for span, line in table.stretches():
-        starts.append(span.start)
-        ends.append(span.end)
-        files.append(names.setdefault(line.file, len(names)))
-        lines.append(line.line)
-    try:
-        columns = [array("Q", column) for column in (starts, ends, files, lines)]
-    except OverflowError:
-        return LineRows(starts, ends, files, lines, tuple(names))
-    return LineRows(columns[0], columns[1], columns[2], columns[3], tuple(names))
+def _kept_rows(table: LineTable, memory: BinaryMemory) -> LineRows:
+    """Return the rows of a table as the cache has them, and keep there what the file says."""
+    known = memory.lines()
+    if isinstance(known, LineRows):
+        return known
+    if not isinstance(table.rows.starts, list):  # numbers beyond all sense, of a damaged file
+        memory.keep_lines(table.rows)
+    return table.rows
 
 
 def with_kept_lines(program: Program, files: CacheFiles | None) -> Program:
@@ -331,4 +273,5 @@ def with_kept_lines(program: Program, files: CacheFiles | None) -> Program:
     """
     if files is None or program.parts:
         return program
-    return replace(program, lines=KeptLines(program.lines, BinaryMemory(program, files)))
+    rows = partial(_kept_rows, program.lines, BinaryMemory(program, files))
+    return replace(program, lines=LineTable(rows))

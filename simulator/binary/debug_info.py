@@ -36,9 +36,9 @@ _PIECE = 1 << 20
 
 
 def check_sections(elf: ELFFile) -> None:
-    """Check the sections that are read for debugging information.
+    """Check the sections of debugging information: each has content, and they inflate to little.
 
-    Raises `ValueError` if one has no content, or they inflate to too much.
+    Raises `ValueError` otherwise.
     """
     left = MOST_INFLATED
     for section in elf.iter_sections():
@@ -79,10 +79,7 @@ def section_data(dwarf: Any, name: str) -> bytes:
 
 
 def top_attributes(dwarf: Any) -> Iterator[dict[str, Any]]:
-    """Yield the attributes of each compilation unit's own entry.
-
-    Raises `Exception`: a dozen kinds, if it is damaged.
-    """
+    """Yield the attributes of each unit's own entry; raises a dozen kinds where it is damaged."""
     tables: set[int] = set()
     # A declaration takes some bytes of .debug_abbrev, an attribute some of .debug_info: what comes
     # to more is read again and again.
@@ -107,8 +104,7 @@ MOST_UNITS = 256  # compilation units whose producers are read
 def compiler_note(path: Path) -> str:
     """Return what compilers left in a file, each note once, separated by "; ".
 
-    That is its `.comment` section, and where there is none the producers that its debug
-    information names (with the flags); "" where there is neither.
+    That is its `.comment` section, else the producers (with flags) of its debug information; or "".
     """
     try:
         with path.open("rb") as file:
@@ -211,7 +207,7 @@ def _read(data: bytes, bias: int) -> Iterator[Range | InlinedCopy]:
 
 
 def _is_optimised(top: Any) -> bool:
-    """Whether a unit was: the last -O counts, as for the compiler, and -O0 and none are none."""
+    # The last -O of a unit counts, as for the compiler; -O0 and none are no optimisation.
     attribute = top.attributes.get("DW_AT_producer")
     producer = "" if attribute is None else attribute.value.decode(errors="replace")
     if not producer.startswith("GNU "):

@@ -1,18 +1,11 @@
 """Source lines from DWARF, read when they are first asked for (DWARF 5, section 6.2).
 
-Terms
------
-line program
-    Byte code that lists the rows of a unit's line table.
-header
-    Of a line program: names of files and directories, and how opcodes are read (versions 2 to 5).
+Terms: a *line program* is byte code that lists the rows of a unit's line table; its *header* has
+the names of files and directories, and says how opcodes are read (versions 2 to 5).
 
-Steps
------
-1. compilation units, by pyelftools within limits: `debug_info.top_attributes`;
-2. the header of each unit's line program: `read_header`;
-3. its rows: `line_rows`;
-4. rows of code that was linked in, by address: `DwarfLineTable`.
+Steps -> functions: compilation units, by pyelftools within limits (`debug_info.top_attributes`);
+the header of each unit's line program (`read_header`); its rows (`line_rows`); rows of code that
+was linked in, by address (`line_table`).
 
 Debug information never stops a run: whatever is made of damaged sections, the answer is then "line
 unknown". pyelftools reads headers and programs, too. It believes the counts of a header: a table of
@@ -24,72 +17,53 @@ file, or the header is damaged. And it makes an object per opcode, which takes f
 from __future__ import annotations
 
 import io
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
 from simprof.simulator.binary.debug_info import read_debug_info, section_data, top_attributes
-from simprof.simulator.binary.program import Range, SourceLine
+from simprof.simulator.binary.program import LineRows, LineTable, Range
 
 MOST_PATH_CHARACTERS = 64 << 20  # characters of the paths of all source files
 
 _SourceRow = tuple[int, int, str, int]  # start, end (addresses), file, line
 
 
-class DwarfLineTable:
-    """`LineTable` over the DWARF sections of an ELF file.
+def line_table(data: bytes, bias: int, code: Sequence[Range]) -> LineTable:
+    """Return the line table of an ELF file, which is read when it is first asked for.
 
-    - `data`: The whole file.
-    - `bias`: Load bias in bytes, added to the file's addresses.
-    - `code`: Where the code is, sorted. Linkers leave the lines of routines that they have dropped,
-      at address 0; such rows are ignored.
+    `data`: The whole file. `bias`: Added to its addresses, in bytes. `code`: Where the code is,
+    sorted.
     """
+    return LineTable(partial(_read_rows, data, bias, code))
 
-    def __init__(self, data: bytes, bias: int, code: Sequence[Range]) -> None:
-        self._data = data
-        self._bias = bias
-        self._code = code
 
-    def find(self, address: int) -> SourceLine | None:
-        """Return the line that `address` was compiled from, or None where it is unknown."""
-        starts, rows = self._rows
-        index = bisect_right(starts, address) - 1
-        if index < 0:
-            return None
-        _, end, file, line = rows[index]
-        return SourceLine(file, line) if address < end else None
-
-    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
-        """Yield stretches of code with the line that each was compiled from, by address."""
-        for start, end, file, line in self._rows[1]:
-            yield Range(start, end), SourceLine(file, line)
-
-    @cached_property
-    def _rows(self) -> tuple[list[int], list[_SourceRow]]:
-        rows: list[_SourceRow] = []
-        # Damaged DWARF raises a dozen kinds in pyelftools; what precedes the damage is kept.
-        with suppress(Exception):
-            rows.extend(_line_rows(self._data))
-        bias = self._bias
-        rows = sorted(
-            (start + bias, end + bias, file, line)
-            for start, end, file, line in rows
-            if self._is_code(start + bias)
-        )
-        return [row[0] for row in rows], rows
-
-    @cached_property
-    def _code_starts(self) -> list[int]:
-        return [span.start for span in self._code]
-
-    def _is_code(self, address: int) -> bool:
-        index = bisect_right(self._code_starts, address) - 1
-        return index >= 0 and address in self._code[index]
+def _read_rows(data: bytes, bias: int, code: Sequence[Range]) -> LineRows:
+    found: list[_SourceRow] = []
+    # Damaged DWARF raises a dozen kinds in pyelftools; what precedes the damage is kept.
+    with suppress(Exception):
+        found.extend(_line_rows(data))
+    starts = [span.start for span in code]
+    # Linkers leave the lines of routines that they have dropped, at address 0.
+    rows = sorted(
+        (start + bias, end + bias, file, line)
+        for start, end, file, line in found
+        if (index := bisect_right(starts, start + bias) - 1) >= 0 and start + bias in code[index]
+    )
+    names: dict[str, int] = {}
+    starts, ends = [row[0] for row in rows], [row[1] for row in rows]
+    files, lines = [names.setdefault(row[2], len(names)) for row in rows], [row[3] for row in rows]
+    # As lists where damaged sections have numbers that fit into no array.
+    with suppress(OverflowError):
+        columns = [array("Q", column) for column in (starts, ends, files, lines)]
+        return LineRows(columns[0], columns[1], columns[2], columns[3], tuple(names))
+    return LineRows(starts, ends, files, lines, tuple(names))
 
 
 def _line_rows(data: bytes) -> Iterator[_SourceRow]:
@@ -135,8 +109,6 @@ def _program_rows(lines: bytes, header: LineHeader, names: dict[int, str]) -> It
 
 
 class _Paths:
-    """Paths of source files."""
-
     def __init__(self) -> None:
         self._room = MOST_PATH_CHARACTERS
 
@@ -177,10 +149,7 @@ STRINGS = {_IN_STRINGS: ".debug_str", _IN_LINE_STRINGS: ".debug_line_str"}
 
 
 class Names:
-    """Names that headers refer to, each read once.
-
-    `sections`: The sections that have them, by form (`STRINGS`).
-    """
+    """Names that headers refer to, each read once; `sections` have them, by form (`STRINGS`)."""
 
     def __init__(self, sections: Mapping[int, bytes]) -> None:
         self._sections = sections
@@ -233,13 +202,9 @@ class LineHeader:
 
 
 def read_header(lines: bytes, offset: int, names: Names) -> LineHeader:
-    """Read the header at `offset` of `.debug_line`.
+    """Read the header at `offset` of the section `.debug_line`; `names`: those it may refer to.
 
-    - `lines`: The section.
-    - `offset`: In bytes.
-    - `names`: Those that it may refer to.
-
-    Raises `IndexError` or `ValueError` or `KeyError`: it is damaged, or has forms that no line
+    Raises `IndexError`, `ValueError` or `KeyError` where it is damaged, or has forms that no line
     program has.
     """
     cursor = Cursor(lines, offset)
@@ -267,15 +232,13 @@ def read_header(lines: bytes, offset: int, names: Names) -> LineHeader:
 
 
 class _Tables:
-    """Reads the directories and files of a header."""
-
     def __init__(self, cursor: Cursor, names: Names, wide: int) -> None:
         self._cursor = cursor
         self._names = names
         self._wide = wide
 
     def old(self) -> tuple[tuple[bytes, ...], tuple[FileEntry, ...]]:
-        """Read those of versions before 5: lists that an empty name ends."""
+        # Those of versions before 5 are lists that an empty name ends.
         cursor = self._cursor
         directories = []
         while name := text_at(cursor.code, cursor.at):
@@ -292,7 +255,7 @@ class _Tables:
         return tuple(directories), tuple(files)
 
     def new(self) -> tuple[tuple[bytes, ...], tuple[FileEntry, ...]]:
-        """Read those of version 5: lists of entries whose form comes first."""
+        # Those of version 5 are lists of entries whose form comes first.
         directories = tuple(file.name for file in self._entries())
         return directories, tuple(self._entries())
 
@@ -402,23 +365,20 @@ class Cursor:
 
 
 class _LineState:
-    """The registers of the line-number machine that matter here."""
-
     def __init__(self) -> None:
         self.address = 0
         self.file = 1
         self.line = 1
 
     def row(self, ends: bool = False) -> LineRow:
-        """Return the row that the registers describe."""
         return LineRow(self.address, self.file, self.line, ends)
 
 
 def line_rows(code: bytes, encoding: Encoding) -> Iterator[LineRow]:
     """Yield the rows of a big-endian line program.
 
-    Raises `IndexError` or `ValueError` or `ZeroDivisionError`: the program is damaged; the rows
-    before the damage have been yielded.
+    Raises `IndexError`, `ValueError` or `ZeroDivisionError` where it is damaged; the rows before
+    the damage have been yielded.
     """
     cursor, state = Cursor(code), _LineState()
     base, line_base, line_range = encoding.opcode_base, encoding.line_base, encoding.line_range

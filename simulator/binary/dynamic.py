@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePath
 
@@ -45,20 +45,11 @@ _DIRECTORIES = {True: "lib64", False: "lib32"}  # of 64-bit and of 32-bit librar
 
 
 def load_program(path: Path | str, sysroot: Path | None = None) -> Program:
-    """Read a program that is to be run.
+    """Read a program that is to be run, statically or dynamically linked.
 
-    `path`: The program; statically or dynamically linked. `sysroot`: Where the interpreter is
-    looked for; None: `DEFAULT_SYSROOT`.
-
-    Returns
-    -------
-    Program
-        A dynamically linked one is its own file, with the interpreter among its `parts`.
-
-    Raises
-    ------
-    ProgramFileError
-        If the program, or its interpreter, cannot be used.
+    `sysroot`: Where the interpreter is looked for; None: `DEFAULT_SYSROOT`. A dynamically linked
+    program is its own file, with the interpreter among its `parts`. Raises `ProgramFileError` where
+    the program, or its interpreter, cannot be used.
     """
     program = elf.load_own(path)
     if program.interpreter is None:
@@ -71,10 +62,7 @@ def load_program(path: Path | str, sysroot: Path | None = None) -> Program:
 
 
 def find_interpreter(program: Program, sysroot: Path | None) -> Path:
-    """Return where the interpreter of a program is.
-
-    Raises `ProgramFileError` if it is not in the sysroot, or there is none.
-    """
+    """Return where a program's interpreter is; raises `ProgramFileError` where there is none."""
     name = program.interpreter or ""
     root = DEFAULT_SYSROOT if sysroot is None else sysroot
     other = root / _DIRECTORIES[program.is64] / PurePath(name).name
@@ -102,7 +90,6 @@ def module_of(program: Program, address: int) -> str | None:
 
 @cache
 def _spans(modules: tuple[Module, ...]) -> tuple[list[Range], list[str]]:
-    """Where modules are, and what they are called."""
     return [_span(_load(module)) for module in modules], module_names(modules)
 
 
@@ -116,13 +103,10 @@ def link(
 ) -> Program:
     """Return a program with the modules that it has loaded, as one.
 
-    - `program`: What `load_program` returned.
-    - `modules`: Its interpreter and its libraries, as a run has loaded them.
-    - `earlier`: Stubs as they were before the interpreter bound them. They become code of their
-      own, `EARLIER` bytes behind their place.
-
-    Raises `ProgramFileError` if a module cannot be read, or has changed since; `UnsupportedError`
-    if one was loaded where another one had been.
+    `program`: What `load_program` returned. `earlier`: Stubs as they were before the interpreter
+    bound them: they become code of their own, `EARLIER` bytes behind their place. Raises
+    `ProgramFileError` if a module cannot be read, or has changed since; `UnsupportedError` if one
+    was loaded where another one had been.
     """
     ordered = tuple(sorted(modules))
     if not program.parts or not ordered:
@@ -165,11 +149,9 @@ def link(
 
 
 def earlier_code(blocks: Iterable[EarlierBlock]) -> list[Segment]:
-    """Return earlier code as segments, each `EARLIER` bytes behind its place.
-
-    Where a block has been written more than once, each further version lies as far behind the one
-    before.
-    """
+    """Return earlier code as segments, each `EARLIER` bytes behind its place."""
+    # Where a block has been written more than once, each further version lies as far behind the one
+    # before.
     segments: list[Segment] = []
     taken: set[int] = set()
     for address, words in sorted(blocks):
@@ -198,7 +180,7 @@ def load_linked(
 ) -> Program:
     """Read a program that has run, with the modules that it had loaded, if it had any.
 
-    Raises `ProgramFileError` if the program or a module cannot be read, or has changed since.
+    Raises `ProgramFileError` where one cannot be read, or has changed since.
     """
     known = tuple(sorted(modules))
     if not known:
@@ -217,7 +199,7 @@ def _nominal_part(module: Module) -> Program:
 def module_at(file: Path, address: int) -> Module | None:
     """Return the module whose file is mapped from its beginning at an address; None: it is none.
 
-    Raises `OSError` if the file cannot be read.
+    Raises `OSError` where the file cannot be read.
     """
     status = file.stat()
     try:
@@ -241,10 +223,7 @@ def are_unchanged(modules: Iterable[Module]) -> bool:
 
 
 def loaded_part(module: Module) -> Program:
-    """Return a module as it is loaded.
-
-    Raises `ProgramFileError` if it cannot be read, or has changed.
-    """
+    """Return a module as it is loaded; raises `ProgramFileError` where that file is no more."""
     return _load(module)
 
 
@@ -266,11 +245,14 @@ def _span(part: Program) -> Range:
     return Range(part.segments[0].address, last.address + last.memory_size)
 
 
-@dataclass(frozen=True)
-class ModuleLines:
-    """The `LineTable` of several modules: where each is, and its own table, by address."""
+class ModuleLines(LineTable):
+    """The lines of several modules: where each is, and its own table, by address.
 
-    tables: Sequence[tuple[Range, LineTable]]
+    Only the tables of modules that are asked about are read.
+    """
+
+    def __init__(self, tables: Sequence[tuple[Range, LineTable]]) -> None:
+        self.tables = tables
 
     def find(self, address: int) -> SourceLine | None:
         """Return the line that `address` was compiled from, or None where it is unknown."""

@@ -1,22 +1,13 @@
 """ELF file -> `Program`: the headers are read by hand, bounded by the file's size.
 
-Steps
------
-1. `_read_file`: regular file, readable, not absurdly large.
-2. `_read_header`: which architecture, which kind of file; everything else is refused by name.
-3. `_read_program_headers`, `_read_segments`: what Linux would map.
-4. `_read_sections`: where instructions lie and where the symbols are. A file without section
-   headers (`sstrip`) is complete; one whose section headers lie outside the file is truncated.
-5. `_code_ranges`, `_read_symbols`.
-6. The DWARF line table is read by pyelftools when it is first asked for (`dwarf_lines`).
+Steps -> functions: a regular file, not absurdly large (`_read_file`); which architecture and kind
+of file, everything else is refused by name (`_read_header`); what Linux would map
+(`_read_program_headers`, `_read_segments`); where instructions and symbols are (`_read_sections`: a
+file without section headers (`sstrip`) is complete, one whose headers lie outside is truncated);
+`_code_ranges`, `_read_symbols`. Lines are read when they are first asked for (`dwarf_lines`).
 
-The layout of the structures is in `elf_records`.
-
-pyelftools, which reads the debugging information, does not read the headers, for two reasons.
-Speed: headers and symbols of a static C++ program (4.5 MB, 7,000 symbols) take it 0.17 s, and
-this module 0.025 s, in every run. Hostile headers: it reads what it is asked for and does not
-compare the parts. Of 1,500 copies of a program with up to four bytes of its headers changed, this
-module refuses 448, each in a line that says why; pyelftools refuses 94, with three kinds of error.
+pyelftools, which reads the debugging information, does not read the headers: it takes seven times
+as long, in every run, and does not compare their parts (measured in docs/ARCHITECTURE.md).
 """
 
 from __future__ import annotations
@@ -29,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simprof.simulator.binary.dwarf_lines import DwarfLineTable
+from simprof.simulator.binary.dwarf_lines import line_table
 from simprof.simulator.binary.elf_records import (
     FORMATS_32,
     FORMATS_64,
@@ -135,23 +126,10 @@ class _Refusal(Exception):  # noqa: N818 - never leaves this module
 
 
 def load(path: Path | str) -> Program:
-    """Read a statically linked SPARC program.
+    """Read a statically linked SPARC program: ET_EXEC, or ET_DYN without interpreter (static-pie).
 
-    Parameters
-    ----------
-    path
-        The ELF file: ET_EXEC, or ET_DYN without interpreter (static-pie); big-endian;
-        EM_SPARCV9, EM_SPARC32PLUS or EM_SPARC.
-
-    Returns
-    -------
-    Program
-        Addresses have the load bias added.
-
-    Raises
-    ------
-    ProgramFileError
-        With one line that says what is wrong with the file and what to do.
+    Addresses have the load bias added. Raises `ProgramFileError` with one line that says what is
+    wrong with the file and what to do.
     """
     return _load(Path(path), _refuse_dynamic)
 
@@ -159,27 +137,15 @@ def load(path: Path | str) -> Program:
 def load_part(path: Path | str, bias: int | None = None) -> Program:
     """Read a file of a dynamically linked program: its own, its interpreter, or a library.
 
-    `path`: The file. `bias`: What is added to its addresses, in bytes; None: what programs get
-    (`DYNAMIC_BASE_64`).
-
-    Returns
-    -------
-    Program
-        What is in that file alone, with symbols for the stubs of its procedure linkage table.
-
-    Raises
-    ------
-    ProgramFileError
-        See `load`.
+    `bias`: What is added to its addresses, in bytes; None: what programs get (`DYNAMIC_BASE_64`).
+    What is in that file alone, with symbols for the stubs of its procedure linkage table. Raises as
+    `load`.
     """
     return _load(Path(path), _accept, bias)
 
 
 def load_own(path: Path | str) -> Program:
-    """Read a program, statically linked or not, without what else it loads.
-
-    Raises `ProgramFileError`, see `load`.
-    """
+    """Read a program, linked in either way, without what else it loads; raises as `load`."""
     return _load(Path(path), _refuse_without_interpreter)
 
 
@@ -256,7 +222,7 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
         program_header_size=header.formats.program_header.size,
         program_header_count=header.program_header_count,
         stack_executable=_stack_executable(headers),
-        lines=DwarfLineTable(data, bias, code),
+        lines=line_table(data, bias, code),
         unwinding=() if unwinding is None else (unwinding,),
         interpreter=interpreter,
         platform=platform,
@@ -270,7 +236,7 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
 
 
 def _platform(header: _Header) -> Platform:
-    """A V8 program that begins in LEON's memory is for LEON: no Linux program is linked there."""
+    # A V8 program that begins in LEON's memory is for LEON: no Linux program is linked there.
     is_fixed = header.machine is MachineKind.SPARCV8 and header.file_type == _ET_EXEC
     return Platform.LEON3 if is_fixed and header.entry in LEON_MEMORY else Platform.LINUX
 
@@ -284,7 +250,6 @@ def _bias(header: _Header, interpreter: str | None) -> int:
 
 
 def _interpreter(headers: Sequence[ProgramHeader], data: bytes) -> str | None:
-    """Return the path of the program's interpreter, None if it has none."""
     for entry in headers:
         if entry.kind == PT_INTERP:
             text = data[entry.offset :][: entry.file_size].split(b"\0")[0]
@@ -363,7 +328,7 @@ def _accept(header: _Header, headers: Sequence[ProgramHeader], data: bytes) -> N
 def _refuse_without_interpreter(
     header: _Header, headers: Sequence[ProgramHeader], data: bytes
 ) -> None:
-    """Refuse what is dynamically linked, and names nothing that would link it."""
+    # What is dynamically linked, and names nothing that would link it.
     if all(entry.kind != PT_INTERP for entry in headers):
         _refuse_dynamic(header, headers, data)
 
@@ -387,7 +352,7 @@ def _refuse_dynamic(header: _Header, headers: Sequence[ProgramHeader], data: byt
 
 
 def _check_room(what: str, sizes: Sequence[int], data: bytes) -> None:
-    """Refuse parts that overlap so often that they are larger than the file, all together."""
+    # Parts that overlap so often that they are larger than the file, all together.
     if sum(sizes) > _MOST_COPIES * len(data):
         raise _Refusal(f"has {what} larger than the file; it is damaged")
 
@@ -550,14 +515,13 @@ def _program_headers_address(header: _Header, headers: Sequence[ProgramHeader], 
 
 
 def _stack_executable(headers: Sequence[ProgramHeader]) -> bool:
-    """Linux: executable where no PT_GNU_STACK says otherwise."""
+    # As Linux: executable where no PT_GNU_STACK says otherwise.
     return all(entry.flags & PF_X for entry in headers if entry.kind == PT_GNU_STACK)
 
 
 def _symbol_tables(
     sections: Sequence[SectionHeader], data: bytes
 ) -> list[tuple[SectionHeader, SectionHeader]]:
-    """Return the symbol tables, each with its strings."""
     tables = [s for s in sections if s.kind == SHT_SYMTAB] or [
         s for s in sections if s.kind == SHT_DYNSYM
     ]
@@ -624,7 +588,6 @@ def _table_symbols(
 
 
 def _segment_at(address: int, segments: Sequence[Segment], starts: Sequence[int]) -> Segment | None:
-    """The segment that holds an address; `starts` are the addresses of all, which are sorted."""
     index = bisect_right(starts, address) - 1
     if index < 0:
         return None

@@ -20,11 +20,7 @@ STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC, STT_REGISTER = 0, 1, 2, 10, 13
 
 @dataclass(frozen=True)
 class RecordFormats:
-    """`struct` formats of one ELF class; the order of fields differs between the classes.
-
-    In a symbol's record, `symbol_info` is the offset of its type in bytes, and `symbol_value` the
-    position of its value among the fields.
-    """
+    """`struct` formats of one ELF class; the order of fields differs between the classes."""
 
     header: struct.Struct
     program_header: struct.Struct
@@ -32,8 +28,8 @@ class RecordFormats:
     symbol: struct.Struct
     dynamic: struct.Struct
     relocation: struct.Struct
-    symbol_info: int
-    symbol_value: int
+    symbol_info: int  # offset of a symbol's type in its record, in bytes
+    symbol_value: int  # position of its value among the fields
 
 
 FORMATS_64 = RecordFormats(

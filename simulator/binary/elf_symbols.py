@@ -29,10 +29,7 @@ _GLOBALS = range(1, 8)
 
 
 def named_registers(formats: RecordFormats, table: bytes, names: bytes) -> frozenset[int]:
-    """Return the numbers of the global registers that a symbol table names.
-
-    `table`, `names`: The symbols' records, and their strings.
-    """
+    """Return the numbers of the global registers that a symbol table, with its strings, names."""
     record, place = formats.symbol, formats.symbol_info
     kinds = table[place :: record.size]
     found = set()
@@ -52,18 +49,14 @@ _FIRST_ENTRIES = ((0, 32), (32, 32)), ((0, 48),)  # 64-bit, 32-bit: place, bytes
 
 
 def stub_symbols(
+    # formats, sections, data: of the file.
     formats: RecordFormats,
     sections: Sequence[SectionHeader],
     data: bytes,
-    bias: int,
-    table: Range | None,
+    bias: int,  # what is added to its addresses
+    table: Range | None,  # where the procedure linkage table is
 ) -> Iterator[Symbol]:
-    """Yield a symbol for each stub, `NAME@plt`, and for what they share, `plt0` and `plt1`.
-
-    - `formats`, `sections`, `data`: Of the file.
-    - `bias`: What is added to its addresses.
-    - `table`: Where the procedure linkage table is.
-    """
+    """Yield a symbol for each stub, `NAME@plt`, and for what they share, `plt0` and `plt1`."""
     if table is None:
         return
     is64 = formats is FORMATS_64

@@ -69,18 +69,14 @@ MARK = SECTION + b"\0\0\0"
 
 @dataclass(frozen=True)
 class FileLayout:
-    """Where in the new file things lie.
-
-    `headers` is the new table, with the new segments; `moves` gives (old offset, size, new offset)
-    of what is copied; from `end` on the file is free. Behind `heap`, a page that has nothing in the
-    file, the heap begins; None: it begins behind the last of the other segments.
-    """
+    """Where in the new file things lie."""
 
     new: ProgramHeader
+    # A page that has nothing in the file: the heap begins behind it. None: behind the last segment.
     heap: ProgramHeader | None
-    headers: tuple[ProgramHeader, ...]
-    moves: tuple[tuple[int, int, int], ...]
-    end: int
+    headers: tuple[ProgramHeader, ...]  # the new table, with the new segments
+    moves: tuple[tuple[int, int, int], ...]  # (old offset, size, new offset) of what is copied
+    end: int  # from here on the file is free
 
     def moved(self, offset: int, size: int) -> int | None:
         """Return where a range of the old file lies now, None where it was in no segment."""
@@ -95,8 +91,8 @@ def place(
 ) -> FileLayout:
     """Choose every segment's offset (step 2); `heap`: where the heap shall begin.
 
-    Raises `RewritingError`: there is no room for the new segment or its header; `name` is the
-    program's.
+    Raises `RewritingError`, which has the program's `name`, where there is no room for the new
+    segment or its header.
     """
     segments = image.segments
     if (
@@ -148,25 +144,20 @@ def _share_pages(address: int, size: int, segment: ProgramHeader) -> bool:
 
 
 def _start_of_first(image: ElfImage, first: ProgramHeader) -> int:
-    """Return the offset of the first segment where it stays the first one.
-
-    A segment that has the file's header goes on with that which it had: it is moved behind the new
-    header, unless the program begins at address 0, because it is position-independent.
-    """
+    # A segment that has the file's header goes on with that which it had: it is moved behind the
+    # new header, unless the program begins at address 0, because it is position-independent.
     head = image.formats.header.size
     behind = head + (first.address - head) % PAGE_SIZE
     return behind if first.offset < head and behind <= first.address else first.offset
 
 
 def _at(segment: ProgramHeader, offset: int) -> ProgramHeader:
-    """Return `segment` at another offset, aligned as they agree."""
     agrees = (segment.address - offset) % max(segment.alignment, 1) == 0
     alignment = segment.alignment if agrees else PAGE_SIZE
     return replace(segment, offset=offset, alignment=alignment)
 
 
 def _behind(segment: ProgramHeader, end: int, base: int) -> ProgramHeader:
-    """Return `segment` at the first fitting offset from `end` on."""
     for alignment in (max(segment.alignment, PAGE_SIZE), PAGE_SIZE):
         offset = end + (segment.address - end) % alignment
         if offset <= segment.address - base:
@@ -224,10 +215,8 @@ def append(output: bytearray, data: bytes) -> int:
 def section_headers(
     image: ElfImage, layout: FileLayout, output: bytearray, tail: int, symbols: Mapping[str, int]
 ) -> list[SectionHeader]:
-    """Return the new section headers, and append what their sections need.
-
-    Their table is expected at the end of `output`, and what stood from `tail` on behind that.
-    """
+    """Return the new section headers, and append what their sections need."""
+    # Their table is expected at the end of `output`, and what stood from `tail` on behind that.
     longer = _longer(image, layout, symbols)
     sections = list(image.sections)
     later = []
@@ -256,7 +245,6 @@ def section_headers(
 
 
 def _new_sections(layout: FileLayout, label: int, behind: int) -> Iterator[SectionHeader]:
-    """Yield those of the new segments, given where their names stand."""
     new, heap = layout.new, layout.heap
     yield SectionHeader(
         label, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, new.address + HEADER_ROOM,
@@ -285,10 +273,8 @@ def _longer(image: ElfImage, layout: FileLayout, symbols: Mapping[str, int]) -> 
 def _symbols(
     image: ElfImage, layout: FileLayout, symbols: Mapping[str, int], start: int
 ) -> tuple[bytes, bytes]:
-    """Return symbol table entries and their names, which will stand at `start` of their table.
-
-    Each reaches to the next one. They are global, because local ones come first in a table.
-    """
+    """Return symbol table entries and their names, which will stand at `start` of their table."""
+    # Each reaches to the next one. They are global, because local ones come first in a table.
     order = sorted(symbols.items(), key=lambda item: (item[1], item[0]))
     end = layout.new.address + layout.new.file_size
     ends = [place for _, place in order[1:]] + [end]
@@ -310,15 +296,11 @@ _ADDRESSES = 1 << 32  # bytes that a program's segments and its heap can lie in
 
 
 def find_room(program: Program, size: int) -> int | None:
-    """Return where a segment of `size` bytes can lie; the lowest such address.
+    """Return the lowest address where a segment of `size` bytes can lie, a multiple of `PAGE_SIZE`.
 
-    All of it is within reach of a branch (disp22) from all of the program's code. Below the first
-    segment it begins at 0x10000 or higher; a position-independent program has no room there.
-
-    Returns
-    -------
-    int or None
-        A multiple of `PAGE_SIZE`, or None where nothing is in reach.
+    All of it is within reach of a branch (disp22) from all of the program's code; None: nothing is.
+    Below the first segment it begins at 0x10000 or higher; a position-independent program has no
+    room there.
     """
     room = page_up(size)
     spans = [*program.code, *program.late_code]
@@ -340,41 +322,31 @@ def find_room(program: Program, size: int) -> int | None:
 def heap_start(program: Program) -> int | None:
     """Return where the heap of extended programs begins, however large their new segments are.
 
-    Whatever `find_room` returns lies before it. It depends on nothing but `program`: a run of the
-    original whose heap begins there, too, does what those of extended programs do, even where the
-    program acts by addresses.
-
-    Returns
-    -------
-    int or None
-        A multiple of `PAGE_SIZE`, or None where the address space ends before that.
+    A multiple of `PAGE_SIZE` behind whatever `find_room` returns; None where the address space ends
+    before that.
     """
+    # It depends on nothing but `program`: a run of the original whose heap begins there, too, does
+    # what those of extended programs do, even where the program acts by addresses.
     end = max(s.address + s.memory_size for s in program.segments)
     start = page_up(end + _REACH)
     return start if start + _REACH <= _ADDRESSES and not program.load_bias else None
 
 
 def extend(
-    original: bytes,
+    original: bytes,  # the file that `program` was loaded from
     program: Program,
-    patches: Mapping[int, int],
-    address: int,
+    patches: Mapping[int, int],  # address -> 32-bit word that the file shall give there
+    address: int,  # of the new segment, a multiple of `PAGE_SIZE` (`find_room`)
+    # The new segment from `address` on; its first `HEADER_ROOM` bytes are overwritten. It can be
+    # read and executed, not written.
     data: bytes,
-    entry: int,
+    entry: int,  # where the program shall start
+    # Name -> address of places in the new segment. A stripped file stays stripped.
     symbols: Mapping[str, int] | None = None,
+    # Where the heap shall begin, behind all segments (`heap_start`); None: behind the last one.
     heap: int | None = None,
 ) -> bytes:
     """Return the file of `program` with changed words and one more segment.
-
-    - `original`: The file that `program` was loaded from.
-    - `patches`: Address -> 32-bit word that the file shall give there.
-    - `address`: Of the new segment, a multiple of `PAGE_SIZE` (`find_room`).
-    - `data`: The new segment from `address` on; its first `HEADER_ROOM` bytes are overwritten. It
-      can be read and executed, not written.
-    - `entry`: Where the program shall start.
-    - `symbols`: Name -> address of places in the new segment. A stripped file stays stripped.
-    - `heap`: Where the heap shall begin, behind all segments (`heap_start`); None: behind the last
-      one.
 
     Raises `RewritingError`: the program has been extended before, or cannot be.
     """
@@ -418,7 +390,6 @@ def _write(
     bias: int,
     symbols: Mapping[str, int],
 ) -> bytes:
-    """Put the file together (step 3)."""
     output = bytearray(layout.end)
     for old, size, new in layout.moves:
         output[new : new + size] = image.data[old : old + size]

@@ -1,12 +1,8 @@
 """Where exceptions land, as a program's unwinding tables tell.
 
-Terms
------
-frame description entry (FDE)
-    What `.eh_frame` says of one range of code; a common information entry (CIE) says how it is to
-    be read.
-language-specific data area (LSDA)
-    What `.gcc_except_table` says of a routine's calls: for each the landing pad, if it has one.
+Terms: a *frame description entry* (FDE) is what `.eh_frame` says of one range of code; a *common
+information entry* (CIE) says how it is to be read. The *language-specific data area* (LSDA) is what
+`.gcc_except_table` says of a routine's calls: for each the landing pad, if it has one.
 
 `.eh_frame` is described in the Linux Standard Base (Core, 10.6), the LSDA nowhere but in the code
 of compilers and run-time libraries (`__gxx_personality_v0`).
@@ -30,7 +26,7 @@ _SIZES = {2: 2, 3: 4, 4: 8, 10: 2, 11: 4, 12: 8}
 
 @dataclass(frozen=True)
 class _Common:
-    """What a CIE says: how addresses are encoded, and whether lengths precede additions."""
+    """What a CIE says."""
 
     addresses: int
     areas: int
@@ -38,8 +34,6 @@ class _Common:
 
 
 class _Reader:
-    """Reads numbers from bytes at an address, one behind the other."""
-
     def __init__(self, segments: Sequence[Segment], at: int, is64: bool) -> None:
         segment = next((s for s in segments if s.address <= at < s.address + len(s.data)), None)
         if segment is None:
@@ -50,7 +44,6 @@ class _Reader:
         self.at = at
 
     def number(self, size: int, *, signed: bool = False) -> int:
-        """Read a number of some bytes."""
         start = self.at - self._origin
         if start < 0 or start + size > len(self._data):
             raise IndexError(self.at)
@@ -58,7 +51,6 @@ class _Reader:
         return int.from_bytes(self._data[start : start + size], "big", signed=signed)
 
     def leb128(self, *, signed: bool = False) -> int:
-        """Read a number of any length, 7 bits a byte."""
         result = shift = 0
         while True:
             byte = self.number(1)
@@ -84,11 +76,7 @@ class _Reader:
 def landing_pads(table: Range | None, segments: Sequence[Segment], is64: bool) -> frozenset[int]:
     """Return the addresses at which exceptions may land.
 
-    `table`: Where `.eh_frame` is; None: nowhere. `segments`: The program's.
-
-    Notes
-    -----
-    Of a damaged table, what precedes the damage counts.
+    `table`: Where `.eh_frame` is; None: nowhere. Of a damaged one, what precedes the damage counts.
     """
     found: set[int] = set()
     if table is None:

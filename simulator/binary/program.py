@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 PAGE_SIZE = 8192  # page size of Linux/SPARC64 in bytes
 
@@ -41,13 +42,10 @@ class Binding(StrEnum):
 
 @dataclass(frozen=True)
 class Segment:
-    """A PT_LOAD segment at its run-time address (load bias added).
-
-    `data` holds the bytes that the file provides; the rest up to `memory_size` is zero.
-    """
+    """A PT_LOAD segment at its run-time address (load bias added)."""
 
     address: int
-    data: bytes
+    data: bytes  # what the file provides; the rest up to `memory_size` is zero
     memory_size: int
     readable: bool
     writable: bool
@@ -93,16 +91,40 @@ class SourceLine:
     line: int
 
 
-class LineTable(Protocol):
-    """Maps code addresses to source lines."""
+@dataclass(frozen=True)
+class LineRows:
+    """The rows of a line table, one for each stretch of code, by address."""
+
+    starts: Sequence[int] = ()
+    ends: Sequence[int] = ()  # addresses behind the last instructions
+    files: Sequence[int] = ()  # places in `names`
+    lines: Sequence[int] = ()
+    names: tuple[str, ...] = ()  # paths of source files, each once
+
+
+class LineTable:
+    """Maps code addresses to source lines; `read` is asked for the rows when they are needed."""
+
+    def __init__(self, read: Callable[[], LineRows] = LineRows) -> None:
+        self._read = read
+
+    @cached_property
+    def rows(self) -> LineRows:
+        """All rows."""
+        return self._read()
 
     def find(self, address: int) -> SourceLine | None:
         """Return the line that `address` was compiled from, or None where it is unknown."""
-        ...
+        at = bisect_right(self.rows.starts, address) - 1
+        return self._line(at) if at >= 0 and address < self.rows.ends[at] else None
 
     def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
         """Yield stretches of code with the line that each was compiled from, by address."""
-        ...
+        for at, (start, end) in enumerate(zip(self.rows.starts, self.rows.ends, strict=True)):
+            yield Range(start, end), self._line(at)
+
+    def _line(self, at: int) -> SourceLine:
+        return SourceLine(self.rows.names[self.rows.files[at]], self.rows.lines[at])
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ LAYOUT_32: Final = Layout(
 
 
 def _map_fixed(*arguments: int) -> int:
-    """Call mmap(2), which Python's `mmap` does not let choose an address."""
+    # mmap(2), which Python's `mmap` does not let choose an address.
     function = ctypes.CDLL(None, use_errno=True).mmap
     function.restype, function.argtypes = ctypes.c_size_t, _MMAP_ARGUMENTS
     return int(function(*arguments))
@@ -312,7 +312,6 @@ class AddressSpace:
             raise OutOfMemory(f"no address space at {address:#x}")
 
     def _held(self, address: int, size: int) -> int:
-        """Bytes of the range that count against the limit."""
         return sum(
             int((self._slice(region, start, end) & HELD != 0).sum()) * PAGE_SIZE
             for region, start, end in self._pieces(address, size)
@@ -346,10 +345,8 @@ class AddressSpace:
         self._forget(address, size)
 
     def share(self, address: int, size: int, descriptor: int, offset: int) -> None:
-        """Have mapped pages be the host's memory behind a descriptor, from `offset` on.
-
-        Raises `OutOfMemory`: such pages have contents whatever their rights are.
-        """
+        """Have mapped pages be the host's memory behind a descriptor; raises `OutOfMemory`."""
+        # Such pages have contents whatever their rights are.
         self.hold(size - self._held(address, size))
         for region, start, end in self._pieces(address, size):
             assert region is not None
@@ -395,11 +392,8 @@ class AddressSpace:
     # -- free ranges
 
     def find_free(self, size: int, hint: int = 0) -> int:
-        """Return the address of `size` unmapped bytes, at `hint` where free.
-
-        Searches as qemu-user does, on from the last mapping, and wraps around to reuse what has
-        been unmapped. Raises `OutOfMemory`.
-        """
+        """Address of `size` unmapped bytes, at `hint` where free; raises `OutOfMemory`."""
+        # As qemu-user does: on from the last mapping, then around to what has been unmapped.
         size = page_up(size)
         hint = page_up(hint)
         if hint and hint + size <= self.limit_address and self.is_free(hint, size):
@@ -467,10 +461,8 @@ class AddressSpace:
         self._break_start = self._break = self._break_top = page_up(address)
 
     def set_break(self, address: int) -> int:
-        """Move the break as brk(2) does; return the new break, or the old one where it cannot.
-
-        As under qemu-user, a lower break keeps its pages, and they read as zero when it rises.
-        """
+        """Move the break as brk(2) does; return the new break, or the old one where it cannot."""
+        # As under qemu-user, a lower break keeps its pages, and they read as zero when it rises.
         if address < self._break_start or address > self.limit_address:
             return self._break
         if address > self._break:

@@ -1,19 +1,13 @@
 """Native functions: compiled by numba, or taken as the machine code that an earlier process had.
 
 Importing numba and having it find what it has compiled takes a quarter of a second, more than a
-small program runs. So what numba has made of all C functions can be had as one object file (`dump`)
-and be given to a later process (`load`), which needs llvmlite alone to link it.
+small program runs. So what numba has made of all C functions (those with an address: for hooks, for
+pointers in arrays, and for Python) can be had as one object file (`dump`) and be given to a later
+process (`load`), which needs llvmlite alone to link it.
 
 Modules of native code take everything from here: `types`, `ir`, `intrinsic`, `jit`, `inline` and
 `c_function`. Where machine code has been loaded, `types` and `ir` stand for nothing, bodies are not
 read, and only C functions can be called: Python must call nothing else.
-
-Terms
------
-C function
-    One that has an address: for hooks, for pointers in arrays, and for Python.
-machine code
-    An object file with all of them, and the symbol of each.
 
 numba knows only the file that a function stands in, and would take what it has kept though another
 module has changed whose functions and numbers are compiled into it. So what it keeps lies in a
@@ -49,7 +43,6 @@ class Nothing:
     """Stands for numba's types and llvmlite's where machine code is loaded: nobody looks at it."""
 
     def __getattr__(self, name: str) -> Nothing:
-        """Return nothing."""
         return self
 
     def __call__(self, *arguments: object, **options: object) -> Nothing:
@@ -57,20 +50,11 @@ class Nothing:
         return self
 
     def __mul__(self, times: int) -> tuple[()]:
-        """Return nothing."""
         return ()
 
 
 class CFunction:
-    """A native function with an address.
-
-    Python may call one that takes and returns words of 64 bits only.
-
-    Attributes
-    ----------
-    address
-        Of its code.
-    """
+    """A native function with an address. Python may call those of words of 64 bits only."""
 
     def __init__(self, address: int, arguments: int) -> None:
         self.address, self._arguments = address, arguments
@@ -86,8 +70,6 @@ class CFunction:
 
 
 class _State:
-    """What this process has: machine code that was loaded, or what numba has made."""
-
     addresses: dict[str, int] | None = None
     engine: Any = None
     made: dict[str, Any] = {}  # noqa: RUF012 - one for the process
@@ -135,7 +117,6 @@ def on_compiling(tell: Callable[[], None]) -> None:
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """Tell whoever wants to know if the body compiles."""
     if _State.tell is None:
         yield
         return
@@ -217,10 +198,7 @@ def dump() -> bytes:
 
 
 def jit(signature: Any = None, **options: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Compile a function for other native code, cached on disk.
-
-    `signature`: Its types; None: those of the call. `options`: Those of `numba.njit`.
-    """
+    """Compile a function for other native code, cached on disk; `options` as of `numba.njit`."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         return _uncalled(function) if is_loaded() else by_numba(function, signature, **options)
@@ -245,10 +223,7 @@ def inline(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def c_function(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], CFunction]:
-    """Compile a C function, cached on disk.
-
-    `signature`: Its types. `options`: Those of `numba.cfunc`.
-    """
+    """Compile a C function, cached on disk; `options` as of `numba.cfunc`."""
 
     def decorate(function: Callable[..., Any]) -> CFunction:
         name = f"{function.__module__}.{function.__name__}"

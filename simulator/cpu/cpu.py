@@ -97,7 +97,6 @@ class Stop(Enum):
 
 
 def _trap_always(number: int) -> int:
-    """Encode `ta number` (SPARC V9 A.61)."""
     return 0x91D02000 | (number & 0x7F)
 
 
@@ -120,12 +119,12 @@ _REFUSALS = {
 class Cpu:
     """One SPARC64 processor in user mode.
 
-    `is64`: False for programs with 32-bit addresses (PSTATE.AM set). `windows`: Number of register
-    windows, 3..32. More trap less, but a program that reads stack memory which it never set can
-    tell: what was spilled there stays there.
-
-    Raises `EngineError`: the engine is not of a build that is known to work.
+    `is64`: False for programs with 32-bit addresses (PSTATE.AM set). `windows`: Register windows,
+    3..32. Raises `EngineError` where the engine is not of a build that is known to work.
     """
+
+    # More windows trap less, but a program that reads stack memory which it never set can tell:
+    # what was spilled there stays there.
 
     def __init__(self, is64: bool, windows: int = MAX_WINDOWS) -> None:
         if not 3 <= windows <= MAX_WINDOWS:
@@ -207,10 +206,8 @@ class Cpu:
             raise EngineError(f"the emulator does not remove a hook (error {status})")
 
     def translate(self, pc: int, npc: int) -> int:
-        """Translate the block at (pc, npc) with the hooks that there are; return its size in bytes.
-
-        0 where the engine cannot. What has been translated already stays as it is.
-        """
+        """Translate the block at (pc, npc) with the hooks that there are; return its bytes."""
+        # 0 where the engine cannot. What has been translated already stays as it is.
         state = self.state
         before = int(state.pc), int(state.npc)
         state.pc, state.npc = pc, npc
@@ -224,11 +221,9 @@ class Cpu:
     # -- running
 
     def run(self, pc: int, npc: int) -> Stop:
-        """Execute from (pc, npc) until something stops it.
-
-        Where npc is not pc + 4, the start is a trap in the system page that the interrupt hook
-        answers by setting (pc, npc): hooks see `RESUME_TRAP`.
-        """
+        """Execute from (pc, npc) until something stops it."""
+        # Where npc is not pc + 4, the start is a trap in the system page that the interrupt hook
+        # answers by setting (pc, npc): hooks see `RESUME_TRAP`.
         start = pc if npc == pc + 4 else _RESUME
         try:
             self._engine.emu_start(start, _UNTIL)
@@ -255,8 +250,7 @@ class Cpu:
 
         `function`: C address of `bool(handle, int number)`, which copies pc to
         `trap_states[0].tpc`, and says whether the trap is to end the run with `Stop.ILLEGAL`.
-
-        Raises `EngineError`: the engine does not call it.
+        Raises `EngineError` where the engine does not call it.
         """
         ctypes.c_uint64.from_address(self.handle + _STOP_WORD).value = function
         _check_trap_pc(self)
@@ -400,7 +394,6 @@ def _refuse(what: str) -> EngineError:
 
 
 def _read_context(engine: Any) -> bytes:
-    """Return the engine's saved context, without the header."""
     context: Any = engine.context_save()
     header_and_declared = context.size
     address = ctypes.cast(context.context, ctypes.c_void_p).value
@@ -422,7 +415,6 @@ def _read_context(engine: Any) -> bytes:
 
 
 def _locate(engine: Any) -> CpuState:
-    """Return the live state structure."""
     for number, value in enumerate(_MAGIC, start=1):
         engine.reg_write(_SPARC_G0 + number, value)
     saved = _read_context(engine)
@@ -476,7 +468,6 @@ def _check_identity(engine: Any, state: CpuState, snapshot: CpuState) -> None:
 
 
 def _check_registers(engine: Any, state: CpuState) -> None:
-    """Write on one side, read on the other."""
     state.globals[3] = 0xABCDEF
     engine.reg_write(_SPARC_O5, 0x777)
     engine.reg_write(_SPARC_PC, 0x12344)
@@ -490,7 +481,6 @@ def _check_registers(engine: Any, state: CpuState) -> None:
 
 
 def _prepare(state: CpuState, is64: bool, windows: int) -> None:
-    """Set the state a Linux user program starts in."""
     for array in (state.globals, state.registers, state.fp):
         ctypes.memset(ctypes.addressof(array), 0, ctypes.sizeof(array))
     state.pstate = Pstate.PEF | (0 if is64 else Pstate.AM)
@@ -553,7 +543,6 @@ def _self_test_program(windows: int) -> tuple[int, ...]:
 
 
 def _self_test(cpu: Cpu) -> None:
-    """Execute a few instructions of every kind that the preparation enables."""
     state = cpu.state
     program = _self_test_program(cpu.windows)
     cpu.poke(_TEST_CODE, *program)
@@ -583,8 +572,6 @@ def _self_test(cpu: Cpu) -> None:
 
 
 class _TemporaryHook:
-    """A hook for the time of a `with` block."""
-
     def __init__(self, cpu: Cpu, kind: HookKind, callback: Any) -> None:
         self._cpu, self._kind, self._callback = cpu, kind, callback
 
@@ -598,7 +585,6 @@ class _TemporaryHook:
 
 
 def _check_trap_pc(cpu: Cpu) -> None:
-    """Make a trap, and see whether it is noted."""
     callback = _INTERRUPT(lambda handle, number, user_data: cpu.stop())
     cpu.poke(_TEST_CODE, _trap_always(_TEST_TRAP), _NOP)
     cpu.forget_code(SYSTEM_PAGE, SYSTEM_PAGE + PAGE_SIZE)

@@ -94,7 +94,7 @@ def end_process(words: Any, number: Any) -> None:
 
 @c_function(types.void(types.int32, types.uint64))
 def _on_fatal_signal(number: Any, argument: Any) -> None:
-    """C signal handler. Called with number -1 by us: remember the words at `argument`."""
+    # A C signal handler. Called with number -1 by us: remember the words at `argument`.
     words = kept_word(number == np.int32(-1), argument)
     if number != np.int32(-1) and words != np.uint64(0):
         end_process(words, np.uint64(number))
@@ -105,8 +105,6 @@ class _SignalStack(ctypes.Structure):
 
 
 class _Policy:
-    """Whether crashes are this process's business."""
-
     reports = True
 
 
@@ -150,7 +148,6 @@ def reported(program: Path, clock: NDArray[np.int64], block: int, endings: int) 
 def _make_words(
     program: Path, block: int
 ) -> tuple[NDArray[np.int64], list[ctypes.Array[ctypes.c_char]]]:
-    """Return the handler's state, and the texts that it refers to."""
     libc = ctypes.CDLL(None)
     size = EndingWord.MESSAGES + _MESSAGE_WORDS * (max(*FATAL, *STOPPING) + 1)
     words: NDArray[np.int64] = np.zeros(size, np.int64)

@@ -165,7 +165,6 @@ def native(signature: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 def _word_at(base: int, index: int) -> int:
-    """Word `index` of the int64 array at `base`."""
     return load64(base + np.uint64(index) * np.uint64(8))  # type: ignore[no-any-return]
 
 

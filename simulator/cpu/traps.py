@@ -202,11 +202,9 @@ def count_block(engine: Any, address: Any, size: Any, user_data: Any) -> None:
 
 @native(types.void(types.uint64))
 def _count_fill(state: Any) -> None:
-    """Count a fill; where they are frequent, flush the engine's cache: it then grows.
-
-    (The cache starts with 256 entries and is resized only when flushed. Flushing in the middle of
-    a fill is allowed: the engine looks its entry up again afterwards.)
-    """
+    # Where fills are frequent, flush the engine's cache: it starts with 256 entries and grows only
+    # then. Flushing in the middle of a fill is allowed: the engine looks its entry up again
+    # afterwards.
     fills = get_word(state, FillWord.FILLS) + np.uint64(1)
     set_word(state, FillWord.FILLS, fills)
     if fills == get_word(state, FillWord.NEXT_FLUSH):
@@ -224,11 +222,9 @@ def _count_fill(state: Any) -> None:
 
 @native(types.boolean(types.uint32))
 def is_reserved(word: Any) -> Any:
-    """Whether a word is BPr, MOVr or FMOVr with a condition that is reserved (SPARC V9 A.3).
-
-    The engine has no such condition, and dies of translating it. It takes a compare-and-branch
-    (CBcond) for the BPr that it would be without bit 28, which V9 reserves, too.
-    """
+    """Whether a word is BPr, MOVr or FMOVr with a condition that is reserved (SPARC V9 A.3)."""
+    # The engine has no such condition, and dies of translating it. It takes a compare-and-branch
+    # (CBcond) for the BPr that it would be without bit 28, which V9 reserves, too.
     if word & np.uint32(0xD1C00000) == np.uint32(0x10C00000):
         return True
     if word & np.uint32(0xC7C00000) == np.uint32(0x00C00000):
@@ -250,15 +246,13 @@ def _has_reserved_words(host: Any) -> Any:
 
 @c_function(types.boolean(types.voidptr, types.uint64, types.int32, types.voidptr, types.voidptr))
 def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_data: Any) -> Any:
-    """Grant a page's rights, or refuse.
-
-    Reading and writing are granted together (the engine's translation cache has one entry for
-    both). Execution is granted only on a fetch: a page that can be executed is slow to write
-    to. From a page's first fetch on it is granted always, so that the engine sees writes to
-    code that it has translated. Our own page can be executed and nothing else.
-
-    What is fetched from a page with reserved words is fetched from its shadow.
-    """
+    """Grant a page's rights, or refuse."""
+    # Reading and writing are granted together (the engine's translation cache has one entry for
+    # both).
+    # Execution is granted only on a fetch: a page that can be executed is slow to write to. From a
+    # page's first fetch on it is granted always, so that the engine sees writes to code that it has
+    # translated. Our own page can be executed and nothing else.
+    # What is fetched from a page with reserved words is fetched from its shadow.
     state = pointer_value(user_data)
     _count_fill(state)
     if kind == _ACCESS_READ:
@@ -341,10 +335,8 @@ def check_code(engine: Any, block: Any, previous: Any, user_data: Any) -> None:
 
 @c_function(types.boolean(types.uint64, types.int32))
 def note_trap(engine: Any, number: Any) -> Any:
-    """Keep where a trap happened; say whether it ends the run, as an illegal instruction does.
-
-    Called with number -2 by us: remember `Cpu.state_offset`.
-    """
+    """Keep where a trap happened; say whether it ends the run, as an illegal instruction does."""
+    # Called with number -2 by us: remember `Cpu.state_offset`.
     offset = kept_word(number == np.int32(_REMEMBER), engine)
     if number == np.int32(_REMEMBER):
         return False
@@ -401,7 +393,6 @@ def _spill_or_fill(state: Any, fill: Any) -> Any:
 
 @native(types.void(types.uint64, types.uint64))
 def _resume_in_block(clock: Any, pc: Any) -> None:
-    """Take back what the block hook counted from `pc` to the block's end."""
     start = get_word(clock, ClockWord.BLOCK_ADDRESS)
     end = start + get_word(clock, ClockWord.BLOCK_SIZE)
     count = get_word(clock, ClockWord.INSTRUCTIONS) - ((end - pc) >> np.uint64(2))
@@ -415,7 +406,6 @@ def _resume_in_block(clock: Any, pc: Any) -> None:
 
 @native(types.boolean(types.uint64, types.uint32))
 def _saves_context(state: Any, number: Any) -> Any:
-    """Whether a trap flushes windows or, in 64-bit programs, gets or sets a context."""
     if number == np.uint32(ContextTrap.FLUSH):
         return True
     either = number == np.uint32(ContextTrap.GET) or number == np.uint32(ContextTrap.SET)
@@ -448,11 +438,9 @@ def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
 
 @c_function(types.void(types.uint64, types.uint64, types.uint64))
 def move_window_ahead(state: Any, fill: Any, unused: Any) -> None:
-    """Spill or fill a window before the instruction executes that would trap for it.
-
-    A trap takes the engine out of its code and back, which costs ten times what moving a window
-    does. Where the move is not possible nothing happens: the trap then says why.
-    """
+    """Spill or fill a window before the instruction executes that would trap for it."""
+    # A trap takes the engine out of its code and back, which costs ten times what moving a window
+    # does. Where the move is not possible nothing happens: the trap then says why.
     if _spill_or_fill(state, fill != np.uint64(0)):
         count = np.uint64(TrapWord.FILLS if fill != np.uint64(0) else TrapWord.SPILLS)
         set_word(state, count, get_word(state, count) + np.uint64(1))
@@ -463,7 +451,7 @@ def move_window_ahead(state: Any, fill: Any, unused: Any) -> None:
 
 @c_function(types.void(types.int32, types.uint64))
 def _on_signal(number: Any, argument: Any) -> None:
-    """C signal handler. Called with number -1 by us: remember the clock at `argument`."""
+    # A C signal handler. Called with number -1 by us: remember the clock at `argument`.
     clock = kept_word(number == np.int32(-1), argument)
     if number == np.int32(-1) or clock == np.uint64(0):
         return
@@ -479,10 +467,7 @@ def _on_signal(number: Any, argument: Any) -> None:
 
 
 class SignalHandler:
-    """Makes signals stop the run whose clock is given.
-
-    Use as a context manager. The previous dispositions come back at the end.
-    """
+    """Makes signals stop the run whose clock is given, for the time of a `with` block."""
 
     _SIGACTION_SIZE: Final = 256  # bytes, more than struct sigaction has
 

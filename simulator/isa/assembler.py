@@ -153,7 +153,7 @@ Make = TypeVar("Make", bound=Callable[..., Instruction])
 
 
 def _remembered(make: Make) -> Make:
-    """Return `make`, whose instructions are made once: a program's code has few different ones."""
+    # A program's code has few different instructions: they are made once.
     return cast("Make", lru_cache(maxsize=1 << 16, typed=True)(make))
 
 
@@ -370,16 +370,13 @@ def trap_always(number: int) -> Instruction:
 def load_constant(
     value: int, rd: Register, is64: bool, temporary: Register | None = None
 ) -> tuple[Instruction, ...]:
-    """Shortest sequence of the usual ones that leaves the constant `value` in `rd`.
+    """Shortest of the usual sequences that leaves the constant `value`, signed or not, in `rd`.
 
-    - `value`: Signed or unsigned; in 32-bit code it is taken modulo 2^32.
-    - `is64`: Whether all 64 bits of `rd` must be right. Without it the low 32 are.
-    - `temporary`: A second register; only needed for values that are neither 32 bits unsigned nor
-      signed.
-
-    Raises `AssemblyError`: a temporary is needed and none is given.
+    `is64`: Whether all 64 bits of `rd` must be right, not only the low 32. `temporary`: A second
+    register, for values that are neither 32 bits unsigned nor signed; raises `AssemblyError` where
+    it is needed and not given.
     """
-    if not is64:
+    if not is64:  # modulo 2^32
         value = (value & MASK32) - (1 << 32) if value & 1 << 31 else value & MASK32
     if fits_simm13(value):
         return (mov(value, rd),)
@@ -455,7 +452,7 @@ _DISPLACEMENT_BITS = {
 def link(instruction: Instruction, address: int, symbols: Mapping[str, int]) -> Instruction:
     """Return `instruction` with its fixup filled in for its place at `address`.
 
-    Raises `AssemblyError`: the symbol is unknown, or out of the branch's reach.
+    Raises `AssemblyError` where the symbol is unknown, or out of the branch's reach.
     """
     if instruction.fixup is None:
         return instruction
@@ -515,11 +512,9 @@ def assemble(
 
 
 def linked_code(items: Iterable[Item], base: int, symbols: Mapping[str, int]) -> bytes:
-    """Return the words of `items` at `base`, big-endian, without their texts.
+    """Return the words of `items` at `base`, big-endian, without their texts; raises as `link`.
 
     `symbols`: Addresses of all names, the labels among `items` included (`assign_labels`).
-
-    Raises `AssemblyError`: a symbol is unknown, or out of a branch's reach.
     """
     words = array("I")
     for item in items:

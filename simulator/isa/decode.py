@@ -90,19 +90,11 @@ class Transfers:
 def decode_transfers(
     words: NDArray[np.uint32], base: int, address_bits: int = 64, *, supervisor: bool = False
 ) -> Transfers:
-    """Decode every word of a code image.
+    """Decode every word of a code image; arrays of shape (n,).
 
-    - `words`: uint32 in native order, shape (n,).
-    - `base`: Address of the first word, in bytes.
-    - `address_bits`: 64, or 32 for a program whose addresses wrap at 2**32. Targets that wrap below
-      zero or beyond 2**63 cannot be code and read as -1.
-    - `supervisor`: Whether this is V8 code for supervisor mode: its `rett` has the encoding of V9's
-      `return`.
-
-    Returns
-    -------
-    Transfers
-        Arrays of shape (n,).
+    `words`: uint32 in native order, shape (n,). `base`: Address of the first word, in bytes.
+    `address_bits`: 64, or 32 for a program whose addresses wrap at 2**32. `supervisor`: Whether
+    this is V8 code for supervisor mode: its `rett` has the encoding of V9's `return`.
     """
     words = np.ascontiguousarray(words, dtype=np.uint32)
     kind = np.zeros(len(words), dtype=np.uint8)
@@ -118,6 +110,7 @@ def decode_transfers(
     target = base + 4 * np.arange(len(words), dtype=np.int64) + 4 * displacement
     if address_bits == 32:
         target &= 0xFFFFFFFF
+    # Targets that wrap below zero or beyond 2**63 cannot be code.
     target[~direct | (target < 0)] = -1
     return Transfers(kind, target, annulled)
 

@@ -51,9 +51,7 @@ class Disassembler:
     """Writes instructions one after the other, and remembers what `sethi` has put into registers.
 
     Where the rest of that address is added, by `or`, `add`, a load or a store, it is written
-    `%lo(ADDRESS)`, as compilers write it.
-
-    `v9`: Whether the program is one of V9 (V8+ included); V8 has other names for some instructions.
+    `%lo(ADDRESS)`, as compilers write it. `v9`: See `disassemble`.
     """
 
     def __init__(self, v9: bool = True) -> None:
@@ -99,9 +97,8 @@ def _with_low(word: int, value: int) -> str | None:
 def disassemble(word: int, address: int, v9: bool = True) -> str:
     """Return the text of the instruction `word` at `address` (`.word 0x...` if it is none).
 
-    Branch and call targets are absolute, in hexadecimal.
-
-    `v9`: Whether names are those of V9, as opposed to V8: `subc` and `illtrap`, `subx` and `unimp`.
+    Branch and call targets are absolute, in hexadecimal. `v9`: Whether names are those of V9 (V8+
+    included) and not V8: `subc` and `illtrap`, not `subx` and `unimp`.
     """
     if word >> 30 == 1:  # Capstone shows displacements of calls modulo nothing
         displacement = ((word & 0x3FFFFFFF) ^ 0x20000000) - 0x20000000
@@ -133,7 +130,6 @@ def _own_text(word: int, v9: bool) -> str | None:
 
 
 def _constant_text(word: int, v9: bool) -> str | None:
-    """Return the text of `sethi` and `illtrap`."""
     kind, value = word >> 22 & 7, word & 0x3FFFFF
     if kind == 0 and not word >> 25:
         return f"{'illtrap' if v9 else 'unimp'} {value:#x}"
@@ -143,7 +139,6 @@ def _constant_text(word: int, v9: bool) -> str | None:
 
 
 def _transfer_text(word: int, op3: int, v9: bool) -> str | None:
-    """Return the text of jumps to registers, of `return`, and of traps."""
     rd = word >> 25 & 31
     if op3 == 0x38:
         if word in _RETURNS:
@@ -208,7 +203,7 @@ def _state_text(word: int, op3: int) -> str | None:
 
 
 def _float(number: int, *, double: bool) -> str:
-    """Doubles and quads keep bit 5 of their register number in bit 0 (V9 5.1.4.1)."""
+    # Doubles and quads keep bit 5 of their register number in bit 0 (V9 5.1.4.1).
     return f"%f{(number & 30) | (number & 1) << 5}" if double else f"%f{number}"
 
 
@@ -219,7 +214,7 @@ def _operand(word: int) -> str:
 
 
 def _number(value: int) -> str:
-    """Return a number as objdump writes it."""
+    # As objdump writes numbers.
     return str(value) if value < 10 else f"{value:#x}"
 
 
@@ -235,7 +230,7 @@ def _address(word: int, low: str | None = None) -> str:
 
 
 def _space(word: int) -> str:
-    """Address space of an alternate load or store: %asi with an immediate offset."""
+    # With an immediate offset, the address space of an alternate access is %asi.
     if word & 0x2000:
         return "%asi"
     number = (word >> 5) & 0xFF

@@ -170,10 +170,7 @@ def _decode(words: Words) -> _Decoded:
 
 
 def effects(words: Words) -> Effects:
-    """Return what each of `words` reads, writes and names.
-
-    `words`: Instruction words, native byte order, shape (n,).
-    """
+    """Return what each of `words`, in native byte order, shape (n,), reads, writes and names."""
     starts = range(0, max(len(words), 1), _PIECE)
     pieces = [_effects(words[start : start + _PIECE]) for start in starts]
     return Effects(
@@ -253,10 +250,8 @@ def _branches(d: _Decoded, reads: Masks, writes: Masks, known: npt.NDArray[np.bo
 
 
 def _moves(d: _Decoded, reads: Masks, writes: Masks, known: npt.NDArray[np.bool_]) -> None:
-    """movcc: bit 18 selects integer condition codes, bits 12..11 which.
-
-    The condition is in the low four bits of the rs1 field.
-    """
+    # movcc: bit 18 selects integer condition codes, bits 12..11 which. The condition is in the low
+    # four bits of the rs1 field.
     movcc = (d.op == 2) & (d.op3 == 0x2C)
     field = d.word >> 11 & 3
     integer = (d.word >> 18 & 1) == 1

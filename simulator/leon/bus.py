@@ -31,13 +31,7 @@ class BusError(Exception):
 
 
 class Bus:
-    """Memory and devices.
-
-    - `program`: Whose code must not change.
-    - `memory`: The memory.
-    - `host`: What the UART is connected to.
-    - `now`: Returns the time in processor cycles.
-    """
+    """Memory and devices; `now`: the time in processor cycles."""
 
     def __init__(
         self, program: Program, memory: AddressSpace, host: HostCalls, now: Callable[[], int]

@@ -68,10 +68,7 @@ _RECEIVE, _TRANSMIT, _RECEIVE_INTERRUPT, _TRANSMIT_INTERRUPT = 1, 2, 4, 8
 
 
 class Uart:
-    """APBUART: standard output, and standard input where that is a regular file.
-
-    `host`: The outside world. `request`: Requests the device's interrupt.
-    """
+    """APBUART: standard output, and standard input where that is a regular file."""
 
     def __init__(self, host: HostCalls, request: Callable[[], None]) -> None:
         self._host = host
@@ -162,10 +159,7 @@ class _Timer:
 
 
 class Timers:
-    """GPTIMER: a prescaler, which divides the processor's clock, and timers that count down.
-
-    `request`: Requests an interrupt, by its number.
-    """
+    """GPTIMER: a prescaler, which divides the processor's clock, and timers that count down."""
 
     def __init__(self, request: Callable[[int], None]) -> None:
         self._request = request

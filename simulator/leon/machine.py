@@ -81,21 +81,15 @@ def is_supervisors(word: int) -> bool:
 
 
 class LeonMachine(BaseMachine):
-    """Runs one bare LEON3 program once.
-
-    - `program`: What to run, linked for `MEMORY`.
-    - `host`: Its UART's ends.
-    - `limits`: Budgets.
-    - `observer`: Sees the blocks, and handlers of traps as those of signals; without one they are
-      counted.
-    """
+    """Runs one bare LEON3 program once."""
 
     def __init__(
         self,
-        program: Program,
+        program: Program,  # what to run, linked for `MEMORY`
         *,
-        host: HostCalls,
-        limits: Limits | None = None,
+        host: HostCalls,  # its UART's ends
+        limits: Limits | None = None,  # budgets
+        # Sees the blocks, and handlers of traps as those of signals; without one they are counted.
         observer: Observer | None = None,
     ) -> None:
         super().__init__(program, limits, observer, False, WINDOWS)
@@ -116,7 +110,7 @@ class LeonMachine(BaseMachine):
         self._host = host
 
     def _load(self) -> None:
-        """Put the program into memory, and the processor where a boot loader leaves it."""
+        # As a boot loader leaves memory and processor.
         size = min(MEMORY_SIZE, self.limits.memory) // PAGE_SIZE * PAGE_SIZE
         self._space.map(MEMORY, size, _DATA_ACCESS)
         for segment in self.program.segments:
@@ -140,8 +134,8 @@ class LeonMachine(BaseMachine):
     def run(self) -> RunResult:
         """Run the program to its end.
 
-        Raises `UnsupportedError`: the program waits for ever, changes its code, or wants what this
-        machine lacks; `EngineError`: the emulator failed.
+        Raises `UnsupportedError` where the program waits for ever, changes its code, or wants what
+        this machine lacks; `EngineError` where the emulator failed.
         """
         self._hooks.install(None if self._observer is None else self._observer.hook, count=True)
         seconds, cpu_seconds = self._execute(self._loop, lambda: self._send(self._bus.uart.flush))
@@ -169,11 +163,8 @@ class LeonMachine(BaseMachine):
             self._clock[ClockWord.LIMIT] = -1
 
     def _earliest_stop(self) -> int:
-        """Return a limit at which the engine stops as soon as an interrupt may be delivered.
-
-        Where a handler has returned to another place than it came from, an observer must see that
-        first.
-        """
+        # The limit at which the engine stops as soon as an interrupt may be delivered. Where a
+        # handler has returned to another place than it came from, an observer must see that first.
         lands = self._landed == self.instructions
         return self.instructions + (_LONGEST_BLOCK if lands else 0)
 
@@ -223,7 +214,6 @@ class LeonMachine(BaseMachine):
     # -- traps
 
     def _on_trap(self, number: int) -> None:
-        """Answer a trap that the engine reports; it has moved pc to npc."""
         state = self.cpu.state
         npc = int(state.pc)
         if self._resumes(number, npc):
@@ -282,7 +272,7 @@ class LeonMachine(BaseMachine):
             self._observer.signal_delivered(resumes_at, stack_pointer, handler, between)
 
     def _halt(self, number: int) -> None:
-        """Stop the processor: a software trap while traps are disabled."""
+        # A software trap while traps are disabled stops the processor.
         if number == 0:
             self._ending = MachineEnding(int(self.cpu.window()[0]) & 0xFF, "exit")
         else:
@@ -301,7 +291,6 @@ class LeonMachine(BaseMachine):
         self._trap(TrapType.INSTRUCTION_ACCESS, self._position.last_jump())
 
     def _do_access(self, pc: int) -> None:
-        """Do the load or store at `pc` on the bus."""
         position = self._position
         word = position.instruction(pc)
         if not access_size(word):
@@ -318,10 +307,8 @@ class LeonMachine(BaseMachine):
         position.go_past(pc)
 
     def _send(self, action: Callable[[], None]) -> None:
-        """Do what may write output; end as Linux programs do where nobody reads it.
-
-        Raises `UsageError`: it cannot be written: the program would never know.
-        """
+        # Where nobody reads the output, the run ends as a Linux program does. Any other error is
+        # the user's: the program would never know that its output cannot be written.
         try:
             action()
         except BrokenPipeError:
@@ -347,7 +334,6 @@ class LeonMachine(BaseMachine):
             self._do_register(pc, word)
 
     def _do_alternate(self, pc: int, word: int) -> None:
-        """Do a load or store in another address space."""
         space, is_immediate = word >> 5 & 0xFF, word >> 13 & 1
         address = effective_address(self.cpu, word)
         if not self._supervisor.supervisor:
@@ -363,7 +349,7 @@ class LeonMachine(BaseMachine):
             self._position.go_past(pc)
 
     def _do_system_access(self, word: int, address: int) -> None:
-        """Read or write a register of the caches; others read as zero."""
+        # Registers of the caches; others read as zero.
         number = word >> 25 & 31
         if word >> 21 & 1:
             if address == 0:
@@ -406,7 +392,6 @@ class LeonMachine(BaseMachine):
             self._power_down()
 
     def _power_down(self) -> None:
-        """Let the time pass until an interrupt comes."""
         while not self._bus.controller.highest():
             due = self._bus.timers.next_interrupt()
             if due is None:

@@ -46,24 +46,14 @@ class TrapType(IntEnum):
 
 
 class Supervisor:
-    """PSR, WIM and TBR of one processor, which begins as boot loaders leave it.
-
-    Attributes
-    ----------
-    tbr
-        The trap base register, with the type of the last trap.
-    enabled, supervisor, previous
-        PSR's ET, S and PS.
-    level
-        PSR's PIL.
-    """
+    """PSR, WIM and TBR of one processor, which begins as boot loaders leave it."""
 
     def __init__(self, cpu: Cpu) -> None:
         self._cpu = cpu
         self._wim = 1
-        self.tbr = 0
-        self.enabled, self.supervisor, self.previous = False, True, True
-        self.level = 0
+        self.tbr = 0  # the trap base register, with the type of the last trap
+        self.enabled, self.supervisor, self.previous = False, True, True  # PSR's ET, S and PS
+        self.level = 0  # PSR's PIL
         self._floating_point = False
         self._arrange()
 
@@ -123,7 +113,7 @@ class Supervisor:
         self._arrange()
 
     def _arrange(self) -> None:
-        """Tell the engine how far the windows go."""
+        # The engine is told how far the windows go.
         state, here = self._cpu.state, self.window
         if not self._wim:
             saves = restores = _NO_INVALID_WINDOW

@@ -76,10 +76,8 @@ class InterruptedFrames:
         return not self._order
 
     def keep(self, address: int, interrupted: Interrupted) -> None:
-        """Keep what the handler with the frame at `address` interrupts.
-
-        What is kept of frames that lie shortly below is dropped: longjmp has left these handlers.
-        """
+        """Keep what the handler with the frame at `address` interrupts."""
+        # What is kept of frames that lie shortly below is dropped: longjmp has left these handlers.
         start = bisect_left(self._order, -address)
         end = bisect_right(self._order, _STALE_BYTES - address)
         for stale in self._order[start:end]:
@@ -96,23 +94,16 @@ class InterruptedFrames:
 
 
 class Contexts:
-    """Window, signal and context operations on one processor.
-
-    Attributes
-    ----------
-    flush_natively
-        Writes the windows to the stack as far as that is easy; returns whether all are there.
-    interrupted
-        What handlers have interrupted in the current thread.
-    """
+    """Window, signal and context operations on one processor."""
 
     def __init__(self, cpu: Cpu, memory: AddressSpace, signals: SignalState) -> None:
         self._cpu = cpu
         self._memory = memory
         self._signals = signals
         self._format = FrameFormat(cpu.is64)
-        self.interrupted = InterruptedFrames()
+        self.interrupted = InterruptedFrames()  # by handlers, in the current thread
         self._saved_mask: int | None = None
+        # Writes windows to the stack as far as that is easy; returns whether all are there.
         self.flush_natively: Callable[[], bool] = lambda: False
 
     @property
@@ -149,7 +140,6 @@ class Contexts:
         return []
 
     def _load_current(self) -> None:
-        """Load the current window from the stack; raises `GuestFault`."""
         cpu = self._cpu
         address = cpu.window_stack_pointer(cpu.state.cwp)
         data = self._memory.read(address, cpu.window_size)
@@ -177,9 +167,9 @@ class Contexts:
     def enter_stack(self, stack: int) -> None:
         """Go on with a stack that ends at `stack`, as the kernel lets a new thread begin.
 
-        It begins with a copy of the current frame; all windows but this one are free. Raises
-        `GuestFault` where the frame cannot be copied.
+        Raises `GuestFault` where the current frame cannot be copied.
         """
+        # It begins with a copy of the current frame; all windows but this one are free.
         cpu, window = self._cpu, self._cpu.window()
         bias, mask = cpu.stack_bias, cpu.address_mask
         pointer = (window[_SP] + bias) & mask
@@ -233,8 +223,8 @@ class Contexts:
     def enter_handler(self, info: SignalInfo, clock: tuple[int, ...]) -> int:
         """Build the frame of a handler and go there; return its address.
 
-        `clock` comes back from `leave_handler`. Raises `GuestFault` where no frame can be
-        written; nothing has changed then but that windows have been flushed.
+        `clock` comes back from `leave_handler`. Raises `GuestFault` where no frame can be written;
+        nothing has changed then but that windows have been flushed.
         """
         cpu, signals = self._cpu, self._signals
         unsaved = self._flush()
@@ -273,11 +263,9 @@ class Contexts:
         cpu.state.npc = (action.handler + 4) & cpu.address_mask
 
     def leave_handler(self) -> Interrupted | None:
-        """Restore registers and mask from the frame at %sp; raises `GuestFault`.
-
-        Returns what had been interrupted, or None where the frame is not one of ours: programs
-        may move frames. Where no handler is under way there is no frame, whatever is at %sp.
-        """
+        """Restore registers and mask from the frame at %sp; raises `GuestFault`."""
+        # Returns what had been interrupted, or None where the frame is not one of ours: programs
+        # may move frames. Where no handler is under way there is no frame, whatever is at %sp.
         cpu = self._cpu
         address = (cpu.window()[_SP] + cpu.stack_bias) & cpu.address_mask
         data = self._memory.read(address, FRAME_SIZE)

@@ -29,10 +29,7 @@ class WouldWait(Exception):  # noqa: N818 - a state, not an error
 
 
 class OpenFile:
-    """An open file description; several descriptors may share it.
-
-    The base class is a file on which nothing is possible. `flags` are the guest's O_* flags.
-    """
+    """An open file description; several descriptors may share it. Here: nothing is possible."""
 
     def __init__(self, flags: int) -> None:
         self.flags = flags
@@ -312,11 +309,7 @@ class PipeEnd(OpenFile):
 
 
 class DescriptorTable:
-    """Descriptor numbers -> open files.
-
-    `host`: Its standard streams become descriptors 0, 1 and 2. `hold`: Counts bytes against the
-    memory limit (`Memory.hold`).
-    """
+    """Descriptor numbers -> open files; 0, 1 and 2 are the streams of `host`."""
 
     def __init__(self, host: HostCalls, hold: Callable[[int], None] = lambda size: None) -> None:
         self._hold = hold
@@ -366,10 +359,7 @@ class DescriptorTable:
             file.held = 0
 
     def keep(self, file: OpenFile) -> None:
-        """Count what simprof keeps for an open file by now as the program's memory.
-
-        Raises `OutOfMemory`.
-        """
+        """Count what simprof keeps for a file as the program's memory; raises `OutOfMemory`."""
         self._hold(file.kept - file.held)
         file.held = file.kept
 

@@ -47,9 +47,7 @@ def read_into(
     """Read from a file into buffers; return how many bytes.
 
     `offset`: Where in the file; None: at its own offset. `check_time`: Called between pieces; may
-    raise `RunInterrupted`.
-
-    Raises `OSError` or `GuestFault` if nothing could be read.
+    raise `RunInterrupted`. Raises `OSError` or `GuestFault` if nothing could be read.
     """
     memory = guest.memory
     done = 0
@@ -173,16 +171,13 @@ BY_NAME = frozenset("truncate truncate64 open openat openat2 creat".split())
 
 @dataclass
 class Pages:
-    """A file's pages in memory.
-
-    `clean` has a digest of what the file is known to contain, by page; pages are there while they
-    are mapped.
-    """
+    """A file's pages in memory: those that are mapped."""
 
     memory: int
     reader: OpenFile
     check_time: Callable[[], None]
     writer: OpenFile | None = None
+    # Page -> digest of what the file is known to contain there.
     clean: dict[int, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -257,11 +252,7 @@ class SharedMapping:
 
 
 class SharedFiles:
-    """All shared mappings of one process.
-
-    `memory`: Its memory. `check_time`: Called again and again where much is read or written; may
-    raise `RunInterrupted`.
-    """
+    """All shared mappings of one process; `check_time` is called where much is read or written."""
 
     def __init__(self, memory: AddressSpace, check_time: Callable[[], None]) -> None:
         self._memory = memory
@@ -284,8 +275,7 @@ class SharedFiles:
     def add(self, address: int, size: int, file: OpenFile, offset: int) -> None:
         """Put a file's pages at a range that has just been mapped.
 
-        Raises `OSError` or `OutOfMemory` if that is not possible; the range is to be forgotten and
-        unmapped.
+        Raises `OSError` or `OutOfMemory`; the range is then to be forgotten and unmapped.
         """
         status = file.status()
         name = status.device, status.inode

@@ -52,43 +52,29 @@ class _Open:
 class Host:
     """Files below `root`, read-only but for `writable`, and the standard streams.
 
-    - `root`: The directory that the program may see; also its working directory where `working` is
-      None.
-    - `writable`: Directory at or below `root` where it may create, change and remove files.
-    - `working`: Initial working directory, at or below `root`.
-    - `program`: The program's own file, for /proc/self/exe; readable wherever it lies.
-    - `seen_program`: Its path as the program sees it; None: the host's.
-    - `seen_root`: Path at which the program sees `root`; None: the host's.
-    - `sysroot`: Directory in which absolute paths are looked up first, read-only; None: nowhere.
-    - `stdin`: A file descriptor, or the input itself.
-    - `stdout`, `stderr`: File descriptors, or buffers that collect the output.
-    - `before_output`: See `StandardStreams`.
-
-    Attributes
-    ----------
-    opened
-        The files that the program has opened, where they are on the host.
-
-    Raises
-    ------
-    UsageError
-        Where a directory cannot be used.
+    Raises `UsageError` where a directory cannot be used.
     """
 
     def __init__(
         self,
+        # The directory that the program may see; also its working directory where `working` is
+        # None.
         root: Path,
         *,
+        # Directory at or below `root` where it may create, change and remove files.
         writable: Path | None = None,
-        working: Path | None = None,
+        working: Path | None = None,  # initial working directory, at or below `root`
+        # The program's own file, for /proc/self/exe; readable wherever it lies.
         program: Path | None = None,
-        seen_program: bytes | None = None,
-        seen_root: bytes | None = None,
+        seen_program: bytes | None = None,  # its path as the program sees it; None: the host's
+        seen_root: bytes | None = None,  # path at which the program sees `root`; None: the host's
+        # Directory in which absolute paths are looked up first, read-only; None: nowhere.
         sysroot: Path | None = None,
-        stdin: int | bytes = 0,
+        stdin: int | bytes = 0,  # a file descriptor, or the input itself
+        # stdout, stderr: file descriptors, or buffers that collect the output.
         stdout: int | bytearray = 1,
         stderr: int | bytearray = 2,
-        before_output: Callable[[bytes], None] | None = None,
+        before_output: Callable[[bytes], None] | None = None,  # see `StandardStreams`
     ) -> None:
         # Asked while a call waits; the machine sets it.
         self.interrupted: Callable[[], bool] = lambda: False
@@ -107,7 +93,7 @@ class Host:
         self._handles: dict[int, _Open] = {}
         self._inodes: dict[tuple[int, int], int] = {}
         self._own_links: set[tuple[int, int]] = set()
-        self.opened: set[Path] = set()
+        self.opened: set[Path] = set()  # the program's files, where they are on the host
         self._next_handle = 3
 
     @property
@@ -164,11 +150,9 @@ class Host:
         return self._sandbox.resolve(start, path, follow=follow)
 
     def _beside_program(self, parts: Parts) -> bytes | None:
-        """Return where a file is that a dynamically linked program looks for beside its own.
-
-        Its interpreter looks for libraries there ($ORIGIN). The path of its file as it sees it is
-        not always the one below root, where that directory is.
-        """
+        # Where a file is that a dynamically linked program looks for beside its own: its
+        # interpreter looks for libraries there ($ORIGIN). The path of its file as it sees it is not
+        # always the one below root, where that directory is.
         seen = self._seen_program[:-1]
         if self._sysroot is None or self._program is None or parts[: len(seen)] != seen:
             return None
@@ -198,7 +182,7 @@ class Host:
         return place.status
 
     def _refuse_foreign_link(self, status: os.stat_result) -> None:
-        """Raise EACCES for a file with other names than the program's own: one may lie outside."""
+        # A file with other names than the program's own: one may lie outside.
         identity = (status.st_dev, status.st_ino)
         linked = stat.S_ISREG(status.st_mode) and status.st_nlink > 1
         if linked and identity not in self._own_links:
@@ -271,7 +255,7 @@ class Host:
         return self._keep(descriptor, place.parts, bool(access & FileAccess.WRITE))
 
     def _check_opened(self, descriptor: int, access: FileAccess, writing: bool) -> None:
-        """Judge again what was really opened: names may have changed since the walk."""
+        # Judge again what was really opened: names may have changed since the walk.
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise failure(errno.EACCES)
@@ -498,7 +482,7 @@ class Host:
             self._follow_rename(source.parts, target.parts)
 
     def _follow_rename(self, old: Parts, new: Parts) -> None:
-        """Open directories keep their place in the tree when a directory above is renamed."""
+        # Open directories keep their place in the tree when a directory above is renamed.
         for entry in self._handles.values():
             if entry.parts[: len(old)] == old:
                 entry.parts = new + entry.parts[len(old) :]
@@ -537,7 +521,7 @@ class Host:
     # Changing attributes
 
     def _set_mode(self, place: ResolvedPath, mode: int) -> None:
-        """Set the bits of exactly the file that was found, even if its name moves on."""
+        # The bits of exactly the file that was found, even if its name moves on.
         flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_PATH
         descriptor = os.open(place.name, flags, dir_fd=place.directory)
         try:
@@ -609,7 +593,6 @@ def _names(descriptor: int) -> list[bytes]:
 
 
 def _path_number(parts: Parts) -> int:
-    """Return a stable number for a path."""
     return int.from_bytes(b"/".join(parts)[-64:], "big")
 
 

@@ -69,10 +69,8 @@ _SAVED_FP: Final = 14 * 8  # bytes in front of %fp in a saved window; %i7 follow
 
 @native(types.uint64(types.uint64, types.uint64, types.uint64, types.uint64))
 def host_range(regions: Any, address: Any, size: Any, rights: Any) -> Any:
-    """Host address of guest bytes of one region whose pages all have `rights`, or 0.
-
-    Also 0 where bytes are to be written that have been executed: Python must know.
-    """
+    """Host address of guest bytes of one region whose pages all have `rights`, or 0."""
+    # Also 0 where bytes are to be written that have been executed: Python must know.
     row = regions + np.uint64(8)
     for _ in range(load64(regions)):
         offset = address - load64(row)
@@ -337,10 +335,8 @@ def _replace_context(state: Any) -> Any:
 
 @c_function(types.void(types.uint64, types.uint64))
 def handle_context(state: Any, number: Any) -> None:
-    """Answer the traps of `traps.ContextTrap`; give to Python what is special.
-
-    `state` is the address of the trap hook's words. pc is that after the trap.
-    """
+    """Answer the traps of `traps.ContextTrap`; give to Python what is special."""
+    # `state` is the address of the trap hook's words. pc is that after the trap.
     cpu = get_word(state, TrapWord.CPU)
     following = load64(cpu + np.uint64(_PC)) + np.uint64(4)
     if get_word(state, TrapWord.IS64) == np.uint64(0):

@@ -170,10 +170,7 @@ class LoggedCall:
 
 
 class CallLog:
-    """The calls of a run, in their order.
-
-    `limit`: Bytes that it may have.
-    """
+    """The calls of a run, in their order; `limit`: bytes that it may have."""
 
     def __init__(self, limit: int = LEAST_LIMIT) -> None:
         self._limit = limit
@@ -227,9 +224,9 @@ class CallLog:
         self.close()
 
     def check(self) -> None:
-        """Check that all calls are kept.
+        """Check that all calls are kept: without, the run cannot be emulated a second time.
 
-        Raises `UnsupportedError` if not: the run cannot be emulated a second time.
+        Raises `UnsupportedError`.
         """
         if self._lost:
             raise UnsupportedError(
@@ -283,7 +280,6 @@ def _plain(value: object) -> object:
 
 
 def _valued(plain: Any) -> object:
-    """Return the answer that `_plain` has written."""
     if not isinstance(plain, tuple):
         return plain
     kind, *parts = plain

@@ -46,10 +46,7 @@ _MAX_STRINGS = 2 << 20  # bytes of arguments and environment, as Linux with an 8
 
 
 class RandomBytes:
-    """A reproducible stream of bytes (SHA-256 in counter mode).
-
-    `seed`: Equal seeds give equal streams. `purpose`: Separates the streams of one seed.
-    """
+    """A reproducible stream of bytes (SHA-256 in counter mode), one by seed and purpose."""
 
     def __init__(self, seed: int, purpose: str) -> None:
         self._key = f"simprof {purpose} {seed} ".encode()
@@ -88,30 +85,22 @@ class StartState:
 
 
 def start_process(
-    program: Program,
-    memory: AddressSpace,
-    stack: StackPlace,
+    program: Program,  # what to load
+    memory: AddressSpace,  # an empty address space
+    stack: StackPlace,  # where the stack goes unless the program's own segments lie there
     *,
-    arguments: Sequence[bytes],
+    arguments: Sequence[bytes],  # argv, the program's name first
+    # `NAME=value` strings, in the order in which the program sees them.
     environment: Sequence[bytes],
-    seed: int = 0,
-    file_name: bytes | None = None,
+    seed: int = 0,  # of AT_RANDOM's 16 bytes
+    file_name: bytes | None = None,  # what AT_EXECFN says; the program's name for itself by default
+    # Where the heap begins, if that is behind the last segment; None: behind that segment.
     heap_start: int | None = None,
 ) -> StartState:
     """Load `program` into empty memory and build its stack.
 
-    - `program`: What to load.
-    - `memory`: An empty address space.
-    - `stack`: Where the stack goes unless the program's own segments lie there.
-    - `arguments`: argv, the program's name first.
-    - `environment`: `NAME=value` strings, in the order in which the program sees them.
-    - `seed`: Of AT_RANDOM's 16 bytes.
-    - `file_name`: What AT_EXECFN says; the program's name for itself by default.
-    - `heap_start`: Where the heap begins, if that is behind the last segment; None: behind that
-      segment.
-
-    Raises `ProgramFileError`: the program does not fit into memory; `UsageError`: arguments and
-    environment are too large.
+    Raises `ProgramFileError` where the program does not fit into memory; `UsageError` where
+    arguments and environment are too large.
     """
     own = program.parts[0] if program.parts else program
     try:
@@ -138,7 +127,7 @@ def start_process(
 
 
 def _load_interpreter(program: Program, memory: AddressSpace) -> Module | None:
-    """Load the program's interpreter, if it has one, where mappings go."""
+    # The interpreter lies where mappings go.
     if not program.parts:
         return None
     file = program.parts[1]
@@ -152,10 +141,8 @@ def _load_interpreter(program: Program, memory: AddressSpace) -> Module | None:
 
 
 def load_segments(program: Program, memory: AddressSpace) -> int:
-    """Map and fill the program's segments; return the end of the last (where the break starts).
-
-    A page that two segments share gets the rights of both.
-    """
+    """Map and fill the program's segments; return the end of the last (where the break starts)."""
+    # A page that two segments share gets the rights of both.
     for start, end, rights in _page_runs(program.segments):
         memory.map(start, end - start, rights)
     for segment in program.segments:
@@ -196,11 +183,9 @@ def _page_down(address: int) -> int:
 def _stack_beside(
     program: Program, memory: AddressSpace, end: int, usual: StackPlace
 ) -> StackPlace:
-    """Return where the stack of a dynamically linked program goes; mappings follow it.
-
-    A position-independent program lies where the stack would be. How the interpreter maps a library
-    depends on where it would lie within a large page: that is as under qemu-user.
-    """
+    # Where the stack of a dynamically linked program goes; mappings follow it. One that is
+    # position-independent lies where the stack would be. How the interpreter maps a library depends
+    # on where it would lie within a large page: that is as under qemu-user.
     if program.load_bias == 0:
         return usual
     size = usual.size
@@ -222,8 +207,6 @@ def _place_stack(memory: AddressSpace, stack: StackPlace) -> StackPlace:
 
 @dataclass(frozen=True)
 class _Texts:
-    """What the program finds at the top of its stack (`start_process`)."""
-
     arguments: Sequence[bytes]
     environment: Sequence[bytes]
     file_name: bytes | None
@@ -290,10 +273,7 @@ def _auxiliary(program: Program, random: int, name: int, interpreter: int = 0) -
 
 
 def program_auxiliary(program: Program) -> Mapping[int, int]:
-    """Return what the auxiliary vector says of the program's file.
-
-    Where its program headers are, how many, and where it begins.
-    """
+    """Return what the auxiliary vector says of the program's file."""
     own = (_AT_PHDR, _AT_PHNUM, _AT_ENTRY)
     everything = _auxiliary(program, 0, 0)
     return {key: everything[key] for key in own}

@@ -86,42 +86,29 @@ class ResolvedPath:
 
 
 class Sandbox:
-    """Resolves paths below `root`.
+    """Resolves paths below `root`; canonical paths are as the program sees them.
 
-    - `root`: The directory that the program may see.
-    - `writable`: A directory at or below `root` in which it may create, change and remove files.
-    - `option`: Which option names `root`.
-    - `seen_at`: Path at which the program sees `root`; None: the host's.
-    - `file`: A file that it sees somewhere else: the directories above are there, too.
-
-    Attributes
-    ----------
-    root
-        That path; other canonical paths (`ResolvedPath.parts`) are as the program sees them, too.
-    hides_special
-        Whether root is the host's "/": its own /dev, /proc and /sys are never seen.
-
-    Raises
-    ------
-    UsageError
-        Where either is not a directory, or `writable` is not below `root`.
+    Raises `UsageError` where either is not a directory, or `writable` is not below `root`.
     """
 
     def __init__(
         self,
-        root: Path,
+        root: Path,  # the directory that the program may see
+        # A directory at or below `root` in which it may create, change and remove files.
         writable: Path | None = None,
         *,
-        option: str = "--root",
-        seen_at: bytes | None = None,
+        option: str = "--root",  # which option names `root`
+        seen_at: bytes | None = None,  # path at which the program sees `root`; None: the host's
+        # A file that it sees somewhere else: the directories above are there, too.
         file: Parts = (),
     ) -> None:
         real = canonical_parts(_real_directory(root, option))
+        # That path as the program sees it.
         self.root = real if seen_at is None else canonical_parts(seen_at)
         self._real_root = real
         self._other_roots = (canonical_parts(os.fsencode(root.absolute())), real)
         self._file = file
-        self.hides_special = not real
+        self.hides_special = not real  # of the host's "/", /dev, /proc and /sys are never seen
         self.writable: Parts | None = None
         if writable is not None:
             below = self.seen(_real_directory(writable, "--writable"))
@@ -156,13 +143,10 @@ class Sandbox:
         return self.may_change(parts) and self.writable != parts
 
     def resolve(self, start: Parts, path: bytes, *, follow: bool) -> ResolvedPath:
-        """Walk `path` from the canonical directory `start`.
+        """Walk `path`, as the program gave it, from the canonical directory `start`.
 
-        - `start`: Where relative paths begin.
-        - `path`: As the program gave it.
-        - `follow`: Whether a symbolic link in the last component is followed.
-
-        Raises `OSError` with the host's errno, as openat would.
+        `follow`: Whether a symbolic link in the last component is followed. Raises `OSError` with
+        the host's errno, as openat would.
         """
         walk = _Walk(self, start, path, follow)
         try:
@@ -260,17 +244,11 @@ class _Walk:
         self._queue(path, start)
 
     def close(self) -> None:
-        """Close the directory that the resolution stands in."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def run(self) -> ResolvedPath:
-        """Follow all components; return where they lead.
-
-        Raises `OSError` if a component does not exist, is no directory, or there are too many
-        links.
-        """
         while self._todo:
             name = self._todo.popleft()
             if name == b".":
@@ -295,11 +273,9 @@ class _Walk:
         self._descriptor = self._sandbox.open_directory(parts)
 
     def _enter(self, parts: Parts) -> None:
-        """Go on at root, or at a directory of the skeleton."""
         self._move(self._sandbox.root if self._sandbox.is_root(parts) else parts)
 
     def _here(self) -> ResolvedPath:
-        """Return the directory that the walk stands in."""
         if self._descriptor < 0:
             realm = Realm.SKELETON if self._sandbox.is_ancestor(self._at) else Realm.SPECIAL
             return ResolvedPath(self._at, realm)
@@ -319,7 +295,7 @@ class _Walk:
         return self._step_real(name)
 
     def _is_top(self, name: bytes) -> bool:
-        """Whether a name in "/" is a special directory, and not the user's own file."""
+        # A name in "/" may be the user's own file.
         try:
             status = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -360,7 +336,6 @@ class _Walk:
         self._queue(text, self._at)
 
     def _step_unreal(self, name: bytes) -> ResolvedPath | None:
-        """Step through the skeleton above root and through /dev and /proc."""
         parts = (*self._at, name)
         if self._sandbox.is_root(parts) or self._sandbox.is_ancestor(parts):
             self._enter(parts)
@@ -435,7 +410,7 @@ def _real_directory(path: Path, option: str) -> bytes:
 
 
 def _pseudo_devices() -> frozenset[int]:
-    """Device numbers of the host's /proc and /sys: never entered, whatever root is."""
+    # The host's /proc and /sys are never entered, whatever root is.
     devices = set()
     top = Path("/").stat().st_dev
     for name in ("/proc", "/sys"):

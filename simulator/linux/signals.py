@@ -192,7 +192,6 @@ class SignalState:
                 return info
 
     def _first(self) -> int | None:
-        """Return the first pending signal that is not blocked."""
         ready = self.pending & ~self.blocked
         return (ready & -ready).bit_length() if ready else None
 
@@ -346,11 +345,8 @@ class FrameFormat:
         struct.pack_into(f">{len(overlay)}{self._word}", data, shape.overlay, *overlay)
 
     def unpack(self, data: bytes, delivered: Registers | None) -> Frame:
-        """Read a frame back.
-
-        `delivered` are the registers that were packed: of the two copies of pc and npc, the one
-        that differs from them counts.
-        """
+        """Read a frame back; `delivered` are the registers that were packed."""
+        # Of the two copies of pc and npc, the one that differs from `delivered` counts.
         shape = self._shape
         registers = self._unpack_registers(data)
         if delivered is not None:

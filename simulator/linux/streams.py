@@ -25,27 +25,23 @@ _Interrupted = Callable[[], bool]
 
 
 class _InputBuffer:
-    """Standard input given as bytes."""
-
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.offset = 0
 
 
 class StandardStreams:
-    """Handles 0, 1 and 2.
-
-    - `stdin`: A file descriptor, or the input itself (then it looks like a regular file).
-    - `stdout`, `stderr`: File descriptors, or buffers that collect the output.
-    - `before_output`: Called with what is about to be written to a terminal, and with a line end
-      before a terminal is read, where the user ends a line.
-    """
+    """Handles 0, 1 and 2."""
 
     def __init__(
         self,
+        # A file descriptor, or the input itself (then it looks like a regular file).
         stdin: int | bytes,
+        # stdout, stderr: file descriptors, or buffers that collect the output.
         stdout: int | bytearray,
         stderr: int | bytearray,
+        # Called with what is about to be written to a terminal, and with a line end before a
+        # terminal is read, where the user ends a line.
         before_output: Callable[[bytes], None] | None = None,
     ) -> None:
         source = _InputBuffer(stdin) if isinstance(stdin, bytes) else stdin

@@ -194,7 +194,7 @@ class MissingServices(CallGroup):
         raise failure(errno.ENOTSOCK)
 
     def _execute(self, base: int, address: int, flags: int) -> NoReturn:
-        """Fail as where the program cannot be started; searches of PATH see what is missing."""
+        # Fails as where the program cannot be started; searches of PATH see what is missing.
         if flags & ~(_AT_SYMLINK_NOFOLLOW | _AT_EMPTY_PATH):
             raise failure(errno.EINVAL)
         path = self._memory.read_string(address)

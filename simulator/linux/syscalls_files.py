@@ -191,7 +191,7 @@ class DescriptorCalls(CallGroup):
         return self._fcntl_locks(file, command, value)
 
     def _fcntl_locks(self, file: OpenFile, command: int, value: int) -> int:
-        """Locks always succeed: nobody else is there."""
+        # Locks always succeed: nobody else is there.
         if command in (_F_GETLK, _F_GETLK64):
             self._memory.write(value, struct.pack(">h", _F_UNLCK))
             return 0
@@ -253,7 +253,7 @@ class DescriptorCalls(CallGroup):
         return happened & events
 
     def _pipe_events(self, end: PipeEnd, happened: int, events: int) -> int:
-        """Return the events of a pipe's end: that the other is gone is said even if not asked."""
+        # That the other end is gone is said even if not asked.
         if end.is_alone and end.readable:
             return (happened if end.holds_bytes else 0) & events | _POLLHUP
         return happened & events | (_POLLERR if end.is_alone else 0)

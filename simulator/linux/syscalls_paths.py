@@ -137,7 +137,7 @@ class PathCalls(CallGroup):
         return self._memory.read_string(address)
 
     def _own_descriptor(self, name: str) -> OpenFile:
-        """Return the open file that /proc/self/fd/N names."""
+        # The open file that /proc/self/fd/N names.
         try:
             return self._task.descriptors.get(int(name.removeprefix("fd/")))
         except OSError:
@@ -340,7 +340,7 @@ class PathCalls(CallGroup):
     def _names(
         self, base: int, path: int, new_base: int, new: int
     ) -> tuple[int | None, bytes, int | None, bytes]:
-        """Read two places; the calls that use this check their flags before."""
+        # The calls that use this check their flags before.
         first = self._task.base(base), self._path(path)
         return (*first, self._task.base(new_base), self._path(new))
 
@@ -386,7 +386,7 @@ class PathCalls(CallGroup):
         self._check_owner(user, group)
 
     def _check_owner(self, user: int, group: int) -> None:
-        """Every file belongs to the one user, and nobody can be given one."""
+        # Every file belongs to the one user, and nobody can be given one.
         if not {user, group} <= {-1, USER, 0xFFFF}:
             raise failure(errno.EPERM)
 

@@ -130,7 +130,7 @@ class MemoryCalls(CallGroup):
         return address
 
     def _mappable(self, descriptor: int, flags: int, rights: Protection) -> OpenFile | None:
-        """Return the file to map, None for /dev/zero."""
+        # None: /dev/zero.
         file = self._task.file(descriptor)
         if isinstance(file, Device) and file.name == "zero":
             return None
@@ -218,7 +218,6 @@ class MemoryCalls(CallGroup):
         return self._move(old, old_size, new_size, self._memory.find_free(new_size))
 
     def _remap_shared(self, old: int, old_size: int, new_size: int, flags: int, target: int) -> int:
-        """Move or resize a part of one shared mapping."""
         mapping = self.shared.inside(old, old_size)
         if mapping is None:
             raise failure(errno.EFAULT)
@@ -292,7 +291,7 @@ class MemoryCalls(CallGroup):
             self._discard(address, size)
 
     def _discard(self, address: int, size: int) -> None:
-        """MADV_DONTNEED: private pages read as zero again, shared ones as the file."""
+        # MADV_DONTNEED: private pages read as zero again, shared ones as the file.
         end = address + size
         for mapping in list(self._memory.mappings()):
             start, stop = max(mapping.start, address), min(mapping.end, end)
@@ -385,7 +384,7 @@ class ProcessCalls(CallGroup):
         return struct.pack(">QQ" if wide else ">II", *values)
 
     def _change_limit(self, resource: int, data: bytes, wide: bool) -> None:
-        """Remember a new limit. A larger one makes room for the stack; others bind nothing."""
+        # A larger limit makes room for the stack; others bind nothing.
         infinity = _INFINITY_64 if wide else _INFINITY_32
         _, old_hard = self._limit(resource)
         given = struct.unpack(">QQ" if wide else ">II", data)

@@ -57,7 +57,7 @@ _ANY_BIT = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class _Waiter:
-    """A thread that waits on a futex, for wakers that share a bit with `bits`."""
+    # A thread that waits on a futex, for wakers that share a bit with `bits`.
 
     thread: int
     bits: int
@@ -122,7 +122,7 @@ class ThreadCalls(CallGroup):
         return current
 
     def _exit(self, status: int) -> Outcome:
-        """End the calling thread; the last one ends the process, with the first one's status."""
+        # The last thread ends the process, with the first one's status.
         threads, status = self._guest.threads, status & 0xFF
         current = threads.current
         if current == PROCESS_ID:
@@ -136,7 +136,7 @@ class ThreadCalls(CallGroup):
         return ThreadExited(status)
 
     def _put(self, address: int, value: int) -> None:
-        """Set a word, if it can be written; as on Linux, nobody is told where it cannot."""
+        # As on Linux, nobody is told where a word cannot be written.
         with suppress(GuestFault):
             self._memory.write(address, value.to_bytes(4, "big"))
 
@@ -188,7 +188,6 @@ class ThreadCalls(CallGroup):
         return Waits(span, restarts=span is None)
 
     def _span(self, timeout: int, operation: int) -> int:
-        """Return for how many nanoseconds to wait."""
         seconds, nanoseconds = self._task.timespec(timeout)
         span = seconds * structures.SECOND + nanoseconds
         if operation & _COMMAND == _WAIT_BITSET:
@@ -310,7 +309,7 @@ class SignalCalls(CallGroup):
             self._signals.set_action(number, replace(action, mask=action.mask & ~UNBLOCKABLE))
 
     def _old_sigaction(self, number: int, new: int, old: int) -> None:
-        """32-bit programs: one mask word, and the new-style frames marked by a negative number."""
+        # 32-bit programs: one mask word, and the new-style frames marked by a negative number.
         number = abs(number)
         self._check_handled(number, bool(new))
         layout = struct.Struct(">IIII")
@@ -385,7 +384,7 @@ class SignalCalls(CallGroup):
         return Failed(ERRNO["EINTR"])
 
     def _rt_sigtimedwait(self, wanted: int, info: int, timeout: int, size: int) -> int:
-        """Take a pending signal of the set; without one, the time-out passes at once."""
+        # Without a pending signal of the set, the time-out passes at once.
         acceptable = self._read_set(wanted, size) & self._signals.pending
         if acceptable:
             number = (acceptable & -acceptable).bit_length()
@@ -442,7 +441,6 @@ class SignalCalls(CallGroup):
         self._send_to(thread, number)
 
     def _send_to(self, thread: int, number: int) -> None:
-        """Send a signal to one thread."""
         threads = self._guest.threads
         if thread not in threads.alive:
             raise failure(errno.ESRCH)

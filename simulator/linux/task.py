@@ -131,13 +131,12 @@ class Task:
         return self.cpu_time + self.slept
 
     def sleep(self, nanoseconds: int | None, *, retry: bool = False) -> None:
-        """Let the calling thread wait; the call is performed again afterwards where others ran.
+        """Let the calling thread wait, for ever where `nanoseconds` of virtual time is None.
 
-        `nanoseconds`: Of virtual time; None: for ever. `retry`: Whether what other threads do may
-        end the wait before.
-
-        Raises `UnsupportedError` if nothing can end the wait of a program with one thread;
-        `WaitingError` where there are other threads, unless the time has passed.
+        The call is performed again afterwards where others ran. `retry`: Whether what other threads
+        do may end the wait before. Raises `UnsupportedError` if nothing can end the wait of a
+        program with one thread; `WaitingError` where there are other threads, unless the time has
+        passed.
         """
         threads = self.guest.threads
         if threads.is_expired:

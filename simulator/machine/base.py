@@ -8,10 +8,6 @@ INTERRUPTED and LIMIT words. The block hook sees LIMIT at its next event; a syst
 for the outside world asks for INTERRUPTED several times a second. Should the engine hear of
 neither, a loop within one block say, the budget's thread ends the process; so does the third Ctrl-C
 (`simprof.simulator.cpu.crash`).
-
-The block hook counts a block whole when it begins and notes where it lies. The engine may leave it
-in the middle (a fault, a trap, a signal), and does not always say where. `Position` finds that
-place, takes back what has not been executed, and makes the next event a continuation of the block.
 """
 
 from __future__ import annotations
@@ -82,7 +78,6 @@ class BaseMachine(ABC):
         self._error: BaseException | None = None
 
     def _connect(self, *, moves_windows: bool = True) -> Hooks:
-        """Connect processor, memory and code; return the hooks, see there."""
         self._connect_memory()
         return Hooks(
             self.cpu,
@@ -96,7 +91,6 @@ class BaseMachine(ABC):
         )
 
     def _connect_memory(self) -> None:
-        """Have processor and code hear of changes of the memory, and reserve the first 4 GB."""
         memory = self._space
         memory.on_region = self._map_region
         memory.on_change = self.cpu.flush_translations
@@ -120,10 +114,8 @@ class BaseMachine(ABC):
         finish: Callable[[], None],
         stop: Callable[[], None] | None = None,
     ) -> tuple[float, float]:
-        """Run `loop`, then `finish` in any case; return seconds and seconds of the processor.
-
-        `stop` ends a run in which no block hook looks at the clock.
-        """
+        """Run `loop`, then `finish` in any case; return seconds and seconds of the processor."""
+        # `stop` ends a run in which no block hook looks at the clock.
         started, cpu_started = time.perf_counter(), time.process_time()
         with (
             crash.reported(self.program.path, self._clock, *_CRASH_WORDS),
@@ -196,7 +188,6 @@ class BaseMachine(ABC):
             self.cpu.stop()
 
     def _budget(self) -> int:
-        """Instructions after which the run ends."""
         budget = self.limits.max_instructions
         return NO_LIMIT if budget is None else min(budget, NO_LIMIT)
 
@@ -246,11 +237,9 @@ class BaseMachine(ABC):
         return self._space.read(address, size)
 
     def close(self) -> None:
-        """Give back the emulator's memory; nothing can be done with the machine any more.
-
-        Its parts refer to it, and it to them: without this they would stay in memory until Python
-        looks for such cycles, which a program that makes many long-lived objects does rarely.
-        """
+        """Give back the emulator's memory; nothing can be done with the machine any more."""
+        # Its parts refer to it, and it to them: without this they would stay in memory until Python
+        # looks for such cycles, which a program that makes many long-lived objects does rarely.
         for part in (self._code, self._shadows, self._space, self.cpu, self):
             vars(part).clear()
 
@@ -265,9 +254,8 @@ _PLEASE: Final = "please report this program"
 def stop_after(
     clock: NDArray[np.int64], seconds: float | None, stop: Callable[[], None] | None
 ) -> Iterator[None]:
-    """Stop the run that `clock` belongs to after `seconds`.
-
-    Where no block hook looks at the clock, by calling `stop`.
+    """Stop the run that `clock` belongs to after `seconds`; `stop`: where no block hook looks at
+    it.
     """
     if seconds is None:
         yield
@@ -305,13 +293,13 @@ def _watch(
 
 
 def _is_in_engine() -> bool:
-    """Whether the main thread is in the engine's native code, not in Python that it has called."""
+    # The main thread is in the engine's native code, not in Python that it has called.
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     return frame is not None and frame.f_code.co_name == "emu_start"
 
 
 def _give_up(block: int) -> None:
-    """End the process: native code that loops cannot be ended otherwise."""
+    # Native code that loops cannot be ended otherwise than with the process.
     line = f"simprof: the emulator does not stop in or behind the block at {block:#x}: "
     os.write(2, f"{line}{_PLEASE}\n".encode())
     os._exit(SimulatorError.exit_status)
@@ -321,11 +309,12 @@ _SAVED_WORDS: Final = slice(ClockWord.RESUME_PC, ClockWord.RESUMED_STATE + 1)
 
 
 class Position:
-    """The program's place in its current block.
+    """The program's place in its current block."""
 
-    `cpu`, `space`: The processor and the program's memory. `clock`: The words that the block hook
-    keeps (`traps.ClockWord`); corrected here.
-    """
+    # The block hook counts a block whole when it begins and notes where it lies. The engine may
+    # leave it in the middle (a fault, a trap, a signal), and does not always say where: this finds
+    # the place, takes back what has not been executed, and makes the next event a continuation of
+    # the block.
 
     def __init__(
         self,
@@ -417,11 +406,9 @@ _FP_WORD = 14  # of a saved window
 
 
 def stack_depth(machine: BaseMachine, top: int) -> int:
-    """Return how many frames the program has ended in, the innermost included.
-
-    It is the walk that a debugger makes, after a run. No frame lies above `top`: %sp at the
-    program's start, without the bias.
-    """
+    """Return how many frames the program has ended in, the innermost included."""
+    # The walk that a debugger makes, after a run. No frame lies above `top`: %sp at the program's
+    # start, without the bias.
     cpu = machine.cpu
     word = cpu.window_size // 16
     cpu.sync_wrapped_outs()

@@ -51,12 +51,11 @@ class LoadedCode:
 
 
 class CodeWatch:
-    """Decides about code that the engine is about to translate.
+    """Decides about code that the engine is about to translate."""
 
-    `on_late_code` is called when late code is about to be executed for the first time. Late code of
-    a dynamically linked program may change; `on_late_block` is called when a block of it is new or
-    another one than before.
-    """
+    # `on_late_code` is called when late code is about to be executed for the first time. Late code
+    # of a dynamically linked program may change; `on_late_block` is called when a block of it is
+    # new or another one than before.
 
     def __init__(
         self,
@@ -104,10 +103,8 @@ class CodeWatch:
         return pc in self._patched
 
     def forget(self, start: int, end: int) -> None:
-        """Drop translations from pages of [start, end), which change behind the engine's back.
-
-        The engine finds them only while the pages can be executed.
-        """
+        """Drop translations from pages of [start, end), which change behind the engine's back."""
+        # The engine finds them only while the pages can be executed.
         memory, cpu = self._memory, self._cpu
         for page in range(start // PAGE_SIZE * PAGE_SIZE, end, PAGE_SIZE):
             bits = memory.page_bits(page)
@@ -170,7 +167,7 @@ class CodeWatch:
         return LoadedCode(frozenset(self._modules), blocks, late_words, earlier)
 
     def _note_late(self, address: int, code: bytes) -> None:
-        """Note late code of a program whose interpreter writes stubs anew when it binds them."""
+        # The interpreter of a dynamically linked program writes stubs anew when it binds them.
         words = _words(code)
         versions = self._versions.setdefault((address, len(code)), [])
         if not versions or versions[-1] != words:
@@ -211,10 +208,8 @@ def _inside(ranges: tuple[Range, ...], start: int, end: int) -> bool:
 
 
 class Shadows:
-    """The shadows of one program's pages.
-
-    `cpu`, `memory`: What executes them, and what they are copies of. `are_others`: Says of an array
-    of words which of them are not for the engine, for other reasons.
+    """The shadows of one program's pages; `are_others`: which words are not for the engine,
+    besides.
     """
 
     def __init__(

@@ -59,7 +59,7 @@ def effective_address(cpu: Cpu, word: int) -> int:
 
 
 def _op3(word: int, op: int) -> int:
-    """Return op3 of an instruction of format `op` (2 or 3), or -1."""
+    # -1: the instruction is of another format than `op`.
     return word >> 19 & 63 if word >> 30 == op else -1
 
 
@@ -79,10 +79,8 @@ _BIG_ENDIAN, _LITTLE_ENDIAN = (0x80, 0x81), (0x88, 0x89)
 
 
 def fp_store(cpu: Cpu, word: int) -> tuple[bytes, ...] | None:
-    """Return the words of 8 bytes that a store of a double or a quad stores.
-
-    None for anything else, and where its address is no multiple of 4: Linux then sends a signal.
-    """
+    """Return the words of 8 bytes that a store of a double or a quad stores; None for others."""
+    # Also None where its address is no multiple of 4: Linux then sends a signal.
     op3, number = _op3(word, 3), word >> 25 & 31
     if op3 not in _FP_STORES or effective_address(cpu, word) % 4:
         return None
@@ -96,7 +94,6 @@ def fp_store(cpu: Cpu, word: int) -> tuple[bytes, ...] | None:
 
 
 def _space(cpu: Cpu, word: int) -> int:
-    """Return the address space identifier of an access that names one."""
     return int(cpu.state.asi) & 0xFF if word >> 13 & 1 else word >> 5 & 0xFF
 
 

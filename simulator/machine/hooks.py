@@ -31,27 +31,23 @@ _CODE_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64)
 
 
 class Hooks:
-    """The native hooks of one machine.
-
-    - `cpu`, `memory`, `clock`: What they work on.
-    - `code`: Ranges whose code passes without a look (`traps.check_code`).
-    - `on_trap`, `on_code`, `on_reserved`: Called with the trap number, with (address, size in
-      bytes) of code to look at, and with the address of a page of reserved words that is about to
-      be executed.
-    - `moves_windows`: Whether native code answers traps of register windows; all go to `on_trap`
-      otherwise.
-    """
+    """The native hooks of one machine."""
 
     def __init__(
         self,
+        # cpu, memory, clock: what they work on.
         cpu: Cpu,
         memory: AddressSpace,
         clock: NDArray[np.int64],
-        code: Sequence[Range],
+        code: Sequence[Range],  # ranges whose code passes without a look (`traps.check_code`)
+        # on_trap, on_code, on_reserved: called with the trap number, with (address, size in bytes)
+        # of code to look at, and with the address of a page of reserved words that is about to be
+        # executed.
         on_trap: Callable[[int], None],
         on_code: Callable[[int, int], None],
         on_reserved: Callable[[int], None],
         *,
+        # Whether native code answers traps of register windows; all go to `on_trap` otherwise.
         moves_windows: bool = True,
     ) -> None:
         self._cpu = cpu
@@ -84,15 +80,12 @@ class Hooks:
     def answer_contexts(
         self, signals: NDArray[np.uint64], observer: NativeHook | None
     ) -> Callable[[], bool]:
-        """Have window flushes and contexts done natively from now on.
+        """Have window flushes and contexts done natively from now on; return what flushes the
+        windows.
 
         `signals`: The program's mask of blocked signals (`SignalState.words`). `observer`: Who is
-        to be told of contexts that are set.
-
-        Returns
-        -------
-        Callable
-            Flushes the windows; returns whether all could be written.
+        to be told of contexts that are set. The returned function says whether all windows could be
+        written.
         """
         from simprof.simulator.linux import native_contexts  # most programs never need it
 
@@ -117,11 +110,10 @@ class Hooks:
     def silence(self, sizes: Mapping[BlockPlace, int], before: Mapping[BlockPlace, int]) -> None:
         """Have no events for some blocks from now on, as long as their translations live.
 
-        A block that the engine translates otherwise than thought raises events all the same.
-
         `sizes`: These blocks, with their sizes in bytes. `before`: The blocks that are silent so
         far.
         """
+        # A block that the engine translates otherwise than thought raises events all the same.
         cpu, observer = self._cpu, self._observer
         assert observer is not None
         cpu.remove_hook(self._block_hook)  # what was translated with it is dropped

@@ -90,44 +90,29 @@ _CONTEXT_TRAPS: Final = (Trap.GET_CONTEXT, Trap.SET_CONTEXT)
 
 
 class Machine(BaseMachine):
-    """Runs one program once; implements `guest.Guest`.
-
-    - `program`: What to run.
-    - `arguments`: The program's arguments, without its name.
-    - `environment`: `NAME=value` strings.
-    - `host`: The outside world as the program may see it.
-    - `limits`: Budgets.
-    - `observer`: Sees the blocks; without one they are only counted.
-    - `argv0`: The program's name as it sees it; `file_name` by default.
-    - `file_name`: Its file's name as the auxiliary vector has it (AT_EXECFN); its path by default.
-    - `heap_start`: Where its heap begins, if that is behind its last segment; behind that segment
-      by default.
-    - `seed`: Of the program's randomness.
-    - `windows`: Register windows of the processor (3..32).
-    - `on_late_code`: Called when late code (`Program.late_code`) is about to be executed for the
-      first time.
-    - `strict`: Whether a system call for a service that simprof lacks ends the run; it fails
-      otherwise.
-    - `thread_seed`: Decides how the program's threads take turns (`threads.Turns`).
-    """
+    """Runs one program once; implements `guest.Guest`."""
 
     def __init__(
         self,
-        program: Program,
+        program: Program,  # what to run
         *,
-        arguments: Sequence[bytes] = (),
-        environment: Sequence[bytes] = (),
-        host: HostCalls,
-        limits: Limits | None = None,
-        observer: Observer | None = None,
-        argv0: bytes | None = None,
+        arguments: Sequence[bytes] = (),  # the program's arguments, without its name
+        environment: Sequence[bytes] = (),  # `NAME=value` strings
+        host: HostCalls,  # the outside world as the program may see it
+        limits: Limits | None = None,  # budgets
+        observer: Observer | None = None,  # sees the blocks; without one they are only counted
+        argv0: bytes | None = None,  # the program's name as it sees it; `file_name` by default
+        # Its file's name as the auxiliary vector has it (AT_EXECFN); its path by default.
         file_name: bytes | None = None,
+        # Where its heap begins, if that is behind its last segment; behind that segment by default.
         heap_start: int | None = None,
-        seed: int = 0,
-        windows: int = 32,
+        seed: int = 0,  # of the program's randomness
+        windows: int = 32,  # register windows of the processor (3..32)
+        # Called when late code (`Program.late_code`) is about to be executed for the first time.
         on_late_code: Callable[[], None] | None = None,
+        # Whether a system call for a service that simprof lacks ends the run; it fails otherwise.
         strict: bool = False,
-        thread_seed: int = 0,
+        thread_seed: int = 0,  # decides how the program's threads take turns (`threads.Turns`)
     ) -> None:
         super().__init__(program, limits, observer, program.is64, windows)
         self.is64 = program.is64
@@ -186,7 +171,7 @@ class Machine(BaseMachine):
         host.interrupted = self._is_interrupted
 
     def _on_code_file(self, path: bytes, address: int) -> None:
-        """Note a library that the program's interpreter has mapped."""
+        # A library that the program's interpreter has mapped.
         module = module_at(Path(os.fsdecode(path)), address) if self.program.parts else None
         if module is not None:
             self._code.add_module(module)
@@ -217,18 +202,10 @@ class Machine(BaseMachine):
     def run(self, bare: bool = False) -> RunResult:
         """Run the program to its end.
 
-        Parameters
-        ----------
-        bare
-            Without any block hook: nothing is counted or observed and instruction budgets do
-            not hold. For measuring the engine's own speed only.
-
-        Raises
-        ------
-        UnsupportedError
-            The program waits for ever, or runs code that is not in its file.
-        EngineError
-            The emulator failed.
+        `bare`: Without any block hook: nothing is counted or observed and instruction budgets do
+        not hold, for measuring the engine's own speed only. Raises `UnsupportedError` where the
+        program waits for ever, or runs code that is not in its file; `EngineError` where the
+        emulator failed.
         """
         hook = None if bare or self._observer is None else self._observer.hook
         self._hooks.install(hook, count=not bare)
@@ -265,7 +242,6 @@ class Machine(BaseMachine):
             clock[ClockWord.LIMIT] = -1
 
     def _after(self, stop: Stop) -> None:
-        """Act on the processor's having stopped."""
         if self._silent:
             self._follow(stop)
         if stop is Stop.FAULT:
@@ -359,7 +335,6 @@ class Machine(BaseMachine):
         self._on_fault(memory_fault(access, address, mapped), origin)
 
     def _skip_load(self, pc: int) -> None:
-        """Complete the no-fault load at `pc` with zero and go on after it."""
         finish_load(self.cpu, self._position.instruction(pc), None)
         self._position.go_past(pc)
 
@@ -407,7 +382,6 @@ class Machine(BaseMachine):
             self._observer.context_replaced(pc)
 
     def _on_exception(self, number: int) -> None:
-        """Answer a trap that an instruction made."""
         state = self.cpu.state
         if self._silent and self._thinning is not None and not _is_window_trap(number):
             self._thinning.trapped()
@@ -433,7 +407,6 @@ class Machine(BaseMachine):
         self._on_fault(trap_fault(number, self.cpu, pc, word))
 
     def _store(self, pc: int, address: int, data: Sequence[bytes]) -> None:
-        """Do the store at `pc` of words of 8 bytes, and go on after it."""
         try:
             for word in data:
                 self._space.write(address, word)
@@ -446,11 +419,9 @@ class Machine(BaseMachine):
         self._position.go_past(pc)
 
     def _on_no_fault_load(self, pc: int, word: int, asi: int) -> None:
-        """Do a load that must not fault.
-
-        The engine cannot. Where the instruction names its space it becomes the ordinary load, and
-        `_on_memory_fault` knows it; where %asi does, the load is done here, each time.
-        """
+        # A load that must not fault, which the engine cannot do. Where the instruction names its
+        # space it becomes the ordinary load, and `_on_memory_fault` knows it; where %asi does, the
+        # load is done here, each time.
         plain = without_no_fault(word)
         if plain is not None:
             self._code.patch(pc, plain)
@@ -467,7 +438,6 @@ class Machine(BaseMachine):
     # -- faults and signals
 
     def _on_fault(self, kind: FaultKind, origin: int | None = None) -> None:
-        """Give a fault at the current pc to its handler, or end the run."""
         info = signal_info(kind)
         number = info.number
         blocked = self.signals.blocked >> (number - 1) & 1
@@ -586,7 +556,7 @@ class Machine(BaseMachine):
                 self._finish_system_call(Failed(ERRNO["EINTR"]))
 
     def _restart_call(self) -> None:
-        """Go back to the trap of the system call at hand, which counts once."""
+        # The system call counts once.
         state = self.cpu.state
         self._system_calls -= 1
         self._position.interrupt(self._trap_pc)

@@ -1,8 +1,4 @@
-"""What goes into a run and comes out of it: budgets, observers, results.
-
-These are the values and protocols that the modules of this package share; none of them refers to
-the machine.
-"""
+"""What goes into a run and comes out of it: values and protocols that refer to no machine."""
 
 from __future__ import annotations
 
@@ -85,7 +81,7 @@ class Observer(Protocol):
     def signal_delivered(
         self, interrupted_pc: int, stack_pointer: int, handler: int, between: bool
     ) -> None:
-        """Note that a signal's handler is entered next.
+        """A signal's handler is entered next.
 
         `stack_pointer` is the interrupted %sp, bias included. `between`: it came between two
         blocks, of which `interrupted_pc` begins the second.
@@ -101,28 +97,25 @@ class Observer(Protocol):
         ...
 
     def thread_started(self, number: int, current: int) -> None:
-        """Note that thread `current`, which goes on, has started another one."""
+        """Thread `current`, which goes on, has started another one."""
         ...
 
     def thread_switched(self, number: int) -> None:
-        """Note that another thread goes on, where it was.
-
-        The observer keeps, for each thread, the clock's words STATE, RESUMED_STATE, RESUME_PC and
-        RESUME_END.
-        """
+        """Another thread goes on, where it was."""
+        # The observer keeps, for each thread, the clock's words STATE, RESUMED_STATE, RESUME_PC and
+        # RESUME_END.
         ...
 
     def thread_ended(self) -> None:
-        """Note that the current thread has ended itself; another one goes on, or none."""
+        """The current thread has ended itself; another one goes on, or none."""
         ...
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Budgets: instructions, wall-clock seconds, bytes of accessible guest memory and of stack.
+    """Budgets: instructions, wall-clock seconds, bytes of accessible guest memory and of stack."""
 
-    The stack takes at most a quarter of the memory, and `address_space.STACK_SIZE` bytes.
-    """
+    # The stack takes at most a quarter of the memory, and `address_space.STACK_SIZE` bytes.
 
     max_instructions: int | None = None
     timeout: float | None = None
@@ -135,17 +128,14 @@ Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused", 
 
 @dataclass(frozen=True)
 class Fault:
-    """The fault that ended a run.
-
-    `address` is what was accessed, where that is the cause. `origin` is the jump that led to
-    `pc`, where nothing could be fetched from `pc`; None where no jump did, or it did not fault so.
-    """
+    """The fault that ended a run."""
 
     signal: int
     name: str
     pc: int
-    address: int | None
+    address: int | None  # what was accessed, where that is the cause
     description: str
+    # The jump that led to `pc`, where nothing could be fetched from there; None: no jump did.
     origin: int | None = None
 
 
@@ -176,33 +166,29 @@ class ThreadWait:
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended and what it took.
+    """How a run ended and what it took."""
 
-    `status` is a shell's: the program's own, 128 + signal, 124 for a spent budget, 130 for
-    Ctrl-C, 125 for a refused system call or a deadlock. `refusal` is that call; `refused_calls` are
-    all that were refused, with how often each was. `signal_actions` has the traps, by address,
-    whose system calls said what a signal does, with how often. `spills` and `fills` are register
-    windows moved by traps. `last_pc` is the faulting instruction, or the next one that would have
-    been executed. `threads` are those of a program that had more than one, `waits` what they wait
-    in at a deadlock.
-    """
-
+    # A shell's: the program's own, 128 + signal, 124 for a spent budget, 130 for Ctrl-C, 125 for a
+    # refused system call or a deadlock.
     status: int
     reason: Reason
     signal: int | None
     fault: Fault | None
     instructions: int
     system_calls: int
-    spills: int
+    spills: int  # register windows moved by traps
     fills: int
     seconds: float
     cpu_seconds: float
-    last_pc: int
+    last_pc: int  # the faulting instruction, or the next one that would have been executed
     refusal: Refusal | None = None
-    refused_calls: Mapping[RefusedCall, int] = field(default_factory=dict)
+    refused_calls: Mapping[RefusedCall, int] = field(
+        default_factory=dict
+    )  # with how often each was
+    # Address of a trap whose system call said what a signal does -> how often.
     signal_actions: Mapping[int, int] = field(default_factory=dict)
-    threads: tuple[ThreadCount, ...] = ()
-    waits: tuple[ThreadWait, ...] = ()
+    threads: tuple[ThreadCount, ...] = ()  # of a program that had more than one
+    waits: tuple[ThreadWait, ...] = ()  # at a deadlock
 
     @property
     def is_cut_short(self) -> bool:

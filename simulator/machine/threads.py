@@ -55,10 +55,7 @@ Call = tuple[int, tuple[int, ...]]  # a system call: number and arguments
 
 
 class Turns:
-    """What a seed decides: who is next, and for how long.
-
-    `seed`: Equal seeds decide alike.
-    """
+    """What a seed decides: who is next, and for how long."""
 
     def __init__(self, seed: int) -> None:
         self._random = RandomBytes(seed, "threads") if seed else None
@@ -90,8 +87,6 @@ class _Saved:
 
 @dataclass
 class _Thread:
-    """One thread."""
-
     number: int  # As the program knows it
     saved: _Saved | None = None  # None while it runs
     instructions: int = 0  # That it had executed when it last stopped running
@@ -125,10 +120,7 @@ class ThreadParts:
 
 @dataclass
 class Threads:
-    """All threads of one program; implements `guest.GuestThreads`.
-
-    `parts`: Of the machine. `seed`: Decides the interleaving (`Turns`).
-    """
+    """All threads of one program; implements `guest.GuestThreads`. `seed`: See `Turns`."""
 
     parts: ThreadParts
     seed: int = 0
@@ -138,7 +130,6 @@ class Threads:
     deadline: int = 0  # Instructions of the whole program at which the current quantum is over
 
     def __post_init__(self) -> None:
-        """Begin with the thread that every program has."""
         self._turns = Turns(self.seed)
         self._running = _Thread(PROCESS_ID)
         self._alive = [self._running]
@@ -174,7 +165,7 @@ class Threads:
     def start(self, stack: int | None, thread_pointer: int | None) -> int:
         """Start a thread where the current one is; return its number.
 
-        Raises `GuestFault` if its stack cannot be written.
+        Raises `GuestFault` where its stack cannot be written.
         """
         parts, parent = self.parts, self._running
         cpu, contexts = parts.cpu, parts.contexts
@@ -320,10 +311,8 @@ class Threads:
         return True
 
     def take_call(self) -> tuple[Call | None, Outcome | None]:
-        """Return the call that the current thread waits in, and what it has come to.
-
-        (None, None) where it was not waiting; no outcome where the call is to be performed again.
-        """
+        """Return the call that the current thread waits in, and what it has come to."""
+        # (None, None) where it was not waiting; no outcome where the call is to be performed again.
         return self._running.call, self._running.outcome
 
     def finish_call(self) -> None:
@@ -370,7 +359,6 @@ class Threads:
         self._since = self._now
 
     def _switch(self, thread: _Thread) -> None:
-        """Let another thread have the processor."""
         if thread is self._running:
             return
         parts, leaving = self.parts, self._running

@@ -50,7 +50,7 @@ from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.request.request import SchemeOptions, Setting, Weights
 from simprof.profiler.schemes import cost_model, registry
 from simprof.profiler.schemes.qpt import planner as qpt
-from simprof.simulator.binary.program import Range, SourceLine
+from simprof.simulator.binary.program import LineTable, Range, SourceLine
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa import assembler as asm
 
@@ -722,7 +722,7 @@ def test_a_check_that_fails_leaves_no_files_of_an_earlier_one(
     assert path.read_text() == "no baseline"
 
 
-class Lines:
+class Lines(LineTable):
     """A line table with a line for every instruction."""
 
     def find(self, address: int) -> SourceLine | None:

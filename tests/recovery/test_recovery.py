@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,11 +24,11 @@ from simprof.profiler.reports import cfg_formats
 from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.program import (
     Binding,
+    LineTable,
     MachineKind,
     Program,
     Range,
     Segment,
-    SourceLine,
     Symbol,
 )
 from simprof.simulator.errors import UnsupportedError
@@ -80,14 +80,6 @@ def trap(number: int) -> int:
     return 0x91D02000 | number
 
 
-class NoLines:
-    def find(self, address: int) -> SourceLine | None:
-        return None
-
-    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
-        yield from ()
-
-
 def program(
     words: Sequence[int],
     routines: Sequence[tuple[str, int, int]] = (("f", 0, -1),),
@@ -119,7 +111,7 @@ def program(
         program_header_size=56,
         program_header_count=1,
         stack_executable=False,
-        lines=NoLines(),
+        lines=LineTable(),
     )
 
 

@@ -13,7 +13,7 @@ from simprof.profiler.recovery.selection import RoutineNames, SelectedRoutines
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.profiler.request.request import ALL_ROUTINES, Selection
 from simprof.simulator.binary import elf
-from simprof.simulator.binary.program import Range, SourceLine
+from simprof.simulator.binary.program import LineTable, Range, SourceLine
 from simprof.simulator.errors import UsageError
 from tests.support.turns import turns
 
@@ -21,7 +21,7 @@ LIBRARIES = ("/build/glibc-2.36/csu/../csu/libc-start.c", "/usr/include/c++/12/b
 
 
 @dataclass(frozen=True)
-class Lines:
+class Lines(LineTable):
     """Source files by the address of a routine."""
 
     files: Mapping[int, str]

@@ -16,7 +16,7 @@ from simprof.profiler.reports.display import ShortNames
 from simprof.profiler.reports.hot_tables import CodeKind, kind_of, kind_totals
 from simprof.profiler.reports.listings import Listing, RowChoice
 from simprof.profiler.reports.run_text import NO_LINES
-from simprof.simulator.binary.program import Range, SourceLine
+from simprof.simulator.binary.program import LineTable, Range, SourceLine
 from tests.support.samples import measurement, routine
 
 HELPER = "__sparc_get_pc_thunk.l7"
@@ -218,7 +218,7 @@ def test_colours_are_for_terminals_and_as_the_user_says(
     assert streams.colored(streams.STDERR) is colored
 
 
-class Lines:
+class Lines(LineTable):
     """Source lines of a program: every instruction of some addresses is of one file."""
 
     def find(self, address: int) -> SourceLine | None:

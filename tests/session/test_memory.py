@@ -7,7 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name, wit
 from simprof.profiler.session.scheme_runs import KnownPlans, Planner, SavedProfiles
 from simprof.profiler.session.session import run_program
 from simprof.simulator.binary import elf
-from simprof.simulator.binary.program import LineTable, Program, Range, SourceLine
+from simprof.simulator.binary.program import LineRows, LineTable, Program, SourceLine
 
 Find = Callable[..., Path]
 Compile = Callable[..., Path]
@@ -300,28 +300,11 @@ int main(int count, char **words) {
 """
 
 
-class Unread:
-    """A table that nobody may ask."""
-
-    def find(self, address: int) -> SourceLine | None:
-        raise AssertionError(f"{address:#x} was asked for")
-
-    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
-        raise AssertionError("the table was read")
+def unread() -> LineRows:
+    raise AssertionError("the table was read")
 
 
-class Rows:
-    """A table as a damaged file could have it."""
-
-    def __init__(self, *rows: tuple[int, int, int]) -> None:
-        self._rows = rows
-
-    def find(self, address: int) -> SourceLine | None:
-        raise AssertionError("rows suffice")
-
-    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
-        for start, end, line in self._rows:
-            yield Range(start, end), SourceLine("a.c", line)
+UNREAD = LineTable(unread)
 
 
 def kept(program: Program, table: LineTable, directory: Path) -> LineTable:
@@ -334,7 +317,7 @@ def test_lines_are_read_once(compile_c: Callable[..., Path], tmp_path: Path) -> 
     expected = list(program.lines.stretches())
     assert expected
     addresses = [a + n for span, _ in expected for a in (span.start, span.end) for n in (-4, 0, 4)]
-    for table in (program.lines, Unread()):
+    for table in (program.lines, UNREAD):
         found = kept(program, table, tmp_path)
         assert [found.find(address) for address in addresses] == [
             program.lines.find(address) for address in addresses
@@ -346,8 +329,8 @@ def test_a_program_without_lines_has_none_twice(
     fixture_elf: Callable[..., Path], tmp_path: Path
 ) -> None:
     program = elf.load(fixture_elf("switches", "v9"))
-    bare = replace(program, lines=Rows())
-    for table in (bare.lines, Unread()):
+    bare = replace(program, lines=LineTable())
+    for table in (bare.lines, UNREAD):
         found = kept(program, table, tmp_path)
         assert found.find(program.entry) is None
         assert list(found.stretches()) == []
@@ -358,7 +341,8 @@ def test_numbers_beyond_all_sense_are_told_and_not_kept(
     fixture_elf: Callable[..., Path], tmp_path: Path, row: tuple[int, int, int]
 ) -> None:
     program = elf.load(fixture_elf("switches", "v9"))
-    found = kept(program, Rows(row), tmp_path)
+    damaged = LineRows([row[0]], [row[1]], [0], [row[2]], ("a.c",))
+    found = kept(program, LineTable(lambda: damaged), tmp_path)
     assert found.find(0) == SourceLine("a.c", row[2])
     assert not list(tmp_path.iterdir())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,28 +11,16 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.simulator.binary.program import (
     Binding,
+    LineTable,
     MachineKind,
     Program,
     Range,
     Segment,
-    SourceLine,
     Symbol,
 )
 from simprof.simulator.isa.assembler import Instruction, Item, Label, assemble
 
 BASE = 0x100000
-
-
-class NoLines:
-    """A line table that knows nothing."""
-
-    def find(self, address: int) -> SourceLine | None:
-        """Return nothing."""
-        return None
-
-    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
-        """Yield nothing."""
-        yield from ()
 
 
 def program_of(
@@ -64,7 +52,7 @@ def program_of(
         program_header_size=56,
         program_header_count=1,
         stack_executable=False,
-        lines=NoLines(),
+        lines=LineTable(),
     )
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from simprof.simulator.binary.program import Range, SourceLine
 from simprof.simulator.cpu.address_space import AddressSpace, Protection
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa import sparc
@@ -134,16 +132,6 @@ class Kernel:
 
     def unpack(self, layout: str, address: int = DATA) -> tuple[int, ...]:
         return struct.unpack(layout, self.guest.read(address, struct.calcsize(layout)))
-
-
-class NoLines:
-    """A line table without lines."""
-
-    def find(self, address: int) -> None:
-        return None
-
-    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
-        yield from ()
 
 
 @pytest.fixture(params=[True, False], ids=["64-bit", "32-bit"])
