@@ -8,6 +8,8 @@ Options
 Graph
     `ControlFlowGraph` with `Block` and `Edge` (`EdgeKind`); `depth_first` finds its back edges
     (`DepthFirst`), `natural_loops` its loops (`Loop`), `heuristic` guesses edge weights.
+    `truncated_dag` takes out the back edges (`Dag`), and others beyond `TOTAL_LIMIT`; `number`
+    numbers its paths (`PathNumbering`), `path_record` says where one leads.
 Plan
     A planner makes a `RoutinePlan` of a `PlanOrder`. Its `InstrumentationPlan` says which actions
     are where, and which counters there are (`CounterTable`, `Addressing`). A `BufferUse` says what
@@ -15,12 +17,14 @@ Plan
 Actions
     `SetRegister`, `AddRegister`, `CountPath`, `CountConstantPath`, `CountEdge` and `WriteTrace`
     have code already. Others extend `Action`: `execute` does to an `Execution` what the code does,
-    and `RegisterEffect` says what that depends on.
+    and `RegisterEffect` says what that depends on. A `Guard` decides about an action by a word of
+    the whole program, and `StateScope` says what shares the state of a scheme's code.
 Writer
-    A `Generator` writes the code of one kind of action through a `Writer`: what it needs (`Needs`),
-    and which actions have code of one size (`shapes`, of a `CounterAccess`). `asm` makes an
-    `Instruction` (operands: `Register`), `CounterLayout` has the counters' addresses, `MachineKind`
-    is the architecture. `Samples`, some made by `samples`, are what the cost model's digest covers.
+    A `Generator` writes the code of one kind of action through a `Writer`: what it needs (`Needs`,
+    `count_needs`), and which actions have code of one size (`shapes`, of a `CounterAccess`). `asm`
+    makes an `Instruction` (operands: `Register`), `CounterLayout` has the counters' addresses,
+    `MachineKind` is the architecture. `Samples`, some made by `samples`, are what the cost model's
+    digest covers.
 Decoder and reading
     `RoutinePlan.read` makes a `Reading` of `RoutineCounters` (`UnfinishedPath` among them). Plans
     that count paths are `PathDecoder` (paths are `PathRecord`), guided ones `GuidedDecoder`, those
@@ -50,10 +54,13 @@ if TYPE_CHECKING:
     from simprof.profiler.code.cost_samples import Samples, samples
     from simprof.profiler.code.layout import CounterLayout
     from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Needs
+    from simprof.profiler.code.snippets_paths import count_needs
     from simprof.profiler.code.writer import Writer
     from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+    from simprof.profiler.graphs.dag import Dag
     from simprof.profiler.graphs.loops import DepthFirst, Loop, depth_first, natural_loops
-    from simprof.profiler.graphs.paths import PathRecord
+    from simprof.profiler.graphs.numbering import TOTAL_LIMIT, PathNumbering, number
+    from simprof.profiler.graphs.paths import PathRecord, path_record, truncated_dag
     from simprof.profiler.graphs.spanning import heuristic
     from simprof.profiler.plan.actions import (
         Action,
@@ -62,6 +69,7 @@ if TYPE_CHECKING:
         CountEdge,
         CountPath,
         Execution,
+        Guard,
         RegisterEffect,
         SetRegister,
         WriteTrace,
@@ -90,6 +98,7 @@ if TYPE_CHECKING:
         SchemeCode,
         SchemeDefinition,
         SchemeOption,
+        StateScope,
     )
     from simprof.simulator.binary.program import MachineKind
     from simprof.simulator.errors import UsageError
@@ -97,6 +106,7 @@ if TYPE_CHECKING:
     from simprof.simulator.isa.assembler import Instruction, Register
 
 __all__ = [
+    "TOTAL_LIMIT",
     "Action",
     "AddRegister",
     "Addressing",
@@ -110,11 +120,13 @@ __all__ = [
     "CounterAccess",
     "CounterLayout",
     "CounterTable",
+    "Dag",
     "DepthFirst",
     "Edge",
     "EdgeKind",
     "Execution",
     "Generator",
+    "Guard",
     "GuidedDecoder",
     "Instruction",
     "InstrumentationPlan",
@@ -123,6 +135,7 @@ __all__ = [
     "MachineKind",
     "Needs",
     "PathDecoder",
+    "PathNumbering",
     "PathRecord",
     "PlanOrder",
     "ProfileKind",
@@ -138,17 +151,22 @@ __all__ = [
     "SchemeOption",
     "SchemeOptions",
     "SetRegister",
+    "StateScope",
     "TraceWriter",
     "UnfinishedPath",
     "UsageError",
     "WriteTrace",
     "Writer",
     "asm",
+    "count_needs",
     "depth_first",
     "heuristic",
     "natural_loops",
+    "number",
+    "path_record",
     "samples",
     "shapes",
+    "truncated_dag",
 ]
 
 _HOMES = {
@@ -175,7 +193,18 @@ _HOMES = {
         "depth_first",
         "natural_loops",
     ),
-    "simprof.profiler.graphs.paths": ("PathRecord",),
+    "simprof.profiler.code.snippets_paths": ("count_needs",),
+    "simprof.profiler.graphs.dag": ("Dag",),
+    "simprof.profiler.graphs.numbering": (
+        "PathNumbering",
+        "TOTAL_LIMIT",
+        "number",
+    ),
+    "simprof.profiler.graphs.paths": (
+        "PathRecord",
+        "path_record",
+        "truncated_dag",
+    ),
     "simprof.profiler.graphs.spanning": ("heuristic",),
     "simprof.profiler.plan.actions": (
         "Action",
@@ -184,6 +213,7 @@ _HOMES = {
         "CountEdge",
         "CountPath",
         "Execution",
+        "Guard",
         "RegisterEffect",
         "SetRegister",
         "WriteTrace",
@@ -215,6 +245,7 @@ _HOMES = {
         "SchemeCode",
         "SchemeDefinition",
         "SchemeOption",
+        "StateScope",
     ),
     "simprof.simulator.binary.program": ("MachineKind",),
     "simprof.simulator.errors": ("UsageError",),

@@ -33,9 +33,9 @@ class BodyCost(NamedTuple):
     """What a `Body` costs, without its instructions."""
 
     size: int  # Number of instructions
-    # cost, taken_cost, open_end: See `Body`.
+    # cost, taken_costs, open_end: See `Body`.
     cost: int
-    taken_cost: int
+    taken_costs: tuple[int, ...]
     open_end: bool
     is_pinned: bool  # Whether the last instruction cannot move into a delay slot (`Body.is_pinned`)
 
@@ -43,7 +43,7 @@ class BodyCost(NamedTuple):
 def measured(body: Body) -> BodyCost:
     """Return what a body costs."""
     size = len(body.instructions)
-    return BodyCost(size, body.cost, body.taken_cost, body.open_end, body.is_pinned)
+    return BodyCost(size, body.cost, body.taken_costs, body.open_end, body.is_pinned)
 
 
 @dataclass(slots=True)

@@ -68,11 +68,17 @@ class Snippet:
     block: int | None
     position: int | None
     hash_calls: int  # Calls of the hashing routine each time the edge is crossed
-    # Instructions that the conditional part adds each time it is executed (`plan.Execution.take`)
-    taken_cost: int = 0
+    # By action: instructions that its conditional part adds each time it is executed
+    # (`plan.Execution.take`); empty if none has one
+    taken_costs: tuple[int, ...] = ()
     actions: tuple[Action, ...] = ()  # What the code does
     # How many of `cost` are executed in run-time routines other than the hashing one
     elsewhere: int = 0
+
+    @property
+    def taken_cost(self) -> int:
+        """What all conditional parts add together."""
+        return sum(self.taken_costs)
 
     @property
     def text(self) -> tuple[str, ...]:
@@ -170,7 +176,7 @@ def _finish(
         place.block,
         place.position,
         body.hash_calls,
-        body.taken_cost,
+        body.taken_costs,
         actions,
         body.elsewhere,
     )
@@ -186,7 +192,7 @@ def _block_snippet(place: BlockCodePlace, access: CounterAccess) -> Snippet:
         place.block,
         place.position,
         body.hash_calls,
-        body.taken_cost,
+        body.taken_costs,
         place.actions,
         body.elsewhere,
     )

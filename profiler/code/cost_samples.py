@@ -60,11 +60,12 @@ _CONSTANTS = (0, 1, 1023, 1024, 4096, 1 << 20)
 
 @dataclass(frozen=True)
 class Samples:
-    """Actions of one kind, the kinds of tables that they are used with, and the registers."""
+    """Actions of one kind, the kinds of tables that they are used with, registers, words."""
 
     actions: tuple[Action, ...]
     tables: tuple[tuple[CounterTable, Addressing | None], ...] = (NO_TABLE,)
     registers: int = 0
+    words: tuple[str, ...] = ()  # as `InstrumentationPlan.words`
 
 
 def samples(make: type, *constants: int) -> tuple[Action, ...]:
@@ -110,7 +111,7 @@ def sites(
         (Site(context.abi.reserved, leaf, slots(leaf, None, context.abi)), registers),
     )
     for table, addressing in group.tables:
-        layout = _TABLE if table is CounterTable.HASH else _ARRAY
+        layout = replace(_TABLE if table is CounterTable.HASH else _ARRAY, names=group.words)
         for site, path in places:
             first, *others = path or (None,)
             access = CounterAccess(

@@ -22,6 +22,8 @@ RUNTIME_BASE = 0x5000_0000
 """Where the run-time routines lie (`runtime`)."""
 RUNTIME_DATA = 0x5000_8000
 """Words of memory that run-time routines use; the modules of the routines say which."""
+PROGRAM_WORDS = RUNTIME_DATA + 0x400
+"""Words of the whole program (`InstrumentationPlan.words`); low 10 bits 0."""
 BUFFERS_BASE = 0x5000_C000
 """Where the buffers of the scheme that is instrumented for lie (`plan.plan.Buffer`)."""
 ARRAYS_BASE = 0x5100_0000
@@ -82,6 +84,8 @@ class CounterLayout:
         Words of path registers that have no place on the stack (`frames`); how many.
     first
         What the routine's number 0 is in the program, of each series of `plan.numbers`.
+    names
+        Of the words of the whole program.
     """
 
     path_base: int = ARRAYS_BASE
@@ -90,11 +94,16 @@ class CounterLayout:
     words_base: int = ARRAYS_BASE
     first: tuple[int, ...] = ()
     words: int = 0
+    names: tuple[str, ...] = ()
 
     def path_counter(self, number: int) -> int:
         """Address of path counter `number` of an array, or of one with a name."""
         base = self.path_base if number >= 0 else self.named + COUNTER_SIZE
         return base + COUNTER_SIZE * number
+
+    def program_word(self, name: str) -> int:
+        """Address of a word of the whole program."""
+        return PROGRAM_WORDS + COUNTER_SIZE * self.names.index(name)
 
     def edge_counter(self, number: int) -> int:
         """Address of edge counter `number`."""
@@ -167,7 +176,7 @@ class CounterSpace:
                 "the counters of all routines do not fit their memory: select fewer routines "
                 "with --routine"
             )
-        return CounterLayout(path_base, edge_base, named, words_base, first, words)
+        return CounterLayout(path_base, edge_base, named, words_base, first, words, plan.words)
 
     def with_words(self, layout: CounterLayout, words: int) -> CounterLayout:
         """Return the layout that was placed last with so many words for path registers."""

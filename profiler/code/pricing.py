@@ -14,6 +14,7 @@ from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE, CounterLayout,
 from simprof.profiler.code.places import WordsNeededError, arrange, jump_of_stub
 from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.actions import TakenPart
 from simprof.profiler.plan.decoders import TraceWriter
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.profiles import cache_files
@@ -30,7 +31,7 @@ class SnippetCost(NamedTuple):
 
     size: int
     cost: int
-    taken_cost: int
+    taken_costs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +211,8 @@ class Pricer:
         context: RoutineContext,
         edges: Sequence[int],  # How often each edge was crossed, by edge id
         executions: Sequence[int],  # How often each block was executed, by block id
-        # By edge: how often the conditional part of its code was executed.
-        taken: Mapping[int, int] | None = None,
+        # How often the conditional parts of its code were executed.
+        taken: Mapping[TakenPart, int] | None = None,
     ) -> RoutinePrice:
         """Price `plan` for one routine's execution; None has no code and no price."""
         if plan is None:
@@ -236,7 +237,7 @@ def routine_cost(
         if arranged.jumps(edge):
             jump = jump_of_stub(body)
             size, cost = size + jump, cost + jump
-        snippets[edge] = SnippetCost(size, cost, body.taken_cost)
+        snippets[edge] = SnippetCost(size, cost, body.taken_costs)
     return RoutineCost(
         snippets,
         {block: _block_cost(place.cost) for block, place in arranged.tops.items()},
@@ -246,14 +247,14 @@ def routine_cost(
 
 
 def _block_cost(body: BodyCost) -> SnippetCost:
-    return SnippetCost(body.size, body.cost, body.taken_cost)
+    return SnippetCost(body.size, body.cost, body.taken_costs)
 
 
 def added(
     code: RoutineCode | RoutineCost,
     edges: Sequence[int],
     executions: Sequence[int],
-    taken: Mapping[int, int] | None = None,
+    taken: Mapping[TakenPart, int] | None = None,
 ) -> int:
     """Return the instructions that `code` executes; parameters as for `Pricer.price`."""
     total = sum(edge_costs(code, edges, taken).values())
@@ -265,7 +266,7 @@ def added(
 def edge_costs(
     code: RoutineCode | RoutineCost | None,
     edges: Sequence[int],
-    taken: Mapping[int, int] | None = None,
+    taken: Mapping[TakenPart, int] | None = None,
 ) -> dict[int, int]:
     """Return the instructions that the code on each edge executes; `taken` as for `Pricer.price`.
 
@@ -274,8 +275,8 @@ def edge_costs(
     if code is None:
         return {}
     costs = {edge: edges[edge] * snippet.cost for edge, snippet in code.snippets.items()}
-    for edge, times in (taken or {}).items():
-        costs[edge] += times * code.snippets[edge].taken_cost
+    for (edge, place), times in (taken or {}).items():
+        costs[edge] += times * code.snippets[edge].taken_costs[place]
     return costs
 
 

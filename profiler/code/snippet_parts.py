@@ -169,12 +169,18 @@ class Body:
     """Code of a place without its jump."""
 
     instructions: tuple[Instruction, ...]  # In order
-    cost: int  # Instructions executed each time; the conditional part is not among them.
+    cost: int  # Instructions executed each time; conditional parts are not among them.
     # Calls of the hashing routine each time, which are not in `cost` (the kernel counts them)
     hash_calls: int
-    taken_cost: int = 0  # What the conditional part adds where it is executed
+    # By action: what its conditional part adds where it is executed; empty if none has one
+    taken_costs: tuple[int, ...] = ()
     open_end: bool = False  # Whether some local branch leads to the end
     elsewhere: int = 0  # How many of `cost` are executed in run-time routines
+
+    @property
+    def taken_cost(self) -> int:
+        """What all conditional parts add together."""
+        return sum(self.taken_costs)
 
     @property
     def is_pinned(self) -> bool:

@@ -63,10 +63,18 @@ class Writer:
     _taken: set[int] = field(default_factory=set)
     _labels: dict[str, int] = field(default_factory=dict)
     _inside: int = 0  # instructions executed in run-time routines
-    _conditional: int = 0  # of `out`, how many are in the conditional part
-    _taken_cost: int = 0
+    _conditional: int = 0  # of `out`, how many are in conditional parts
+    _taken_costs: list[int] = field(default_factory=list)  # by action written so far
 
     # -- instructions
+
+    def begin_action(self) -> None:
+        """Note that what is written from here on belongs to the snippet's next action."""
+        self._taken_costs.append(0)
+
+    def write(self, action: Action) -> None:
+        """Append the code of an action: of the snippet's next one, or as a part of that."""
+        _of(self.access.generators, action).write(self, action)
 
     def emit(self, *instructions: Instruction) -> None:
         """Append instructions."""
@@ -86,21 +94,21 @@ class Writer:
         self, condition: str, register: Register, write: Callable[[], None], spare: int = 0
     ) -> None:
         """Write a part that is executed only if `register` compares as `condition` with zero."""
-        # `Execution.take` notes that it is executed. A snippet can have one. On V8 it changes icc
+        # `Execution.take` notes that it is executed. An action can have one. On V8 it changes icc
         # (`Needs.conditions`).
         # `condition`: "z", "nz", "lz", "gez", "gz" or "lez": signed, 32 bits in 32-bit code.
         # `write`: Writes the part.
         # `spare`: V8+ code: temporary for a copy of the register without its upper half; may be
         # `register` itself.
-        if self._taken_cost:
-            raise AssemblyError("a snippet has two conditional parts")
+        if self._taken_costs[-1]:
+            raise AssemblyError("an action has two conditional parts")
         end = self.new_label()
         self._branch(_OPPOSITE[condition], register, end, spare)
         self.emit(asm.nop())
         start, inside = len(self.out), self._inside
         write()
-        self._conditional = len(self.out) - start
-        self._taken_cost = self._conditional + self._inside - inside
+        self._conditional += len(self.out) - start
+        self._taken_costs[-1] = len(self.out) - start + self._inside - inside
         self._inside = inside
         self.place_label(end)
 
@@ -355,7 +363,7 @@ class Writer:
             tuple(code),
             len(code) - self._conditional + extra,
             self.hash_calls,
-            self._taken_cost,
+            tuple(self._taken_costs) if any(self._taken_costs) else (),
             open_end,
             self._inside,
         )
@@ -462,7 +470,8 @@ def snippet_body(actions: Iterable[Action], access: CounterAccess, site: Site) -
     for lowered in (0, temporary_frame(access.context.abi)):
         writer = Writer(access, site, clobbers, needed.conditions, lowered)
         for action in actions:
-            _of(generators, action).write(writer, action)
+            writer.begin_action()
+            writer.write(action)
         body = writer.finish()
         if body is not None:
             return body

@@ -154,10 +154,11 @@ SLOW = 10  # Python decides; b of either: number of the landing, 0 where there w
 CROSS = 11  # of traced runs: edge number a is crossed; append b >> 8, of b & 0xff bits
 TOKEN = 12  # append b >> 8, of b & 0xff bits
 MARK = 13  # Python notes what a reader of the trace could not know
+GUARD = 14  # clock word a is counted down; where it is 0 or less, it becomes b, and r += flag
 OPERATION = 3  # words an operation
 LAST = 1 << 8
 HASH_BACK_EDGE = 1 << 9
-TABLE_SHIFT = 32  # the hash table's number starts at this bit
+TABLE_SHIFT = 32  # the hash table's number starts at this bit, and a guard's flag
 
 # Frame words.
 FRAME_RETURN = 0
@@ -249,7 +250,9 @@ WAITS_POINTER = 50
 ENDS_POINTER = 51
 QUICK_PART = 52
 CONTEXTS_POINTER = 53  # of runs that count by calling context (`context_kernel`)
-CLOCK_WORDS = 56
+PROGRAM_WORDS = 56  # from here on: words of the program that guards count down
+MOST_PROGRAM_WORDS = 16
+CLOCK_WORDS = PROGRAM_WORDS + MOST_PROGRAM_WORDS
 
 
 PARTS: dict[int, int] = {}
@@ -607,6 +610,18 @@ def write_trace(k: int, at: int) -> int:
 
 
 @inline
+def guarded(k: int, at: int) -> int:
+    """Execute the GUARD operation at address `at`; return its flag if it lets pass, else 0."""
+    word = get(at, 1)
+    left = get(k, word) - 1
+    if left > 0:
+        put(k, word, left)
+        return 0
+    put(k, word, get(at, 2))
+    return get(at, 0) >> TABLE_SHIFT
+
+
+@inline
 def window_lacks(k: int, place: int) -> bool:
     """Whether a window must be moved; `place` is CAN_SAVE or CAN_RESTORE."""
     return get(get(k, place), 0) & 0xFFFFFFFF == 0
@@ -657,6 +672,8 @@ def execute(k: int, operation: int, address: int) -> int:
             move_window(k, get(at, 2))
         elif code == SLOW:
             status = DECIDE
+        elif code == GUARD:
+            bump(frame, FRAME_PATH, guarded(k, at))
         elif code >= CROSS:
             status = write_trace(k, at)
         elif get(k, NODES) < get(k, NODE_LIMIT):
@@ -822,6 +839,8 @@ def quick(k: int, operation: int, address: int) -> int:
         elif code == ADD_WINDOW:
             if not added(k, at, frame):
                 return operation
+        elif code == GUARD:
+            put(frame, FRAME_PATH, get(frame, FRAME_PATH) + guarded(k, at))
         elif code != HASH or not count_known(k, at):
             return operation
         if word & LAST:

@@ -265,8 +265,11 @@ class Lowering:
             ]
             if self.contexts is not None and product.begins(edge):
                 fixed.insert(0, self.contexts.begun(routine))
-            steps = segmentation.steps.get(edge, ())
-            operations = (*fixed, *(_operation(step, start) for step in steps))
+            steps = [_operation(step, start) for step in segmentation.steps.get(edge, ())]
+            guards = self._guards(product, edge)
+            # A guard's flag belongs to the segment that its edge begins, or else to that it ends.
+            ordered = (*steps, *guards) if product.begins(edge) else (*guards, *steps)
+            operations = (*fixed, *ordered)
             if operations:
                 self._by_edge[base + edge] = operations
 
@@ -286,9 +289,21 @@ class Lowering:
             cuts = frozenset().union(*(player.ending_edges() for player in players.values()))
             if self.contexts is not None:
                 cuts |= depth_first(cfg).self_loops  # no edge may be in no segment
-            product = RoutineProduct(segment(cfg, cuts, weights), players)
+            flags = 2 * sum(bool(player.plan.guards) for player in players.values())
+            product = RoutineProduct(segment(cfg, cuts, weights, flags), players)
             known = self._known[name] = KnownProduct(cfg, plans, weights, product)
         return known.product
+
+    def _guards(self, product: RoutineProduct, edge: int) -> list[Operation]:
+        """Return the operations of the guards on an edge, of all schemes."""
+        operations = []
+        for number in product.guarded:
+            guard = product.players[number].guard(edge)
+            if guard is not None:
+                word = self.memory.program_word((number, guard.word))
+                code = kernels.GUARD | product.flag(number, edge) << kernels.TABLE_SHIFT
+                operations.append((code, word, guard.interval))
+        return operations
 
     def _table(self, routine: int, slot: int, plan: InstrumentationPlan) -> int:
         """Add a hash table for a scheme if it needs one; return its number, -1 for none."""

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simprof.profiler.engine import kernels
+from simprof.simulator.errors import UsageError
 
 Array = npt.NDArray[np.int64]
 Operation = tuple[int, int, int]
@@ -57,6 +58,7 @@ class EngineMemory:
         parts: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         self._parts = parts
+        self._program_words: dict[tuple[int, str], int] = {}  # slot and name -> place
         clock = np.zeros(kernels.CLOCK_WORDS, np.int64)
         clock[kernels.FRAME_LIMIT] = kernels.STRIDE * depth
         clock[kernels.SPILL_MASK] = _SPILL - 1
@@ -338,6 +340,22 @@ class EngineMemory:
 
     def _path_number(self, key: int) -> int:
         return key if key >= 0 else self._long[(key >> 32) + (1 << 31)]
+
+    def program_word(self, name: tuple[int, str]) -> int:
+        """Return the place in the clock of a word of the program, which is 0 at first.
+
+        Raises
+        ------
+        UsageError
+            There are too many.
+        """
+        place = self._program_words.setdefault(name, len(self._program_words))
+        if place >= kernels.MOST_PROGRAM_WORDS:
+            raise UsageError(
+                f"the modes of one run have more than {kernels.MOST_PROGRAM_WORDS} words of the "
+                "program together: measure fewer at once"
+            )
+        return kernels.PROGRAM_WORDS + place
 
     def add_table(self, key_words: int = 1) -> int:
         """Add an empty hash table, for keys of `key_words` words; return its number."""

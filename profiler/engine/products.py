@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -37,12 +38,16 @@ from simprof.profiler.plan.actions import (
     Action,
     CountEdge,
     Execution,
+    Guard,
     PathIncrement,
     RegisterEffect,
+    TakenPart,
 )
 from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 
+Passed = tuple[bool, bool]
+"""Whether the guard where a segment began let an action pass, and that where it ended."""
 PathState = tuple[tuple[int, ...], int | None]
 """A player's state: its path registers, and its last counter where that may be asked for."""
 
@@ -54,7 +59,7 @@ class Stretch:
     after: PathState  # The state behind it
     # counted, taken: As in `Execution`.
     counted: tuple[PathIncrement, ...]
-    taken: tuple[int, ...]
+    taken: tuple[TakenPart, ...]
     # Those of `counted` that the kernel counts in a hash table when the segment ends; others that
     # are hashed have operations of their own (`Player.fixed_counts`).
     at_end: tuple[PathIncrement, ...]
@@ -66,15 +71,15 @@ class Totals:
     """Counters of one scheme on one routine, as `RoutineCounters` has them."""
 
     paths: Counter[int] = field(default_factory=Counter)
-    taken: Counter[int] = field(default_factory=Counter)
+    taken: Counter[TakenPart] = field(default_factory=Counter)
     hashed_increments: int = 0
 
     def add(self, stretch: Stretch, times: int) -> None:
         """Count `stretch` `times` times."""
         for counter, _ in stretch.counted:
             self.paths[counter] += times
-        for edge in stretch.taken:
-            self.taken[edge] += times
+        for part in stretch.taken:
+            self.taken[part] += times
         self.hashed_increments += stretch.hashed_increments * times
 
 
@@ -136,32 +141,40 @@ class Player:
             for edge, actions in self.plan.actions.items()
             if any(hashes(self.plan, action) for action in actions)
         }
-        return self._outer(acting_turns(self._cfg, self.plan) | ending)
+        return self._outer(acting_turns(self._cfg, self.plan) | ending | self.plan.guards.keys())
 
     def _outer(self, edges: frozenset[int]) -> frozenset[int]:
         return edges if self._variant is None else self._variant.outer(edges)
 
-    def stretch(self, state: PathState, key: int, edges: Sequence[int]) -> int:
+    def stretch(
+        self, state: PathState, key: int, edges: Sequence[int], passed: Passed = (False, False)
+    ) -> int:
         """Index in `stretches` of what segment `key`, which has these edges, does from `state`."""
         known = self._known.get((state, key))
         if known is None:
             known = self._known[state, key] = len(self.stretches)
-            self.stretches.append(self.execute(state, edges, ends=True))
+            self.stretches.append(self.execute(state, edges, ends=True, passed=passed))
         return known
 
-    def execute(self, state: PathState, edges: Sequence[int], *, ends: bool) -> Stretch:
+    def execute(
+        self,
+        state: PathState,
+        edges: Sequence[int],
+        *,
+        ends: bool,
+        passed: Passed = (False, False),
+    ) -> Stretch:
         """Execute the plan along `edges`; `ends`: they are a whole segment."""
         edges = edges if self._variant is None else self._variant.own(edges)
         execution = Execution(list(state[0]), state[1])
         at_end: list[PathIncrement] = []
-        for edge in edges:
+        for place, edge in enumerate(edges, 1):
             act = self._acts.get(edge)
             if act is None:
                 continue
-            execution.edge = edge
             before = len(execution.counted)
-            for action in act.actions:
-                action.execute(execution)
+            execution.passes = passed[ends and place == len(edges)]
+            execution.run(edge, act.actions)
             if act.in_order:
                 at_end += [count for count in execution.counted[before:] if count.counter >= 0]
             if act.forgets:
@@ -193,15 +206,19 @@ class Player:
             return False
         return any(hashes(self.plan, action) for action in actions)
 
+    def guard(self, edge: int) -> Guard | None:
+        """Return what decides about an action on one of the run's edges; None: nothing does."""
+        (own,) = (edge,) if self._variant is None else self._variant.own((edge,)) or (-1,)
+        return self.plan.guards.get(own)
+
     def fixed_counts(self, edge: int) -> list[PathIncrement]:
         """Hashed counts on `edge` that need no segment to end: their numbers are fixed."""
         (own,) = (edge,) if self._variant is None else self._variant.own((edge,)) or (-1,)
         act = self._acts.get(own) if self.table >= 0 else None
         if act is None or act.in_order:
             return []
-        execution = Execution(list(self.start[0]), edge=own)
-        for action in act.actions:
-            action.execute(execution)
+        execution = Execution(list(self.start[0]))
+        execution.run(own, act.actions)
         return [count for count in execution.counted if count.counter >= 0]
 
 
@@ -277,6 +294,22 @@ class RoutineProduct:
         dag = self.segmentation.dag
         back = dag.dfs.back_edges - dag.dfs.self_loops
         return edge in back or dag.cfg.edges[edge].target == dag.cfg.exit
+
+    @cached_property
+    def guarded(self) -> tuple[int, ...]:
+        """Numbers of the players with guards: each has two flags of the segmentation, in order."""
+        return tuple(number for number, player in self.players.items() if player.plan.guards)
+
+    def flag(self, number: int, edge: int) -> int:
+        """Return what the guard of a player on `edge` adds to the segment register."""
+        return 2 << 2 * self.guarded.index(number) + (not self.begins(edge))
+
+    def passed(self, number: int, key: int) -> Passed:
+        """Return what the guards of a player decided in a segment; `key` as for `flags_of`."""
+        if number not in self.guarded:
+            return False, False
+        flags = self.segmentation.flags_of(key) >> 2 * self.guarded.index(number)
+        return bool(flags & 1), bool(flags & 2)
 
     def begins(self, edge: int) -> bool:
         """Whether activations begin along `edge`."""
@@ -374,8 +407,8 @@ class Products:
         stretches, after, operations = [], [], []
         if self._note is not None:
             operations.append(self._note(len(self._sources), state.routine, edges))
-        for player, registers in zip(product.players.values(), state.players, strict=True):
-            place = player.stretch(registers, key, edges)
+        for (own, player), registers in zip(product.players.items(), state.players, strict=True):
+            place = player.stretch(registers, key, edges, product.passed(own, key))
             stretch = player.stretches[place]
             stretches.append(place)
             after.append(stretch.after)
@@ -522,7 +555,9 @@ class Products:
         edges = product.segmentation.decode_prefix(register, block)
         players = zip(product.players.items(), state.players, strict=True)
         return product.own(edges), {
-            slot: player.execute(registers, edges, ends=False)
+            slot: player.execute(
+                registers, edges, ends=False, passed=product.passed(number, register)
+            )
             for (number, player), registers in players
             if (slot := product.slot(number)) is not None
         }
@@ -558,9 +593,9 @@ class SegmentReplay:
         for segment in segments:
             edges = self._edges((*segment.history, segment.key))
             self._by_start.setdefault(self._start(edges), []).append(segment)
-        self.possible = (
-            plan.table is not CounterTable.HASH and self._is_fine(plan) and self._settle()
-        )
+        # Hashing costs, and guards, depend on the order of events.
+        ordered = plan.table is CounterTable.HASH or bool(plan.guards)
+        self.possible = not ordered and self._is_fine(plan) and self._settle()
 
     def _is_fine(self, plan: InstrumentationPlan) -> bool:
         """Whether segments end at every self-loop on which the plan does more than count it."""

@@ -10,7 +10,9 @@ Terms
 -----
 key
     What the kernel's register holds when a segment ends: the segment's number, the place of the
-    edge that ended it, and a 1 that keeps keys from being 0.
+    edge that ended it, flags, and a 1 that keeps keys from being 0.
+flags
+    Bits that whoever crosses a segment's first or last edge may set once (`products`).
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ class Segmentation:
     # By vertex, what register values lack to the sum of the segment's values (unscaled).
     potential: tuple[int, ...]
     shift: int  # number of bits below the segment's number in a key
+    flags: int = 0  # how many of them are flags
 
     def decode(self, key: int) -> tuple[int, ...]:
         """Return the edges of a segment in order, from ENTRY or behind a cut to its end.
@@ -75,7 +78,7 @@ class Segmentation:
         ValueError
             If there is no such segment.
         """
-        place = (key & (1 << self.shift) - 1) >> 1
+        place = (key & (1 << self.shift) - 1) >> self.flags + 1
         if place > len(self.dag.removed):
             raise ValueError(f"{self.cfg.name} has no segment {key}")
         edges = self._real(self.numbering.decode(key >> self.shift))
@@ -94,18 +97,26 @@ class Segmentation:
         path_sum = (register >> self.shift) + self.potential[block]
         return self._real(self.numbering.decode_prefix(path_sum, block))
 
+    def flags_of(self, key: int) -> int:
+        """Return the flags that are set in a key, or in the register of an unfinished segment."""
+        return key >> 1 & (1 << self.flags) - 1
+
     def _real(self, path: tuple[int, ...]) -> tuple[int, ...]:
         edges = (self.dag.edges[edge].cfg_edge for edge in path)
         return tuple(edge for edge in edges if edge is not None)
 
 
 def segment(
-    cfg: ControlFlowGraph, cuts: Collection[int] = (), weights: Sequence[float] | None = None
+    cfg: ControlFlowGraph,
+    cuts: Collection[int] = (),
+    weights: Sequence[float] | None = None,
+    flags: int = 0,
 ) -> Segmentation:
     """Cut `cfg` into segments."""
     # `cuts`: Edges that must end a segment. Edges from ENTRY begin one and edges to EXIT end one in
     # any case; self-loops are in none unless they are among these.
     # `weights`: Edge weights by edge id; None for BL94's heuristic.
+    # `flags`: How many flags keys have.
     dfs = depth_first(cfg)
     ending = frozenset(
         edge
@@ -122,12 +133,12 @@ def segment(
     by_edge = weights if weights is not None else heuristic(cfg, dfs)
     tree = dag_tree(dag, by_edge)
     event_counting = chord_increments(tree, numbering.values)
-    shift = 1 + len(dag.removed).bit_length()
-    steps = _steps(dag, [increment << shift for increment in event_counting.increments])
-    return Segmentation(cfg, dag, numbering, steps, event_counting.potential, shift)
+    shift = 1 + flags + len(dag.removed).bit_length()
+    steps = _steps(dag, [increment << shift for increment in event_counting.increments], flags)
+    return Segmentation(cfg, dag, numbering, steps, event_counting.potential, shift, flags)
 
 
-def _steps(dag: Dag, increments: Sequence[int]) -> dict[int, tuple[SegmentStep, ...]]:
+def _steps(dag: Dag, increments: Sequence[int], flags: int) -> dict[int, tuple[SegmentStep, ...]]:
     """Place the steps: no figure 8 here, so that a segment is counted where it ends."""
     cfg = dag.cfg
     steps: dict[int, tuple[SegmentStep, ...]] = {}
@@ -149,7 +160,7 @@ def _steps(dag: Dag, increments: Sequence[int]) -> dict[int, tuple[SegmentStep, 
         ends = cfg.edges[removed]
         last = increments[dag.exit_dummy[ends.source]]
         first = increments[dag.entry_dummy[ends.target]]
-        steps[removed] = (EndSegment(last | place << 1 | 1, first),)
+        steps[removed] = (EndSegment(last | place << flags + 1 | 1, first),)
     return steps
 
 

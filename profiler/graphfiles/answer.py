@@ -102,6 +102,8 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
     }
     if run.reading.blocks is not None:
         answer["blocks"] = list(_blocks(run, base, run.reading.blocks).objects())
+    if run.definition.estimates:
+        answer["estimate"] = True
     if run.reading.lost:
         answer["lost"] = dict(run.reading.lost)
     if run.attribution is not None:

@@ -52,9 +52,10 @@ def instructions_of_hashing(
     """Return the instructions that the hashing routine executes along `walks`."""
     table = HashTableModel(costs)
     spent = 0
+    words, walks = interpret.turns(plan, walks)
     for walk in walks:
         execution = interpret.begin(plan)
-        interpret.follow(plan, walk.edges, execution)
+        interpret.follow(plan, walk.edges, execution, words)
         spent += _count(table, execution.counted)
         if walk.count > 1:
             spent += (walk.count - 1) * _count(table, execution.counted)

@@ -11,6 +11,7 @@ and the kernel counts how often that is (see `engine.segments`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, NamedTuple
@@ -21,6 +22,25 @@ class PathIncrement(NamedTuple):
 
     counter: int
     on_back_edge: bool
+
+
+class TakenPart(NamedTuple):
+    """A conditional part of code: that of the action at `place` among those of `edge`."""
+
+    edge: int
+    place: int
+
+
+class Guard(NamedTuple):
+    """What decides about an action by a word of the whole program, which counts down.
+
+    `--word; if (word <= 0) word = interval`: then the guard lets the action pass. Words begin at
+    0, so the first passes. An edge has at most one guarded action, and it is among the first of
+    an activation or among the last of a path segment: the engine ends segments there.
+    """
+
+    word: str  # Its name: one of `InstrumentationPlan.words`
+    interval: int
 
 
 @dataclass
@@ -34,19 +54,23 @@ class Execution:
     last
         The path counter that it incremented last; None where it has not yet, or a path has begun
         since that nothing counts.
-    edge
-        The edge whose actions are being executed.
+    edge, place
+        The edge whose actions are being executed, and the place of the current one among them.
+    passes
+        Whether the guard of the current edge's guarded action lets it pass (`Action.guard`).
     counted
         Increments of path counters, in order.
     taken
-        Edges whose conditional code was executed, in order (see `take`).
+        Conditional parts that were executed, in order (see `take`).
     """
 
     registers: list[int]
     last: int | None = None
     edge: int = -1
+    place: int = 0
+    passes: bool = False
     counted: list[PathIncrement] = field(default_factory=list)
-    taken: list[int] = field(default_factory=list)
+    taken: list[TakenPart] = field(default_factory=list)
 
     def count(self, counter: int, on_back_edge: bool = False) -> None:
         """Increment path counter `counter`."""
@@ -54,8 +78,14 @@ class Execution:
         self.last = counter
 
     def take(self) -> None:
-        """Note that this edge's conditional code is executed: it costs more then."""
-        self.taken.append(self.edge)
+        """Note that the action's conditional code is executed: it costs more then."""
+        self.taken.append(TakenPart(self.edge, self.place))
+
+    def run(self, edge: int, actions: Iterable[Action]) -> None:
+        """Execute the actions of an edge, in order."""
+        self.edge = edge
+        for self.place, action in enumerate(actions):
+            action.execute(self)
 
 
 class RegisterEffect(Enum):
@@ -77,6 +107,11 @@ class Action:
     """
 
     effect: ClassVar[RegisterEffect] = RegisterEffect.USES
+
+    @property
+    def guard(self) -> Guard | None:
+        """What decides, in `Execution.passes`, whether it does what it is for; None: nothing."""
+        return None
 
     @property
     def key_words(self) -> int:

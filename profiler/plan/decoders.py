@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathRecord
-from simprof.profiler.plan.actions import WriteTrace
+from simprof.profiler.plan.actions import TakenPart, WriteTrace
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.simulator.errors import UsageError
 
@@ -47,7 +47,7 @@ class RoutineCounters:
     hash_instructions
         Instructions that the hashing routine executed.
     taken
-        Edge id -> how often its conditional code was executed (`plan.Execution.take`).
+        How often conditional parts of code were executed (`plan.Execution.take`).
     """
 
     paths: Mapping[int, int]
@@ -56,7 +56,7 @@ class RoutineCounters:
     unfinished: tuple[UnfinishedPath, ...] = ()
     hashed_increments: int = 0
     hash_instructions: int = 0
-    taken: Mapping[int, int] = field(default_factory=dict)
+    taken: Mapping[TakenPart, int] = field(default_factory=dict)
 
     @property
     def finished_paths(self) -> dict[int, int]:

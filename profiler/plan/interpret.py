@@ -8,14 +8,16 @@ table, are not here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import block_counts
-from simprof.profiler.plan.actions import Execution
+from simprof.profiler.plan.actions import Execution, Guard, TakenPart
 from simprof.profiler.plan.decoders import RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.simulator.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -29,14 +31,67 @@ class ExecutedWalk:
     count: int = 1
 
 
-def follow(plan: InstrumentationPlan, edges: Iterable[int], execution: Execution) -> None:
-    """Execute the actions on `edges`, in order."""
+MOST_TURNS = 1 << 20
+"""Activations that are executed one by one where the order of all of them matters."""
+
+
+class ProgramWords:
+    """The words of the whole program that guards count down."""
+
+    def __init__(self) -> None:
+        self._words: Counter[str] = Counter()
+
+    def passes(self, guard: Guard | None) -> bool:
+        """Execute a guard; return whether it lets its action pass."""
+        if guard is None:
+            return False
+        self._words[guard.word] -= 1
+        if self._words[guard.word] > 0:
+            return False
+        self._words[guard.word] = guard.interval
+        return True
+
+
+def follow(
+    plan: InstrumentationPlan,
+    edges: Iterable[int],
+    execution: Execution,
+    words: ProgramWords | None = None,
+) -> None:
+    """Execute the actions on `edges`, in order; `words`: None where no action is guarded."""
     for edge in edges:
-        execution.edge = edge
-        for action in plan.actions.get(edge, ()):
-            action.execute(execution)
+        if words is not None:
+            execution.passes = words.passes(plan.guards.get(edge))
+        execution.run(edge, plan.actions.get(edge, ()))
         if edge in plan.uncounted_entries:
             execution.last = None
+
+
+def turns(
+    plan: InstrumentationPlan, walks: Iterable[ExecutedWalk]
+) -> tuple[ProgramWords | None, Iterable[ExecutedWalk]]:
+    """Return the words for `follow`, and the walks as they have to be followed, in order.
+
+    Guards decide differently each time, so that each walk comes as often as it was executed.
+
+    Raises
+    ------
+    UsageError
+        While the walks are followed: these are more than `MOST_TURNS`.
+    """
+    return (ProgramWords(), _one_by_one(walks)) if plan.guards else (None, walks)
+
+
+def _one_by_one(walks: Iterable[ExecutedWalk]) -> Iterator[ExecutedWalk]:
+    turn = 0
+    for walk in walks:
+        turn += walk.count
+        if turn > MOST_TURNS:
+            raise UsageError(
+                f"a scheme whose counters depend on the order of all activations executes "
+                f"{MOST_TURNS:,} of them at most: lower the counts of the runs"
+            )
+        yield from repeat(ExecutedWalk(walk.edges), walk.count)
 
 
 def begin(plan: InstrumentationPlan) -> Execution:
@@ -47,24 +102,31 @@ def begin(plan: InstrumentationPlan) -> Execution:
 def execute(
     cfg: ControlFlowGraph, plan: InstrumentationPlan, walks: Iterable[ExecutedWalk]
 ) -> RoutineCounters:
-    """Execute `plan` along `walks`; `hash_instructions` stays 0."""
+    """Execute `plan` along `walks`; `hash_instructions` stays 0.
+
+    Raises
+    ------
+    UsageError
+        Guards decide about actions, and there are more than `MOST_TURNS` activations.
+    """
+    words, walks = turns(plan, walks)
     crossings = [0] * len(cfg.edges)
     paths: Counter[int] = Counter()
-    taken: Counter[int] = Counter()
+    taken: Counter[TakenPart] = Counter()
     early: Counter[int] = Counter()
     unfinished: Counter[tuple[int, tuple[int, ...], int | None]] = Counter()
     hashed_increments = 0
     for walk in walks:
         execution = begin(plan)
-        follow(plan, walk.edges, execution)
+        follow(plan, walk.edges, execution, words)
         for edge in walk.edges:
             crossings[edge] += walk.count
         for counter, _ in execution.counted:
             paths[counter] += walk.count
             if plan.table is CounterTable.HASH and counter >= 0:
                 hashed_increments += walk.count
-        for edge in execution.taken:
-            taken[edge] += walk.count
+        for part in execution.taken:
+            taken[part] += walk.count
         block = cfg.edges[walk.edges[-1]].target
         if block != cfg.exit:
             early[block] += walk.count

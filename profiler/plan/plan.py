@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import chain
 
-from simprof.profiler.plan.actions import Action, CountEdge
+from simprof.profiler.plan.actions import Action, CountEdge, Guard
 
 
 class CounterTable(StrEnum):
@@ -103,6 +103,9 @@ class InstrumentationPlan:
         Names of path counters beside the table, with the numbers -1, -2, and so on.
     buffers
         What its code has to do with the scheme's buffers.
+    words
+        Names of 32-bit words of the whole program that its code reads and writes: for all plans of
+        a scheme the same ones in the same order. They are 0 at first.
     """
 
     actions: Mapping[int, tuple[Action, ...]]
@@ -118,11 +121,29 @@ class InstrumentationPlan:
     uncounted_entries: frozenset[int] = frozenset()
     named_counters: tuple[str, ...] = ()
     buffers: tuple[BufferUse, ...] = ()
+    words: tuple[str, ...] = ()
 
     @property
     def counts_paths(self) -> bool:
         """Whether the plan has path registers or path counters at all."""
         return self.uses_register or self.table is not CounterTable.NONE
+
+    @cached_property
+    def guards(self) -> dict[int, Guard]:
+        """Edge id -> what decides about one of its actions (`Action.guard`).
+
+        Raises
+        ------
+        ValueError
+            An edge has two guarded actions.
+        """
+        guards: dict[int, Guard] = {}
+        for edge, actions in self.actions.items():
+            for guard in filter(None, (action.guard for action in actions)):
+                if edge in guards:
+                    raise ValueError(f"edge {edge} has two guarded actions")
+                guards[edge] = guard
+        return guards
 
     @cached_property
     def key_words(self) -> int:

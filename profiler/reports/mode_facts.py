@@ -43,6 +43,12 @@ def instruments(measurement: RunMeasurement) -> bool:
     return measurement.added > 0 or scheme is None or scheme.instruments
 
 
+def estimates(measurement: RunMeasurement) -> bool:
+    """Whether what the mode reads of its counters is an estimate."""
+    scheme = find(measurement.mode)
+    return scheme is not None and scheme.estimates
+
+
 def counts_blocks(measurement: RunMeasurement) -> bool:
     """Whether the profile is one of blocks."""
     return collects(measurement) is ProfileKind.BLOCKS

@@ -68,6 +68,8 @@ def summary_object(measurement: RunMeasurement) -> dict[str, object]:
         "refused_calls": refused_call_objects(measurement),
         "routines": _rows(measurement, "routines"),
     }
+    if mode_facts.estimates(measurement):
+        result["estimate"] = True
     if measurement.guide is not None:
         result["guide"] = guide_object(measurement, measurement.guide)
     if measurement.threads:

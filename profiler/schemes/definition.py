@@ -39,6 +39,14 @@ class ProfileKind(StrEnum):
     TRACE = "trace"
 
 
+class StateScope(StrEnum):
+    """What shares the state that a scheme's code keeps between two places, beside its counters."""
+
+    ACTIVATION = "activation"  # path registers
+    THREAD = "thread"
+    PROGRAM = "program"  # words and buffers (`InstrumentationPlan.words`, `buffers`)
+
+
 PLANNING = ("path_limit", "weights", "table")
 """The common options that a planner of paths reads."""
 
@@ -269,6 +277,13 @@ class SchemeDefinition:
         Which registers its code may take without saving them, of the options.
     setting_text
         What reports add to its name, of the options of a measurement (" with k = 2").
+    scope
+        What shares the state that its code keeps. Words and buffers are the program's.
+    depends_on_order
+        Whether its counters depend on the order of what different routines execute: as guards do
+        (`plan.actions.Guard`). It then needs runs of its own program: recordings lack that order.
+    estimates
+        Whether what it reads of its counters is an estimate of what was executed, and not exact.
     """
 
     mode: str
@@ -285,6 +300,9 @@ class SchemeDefinition:
     placed_on: Callable[[RoutinePlan], ControlFlowGraph] = _itself
     registers: Callable[[SchemeOptions], RegisterUse] = _dead_ones
     setting_text: Callable[[Mapping[str, object]], str] = _no_text
+    scope: StateScope = StateScope.ACTIVATION
+    depends_on_order: bool = False
+    estimates: bool = False
 
     def collected(self, options: Mapping[str, object] = MappingProxyType({})) -> ProfileKind:
         """Return the kind of the profile that it collects under a measurement's options."""

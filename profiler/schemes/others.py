@@ -20,6 +20,7 @@ from simprof.profiler.schemes.definition import (
     ProfileKind,
     SchemeDefinition,
     SchemeOption,
+    StateScope,
 )
 from simprof.simulator.errors import SimulatorError, UsageError
 
@@ -161,6 +162,9 @@ _TYPES: Mapping[str, Callable[[object], bool]] = {
     "describe": callable,
     "losses": lambda value: isinstance(value, tuple),
     "setting_text": callable,
+    "scope": lambda value: isinstance(value, StateScope),
+    "depends_on_order": lambda value: isinstance(value, bool),
+    "estimates": lambda value: isinstance(value, bool),
 }
 """Field of a definition -> whether a value is of its type."""
 

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING
 from simprof.profiler.request.request import SchemeOptions, Setting
 from simprof.profiler.schemes.bittrace import BITTRACE
 from simprof.profiler.schemes.cs6120 import CALLS, CALLS_OPTIMAL, NAIVE
-from simprof.profiler.schemes.definition import PlanOrder, SchemeDefinition, SchemeOption
+from simprof.profiler.schemes.definition import (
+    PlanOrder,
+    SchemeDefinition,
+    SchemeOption,
+    StateScope,
+)
 from simprof.profiler.schemes.kiter import KITER
 from simprof.profiler.schemes.others import (
     BrokenScheme,
@@ -228,7 +233,30 @@ def make_plan(
     UsageError
         If the mode has no plan, or needs an edge profile and gets none.
     """
-    plan = definition(mode).plan
-    if plan is None:
+    scheme = definition(mode)
+    if scheme.plan is None:
         raise UsageError(f"mode {mode} instruments nothing, so it has no plan")
-    return plan(PlanOrder(cfg, options, weights, edge_counts))
+    plan = scheme.plan(PlanOrder(cfg, options, weights, edge_counts))
+    _check_declared(scheme, plan)
+    return plan
+
+
+def _check_declared(scheme: SchemeDefinition, plan: RoutinePlan) -> None:
+    """Check that a plan does nothing that its scheme does not declare.
+
+    Raises
+    ------
+    UsageError
+        Naming the scheme and the module of its plan.
+    """
+    actions, fault = plan.plan, ""
+    shared = actions.words or actions.buffers
+    if shared and scheme.scope is not StateScope.PROGRAM:
+        fault = "has words or buffers of the program, and its scope is not the program"
+    elif actions.guards and not scheme.depends_on_order:
+        fault = "has guards, and is not declared to depend on order"
+    elif any(guard.word not in actions.words for guard in actions.guards.values()):
+        fault = "has a guard on a word that is not among its words"
+    if fault:
+        module = type(plan).__module__
+        raise UsageError(f"mode {scheme.mode}: its plan (of module {module}) {fault}")

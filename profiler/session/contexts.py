@@ -368,6 +368,6 @@ def _price(cfg: ControlFlowGraph, code: RoutineCost, each: _Happening, slot: int
             snippet = snippets.get(place)
             total += 0 if snippet is None else snippet.cost
     stretch = None if slot is None else each.stretches.get(slot)
-    for edge in () if stretch is None else stretch.taken:
-        total += code.snippets[edge].taken_cost
+    for edge, place in () if stretch is None else stretch.taken:
+        total += code.snippets[edge].taken_costs[place]
     return total

@@ -409,6 +409,8 @@ def warnings(
             "when two threads update one counter or one hash table at once. The counts here are "
             "exact, as threads take turns; atomic updates would add more than is priced here"
         )
+    if definition.estimates:
+        yield f"mode {definition.mode} estimates: its counts are a part of what was executed"
     judge = definition.judged_by
     if judge is not None and judge not in observation.judges:
         yield f"nothing tells how much of the flow is definite: mode {judge} cannot be used"

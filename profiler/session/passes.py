@@ -40,7 +40,7 @@ from simprof.profiler.engine.lowering import KnownProducts
 from simprof.profiler.engine.silence import EventsLostError
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
-from simprof.profiler.schemes.registry import judges, needs_edge_profile
+from simprof.profiler.schemes.registry import definition, judges, needs_edge_profile
 from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import CompletedCounters
 from simprof.profiler.session.execution import (
@@ -399,7 +399,9 @@ def _first_stage(study: Study, edge_counts: EdgeCounts | None) -> Stage:
 
 
 def _stage(study: Study, settings: Sequence[Setting], edge_counts: EdgeCounts | None) -> Stage:
-    expects = study.may_expect and edge_counts is None
+    # Schemes on graphs that may turn out count on their own, and share no words of the program.
+    ordered = any(definition(setting.mode).depends_on_order for setting in settings)
+    expects = study.may_expect and edge_counts is None and not ordered
     planners = study.planners(settings, edge_counts)
     return Stage(study, tuple(settings), planners, edge_counts, expects)
 

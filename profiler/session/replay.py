@@ -132,6 +132,12 @@ class RecordedRun(Events):
         options: ExecutionOptions,
     ) -> RecordedExecution:
         """Replay the recording."""
+        for scheme in schemes:
+            if scheme.definition.depends_on_order:
+                raise UsageError(
+                    f"mode {scheme.name} depends on the order of events of all routines, which "
+                    f"{self._name} does not hold: run the program without --replay"
+                )
         program, index, end = recovered.program, self._index, self._end
         routines = options.routines
         for routine in sorted(routines or ()):  # plans of one graph have much in common

@@ -107,7 +107,8 @@ def _compare(
     asked = tuple(settings)
     profiler = edge_profiler(asked)
     settings = asked if profiler is None or profiler in asked else (*asked, profiler)
-    shares = jobs > 1 and len(asked) > 1 and _may_share(request)
+    ordered = any(definition(setting.mode).depends_on_order for setting in settings)
+    shares = jobs > 1 and len(asked) > 1 and not ordered and _may_share(request)
     if shares:
         observation, run = _observe_recorded(request, settings)
     else:

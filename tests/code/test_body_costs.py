@@ -126,7 +126,7 @@ def test_a_routine_costs_what_its_code_does(machine: MachineKind) -> None:
                 assert list(costs) == list(snippets)
                 for place, snippet in snippets.items():
                     size = len(snippet.instructions)
-                    assert costs[place] == (size, snippet.cost, snippet.taken_cost)
+                    assert costs[place] == (size, snippet.cost, snippet.taken_costs)
 
 
 def test_code_of_one_shape_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:

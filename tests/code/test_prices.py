@@ -6,7 +6,7 @@ from simprof.profiler.code.codegen import RoutineCode, Snippet
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.pricing import Pricer, added
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.plan.actions import CountEdge
+from simprof.profiler.plan.actions import CountEdge, TakenPart
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.kiter.planner import plan_kiter
@@ -14,14 +14,14 @@ from simprof.profiler.schemes.registry import generators
 from tests.support.figures import KITER_1_EDGES, KITER_1_TRACE, named, walk
 
 
-def snippet(cost: int, taken_cost: int = 0) -> Snippet:
+def snippet(cost: int, *taken_costs: int) -> Snippet:
     """Code of which only the costs matter."""
-    return Snippet((), cost, "stub", 0, None, None, 0, taken_cost)
+    return Snippet((), cost, "stub", 0, None, None, 0, taken_costs)
 
 
 def test_each_part_of_the_code_is_priced_by_its_executions() -> None:
     code = RoutineCode(
-        snippets={0: snippet(3), 2: snippet(5, taken_cost=100)},
+        snippets={0: snippet(3), 2: snippet(5, 0, 100, 1000)},
         path_register=None,
         static_instructions=0,
         code_bytes=0,
@@ -29,8 +29,8 @@ def test_each_part_of_the_code_is_priced_by_its_executions() -> None:
         block_end_snippets={0: snippet(11)},
     )
     assert added(code, [10, 1000, 20], [2, 4]) == 3 * 10 + 5 * 20 + 7 * 4 + 11 * 2
-    conditional = added(code, [10, 1000, 20], [2, 4], {2: 6})
-    assert conditional == 3 * 10 + 5 * 20 + 7 * 4 + 11 * 2 + 100 * 6
+    conditional = added(code, [10, 1000, 20], [2, 4], {TakenPart(2, 1): 6, TakenPart(2, 2): 5})
+    assert conditional == 3 * 10 + 5 * 20 + 7 * 4 + 11 * 2 + 100 * 6 + 1000 * 5
 
 
 def test_no_plan_has_no_price() -> None:
@@ -57,16 +57,16 @@ def test_a_conditional_part_costs_something_where_it_is_executed_only() -> None:
     cfg, plan, steps = kiter_example()
     counters = execute(cfg, plan, [ExecutedWalk(tuple(steps))])
     often = execute(cfg, plan, [ExecutedWalk(tuple(steps), 5)])
-    assert often.taken == {edge: 5 * count for edge, count in counters.taken.items()}
-    (back,) = counters.taken
-    turns = steps.count(back)
-    assert (turns, counters.taken[back]) == (199, 198)
+    assert often.taken == {part: 5 * count for part, count in counters.taken.items()}
+    ((part, taken),) = counters.taken.items()
+    turns = steps.count(part.edge)
+    assert (turns, taken) == (199, 198)
     edges = [steps.count(edge.id) for edge in cfg.edges]
     blocks = [KITER_1_TRACE.count(str(block.label)) for block in cfg.blocks]
     pricer = Pricer(generators("kiter"))
     price = pricer.price(cfg, plan, RoutineContext.free(), edges, blocks, counters.taken)
     assert price.code is not None
-    each = price.code.snippets[back].taken_cost
+    each = price.code.snippets[part.edge].taken_costs[part.place]
     assert each > 0
     without = Pricer(generators("kiter")).price(cfg, plan, RoutineContext.free(), edges, blocks)
     assert price.added - without.added == 198 * each

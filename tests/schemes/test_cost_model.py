@@ -144,7 +144,8 @@ def test_what_conditional_parts_cost_is_in_their_snippets_part(
 
     def dearer(*arguments: Any) -> Body:
         body = snippet_body(*arguments)
-        return replace(body, taken_cost=body.taken_cost + 1) if body.taken_cost else body
+        dearer = tuple(cost + 1 for cost in body.taken_costs)
+        return replace(body, taken_costs=dearer)
 
     monkeypatch.setattr(schemes_cost_model, "snippet_body", dearer)
     found = changed(model, make_cost_model())
@@ -160,7 +161,9 @@ def test_what_conditional_parts_cost_is_in_the_placements_part(
 
     def dearer(self: Pricer, *arguments: Any) -> RoutineCode:
         code = correct(self, *arguments)
-        snippets = {e: replace(s, taken_cost=s.taken_cost + 1) for e, s in code.snippets.items()}
+        snippets = {
+            e: replace(s, taken_costs=(*s.taken_costs, 1)) for e, s in code.snippets.items()
+        }
         return replace(code, snippets=snippets)
 
     monkeypatch.setattr(Pricer, "code", dearer)

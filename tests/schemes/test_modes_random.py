@@ -172,7 +172,7 @@ def check_price(case: Case) -> None:
                 (code.block_end_snippets, block),
             ):
                 spent += snippets[place].cost if place in snippets else 0
-        spent += sum(code.snippets[each].taken_cost for each in execution.taken)
+        spent += sum(code.snippets[edge].taken_costs[place] for edge, place in execution.taken)
     counters = case.counters
     assert added(code, case.edges, case.blocks, counters.taken) == spent, case.seed
 

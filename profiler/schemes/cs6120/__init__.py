@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import PlanOrder, SchemeCode, SchemeDefinition
+from simprof.profiler.schemes.definition import PlanOrder, SchemeCode, SchemeDefinition, StateScope
 
 
 def _plan_naive(order: PlanOrder) -> RoutinePlan:
@@ -47,6 +47,7 @@ CALLS = SchemeDefinition(
     plan=_plan_calls,
     code=_code,
     describe=_describe,
+    scope=StateScope.PROGRAM,
 )
 CALLS_OPTIMAL = SchemeDefinition(
     mode="calls-optimal",
@@ -55,4 +56,5 @@ CALLS_OPTIMAL = SchemeDefinition(
     reads=("weights",),
     code=_code,
     describe=_describe,
+    scope=StateScope.PROGRAM,
 )

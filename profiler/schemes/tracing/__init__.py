@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import PlanOrder, ProfileKind, SchemeCode, SchemeDefinition
+from simprof.profiler.schemes.definition import (
+    PlanOrder,
+    ProfileKind,
+    SchemeCode,
+    SchemeDefinition,
+    StateScope,
+)
 
 
 def _plan_witness(order: PlanOrder) -> RoutinePlan:
@@ -40,6 +46,7 @@ WITNESS = SchemeDefinition(
     reads=("weights",),
     code=_code,
     describe=_describe,
+    scope=StateScope.PROGRAM,
 )
 BITS = SchemeDefinition(
     mode="bits",
@@ -50,4 +57,5 @@ BITS = SchemeDefinition(
     reads=("weights",),
     code=_code,
     describe=_describe,
+    scope=StateScope.PROGRAM,
 )
