@@ -227,7 +227,9 @@ def test_graph_files_take_turns(sampled: Path, tmp_path: Path) -> None:
         "edges": [["A", "B"], ["B", "A"], ["B", "C"]], "runs": [["A B A B A B C", 20]],
     }  # fmt: skip
     (tmp_path / "loop.json").write_text(json.dumps(graph))
-    done = simprof(sampled, tmp_path, "explain", "--mode=sampled:interval=7", "--json=-", "loop.json")
+    done = simprof(
+        sampled, tmp_path, "explain", "--mode=sampled:interval=7", "--json=-", "loop.json"
+    )
     answer = json.loads(done.stdout)
     assert sum(path["count"] for path in answer["paths"]) == 9
     assert answer["estimate"] is True
