@@ -13,10 +13,13 @@ import pytest
 from simprof.profiler.experiments.tables.catalogue import TABLES as OF_PAPERS
 from simprof.profiler.experiments.tables.claims import compare_groups, judge
 from simprof.profiler.experiments.tables.conditions import (
+    Bound,
     Condition,
     CountCondition,
     Relation,
     apart,
+    at_least,
+    below,
     count_of,
     extremes,
     member,
@@ -65,7 +68,7 @@ def check(claim: Claim) -> None:
     assert bool(claim.why) == (claim.verdict is Verdict.FAILS)
     for condition in claim.conditions:
         value, bound = map(read, condition.texts)
-        assert condition.relation.holds(value, bound) == condition.holds, claim.figure
+        assert condition.bound.relation.holds(value, bound) == condition.holds, claim.figure
         assert condition.figure in claim.figure and condition.rule in claim.figure
         assert (condition.reason in claim.why) == (not condition.holds)
         if isinstance(condition, CountCondition):
@@ -397,10 +400,9 @@ def test_elapsed_time_is_not_testable() -> None:
 
 
 def test_judging() -> None:
-    parts = [member(name, x, Relation.BELOW, 3, " %", "of 9") for name, x in (("a", 2), ("b", 5))]
+    parts = [member(name, x, below(3, " %"), "of 9") for name, x in (("a", 2), ("b", 5))]
     low, high = (
-        value_is("mean", x, Relation.BELOW, 3, " %", remark="2-5 %", parts=parts)
-        for x in (2.9, 3.4)
+        value_is("mean", x, below(3, " %"), remark="2-5 %", parts=parts) for x in (2.9, 3.4)
     )
     holds = judge("c", low)
     assert (holds.verdict, holds.why) == (Verdict.HOLDS, "")
@@ -420,8 +422,7 @@ def test_judging() -> None:
 
 def test_counting_rows() -> None:
     parts = [
-        member(name, x, Relation.AT_LEAST, 20)
-        for name, x in zip(NAMES, (19.996, 1, 20, 30), strict=True)
+        member(name, x, at_least(20)) for name, x in zip(NAMES, (19.996, 1, 20, 30), strict=True)
     ]
     three = judge("c", count_of(parts, "programs", 3))
     assert three.figure == "2 of 4 programs; rule: at least 3"
@@ -433,7 +434,7 @@ def test_counting_rows() -> None:
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("value", [79.999999, 80, 80.000001, 1e-30, 2.5e80])
 def test_a_bound_is_shown_with_digits_enough(relation: Relation, value: float) -> None:
-    condition = Condition("it is", value, relation, 80, " %")
+    condition = Condition("it is", value, Bound(relation, 80, " %"))
     shown, bound = map(read, condition.texts)
     assert bound == 80
     assert relation.holds(shown, bound) == condition.holds

@@ -20,6 +20,9 @@ from simprof.profiler.experiments.tables.conditions import (
     AT_MOST,
     Condition,
     Member,
+    above,
+    at_least,
+    at_most,
 )
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
 from simprof.profiler.experiments.tables.table import Bars, Claim, ReportTable, percentage, ratio
@@ -104,7 +107,7 @@ _no_jump = _sum(lambda routine: routine.no_jump_edges)
 def _width(table: ReportTable) -> Condition | None:
     shares = table.values("profiled_share")
     width = max(shares) - min(shares) if shares else None
-    return conditions.value_is("width of the range", width, AT_MOST, 15, " %")
+    return conditions.value_is("width of the range", width, at_most(15, " %"))
 
 
 TABLE2 = TableSpec[Found](
@@ -139,9 +142,7 @@ TABLE2 = TableSpec[Found](
                 "programs have more than 50 % of edges without a jump",
                 claims.every,
                 claims.column("no_jump_share", others=("profiled", "no_jump")),
-                ABOVE,
-                50,
-                " %",
+                above(50, " %"),
             ),
         ),
     ),
@@ -194,8 +195,8 @@ TABLE3 = TableSpec[Found](
     (
         rule(
             "Witness placement makes traces smaller: 1.2 to 3.0 times.",
-            claims.mean_is("old_new", AT_LEAST, 1.2, others=("old", "new", "fewest")),
-            claims.each_is("old_new", AT_LEAST, 1, others=("old", "new", "fewest")),
+            claims.mean_is("old_new", at_least(1.2), others=("old", "new", "fewest")),
+            claims.each_is("old_new", at_least(1), others=("old", "new", "fewest")),
         ),
         rule(
             "Bit tracing makes traces 3-7 times smaller than witnesses of a byte and more.",
@@ -232,10 +233,9 @@ def _overhead_left(table: ReportTable) -> Condition | None:
     return conditions.value_is(
         "mean of optimal by redundant overhead",
         fmean(part.value for part in left) if left else None,
-        AT_MOST,
-        0.75,
+        at_most(0.75),
         remark=f"overheads of {before} become {after}",
-        parts=claims.members(left, AT_MOST, 0.75),
+        parts=claims.members(left, at_most(0.75)),
     )
 
 
@@ -298,11 +298,11 @@ def _greatest(table: ReportTable) -> Condition | None:
     low, high = (median(row[2] for row in part) for part in (less, more))
     parts = [
         *(
-            conditions.member(name, x, AT_LEAST, low, more="in the half with more")
+            conditions.member(name, x, at_least(low), more="in the half with more")
             for name, _, x in more
         ),
         *(
-            conditions.member(name, x, AT_MOST, high, more="in the half with less")
+            conditions.member(name, x, at_most(high), more="in the half with less")
             for name, _, x in less
         ),
     ]
@@ -355,8 +355,7 @@ GRAPH2 = TableSpec[Found](
             *(
                 claims.mean_is(
                     key,
-                    AT_LEAST,
-                    bound,
+                    at_least(bound),
                     what=f"mean reduction of {key} (INT)",
                     group="INT",
                     others=("block",),
@@ -383,9 +382,7 @@ def _little_improvement(key: str) -> Requirement:
         "mean improvement",
         fmean,
         claims.combined("edge", key, lambda edge, other: percentage(other - edge, edge)),
-        AT_MOST,
-        5,
-        " %",
+        at_most(5, " %"),
     )
 
 
@@ -492,9 +489,7 @@ GRAPH4 = TableSpec[dict[str, TreeCost]](
                 claims.combined(
                     "exact-max", "heuristic-max", lambda one, two: 100 * (1 - two / one)
                 ),
-                AT_MOST,
-                34,
-                " %",
+                at_most(34, " %"),
             ),
         ),
         rule(
@@ -504,8 +499,7 @@ GRAPH4 = TableSpec[dict[str, TreeCost]](
                 "median of Exact-Max by Exact-Min",
                 median,
                 claims.combined("exact-max", "exact-min", ratio),
-                AT_LEAST,
-                1.5,
+                at_least(1.5),
             ),
             _between,
         ),
@@ -602,8 +596,8 @@ REGISTERS = TableSpec[Found](
         rule(
             "Register scavenging has little effect on the overhead of many programs, and reduces "
             "that of others by a few percent or by 6-21 %.",
-            claims.mean_is("less", AT_LEAST, 0, " %", others=("saved", "scavenged")),
-            claims.mean_is("less", AT_MOST, 21, " %", others=("saved", "scavenged")),
+            claims.mean_is("less", at_least(0, " %"), others=("saved", "scavenged")),
+            claims.mean_is("less", at_most(21, " %"), others=("saved", "scavenged")),
         ),
     ),
     notes=(

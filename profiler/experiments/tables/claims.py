@@ -21,10 +21,12 @@ from typing import NamedTuple
 
 from simprof.profiler.experiments.tables.conditions import (
     ABOVE,
-    BELOW,
+    Bound,
     Condition,
     Member,
     Relation,
+    above,
+    below,
     count_of,
     extremes,
     member,
@@ -167,11 +169,9 @@ def combined(
     return series
 
 
-def members(
-    parts: Iterable[ProgramNumber], relation: Relation, bound: float, unit: str = ""
-) -> tuple[Member, ...]:
+def members(parts: Iterable[ProgramNumber], bound: Bound) -> tuple[Member, ...]:
     """Return each program's part in a condition."""
-    return tuple(member(name, each, relation, bound, unit, more) for name, each, more in parts)
+    return tuple(member(name, each, bound, more) for name, each, more in parts)
 
 
 # -- requirements of one number of each program ---------------------------------------------------
@@ -181,9 +181,7 @@ def statistic_is(
     what: str,
     statistic: Callable[[list[float]], float],
     series: Series,
-    relation: Relation,
-    bound: float,
-    unit: str = "",
+    bound: Bound,
     *,
     remark: Callable[[list[float]], str] | None = None,
     scope: str = "",
@@ -199,16 +197,14 @@ def statistic_is(
         if not parts:
             return None
         values = [part.value for part in parts]
-        said = extremes(values, unit) if remark is None else remark(values)
+        said = extremes(values, bound.unit) if remark is None else remark(values)
         return Condition(
             what.format(len(parts)),
             statistic(values),
-            relation,
             bound,
-            unit,
             remark=said,
             scope=scope,
-            members=members(parts, relation, bound, unit),
+            members=members(parts, bound),
         )
 
     return require
@@ -216,37 +212,32 @@ def statistic_is(
 
 def mean_is(
     key: str,
-    relation: Relation,
-    bound: float,
-    unit: str = "",
+    bound: Bound,
     *,
     what: str = "mean",
     group: str = "",
     others: Sequence[str] = (),
 ) -> Requirement:
     """Require a bound of the mean of a column."""
-    return statistic_is(what, fmean, column(key, group, others), relation, bound, unit)
+    return statistic_is(what, fmean, column(key, group, others), bound)
 
 
 def each_is(
     key: str,
-    relation: Relation,
-    bound: float,
-    unit: str = "",
+    bound: Bound,
     *,
     what: str = "",
     group: str = "",
     others: Sequence[str] = (),
 ) -> Requirement:
     """Require a bound of every number of a column."""
+    wants_more = bound.relation.wants_more
     return statistic_is(
-        f"{what} {'lowest' if relation.wants_more else 'highest'}".strip(),
-        min if relation.wants_more else max,
+        f"{what} {'lowest' if wants_more else 'highest'}".strip(),
+        min if wants_more else max,
         column(key, group, others),
-        relation,
         bound,
-        unit,
-        remark=lambda values: extremes(values, unit, bound),
+        remark=lambda values: extremes(values, bound.unit, bound.value),
         scope="in each",
     )
 
@@ -268,9 +259,7 @@ def count_is(
     what: str,
     least: Callable[[int], int],
     series: Series,
-    relation: Relation,
-    bound: float,
-    unit: str = "",
+    bound: Bound,
     *,
     remark: Callable[[list[float]], str] | None = None,
 ) -> Requirement:
@@ -279,8 +268,8 @@ def count_is(
     def require(table: ReportTable) -> Condition | None:
         parts = series(table)
         values = [part.value for part in parts]
-        said = extremes(values, unit, bound) if remark is None else remark(values)
-        return count_of(members(parts, relation, bound, unit), what, least(len(parts)), said)
+        said = extremes(values, bound.unit, bound.value) if remark is None else remark(values)
+        return count_of(members(parts, bound), what, least(len(parts)), said)
 
     return require
 
@@ -300,8 +289,8 @@ def ordered(
     """
     made = []
     for name, one, two in rows:
-        alone = Condition(titles[0], one, relation, two, unit, titles[1] or "against")
-        made.append(Member(name, alone.figure.strip(), alone.holds, relation.miss(one, two)))
+        alone = Condition(titles[0], one, Bound(relation, two, unit), titles[1] or "against")
+        made.append(Member(name, alone.figure.strip(), alone.holds, alone.bound.miss(one)))
     return made
 
 
@@ -334,7 +323,7 @@ def differs(
     (what, one), (against, two) = first, second
     if one is None or two is None:
         return None
-    return Condition(what, one, relation, two, unit, against, members=tuple(parts))
+    return Condition(what, one, Bound(relation, two, unit), against, members=tuple(parts))
 
 
 def means_differ(
@@ -363,9 +352,7 @@ def means_give(
     expression: Expression,
     first: str,
     second: str,
-    relation: Relation,
-    bound: float,
-    unit: str = "",
+    bound: Bound,
     *,
     group: str = "",
     remark: Callable[[float, float], str] = lambda one, two: "",
@@ -385,11 +372,9 @@ def means_give(
         return value_is(
             what,
             expression(one, two),
-            relation,
             bound,
-            unit,
             remark=remark(one, two),
-            parts=members(parts, relation, bound, unit),
+            parts=members(parts, bound),
         )
 
     return require
@@ -417,8 +402,8 @@ def compare_groups(text: str, key: str, unit: str = "", *, higher: str = "INT") 
         if high is None or low is None:
             return None
         parts = (
-            *members(column(key, higher)(table), ABOVE, low, unit),
-            *members(column(key, lower)(table), BELOW, high, unit),
+            *members(column(key, higher)(table), above(low, unit)),
+            *members(column(key, lower)(table), below(high, unit)),
         )
         return differs((f"mean of {higher}", high), ABOVE, (f"mean of {lower}", low), unit, parts)
 

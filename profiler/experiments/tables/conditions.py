@@ -114,10 +114,6 @@ class Relation(StrEnum):
         """Whether `value` keeps the bound."""
         return _COMPARED[self](value, bound)
 
-    def miss(self, value: float, bound: float) -> float:
-        """Return how far `value` is beyond the bound; negative on the right side of it."""
-        return bound - value if self.wants_more else value - bound
-
     @property
     def wants_more(self) -> bool:
         """Whether greater numbers keep the bound."""
@@ -135,6 +131,43 @@ _COMPARED: dict[Relation, Callable[[float, float], bool]] = {
 
 
 @dataclass(frozen=True)
+class Bound:
+    """What a number must keep. `unit`: What follows the number: " %", " instructions", ""."""
+
+    relation: Relation
+    value: float
+    unit: str = ""
+
+    def holds(self, value: float) -> bool:
+        """Whether `value` keeps it."""
+        return self.relation.holds(value, self.value)
+
+    def miss(self, value: float) -> float:
+        """Return how far `value` is beyond it; negative on the right side of it."""
+        return self.value - value if self.relation.wants_more else value - self.value
+
+
+def above(value: float, unit: str = "") -> Bound:
+    """Return the bound of numbers that must be greater."""
+    return Bound(Relation.ABOVE, value, unit)
+
+
+def at_least(value: float, unit: str = "") -> Bound:
+    """Return the bound of numbers that must not be less."""
+    return Bound(Relation.AT_LEAST, value, unit)
+
+
+def below(value: float, unit: str = "") -> Bound:
+    """Return the bound of numbers that must be less."""
+    return Bound(Relation.BELOW, value, unit)
+
+
+def at_most(value: float, unit: str = "") -> Bound:
+    """Return the bound of numbers that must not be greater."""
+    return Bound(Relation.AT_MOST, value, unit)
+
+
+@dataclass(frozen=True)
 class Member:
     """A row that a condition is made of."""
 
@@ -147,12 +180,10 @@ class Member:
         return f"{self.name} {self.text}"
 
 
-def member(
-    name: str, value: float, relation: Relation, bound: float, unit: str = "", more: str = ""
-) -> Member:
+def member(name: str, value: float, bound: Bound, more: str = "") -> Member:
     """Return a row's part in a condition; `more`: further numbers of it."""
-    text = f"{apart(value, bound)[0]}{unit}{f' ({more})' if more else ''}"
-    return Member(name, text, relation.holds(value, bound), relation.miss(value, bound))
+    shown = f"{apart(value, bound.value)[0]}{bound.unit}{f' ({more})' if more else ''}"
+    return Member(name, shown, bound.holds(value), bound.miss(value))
 
 
 @dataclass(frozen=True)
@@ -160,11 +191,8 @@ class Condition:
     """One comparison that must hold for a claim to hold."""
 
     what: str  # What was measured: "mean overhead".
-    # value, bound: The number and its bound, in `unit`.
     value: float
-    relation: Relation
-    bound: float
-    unit: str = ""  # What follows a number: " %", " instructions", "".
+    bound: Bound
     # What the bound is, where it was measured as well: "FP". "": a bound of our choice.
     against: str = ""
     remark: str = ""  # What else the figure says, in brackets
@@ -174,29 +202,29 @@ class Condition:
     @property
     def holds(self) -> bool:
         """Whether the number keeps its bound."""
-        return self.relation.holds(self.value, self.bound)
+        return self.bound.holds(self.value)
 
     @property
     def texts(self) -> tuple[str, str]:
         """The number and the bound, as printed."""
-        return apart(self.value, self.bound)
+        return apart(self.value, self.bound.value)
 
     @property
     def figure(self) -> str:
         """What was measured."""
         value, bound = self.texts
-        text = f"{self.what} {value}{self.unit}"
+        text = f"{self.what} {value}{self.bound.unit}"
         if self.against:
-            text += f", {self.against} {bound}{self.unit}"
+            text += f", {self.against} {bound}{self.bound.unit}"
         return f"{text} ({self.remark})" if self.remark else text
 
     @property
     def rule(self) -> str:
         """What it must keep."""
         if self.against:
-            return f"{self.what} {self.relation.value} {self.against}"
+            return f"{self.what} {self.bound.relation.value} {self.against}"
         scope = f" {self.scope}" if self.scope else ""
-        return f"{self.relation.value} {self.texts[1]}{self.unit}{scope}"
+        return f"{self.bound.relation.value} {self.texts[1]}{self.bound.unit}{scope}"
 
     @property
     def named_rule(self) -> str:
@@ -209,10 +237,10 @@ class Condition:
         return "; ".join(part for part in (self._distance(), deciding(self.members)) if part)
 
     def _distance(self) -> str:
-        if self.value == self.bound:
+        if self.value == self.bound.value:
             return f"{self.what} is {self.against or 'the bound'} exactly"
-        unit = " percentage points" if self.unit.strip() == "%" else self.unit
-        distance = number(abs(self.value - self.bound))
+        unit = " percentage points" if self.bound.unit.strip() == "%" else self.bound.unit
+        distance = number(abs(self.value - self.bound.value))
         return f"{self.what} misses {self.against or 'the bound'} by {distance}{unit}"
 
 
@@ -229,9 +257,9 @@ class CountCondition(Condition):
     @property
     def rule(self) -> str:
         """How many must be."""
-        if self.bound == len(self.members):
+        if self.bound.value == len(self.members):
             return "all"
-        return f"at least {self.bound:.0f}"
+        return f"at least {self.bound.value:.0f}"
 
     @property
     def named_rule(self) -> str:
@@ -239,7 +267,7 @@ class CountCondition(Condition):
         return f"{self.rule} of the {len(self.members)} {self.what}"
 
     def _distance(self) -> str:
-        return f"{self.bound - self.value:.0f} too few"
+        return f"{self.bound.value - self.value:.0f} too few"
 
 
 @dataclass(frozen=True)
@@ -252,15 +280,13 @@ class RangeCondition(Condition):
     @property
     def rule(self) -> str:
         """The range."""
-        return f"from {number(self.low)} to {number(self.high)}{self.unit}"
+        return f"from {number(self.low)} to {number(self.high)}{self.bound.unit}"
 
 
 def value_is(
     what: str,
     measured: float | None,
-    relation: Relation,
-    bound: float,
-    unit: str = "",
+    bound: Bound,
     *,
     remark: str = "",
     parts: Iterable[Member] = (),
@@ -268,7 +294,7 @@ def value_is(
     """Require a bound of a number that was put together of several; None where there is none."""
     if measured is None:
         return None
-    return Condition(what, measured, relation, bound, unit, remark=remark, members=tuple(parts))
+    return Condition(what, measured, bound, remark=remark, members=tuple(parts))
 
 
 def within(
@@ -287,19 +313,14 @@ def within(
     """
     if value is None:
         return None
-    relation, bound = _nearer(value, low, high)
-    members = tuple(
-        member(name, each, *_nearer(each, low, high), unit, more) for name, each, more in parts
-    )
+
+    def nearer(value: float) -> Bound:
+        return at_least(low, unit) if value - low < high - value else at_most(high, unit)
+
+    members = tuple(member(name, each, nearer(each), more) for name, each, more in parts)
     return RangeCondition(
-        what, value, relation, bound, unit, remark=remark, members=members, low=low, high=high
+        what, value, nearer(value), remark=remark, members=members, low=low, high=high
     )
-
-
-def _nearer(value: float, low: float, high: float) -> tuple[Relation, float]:
-    if value - low < high - value:
-        return Relation.AT_LEAST, low
-    return Relation.AT_MOST, high
 
 
 def count_of(
@@ -309,9 +330,7 @@ def count_of(
     if not members:
         return None
     kept = sum(each.keeps for each in members)
-    return CountCondition(
-        what, kept, Relation.AT_LEAST, least, remark=remark, members=tuple(members)
-    )
+    return CountCondition(what, kept, at_least(least), remark=remark, members=tuple(members))
 
 
 def deciding(members: Iterable[Member]) -> str:

@@ -25,10 +25,12 @@ from simprof.profiler.experiments.tables.claims import rule, untestable
 from simprof.profiler.experiments.tables.columns import PROGRAM, Found
 from simprof.profiler.experiments.tables.conditions import (
     ABOVE,
-    AT_LEAST,
-    AT_MOST,
     BELOW,
     Condition,
+    above,
+    at_least,
+    at_most,
+    below,
     number,
 )
 from simprof.profiler.experiments.tables.spec import CellNeed, SuiteMember, TableSpec
@@ -51,7 +53,7 @@ COMPARABLE = 1.5  # PP/QPT2 up to which overheads are called comparable
 def _considerable_hashing(table: ReportTable) -> Condition | None:
     mean = table.mean("pp")
     many = [
-        conditions.member(name, cost, BELOW, mean, " %")
+        conditions.member(name, cost, below(mean, " %"))
         for name, share, cost in claims.pairs(table, "hashed", "pp")
         if share >= CONSIDERABLE and mean is not None
     ]
@@ -96,7 +98,7 @@ EPP1 = TableSpec[Found](
         rule(
             "PP's overhead averages 2.8 times QPT2's (0.7-14.5): less than 3 times on average.",
             claims.mean_is(
-                "pp_qpt2", BELOW, 3, what="mean PP/QPT2", others=("pp", "qpt2", "hashed")
+                "pp_qpt2", below(3), what="mean PP/QPT2", others=("pp", "qpt2", "hashed")
             ),
         ),
         claims.compare_groups(
@@ -112,8 +114,7 @@ EPP1 = TableSpec[Found](
                 claims.combined(
                     "hashed", "pp_qpt2", lambda share, factor: factor if share < LITTLE else None
                 ),
-                AT_MOST,
-                COMPARABLE,
+                at_most(COMPARABLE),
             ),
         ),
         rule(
@@ -126,7 +127,7 @@ EPP1 = TableSpec[Found](
         rule(
             "Path profiling executes fewer increments than edge profiling (1.3 edge increments to "
             "a path increment).",
-            claims.mean_is("edge_ratio", ABOVE, 1),
+            claims.mean_is("edge_ratio", above(1)),
         ),
         untestable(
             "Part of the overhead is interference in the caches.",
@@ -243,13 +244,11 @@ EPP2 = TableSpec[_Characteristics](
                 "executed paths by the potential ones of the routines executed: median",
                 median,
                 EXECUTED_SHARE,
-                BELOW,
-                1,
-                " %",
+                below(1, " %"),
                 remark=lambda values: conditions.extremes(values, " %", 1),
             ),
             claims.statistic_is(
-                "highest", max, EXECUTED_SHARE, BELOW, 50, " %", remark=lambda values: ""
+                "highest", max, EXECUTED_SHARE, below(50, " %"), remark=lambda values: ""
             ),
         ),
         claims.compare_groups(
@@ -261,7 +260,7 @@ EPP2 = TableSpec[_Characteristics](
         ),
         rule(
             "Edge profiles predict a minority of paths completely: 37.9 % on average (4.3-57.1 %).",
-            claims.mean_is("correct", BELOW, 50, " %", others=("average_paths",)),
+            claims.mean_is("correct", below(50, " %"), others=("average_paths",)),
         ),
         rule(
             "Predicted paths are nearly as long as measured ones in edges (5.1 of 6.9), but hold "
@@ -271,16 +270,14 @@ EPP2 = TableSpec[_Characteristics](
                 percentage,
                 "predicted_edges",
                 "average_edges",
-                AT_LEAST,
-                60,
-                " %",
+                at_least(60, " %"),
                 more=None,
             ),
             _shorter_predictions,
         ),
         rule(
             "Routines execute few paths: 7.7 on average (2.6-60.0).",
-            claims.mean_is("average_paths", AT_MOST, 20, others=("paths", "routines")),
+            claims.mean_is("average_paths", at_most(20), others=("paths", "routines")),
         ),
     ),
     bars=Bars(("correct",), "paths predicted completely by edges, %"),
@@ -316,15 +313,15 @@ EPP3 = TableSpec[CommonPaths](
     (
         rule(
             "For integer programs train finds 41.8-96.0 % of the paths of ref.",
-            claims.each_is("static", AT_LEAST, 41.8, " %", group="INT", others=("dynamic",)),
+            claims.each_is("static", at_least(41.8, " %"), group="INT", others=("dynamic",)),
         ),
         rule(
             "The common paths are the important ones: 71.9-100 % of path executions.",
-            claims.each_is("dynamic", AT_LEAST, 70, " %", others=("static",)),
+            claims.each_is("dynamic", at_least(70, " %"), others=("static",)),
         ),
         rule(
             "For FP programs train finds at least 87.5 % of the paths of ref.",
-            claims.each_is("static", AT_LEAST, 87.5, " %", group="FP", others=("dynamic",)),
+            claims.each_is("static", at_least(87.5, " %"), group="FP", others=("dynamic",)),
         ),
         rule(
             "In FP programs the common paths account for 99 % and more of instructions, but in "
@@ -333,9 +330,7 @@ EPP3 = TableSpec[CommonPaths](
                 "FP programs at 95 % or more",
                 claims.all_but_one,
                 claims.column("instructions_share", "FP", ("static", "dynamic")),
-                AT_LEAST,
-                95,
-                " %",
+                at_least(95, " %"),
             ),
         ),
     ),
@@ -433,9 +428,7 @@ BIT_TRACING = TableSpec[_Naming](
             "Bit tracing uses the minimal number of bits necessary to distinguish paths.",
             claims.each_is(
                 "same_bits",
-                AT_LEAST,
-                99,
-                " %",
+                at_least(99, " %"),
                 what="routines with as few bits as numbers have,",
                 others=("pp_bits", "bits"),
             ),
@@ -443,7 +436,7 @@ BIT_TRACING = TableSpec[_Naming](
         rule(
             "In the worst case an array takes twice the counters of path profiling.",
             claims.each_is(
-                "most_counters", AT_MOST, 2, what="counters by path,", others=("over_twice",)
+                "most_counters", at_most(2), what="counters by path,", others=("over_twice",)
             ),
         ),
         rule(

@@ -14,11 +14,12 @@ from simprof.profiler.experiments.tables.claims import Judge, Rule, rule, untest
 from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found
 from simprof.profiler.experiments.tables.conditions import (
     ABOVE,
-    AT_LEAST,
-    AT_MOST,
-    BELOW,
     Condition,
     Member,
+    above,
+    at_least,
+    at_most,
+    below,
 )
 from simprof.profiler.experiments.tables.spec import CellNeed, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import Bars, Claim, ReportTable, TableRow, ratio
@@ -64,8 +65,7 @@ def _most_at_most_twice(k: int, paper: str) -> Rule:
             "programs take at most 2 times as many instructions",
             claims.most,
             claims.column(f"k{k}", others=("hash1", f"hash{k}")),
-            AT_MOST,
-            2,
+            at_most(2),
         ),
     )
 
@@ -94,7 +94,7 @@ def _hashing_slows(table: ReportTable) -> Claim:
             ("mean factor where more paths are hashed than for k = 1", high),
             ABOVE,
             ("elsewhere", low),
-            parts=(*claims.members(changed, ABOVE, low), *claims.members(others, BELOW, high)),
+            parts=(*claims.members(changed, above(low)), *claims.members(others, below(high))),
         ),
     )
 
@@ -240,8 +240,7 @@ def _grows(k: int) -> Judge:
             "median",
             median,
             growth,
-            AT_LEAST,
-            least,
+            at_least(least),
             remark=lambda values: conditions.extremes(values, bound=least),
         )
         text = f"From k = {k - 1} to {k} they grow by a factor ({conditions.extremes(theirs)})."

@@ -30,7 +30,14 @@ from simprof.profiler.experiments.suites.suite import CounterBuild
 from simprof.profiler.experiments.tables import claims, columns, conditions
 from simprof.profiler.experiments.tables.claims import rule
 from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found
-from simprof.profiler.experiments.tables.conditions import ABOVE, AT_LEAST, BELOW, Condition, number
+from simprof.profiler.experiments.tables.conditions import (
+    BELOW,
+    Condition,
+    above,
+    at_least,
+    below,
+    number,
+)
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
 from simprof.profiler.experiments.tables.table import Bars, ReportTable, percentage, ratio
 from simprof.profiler.rewriting.draft import Cause
@@ -75,7 +82,7 @@ CS6120 = TableSpec[Found](
     (
         rule(
             "Logging every edge makes programs take several times as long (5 times on average).",
-            claims.mean_is("calls", AT_LEAST, 2, others=("calls_optimal",)),
+            claims.mean_is("calls", at_least(2), others=("calls_optimal",)),
         ),
         rule(
             "Optimal placement is faster (4.8 times).",
@@ -226,7 +233,7 @@ GCOV_ARCS = TableSpec[Found](
         rule(
             "Only arcs that are not on the spanning tree have to be instrumented (GCC manual): "
             "gcc's counting costs less than a counter on every edge.",
-            claims.each_is("gcc_naive", BELOW, 1, others=("gcc", "naive")),
+            claims.each_is("gcc_naive", below(1), others=("gcc", "naive")),
         ),
         rule(
             "gcc's tree, too, has the edges that are estimated to be crossed most, but first those "
@@ -334,7 +341,7 @@ TIMES = TableSpec[Found](
         rule(
             "An instrumented program under qemu is faster than the simulation that counts the "
             "same.",
-            claims.each_is("quotient", ABOVE, 1, others=("instrumented", "simulated")),
+            claims.each_is("quotient", above(1), others=("instrumented", "simulated")),
             absent="qemu-user is not installed, and nothing was run under it",
         ),
     ),

@@ -18,11 +18,13 @@ from simprof.profiler.experiments.tables.claims import Requirement, Rule, rule, 
 from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found
 from simprof.profiler.experiments.tables.conditions import (
     ABOVE,
-    AT_LEAST,
-    AT_MOST,
     BELOW,
+    Bound,
     Condition,
-    Relation,
+    above,
+    at_least,
+    at_most,
+    below,
     number,
 )
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
@@ -109,7 +111,7 @@ def _cost(result: CellResult, table: CounterTable) -> float | None:
 def _hashing_above_average(table: ReportTable) -> Condition | None:
     mean = table.mean("pp")
     above = [
-        conditions.member(name, share, AT_LEAST, 20, " %", f"overhead {number(cost)} %")
+        conditions.member(name, share, at_least(20, " %"), f"overhead {number(cost)} %")
         for name, cost, share in claims.pairs(table, "pp", "hashed")
         if mean is not None and cost > mean
     ]
@@ -165,7 +167,7 @@ TPP1 = TableSpec[Found](
         rule(
             "Counting a path in a routine with a hash table costs 5.2 times as much as with an "
             "array.",
-            claims.mean_is("hash_cost", AT_LEAST, 2, others=("hashed",)),
+            claims.mean_is("hash_cost", at_least(2), others=("hashed",)),
             absent="the table has no program that counts paths both in arrays and in hash tables",
         ),
         rule(
@@ -213,11 +215,9 @@ def _first_threshold(table: ReportTable) -> Condition | None:
     return conditions.value_is(
         "TPP(1,1)'s part of the greatest reduction",
         None if pp is None or first is None else percentage(pp - first, saved),
-        AT_LEAST,
-        50,
-        " %",
+        at_least(50, " %"),
         remark=f"means: {_means(table, 'pp', *TPP)}",
-        parts=claims.members(_reduction_shares(table, "t1", lowest), AT_LEAST, 50, " %"),
+        parts=claims.members(_reduction_shares(table, "t1", lowest), at_least(50, " %")),
     )
 
 
@@ -226,9 +226,7 @@ def _insensitive(table: ReportTable) -> Condition | None:
     return conditions.value_is(
         "difference between the means of TPP",
         None if len(means) < len(TPP) else percentage(max(means) - min(means), table.mean("pp")),
-        AT_MOST,
-        25,
-        " % of PP's mean",
+        at_most(25, " % of PP's mean"),
         remark=_means(table, "pp", *TPP),
     )
 
@@ -245,7 +243,7 @@ def _groups_benefit(table: ReportTable) -> Condition | None:
         ("TPP(5,15)'s overhead by PP's of FP", floating),
         BELOW,
         ("of INT", integer),
-        parts=() if integer is None else claims.members(parts, AT_MOST, integer),
+        parts=() if integer is None else claims.members(parts, at_most(integer)),
     )
 
 
@@ -253,11 +251,9 @@ def _obvious_alone(table: ReportTable) -> Condition | None:
     return conditions.value_is(
         "TPP(0,0)'s part of TPP(5,15)'s reduction",
         _reduction_share(table, "t0"),
-        AT_MOST,
-        20,
-        " %",
+        at_most(20, " %"),
         remark=f"means: {_means(table, 'pp', 't0', 't515')}",
-        parts=claims.members(_reduction_shares(table, "t0"), AT_MOST, 20, " %"),
+        parts=claims.members(_reduction_shares(table, "t0"), at_most(20, " %")),
     )
 
 
@@ -279,15 +275,14 @@ def _targeted_rules(text: str, part: float) -> tuple[Rule, ...]:
                 ratio,
                 "t515",
                 "pp",
-                AT_MOST,
-                part,
+                at_most(part),
                 remark=_of_pp,
                 more=_of_pp,
             ),
         ),
         rule(
             "... at an attribution of definite flow above 98 % on average.",
-            claims.mean_is("a515", ABOVE, 98, " %"),
+            claims.mean_is("a515", above(98, " %")),
         ),
         rule(
             "Most of the reduction comes with the most conservative thresholds, TPP(1,1).",
@@ -378,9 +373,7 @@ def _removed(text: str, bound: float, programs: int) -> Rule:
             f"programs keep less than {number(bound)} %",
             claims.fraction(programs, 15),
             claims.column("s515", others=("pp", "t515")),
-            BELOW,
-            bound,
-            " %",
+            below(bound, " %"),
         ),
     )
 
@@ -442,8 +435,7 @@ TPP4_WHOLE = TableSpec[Found](
                 "programs have such a routine",
                 claims.some,
                 claims.column("most"),
-                ABOVE,
-                2**64,
+                above(2**64),
                 remark=lambda values: "",
             ),
         ),
@@ -485,7 +477,7 @@ FIGURE3 = TableSpec[Found](
         rule(
             "A large share of path executions are of obvious paths: about 25 % (INT) and 50 % "
             "(FP).",
-            claims.mean_is("obvious", AT_LEAST, 20, " %", others=("inferred", "counted")),
+            claims.mean_is("obvious", at_least(20, " %"), others=("inferred", "counted")),
         ),
         claims.compare_groups(
             "Obvious paths are less frequent in integer than in FP programs.",
@@ -507,16 +499,14 @@ def _hashed_routines(need: str) -> ColumnSpec[Found]:
     )
 
 
-def _fewer_hashed(relation: Relation, bound: float, group: str = "") -> Requirement:
+def _fewer_hashed(bound: Bound, group: str = "") -> Requirement:
     """Bound the percent by which the mean share of hashed routines falls from PP to TPP(5,5)."""
     return claims.means_give(
         "reduction from PP to TPP(5,5)",
         lambda before, after: percentage(before - after, before),
         "pp",
         "t5",
-        relation,
         bound,
-        " %",
         group=group,
         remark=lambda before, after: f"mean shares {number(before)} % and {number(after)} %",
         more=lambda before, after: f"{number(before)} % to {number(after)} %",
@@ -527,9 +517,7 @@ def _lowest_threshold(table: ReportTable) -> Condition | None:
     return conditions.value_is(
         "TPP(1,1)'s part of TPP(10,10)'s reduction",
         _reduction_share(table, "t1", "t10"),
-        AT_LEAST,
-        50,
-        " %",
+        at_least(50, " %"),
         remark=f"means: {_means(table, 'pp', 't1', 't10')}",
     )
 
@@ -549,16 +537,16 @@ FIGURE9 = TableSpec[Found](
     (
         rule(
             "Most routines have few paths and an array of counters (EPP 5.2).",
-            claims.each_is("pp", BELOW, 50, " %", what="share of the routines with hash tables:"),
+            claims.each_is("pp", below(50, " %"), what="share of the routines with hash tables:"),
         ),
         rule(
             "Hashed routines are reduced by two thirds on average.",
-            _fewer_hashed(AT_LEAST, 60),
+            _fewer_hashed(at_least(60, " %")),
             absent=NOTHING_HASHED,
         ),
         rule(
             "For integer programs the reduction exceeds 80 %.",
-            _fewer_hashed(ABOVE, 80, "INT"),
+            _fewer_hashed(above(80, " %"), "INT"),
             absent=NOTHING_HASHED,
         ),
         rule(
@@ -674,7 +662,7 @@ def _loss_rule(key: str, told: str, most: float) -> Rule:
     return rule(
         f"What is lost by disconnecting loops of {ITERATIONS[key]} iterations on average and more "
         f"{told}.",
-        claims.mean_is(f"lost_{key}", AT_MOST, most, " %", others=("pp", key)),
+        claims.mean_is(f"lost_{key}", at_most(most, " %"), others=("pp", key)),
     )
 
 
