@@ -25,7 +25,7 @@ from simprof.profiler.request.request import ALL_ROUTINES, Phase, Progress, Sele
 from simprof.profiler.rewriting.draft import CallPlaces
 from simprof.profiler.rewriting.elsewhere.counter_file import FileRegion, RegionKind, header
 from simprof.profiler.rewriting.elsewhere.memory import PlacedPlan, placed, program_memory
-from simprof.profiler.rewriting.elsewhere.parts import Dumped, StartMemory, refusal_items
+from simprof.profiler.rewriting.elsewhere.parts import Dumped, StartMemory, Stream, refusal_items
 from simprof.profiler.rewriting.elsewhere.recipe import (
     CopyMap,
     Counts,
@@ -46,8 +46,8 @@ from simprof.profiler.rewriting.program import (
 )
 from simprof.profiler.rewriting.traps import acts_on_signals
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import StreamBuffer
 from simprof.profiler.schemes.registry import definition
-from simprof.profiler.schemes.tracing.flush import flush_name
 from simprof.profiler.session.scheme_runs import EdgeCounts, Graphs, Planner, SavedProfiles
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, heap_start
 from simprof.simulator.binary.program import Program
@@ -201,7 +201,8 @@ def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> In
     copies = copy_routines(recovered, order.contexts, codes, calls, shown)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
     memory = replace(
-        _memory(program, plans, codes), signals=not acts_on_signals(recovered, copies.left)
+        _memory(program, plans, codes, scheme.code().stream),
+        signals=not acts_on_signals(recovered, copies.left),
     )
     regions = program_memory(plans).regions
 
@@ -340,7 +341,10 @@ def _codes(order: Order, progress: Watch) -> tuple[dict[int, RoutineCode], dict[
 
 
 def _memory(
-    program: Program, plans: Mapping[int, PlacedPlan], codes: Mapping[int, RoutineCode]
+    program: Program,
+    plans: Mapping[int, PlacedPlan],
+    codes: Mapping[int, RoutineCode],
+    buffer: StreamBuffer | None,
 ) -> StartMemory:
     needed = program_memory(plans)
     dumped = tuple(
@@ -348,15 +352,15 @@ def _memory(
         for r in needed.regions
     )
     trace = None
-    if any(plan.plan.buffers and not plan.plan.slot_edges for plan in plans.values()):
-        trace = "bits" if _packs(codes.values()) else "bytes"
+    if buffer is not None and any(plan.plan.buffers for plan in plans.values()):
+        trace = Stream(buffer, packed=_calls(buffer.packing, codes.values()))
     return StartMemory(needed.mapped, needed.fills, dumped, trace, original_auxiliary(program))
 
 
-def _packs(codes: Iterable[RoutineCode]) -> bool:
-    """Whether code of a trace writes bits."""
+def _calls(symbol: str, codes: Iterable[RoutineCode]) -> bool:
+    """Whether code calls a run-time routine."""
     return any(
-        instruction.fixup is not None and instruction.fixup.symbol == flush_name(True)
+        instruction.fixup is not None and instruction.fixup.symbol == symbol
         for code in codes
         for snippets in (code.snippets, code.block_snippets, code.block_end_snippets)
         for snippet in snippets.values()

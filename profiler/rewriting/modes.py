@@ -260,7 +260,7 @@ class _Trial:
 def _trace_differences(expected: traces.Trace, run: ObservedRun, made: Instrumented) -> list[str]:
     if run.trace is None:
         return ["there is no trace"]
-    packed = made.memory.trace == "bits"
+    packed = made.memory.trace is not None and made.memory.trace.packed
     bits = 8 * len(expected.stream) if expected.end is None else expected.end.bits
     try:
         difference = stream_difference(expected, token_stream(run.trace, bits, packed=packed))

@@ -18,8 +18,6 @@ from simprof.profiler.rewriting.elsewhere.signals import FATAL, signal_cost
 from simprof.profiler.rewriting.elsewhere.startup import start_cost
 from simprof.profiler.rewriting.elsewhere.writing import exit_cost
 from simprof.profiler.rewriting.instrument import Instrumented
-from simprof.profiler.schemes.tracing.actions import TRACE_SIZE
-from simprof.profiler.schemes.tracing.flush import CALL, flush_instructions
 from simprof.profiler.session.counters import CounterSource, RoutineEvents
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.scheme_runs import SchemeRun
@@ -146,8 +144,9 @@ def predicted_end(
         cost = signal_cost(machine, made.memory, made.header, depth + 1)
     else:
         cost = exit_cost(machine, made.memory, made.header, depth) - 1
-    if made.memory.trace is not None and trace_bits % (8 * TRACE_SIZE):
-        cost -= CALL + flush_instructions(machine)
+    trace = made.memory.trace
+    if trace is not None and trace_bits % (8 * trace.buffer.size):
+        cost -= trace.buffer.flush(machine)
     return cost
 
 

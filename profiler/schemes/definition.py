@@ -191,6 +191,39 @@ def _no_slots(plan: RoutinePlan, layout: CounterLayout) -> tuple[BufferSlot, ...
 
 
 @dataclass(frozen=True)
+class StreamBuffer:
+    """A buffer that a scheme's code appends to, and a routine of its own writes when it is full.
+
+    A rewritten program opens the file, says so in the buffer, and writes what is left at its end.
+
+    Attributes
+    ----------
+    start, size
+        Its address, and the bytes in it when it is written; one `sethi` makes where these end.
+    position
+        Bytes behind that end: the word with the units that were appended, less those of `size`.
+    descriptor
+        Bytes behind that end: the word with the file's descriptor.
+    packing
+        Symbol of the routine that code calls which appends bits; units are bytes without it.
+    flush
+        Instructions of a flush, its call included.
+    """
+
+    start: int
+    size: int
+    position: int
+    descriptor: int
+    packing: str
+    flush: Callable[[MachineKind], int]
+
+    @property
+    def end(self) -> int:
+        """Where it is full."""
+        return self.start + self.size
+
+
+@dataclass(frozen=True)
 class SchemeCode:
     """A scheme's own SPARC code; the code of `plan.plan`'s actions is there already.
 
@@ -211,6 +244,8 @@ class SchemeCode:
     slots
         Of a routine's plan and the layout of its counters: its slots in buffers, in the order of
         `InstrumentationPlan.slot_edges`.
+    stream
+        The buffer that its code appends to; None: it appends to none.
     """
 
     generators: Mapping[type, Generator] = field(default_factory=dict)
@@ -220,6 +255,7 @@ class SchemeCode:
     callers: Mapping[str, tuple[type, ...]] = field(default_factory=dict)
     run_cost: Callable[[MachineKind, Mapping[str, int]], int] = _no_cost
     slots: Callable[[RoutinePlan, CounterLayout], tuple[BufferSlot, ...]] = _no_slots
+    stream: StreamBuffer | None = None
 
 
 def _nothing(plan: RoutinePlan) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.profiles import storage
-from simprof.profiler.schemes.tracing.flush import TRACE_POSITION
+from simprof.profiler.schemes.tracing.flush import STREAM
 from simprof.profiler.trace.format import FORMAT, Trace, load
 from tests.end_to_end.test_cli_run import simprof
 from tests.rewriting.test_reading import Observed, observe
@@ -125,7 +125,7 @@ def test_a_trace_is_made(name: str, run: Observed, tmp_path: Path) -> None:
     traced = load(record(run.observation.program.path, name, tmp_path).path)
     assert traced.end is not None
     counters, made = tmp_path / "out", tmp_path / "made"
-    words = {TRACE_POSITION: traced.end.bits - 65536 & 0xFFFFFFFF}
+    words = {STREAM.end + STREAM.position: traced.end.bits - 65536 & 0xFFFFFFFF}
     counters.write_bytes(run.content(name, words=words, frames=run.stack()))
     line = refused(counters)
     assert line == f"{counters} is of a program that writes a trace: name that to make with -o"

@@ -114,7 +114,7 @@ class Extended:
             Label(ENTRY),
             *tiny(machine, depth, [*more, asm.branch("a", EXIT, annul=True)], both),
             *dump_items(machine, memory, HEADER),
-            *(flush_routine(machine, memory.trace == "bits") if memory.trace else ()),
+            *(flush_routine(machine, memory.trace.packed) if memory.trace else ()),
         ]
         room = find_room(program, HEADER_ROOM + 4 * len(items) * 3)
         assert room is not None

@@ -11,6 +11,7 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     Dumped,
     Reference,
     StartMemory,
+    Stream,
     WordRun,
     filled,
     mapped,
@@ -19,6 +20,7 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     text,
 )
 from simprof.profiler.schemes.cs6120.logging_routines import PAIR_TABLE
+from simprof.profiler.schemes.tracing.flush import STREAM
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register
 
@@ -32,7 +34,7 @@ def test_pages_are_mapped_once() -> None:
         (PAIR_TABLE, 0x2000),
         (ARRAYS_BASE, 0x4000),
     ]
-    traced = StartMemory(memory.regions, trace="bits")
+    traced = StartMemory(memory.regions, trace=Stream(STREAM, packed=True))
     assert mapped(traced) == [(RUNTIME_DATA, 0xA000), (ARRAYS_BASE, 0x4000)]
     assert mapped(StartMemory(((TABLES_BASE, 0),))) == [(RUNTIME_DATA, 0x4000)]
 

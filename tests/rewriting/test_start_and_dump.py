@@ -19,6 +19,7 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     NAME,
     Dumped,
     StartMemory,
+    Stream,
     Width,
     steps,
 )
@@ -26,6 +27,7 @@ from simprof.profiler.rewriting.elsewhere.startup import chosen_name, start_cost
 from simprof.profiler.rewriting.elsewhere.writing import DUMP, dump_items, dump_outcomes, exit_cost
 from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE
 from simprof.profiler.schemes.tracing.flush import (
+    STREAM,
     TRACE_BUFFER,
     TRACE_END,
     flush_instructions,
@@ -47,6 +49,7 @@ MEMORY = StartMemory(
     fills=((ARRAYS_BASE, COUNTERS), (TABLES_BASE, TABLE)),
     dumped=(Dumped(ARRAYS_BASE, 48), Dumped(TABLES_BASE, None, TABLES_BASE + TableLayout().free)),
 )
+STREAMS = {"bytes": Stream(STREAM, packed=False), "bits": Stream(STREAM, packed=True)}
 POSITION_WORD = Dumped(TRACE_END + POSITION, 4)
 ENVIRONMENT = (b"SIMPROF_OU=x", b"A=b", b"SIMPROF_OUT=counts", b"LATER=SIMPROF_OUT=not")
 pytestmark = pytest.mark.qemu
@@ -103,7 +106,7 @@ def test_frames_that_just_fill_their_room(machine: MachineKind, words: int, tmp_
 def test_traces(machine: MachineKind, kind: str, units: int, tmp_path: Path) -> None:
     """The buffer begins empty; what the program has put into it is written at the end."""
     tokens = b"tokens of the trace."
-    memory = StartMemory((), ((TRACE_BUFFER, tokens),), (POSITION_WORD,), kind)
+    memory = StartMemory((), ((TRACE_BUFFER, tokens),), (POSITION_WORD,), STREAMS[kind])
     more = [
         asm.sethi(TRACE_END, R.G2),
         asm.load("ld", R.G2, POSITION, R.G3),
@@ -128,7 +131,7 @@ def test_traces(machine: MachineKind, kind: str, units: int, tmp_path: Path) -> 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_flush_with_carry_set_before(machine: MachineKind, kind: str, tmp_path: Path) -> None:
     """Under qemu-user a 64-bit system call leaves icc as it was: only xcc tells of an error."""
-    memory = StartMemory((), ((TRACE_BUFFER, b"tokens.."),), (), kind)
+    memory = StartMemory((), ((TRACE_BUFFER, b"tokens.."),), (), STREAMS[kind])
     more = [
         asm.sethi(TRACE_END, R.G2),
         asm.store("st", R.G0, R.G2, POSITION),
@@ -150,10 +153,10 @@ def test_a_flush_with_carry_set_before(machine: MachineKind, kind: str, tmp_path
         assert result.instructions == plain.instructions + added + flushed
 
 
-@pytest.mark.parametrize("kind", [None, "bits"])
+@pytest.mark.parametrize("kind", ["", "bits"])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_the_program_gets_the_descriptors_that_it_would_have_got(
-    machine: MachineKind, kind: str | None, tmp_path: Path
+    machine: MachineKind, kind: str, tmp_path: Path
 ) -> None:
     """Its end status is the descriptor of a file that it opens, in place of 41."""
     width = Width(machine)
@@ -164,7 +167,7 @@ def test_the_program_gets_the_descriptors_that_it_would_have_got(
         *width.call(5),
         asm.mov(1, R.G1),
     ]
-    extended = Extended(machine, StartMemory((), trace=kind), tmp_path, 3, opened)
+    extended = Extended(machine, StartMemory((), trace=STREAMS.get(kind)), tmp_path, 3, opened)
     assert extended.here(extended.path).status == 3
     assert qemu.run(extended.path, directory=tmp_path).status == 3
 
@@ -255,7 +258,7 @@ def test_a_part_that_cannot_get_its_name_is_removed(machine: MachineKind, tmp_pa
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_trace_that_cannot_be_written(machine: MachineKind, tmp_path: Path) -> None:
-    memory = StartMemory((), trace="bytes")
+    memory = StartMemory((), trace=STREAMS["bytes"])
     extended = Extended(machine, memory, tmp_path)
     result = extended.here(extended.path, (b"SIMPROF_OUT=none/such",))
     assert result.status == STATUS

@@ -31,7 +31,7 @@ import numpy as np
 
 from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import abi
-from simprof.profiler.schemes.tracing.flush import DESCRIPTOR, TRACE_BUFFER, TRACE_END
+from simprof.profiler.schemes.definition import StreamBuffer
 from simprof.simulator.binary.program import PAGE_SIZE, MachineKind, page_up
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
@@ -227,6 +227,19 @@ class Dumped:
 
 
 @dataclass(frozen=True)
+class Stream:
+    """The buffer through which a trace is written."""
+
+    buffer: StreamBuffer
+    packed: bool  # Whether code appends bits, else whole bytes
+
+    @property
+    def units(self) -> int:
+        """How many bits or bytes fill it."""
+        return self.buffer.size * (8 if self.packed else 1)
+
+
+@dataclass(frozen=True)
 class StartMemory:
     """What the start of an instrumented program maps and fills, and what its end writes."""
 
@@ -235,7 +248,7 @@ class StartMemory:
     # (address, contents) of what is not zero in it at first, in words
     fills: tuple[tuple[int, bytes], ...] = ()
     dumped: tuple[Dumped, ...] = ()  # What the counter file holds, in its order
-    trace: str | None = None  # Whether a trace is written, in bytes or in bits
+    trace: Stream | None = None  # Through what a trace is written; None: there is none.
     # What the program shall see in its auxiliary vector, whatever the kernel has put there; each
     # key is there once.
     auxiliary: Auxiliary = ()
@@ -255,7 +268,8 @@ def mapped(memory: StartMemory) -> list[tuple[int, int]]:
     """Return (address, size) of what to map: disjoint runs of whole pages, by address."""
     regions = [*memory.regions, (RUNTIME_DATA, RUNTIME_DATA_SIZE)]
     if memory.trace is not None:
-        regions.append((TRACE_BUFFER, TRACE_END + DESCRIPTOR + 4 - TRACE_BUFFER))
+        buffer = memory.trace.buffer
+        regions.append((buffer.start, buffer.size + buffer.descriptor + 4))
     runs: list[tuple[int, int]] = []
     for address, size in sorted(regions):
         start, end = address // PAGE_SIZE * PAGE_SIZE, page_up(address + size)

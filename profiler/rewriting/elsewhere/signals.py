@@ -38,6 +38,7 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     Part,
     Reference,
     StartMemory,
+    Stream,
     Width,
     find_base,
     resolve,
@@ -167,7 +168,7 @@ def _choose(
 # -- the handler
 
 
-def _handle(width: Width, trace: str | None) -> list[Part]:
+def _handle(width: Width, trace: Stream | None) -> list[Part]:
     """Write the file, then die of the signal.
 
     The first words of the stack in the file are made here, by windows: the address of the

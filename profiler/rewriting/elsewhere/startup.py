@@ -41,6 +41,7 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     Part,
     Reference,
     StartMemory,
+    Stream,
     Width,
     constant,
     filled,
@@ -54,8 +55,6 @@ from simprof.profiler.rewriting.elsewhere.parts import (
 )
 from simprof.profiler.rewriting.elsewhere.signals import FATAL, INSTALL, signal_items
 from simprof.profiler.rewriting.elsewhere.writing import note_process
-from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE
-from simprof.profiler.schemes.tracing.flush import DESCRIPTOR, TRACE_END
 from simprof.simulator.binary.program import MachineKind, Program
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import MASK32, Item, Label, Register
@@ -336,9 +335,9 @@ _F_DUPFD_CLOEXEC = 1030
 _HIGH_DESCRIPTOR = 512
 
 
-def open_trace(width: Width, kind: str) -> list[Part]:
+def open_trace(width: Width, trace: Stream) -> list[Part]:
     """Open the trace, move its descriptor, and begin an empty buffer (step 5)."""
-    file, wanted = AT, WHERE
+    file, wanted, buffer = AT, WHERE, trace.buffer
     return [
         *append(TRACE_SUFFIX),
         asm.sethi(PART, R.O0),
@@ -373,10 +372,10 @@ def open_trace(width: Width, kind: str) -> list[Part]:
         *width.call(CLOSE),
         asm.mov(wanted, file),
         Label(f"{START}.opened"),
-        asm.sethi(TRACE_END, R.O0),
-        asm.store("st", file, R.O0, DESCRIPTOR),
-        *constant(-TRACE_SIZE * (8 if kind == "bits" else 1), R.O1),
-        asm.store("st", R.O1, R.O0, POSITION),
+        asm.sethi(buffer.end, R.O0),
+        asm.store("st", file, R.O0, buffer.descriptor),
+        *constant(-trace.units, R.O1),
+        asm.store("st", R.O1, R.O0, buffer.position),
     ]
 
 

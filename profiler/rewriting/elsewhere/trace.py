@@ -1,6 +1,6 @@
 """Traces that instrumented programs write themselves: raw tokens, and nothing else.
 
-A program appends its tokens to `$SIMPROF_OUT.trace`, a buffer at a time (`schemes.tracing.flush`).
+A program appends its tokens to `$SIMPROF_OUT.trace`, a buffer at a time (`SchemeCode.stream`).
 A trace file (`trace.format`), which `trace.regeneration` reads, has more:
 
 - what the program is and what its edges write: known without running it (`write_trace`);
@@ -29,7 +29,6 @@ from simprof.profiler.rewriting.elsewhere.early_ends import StackReader
 from simprof.profiler.rewriting.elsewhere.reading import placed_again, recovered_again
 from simprof.profiler.rewriting.elsewhere.recipe import of_header
 from simprof.profiler.schemes.registry import definition
-from simprof.profiler.schemes.tracing.flush import TRACE_POSITION
 from simprof.profiler.trace.format import Tokens, Trace, TraceFile, TraceHeader
 from simprof.profiler.trace.regeneration import StopError, complete
 from simprof.simulator.errors import UsageError
@@ -156,7 +155,8 @@ def read_trace(
     """
     recipe = of_header(file)
     scheme = definition(recipe.mode)
-    if not scheme.writes_trace:
+    buffer = scheme.code().stream
+    if buffer is None or not scheme.writes_trace:
         raise UsageError(f"{file.name} is of mode {recipe.mode}, which writes no trace")
     recovered = recovered_again(file, recipe, program)
     plans, _ = placed_again(file, recipe, recovered)
@@ -167,7 +167,7 @@ def read_trace(
     }
     tokens = {number: writer.tokens for number, writer in written.items() if writer is not None}
     packed = any(token.packed for edges in tokens.values() for token in edges.values())
-    position = int.from_bytes(file.read(TRACE_POSITION, COUNTER_SIZE), "big")
+    position = int.from_bytes(file.read(buffer.end + buffer.position, COUNTER_SIZE), "big")
     (frames,) = file.frames
     stacks = StackReader(recovered, ProgramContexts(recovered), recipe.copies)
     header = TraceHeader(

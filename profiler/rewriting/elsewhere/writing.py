@@ -59,6 +59,7 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     Part,
     Reference,
     StartMemory,
+    Stream,
     Width,
     constant,
     find_base,
@@ -69,8 +70,6 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     to_write,
     words,
 )
-from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE
-from simprof.profiler.schemes.tracing.flush import DESCRIPTOR, TRACE_BUFFER, TRACE_END
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register
@@ -125,7 +124,7 @@ def dump_items(machine: MachineKind, memory: StartMemory, header: bytes) -> tupl
     return resolve(parts, f"{DUMP}.base")
 
 
-def _entries(width: Width, trace: str | None) -> list[Part]:
+def _entries(width: Width, trace: Stream | None) -> list[Part]:
     call: list[Part] = [asm.call(BODY), asm.nop()]
     return [
         Label(EXIT),
@@ -165,21 +164,21 @@ def block_signals(width: Width) -> list[Part]:
     ]
 
 
-def last_tokens(trace: str) -> list[Part]:
+def last_tokens(trace: Stream) -> list[Part]:
     """Write what the buffer of the trace holds (step 2); a byte that has some bits counts."""
-    units = TRACE_SIZE * (8 if trace == "bits" else 1)
-    if trace == "bits":
+    buffer = trace.buffer
+    if trace.packed:
         to_bytes = [asm.arithmetic("add", R.O2, 7, R.O2), asm.shift("srl", R.O2, 3, R.O2)]
     else:
         to_bytes = [asm.shift("srl", R.O2, 0, R.O2)]  # the position is negative, of 32 bits
     return [
-        asm.sethi(TRACE_END, R.O3),
-        asm.load("ld", R.O3, DESCRIPTOR, _FILE),
-        asm.load("ld", R.O3, POSITION, R.O2),
-        asm.sethi(units, R.O1),
+        asm.sethi(buffer.end, R.O3),
+        asm.load("ld", R.O3, buffer.descriptor, _FILE),
+        asm.load("ld", R.O3, buffer.position, R.O2),
+        asm.sethi(trace.units, R.O1),
         asm.arithmetic("add", R.O2, R.O1, R.O2),
         *to_bytes,
-        asm.sethi(TRACE_BUFFER, R.O1),
+        asm.sethi(buffer.start, R.O1),
         asm.call(_PUT),
         asm.nop(),
     ]

@@ -24,6 +24,7 @@ from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE, WriteTarget
 from simprof.profiler.schemes.tracing.flush import (
     CALL,
+    STREAM,
     TRACE_END,
     flush_cost,
     flush_instructions,
@@ -241,4 +242,5 @@ CODE = SchemeCode(
     routine_costs=_routine_costs,
     callers={"trace_flush": (WriteTrace, WriteTarget)},
     run_cost=_run_cost,
+    stream=STREAM,
 )

@@ -25,6 +25,7 @@ from functools import cache
 from simprof.profiler.code.hash_routine import executed
 from simprof.profiler.code.layout import buffer_address
 from simprof.profiler.code.registers import save_smallest_frame
+from simprof.profiler.schemes.definition import StreamBuffer
 from simprof.profiler.schemes.tracing.actions import POSITION, TRACE, TRACE_SIZE
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
@@ -35,7 +36,6 @@ R = Register
 
 TRACE_BUFFER = buffer_address(TRACE)
 TRACE_END = TRACE_BUFFER + TRACE_SIZE
-TRACE_POSITION = TRACE_END + POSITION
 SLACK = 0
 DESCRIPTOR = 12
 
@@ -120,10 +120,17 @@ CALL = 2
 """Instructions of a snippet's call of the routine, its delay slot included."""
 
 
+def _flush(machine: MachineKind) -> int:
+    return CALL + flush_instructions(machine)
+
+
+STREAM = StreamBuffer(TRACE_BUFFER, TRACE_SIZE, POSITION, DESCRIPTOR, flush_name(True), _flush)
+
+
 def flush_cost(machine: MachineKind, trace_bits: int) -> int:
     """Return what emptying the buffer adds to a program that writes so many bits.
 
     One flush for each full buffer, and one at the end for what is left.
     """
     flushes = -(-trace_bits // (8 * TRACE_SIZE))
-    return flushes * (CALL + flush_instructions(machine))
+    return flushes * _flush(machine)
