@@ -304,7 +304,18 @@ def test_needs_are_joined() -> None:
         needs((object(),), CounterTable.ARRAY, MachineKind.SPARCV9, MIXED)  # type: ignore[arg-type]
 
 
-def test_two_conditional_parts_are_refused() -> None:
+def test_each_action_of_a_snippet_may_have_a_conditional_part() -> None:
     access, site = free_scheme(MachineKind.SPARCV9)
+    alone = snippet_body((Mix(condition="z"),), access, site)
+    body = snippet_body((Mix(condition="z"), Mix(), Mix(condition="nz")), access, site)
+    assert alone.taken_costs == (alone.taken_cost,)
+    assert body.taken_costs == (alone.taken_cost, 0, alone.taken_cost)
+
+
+def test_two_conditional_parts_of_an_action_are_refused() -> None:
+    writer = Writer(*free_scheme(MachineKind.SPARCV9))
+    for _ in range(2):
+        writer.begin_action()
+        writer.conditional("z", writer.temporary(0), lambda: writer.emit(asm.nop()))
     with pytest.raises(AssemblyError, match="two conditional"):
-        snippet_body((Mix(condition="z"), Mix(condition="z")), access, site)
+        writer.conditional("z", writer.temporary(0), lambda: writer.emit(asm.nop()))

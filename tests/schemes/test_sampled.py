@@ -231,7 +231,7 @@ def test_graph_files_take_turns(sampled: Path, tmp_path: Path) -> None:
         sampled, tmp_path, "explain", "--mode=sampled:interval=7", "--json=-", "loop.json"
     )
     answer = json.loads(done.stdout)
-    assert sum(path["count"] for path in answer["paths"]) == 9
+    assert sum(path["executions"] for path in answer["paths"]) == 9
     assert answer["estimate"] is True
 
 
