@@ -86,7 +86,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except SimulatorError as error:
         return fail(str(error), error.exit_status)
     except click.UsageError as error:
-        from simprof.profiler.commands.suggestions import explained
+        from simprof.profiler.commands.help import explained
 
         command = error.ctx.command_path if error.ctx else "simprof"
         return fail(f"{explained(error)} (see {command} --help)", FAILURE)

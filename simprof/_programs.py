@@ -259,12 +259,12 @@ def _request(
     chosen: dict[str, Any], scheme: SchemeOptions, stdout: Stream, stderr: Stream
 ) -> Iterator[RunRequest]:
     """Yield the request that options make, the program's streams open."""
-    from simprof.profiler.commands import context_options, options, program_options
+    from simprof.profiler.commands import options, program_options
 
     elf = chosen["elf"]
     program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
     request = program_options.make_request(elf, chosen["arguments"], chosen)
-    contexts = context_options.contexts(chosen, chosen.get("follow"))
+    contexts = program_options.contexts(chosen, chosen.get("follow"))
     request = replace(request, contexts=contexts)
     with ExitStack() as stack:
         guest = replace(

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simprof.profiler.commands import options, shared_options, streams
+from simprof.profiler.commands import options, outputs
 from simprof.profiler.commands.modes import METAVAR, OneMode, collect, refuse_unused, scheme_options
-from simprof.profiler.commands.options import STANDARD_STREAM
 from simprof.profiler.commands.progress import ready_engine
 from simprof.profiler.request.request import Phase, Selection, Setting, Weights
 from simprof.profiler.schemes import registry
@@ -26,7 +25,7 @@ FORMATS = ("text", "dot", "graphml", "json")
 
 @click.command("cfg")
 @click.argument("elf", type=options.PATH)
-@shared_options.selection_options("Show")
+@options.selection_options("Show")
 @click.option(
     "--format",
     "form",
@@ -52,7 +51,7 @@ FORMATS = ("text", "dot", "graphml", "json")
     default=Weights.HEURISTIC.value,
     metavar="heuristic|uniform|postorder|FILE",
 )
-@shared_options.progress_option("on a terminal")
+@options.progress_option("on a terminal")
 @scheme_options("saved profile (`simprof run -o`) that guides it; needed.")
 def cfg_command(
     elf: Path,
@@ -66,7 +65,7 @@ def cfg_command(
     **scheme: Any,
 ) -> int:
     """Show the control-flow graphs of the SPARC program ELF, recovered from its code alone."""
-    options.check_outputs(output, inputs=(elf, scheme["edge_profile"]))
+    outputs.check_outputs(output, inputs=(elf, scheme["edge_profile"]))
     if code is not None and form != "text":
         raise UsageError(f"--code is shown as text only: leave out --format {form}")
     if code is not None:
@@ -78,7 +77,6 @@ def cfg_command(
             "--edge-profile (`simprof run --mode=edges -o FILE` makes it)"
         )
     from simprof.profiler.commands.progress import phase_bar
-    from simprof.profiler.profiles.output import write_atomically
     from simprof.profiler.recovery.recovery import recover
     from simprof.profiler.reports.display import UNFOLDED
     from simprof.simulator.binary.elf import load_own
@@ -86,18 +84,12 @@ def cfg_command(
     ready_engine(progress)
     with phase_bar(progress, Phase.RECOVERING) as told:
         recovered = recover(load_own(elf), told=told)
-    on_stdout = output is None or output == STANDARD_STREAM
-    width = streams.width(streams.STDOUT if on_stdout else None, UNFOLDED)
     selected = select(recovered, Selection(routines, exclude, user_only))
-    if code is None:
-        text = render(recovered, selected, form, width)
-    else:
+    shown = partial(render, recovered, selected, form)
+    if code is not None:
         setting = code.setting(collect(scheme, scheme["weights"]))
-        text = render_code(recovered, selected, setting, width)
-    if output is None or output == STANDARD_STREAM:
-        streams.write(streams.STDOUT, text)
-    else:
-        write_atomically(output, text.encode(errors="backslashreplace"))
+        shown = partial(render_code, recovered, selected, setting)
+    outputs.show(lambda width, _: shown(width), output, UNFOLDED)
     return 0
 
 

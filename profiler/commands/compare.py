@@ -9,12 +9,7 @@ from typing import Any
 
 import click
 
-from simprof.profiler.commands import (
-    context_options,
-    options,
-    program_options,
-    shared_options,
-)
+from simprof.profiler.commands import options, outputs, program_options
 from simprof.profiler.commands.help import RUNS, in_sections
 from simprof.profiler.commands.modes import (
     all_modes,
@@ -34,9 +29,9 @@ from simprof.profiler.schemes.mode_options import ModeSetting
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
 @program_options.program_options
-@shared_options.extent_options("1 routine of each mode, 5 paths, with --details 10")
-@context_options.context_options
-@shared_options.jobs_option("processes measure a large program")
+@options.extent_options("1 routine of each mode, 5 paths, with --details 10")
+@program_options.context_options
+@options.jobs_option("processes measure a large program")
 def compare_command(
     elf: str | None,
     arguments: tuple[str, ...],
@@ -58,23 +53,23 @@ def compare_command(
     elf = program_options.program_file(elf, arguments, chosen)
     program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
     request = program_options.make_request(elf, arguments, chosen)
-    request = replace(request, contexts=context_options.contexts(chosen))
+    request = replace(request, contexts=program_options.contexts(chosen))
     with program_options.watched(request, program_options.progress(chosen)) as watched:
         from simprof.profiler.session.session import compare_program
 
-        jobs = shared_options.processors(chosen["jobs"])
+        jobs = options.processors(chosen["jobs"])
         comparison = compare_program(watched, wanted, brief=True, jobs=jobs)
     from simprof.profiler.reports import comparison_report
 
     names = tuple(setting.name for setting in wanted)
     rows = tuple(zip(names, comparison.measurements, strict=True))
     emulations = (comparison.emulations, comparison.whole_emulations)
-    program_options.write_json(
+    outputs.write_json(
         partial(comparison_report.render_json, rows, *emulations, comparison.reasons),
         chosen["json_file"],
     )
     extent = {"top": chosen["top"], "details": chosen["details"], "lines": comparison.lines}
-    program_options.write_report(
+    outputs.write_report(
         partial(comparison_report.render_text, rows, *emulations, **extent),
         chosen["report"],
         chosen["quiet"],

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from simprof.profiler.commands import options, profile_options, shared_options, streams
+from simprof.profiler.commands import options, outputs, streams
 from simprof.profiler.commands.modes import (
     collect,
     mode_option,
@@ -15,7 +15,7 @@ from simprof.profiler.commands.modes import (
     refuse_unused,
     scheme_options,
 )
-from simprof.profiler.commands.options import STANDARD_STREAM
+from simprof.profiler.commands.outputs import STANDARD_STREAM
 from simprof.profiler.request.request import DEFAULT_MODE, Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import ModeSetting, own_options_text, read
@@ -40,9 +40,7 @@ from simprof.simulator.errors import UsageError
 @click.option(
     "--summary", is_flag=True, help="Show all that is computed in one table, not step by step."
 )
-@shared_options.json_option(
-    "Write one JSON object for each graph and mode, one a line; - is stdout."
-)
+@options.json_option("Write one JSON object for each graph and mode, one a line; - is stdout.")
 @click.option(
     "--html",
     type=options.PATH,
@@ -75,15 +73,14 @@ def explain_command(
     Without FILE, `--mode tpp` lists the options that stand behind a mode, with their defaults.
     """
     if not files:
-        outputs = json_file, html, report
-        if modes is None or any(outputs):
+        if modes is None or any((json_file, html, report)):
             raise click.UsageError("Missing argument 'FILE...'.", click.get_current_context())
         streams.write(streams.STDOUT, "\n".join(own_options_text(mode.mode) for mode in modes))
         return 0
     shows_text = report is not None or (json_file is None and html is None)
     if summary and not shows_text:
         raise UsageError("--summary is about the text: leave it out, or ask for one by --report")
-    options.check_outputs(json_file, report, html, inputs=(*files, scheme["edge_profile"]))
+    outputs.check_outputs(json_file, report, html, inputs=(*files, scheme["edge_profile"]))
     usual = registry.planned_modes() if html is not None else (DEFAULT_MODE,)
     chosen = modes or tuple(map(read, usual))
     refuse_unused([mode.mode for mode in chosen])
@@ -107,9 +104,9 @@ def explain_command(
     if html is not None:
         from simprof.profiler.reports.html import lesson as lesson_page
 
-        profile_options.write_text(lesson_page.render(list(map(lesson, answers))), html)
+        outputs.write_text(lesson_page.render(list(map(lesson, answers))), html)
     if json_file is not None:
-        profile_options.write_text(graph_run.render_json(answers), json_file)
+        outputs.write_text(graph_run.render_json(answers), json_file)
     if not shows_text:
         return 0
     width = streams.width(None if report not in (None, STANDARD_STREAM) else streams.STDOUT)
@@ -117,5 +114,5 @@ def explain_command(
         text = "\n".join(graph_run.render(answer, width) for answer in answers)
     else:
         text = "\n".join(graph_run.render_lesson(lesson(answer), width) for answer in answers)
-    profile_options.write_text(text, report)
+    outputs.write_text(text, report)
     return 0

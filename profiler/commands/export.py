@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from simprof.profiler.commands import options, profile_options, shared_options, streams
-from simprof.profiler.commands.options import STANDARD_STREAM
+from simprof.profiler.commands import options, outputs, profile_options, streams
+from simprof.profiler.commands.outputs import STANDARD_STREAM
 from simprof.profiler.commands.progress import ready_engine
 from simprof.profiler.exports.formats import FORMATS
 from simprof.profiler.request.request import Phase
@@ -51,7 +51,7 @@ class ExportCommand(click.Command):
 @profile_options.routine_options
 @profile_options.program_option
 @profile_options.source_dir_option
-@shared_options.progress_option("on a terminal")
+@options.progress_option("on a terminal")
 def export_command(
     profile: Path,
     form: str,
@@ -64,7 +64,7 @@ def export_command(
     progress: bool | None,
 ) -> int:
     """Write PROFILE, saved by `simprof run -o`, for other tools to open."""
-    options.check_outputs(output, inputs=(profile, elf))
+    outputs.check_outputs(output, inputs=(profile, elf))
     from simprof.profiler.commands.progress import phase_bar
     from simprof.profiler.exports.formats import export, find, notes, select
     from simprof.profiler.exports.source import ExportSource
@@ -78,7 +78,7 @@ def export_command(
         measurement = select(find(form), storage.load(profile), RowChoice(routines, exclude))
         source = ExportSource(measurement, profile, elf, table, SourceFiles(moved), told)
         content = export(find(form), source)
-    profile_options.write_notes((*notes(find(form), source), *source.unused_directories))
+    outputs.write_notes((*notes(find(form), source), *source.unused_directories))
     if output == STANDARD_STREAM:
         streams.write_bytes(streams.STDOUT, content)
     else:

@@ -34,7 +34,7 @@ GROUPS = MappingProxyType(
                 "Run a program under many schemes and show them in a table.",
             ),
             "record": Subcommand(
-                "simprof.profiler.commands.record:record_command",
+                "simprof.profiler.commands.run:record_command",
                 "Run a program once, for schemes to be measured by later.",
             ),
             "instrument": Subcommand(
@@ -56,11 +56,11 @@ GROUPS = MappingProxyType(
                 "Show what saved profiles hold: report, rows, source, tree, page.",
             ),
             "diff": Subcommand(
-                "simprof.profiler.commands.diff:diff_command",
+                "simprof.profiler.commands.several_profiles:diff_command",
                 "Compare two saved profiles.",
             ),
             "merge": Subcommand(
-                "simprof.profiler.commands.merge:merge_command",
+                "simprof.profiler.commands.several_profiles:merge_command",
                 "Add up saved profiles.",
             ),
             "export": Subcommand(
@@ -98,15 +98,15 @@ GROUPS = MappingProxyType(
         },
         "Set up": {
             "doctor": Subcommand(
-                "simprof.profiler.commands.doctor:doctor_command",
+                "simprof.profiler.commands.set_up:doctor_command",
                 "Say what is installed, what works, what is missing.",
             ),
             "cache": Subcommand(
-                "simprof.profiler.commands.cache:cache_command",
+                "simprof.profiler.commands.set_up:cache_command",
                 "List or clear the analysis cache.",
             ),
             "completion": Subcommand(
-                "simprof.profiler.commands.completion:completion_command",
+                "simprof.profiler.commands.set_up:completion_command",
                 "Print what a shell needs to complete commands.",
             ),
         },

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from simprof.profiler.commands import options, streams
-from simprof.profiler.commands.list_options import several
-from simprof.profiler.commands.shared_options import Decorator, given
+from simprof.profiler.commands.options import Decorator, given, several, together
 from simprof.profiler.request.request import (
     DEFAULT_PATH_LIMIT,
     SchemeOptions,
@@ -34,8 +33,6 @@ from simprof.profiler.schemes.mode_options import (
     shared_options,
 )
 from simprof.simulator.errors import UsageError
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 METAVAR = "MODE[:OPTION...]"
 
@@ -99,7 +96,7 @@ def modes(value: str | Sequence[ModeSetting]) -> tuple[ModeSetting, ...]:
         raise click.BadParameter(str(error)) from None
 
 
-def mode_option(text: str) -> Decorator[Any]:
+def mode_option(text: str) -> Decorator:
     """Return `--mode` of commands that take several; `text`: what they are for, and the default."""
     return several("--mode", "modes", modes, METAVAR, f"{text}; repeatable, or with commas.")
 
@@ -169,13 +166,13 @@ def named(test: Callable[[SchemeDefinition], bool]) -> str:
     return ", ".join(scheme.mode for scheme in registry.definitions() if test(scheme))
 
 
-def scheme_options(edge_profile: str) -> Callable[[F], F]:
-    """Return a decorator that adds the shared options to a command; `collect` reads them.
+def scheme_options(edge_profile: str) -> Decorator:
+    """Return the options that several schemes share; `collect` reads them.
 
     `edge_profile`: What `--edge-profile` takes, for the help text.
     """
     guided = named(lambda scheme: scheme.guided)
-    table = [
+    return together(
         click.option(
             "--path-limit",
             type=options.COUNT,
@@ -195,17 +192,10 @@ def scheme_options(edge_profile: str) -> Callable[[F], F]:
         click.option(
             "--edge-profile", type=options.PATH, metavar="FILE", help=f"{guided}: {edge_profile}"
         ),
-    ]
-
-    def decorate(command: F) -> F:
-        for option in reversed(table):
-            command = option(command)
-        return command
-
-    return decorate
+    )
 
 
-def _option(option: SchemeOption) -> Callable[[F], F]:
+def _option(option: SchemeOption) -> Decorator:
     """Return the command line's option for one that schemes share."""
     text = f"{', '.join(registry.users(option))}: {option.help}"
     if option.kind is bool:

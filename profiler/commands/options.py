@@ -1,23 +1,42 @@
-"""Option types and options that several subcommands share."""
+"""Types of options, and options that several commands have, written once.
+
+A function returns the decorator that adds its option to a command. Help texts differ where commands
+do: some run one program ("the program"), others any of several ("a program").
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import click
+from click.core import ParameterSource
 
-from simprof.profiler.request.request import LARGEST_STACK_SIZE, SchemeOptions, Weights
+from simprof.profiler.request.request import LARGEST_STACK_SIZE, SchemeOptions, Selection, Weights
 from simprof.simulator.errors import UsageError
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 SIZE = re.compile(r"(\d{1,15})([KMGT]?)(?:iB|B)?", re.IGNORECASE)
-STANDARD_STREAM = Path("-")
 LONGEST_TIMEOUT = 1e9
 SMALLEST_STACK_SIZE = 64 << 10
+
+Decorator = Callable[[Any], Any]
+"""What adds an option to a command."""
+
+
+def together(*decorators: Decorator) -> Decorator:
+    """Return what adds options to a command, which shows them in this order."""
+
+    def decorate(command: Any) -> Any:
+        for each in reversed(decorators):
+            command = each(command)
+        return command
+
+    return decorate
 
 
 def size(value: str | int) -> int:
@@ -151,33 +170,6 @@ def choice(*values: StrEnum) -> click.Choice[str]:
     return click.Choice([member.value for member in values])
 
 
-def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> None:
-    """Check early that every output can be written, and is neither an input nor another output.
-
-    Raises
-    ------
-    UsageError
-        Naming the first that cannot be.
-    """
-    from simprof.profiler.profiles.output import check_writable
-
-    read = {path.resolve() for path in inputs if path is not None and path.is_file()}
-    seen: set[Path] = set()
-    for path in paths:
-        if path is None:
-            continue
-        if path == STANDARD_STREAM:
-            target = path
-        else:
-            check_writable(path)
-            target = path.resolve()
-            if target in read:
-                raise UsageError(f"{path} is read as well: write to another file")
-        if target in seen and (path == STANDARD_STREAM or path.is_file() or not path.exists()):
-            raise UsageError(f"{path} is named for two outputs: give each its own file")
-        seen.add(target)
-
-
 def check_directory(path: Path, option: str) -> Path:
     """Return `path` if it is a directory.
 
@@ -189,3 +181,255 @@ def check_directory(path: Path, option: str) -> Path:
     if not path.is_dir():
         raise UsageError(f"{option} {path} is not a directory: name one that exists")
     return path
+
+
+def selection_options(verb: str, *, routine: bool = True) -> Decorator:
+    """Return the options that select routines; `selection` reads them.
+
+    `verb`: What is done with the routines: "Profile". `routine`: Whether `--routine` is among them.
+    """
+    only = click.option(
+        "--routine",
+        "routines",
+        multiple=True,
+        metavar="GLOB",
+        help=f"{verb} only routines of which a name (any alias) matches; repeatable.",
+    )
+    others = (
+        click.option(
+            "--exclude",
+            multiple=True,
+            metavar="GLOB",
+            help=f"{verb} no routine of which a name (any alias) matches; repeatable.",
+        ),
+        click.option(
+            "--user-only",
+            is_flag=True,
+            help=f"{verb} the program's own routines only: those compiled with -g from files that "
+            "are none of the C, C++ and Fortran libraries.",
+        ),
+    )
+    return together(only, *others) if routine else together(*others)
+
+
+def selection(chosen: Mapping[str, Any]) -> Selection:
+    """Return the selection that the options of a command ask for."""
+    return Selection(chosen.get("routines", ()), chosen["exclude"], chosen["user_only"])
+
+
+def json_option(text: str) -> Decorator:
+    """Return `--json`, whose help is `text`."""
+    return click.option("--json", "json_file", type=PATH, metavar="FILE", help=text)
+
+
+def report_option(stdout: str = "") -> Decorator:
+    """Return `--report`; `stdout` says what follows where the report goes to stdout."""
+    return click.option(
+        "--report",
+        type=PATH,
+        metavar="FILE",
+        help=f"Write the report there, not to stderr; - is stdout{stdout}.",
+    )
+
+
+def extent_options(rows: str = "5, with --details 10") -> Decorator:
+    """Return `--details` and `--top`, which say how much a report shows; `rows`: the default."""
+    return together(
+        click.option(
+            "--details", is_flag=True, help="Report everything that is known, not the answer alone."
+        ),
+        click.option(
+            "--top",
+            type=WholeNumber(0),
+            metavar="N",
+            help=f"Rows in each table of the report.  [default: {rows}]",
+        ),
+    )
+
+
+class Extent(NamedTuple):
+    """How much a report shows."""
+
+    top: int | None = None  # Rows of its tables; None: as many as is usual.
+    details: bool = False  # Whether everything
+    follow: str | None = None  # Routine whose calls are shown as a tree
+
+
+def replay_cells_option() -> Decorator:
+    """Return `--replay` of commands that measure cells."""
+    return click.option(
+        "--replay",
+        type=PATH,
+        metavar="RUN|DIR",
+        help="Measure programs by recordings of their runs: by a file of `simprof record`, which "
+        "must be of the one program and input, or by those of a directory, where each program and "
+        "input is recorded once, if it is not there. Instrumented programs are run all the same.",
+    )
+
+
+def stdin_option(text: str) -> Decorator:
+    """Return `--stdin`, whose help is `text`."""
+    return click.option("--stdin", "stdin_file", type=PATH, metavar="FILE", help=text)
+
+
+def env_option(programs: str) -> Decorator:
+    """Return `--env` for `programs`: "the program, which inherits none"."""
+    return click.option(
+        "--env",
+        "environment",
+        type=variable,
+        metavar="NAME=VALUE",
+        multiple=True,
+        help=f"Set a variable for {programs}; repeatable.",
+    )
+
+
+def max_instructions_option(stopped: str) -> Decorator:
+    """Return `--max-instructions`; `stopped` is "Stop" or says what is stopped, too."""
+    return click.option(
+        "--max-instructions",
+        type=COUNT,
+        metavar="N",
+        help=f"{stopped} at the block that would exceed N instructions.",
+    )
+
+
+def timeout_option(text: str) -> Decorator:
+    """Return `--timeout`, whose help is `text`."""
+    return click.option("--timeout", type=seconds, metavar="SECONDS", help=text)
+
+
+def memory_limit_option(program: str) -> Decorator:
+    """Return `--memory-limit` for `program`: "the program"."""
+    return click.option(
+        "--memory-limit",
+        type=size,
+        default="2G",
+        show_default=True,
+        metavar="SIZE",
+        help=f"Memory that {program} may use: bytes, or 64K, 512M, 2G.",
+    )
+
+
+def stack_size_option(program: str, remark: str = "") -> Decorator:
+    """Return `--stack-size` for `program`: "the program"; `remark` ends the sentence."""
+    return click.option(
+        "--stack-size",
+        type=stack_size,
+        default="64M",
+        show_default=True,
+        metavar="SIZE",
+        help=f"Stack of {program}, at most 256M and a quarter of its memory{remark}.",
+    )
+
+
+allow_commands_option = click.option(
+    "--allow-commands",
+    is_flag=True,
+    help="Let a suite's file of your own have its commands executed, on this computer.",
+)
+
+
+def progress_option(default: str = "") -> Decorator:
+    """Return `--progress/--no-progress`; `default` says when a bar is shown without it."""
+    shown = f"  [default: {default}]" if default else ""
+    return click.option(
+        "--progress/--no-progress", default=None, help=f"Show a progress bar.{shown}"
+    )
+
+
+def jobs_option(things: str) -> Decorator:
+    """Return `--jobs N`, how many of `things` are done at the same time; `processors` reads it."""
+    return click.option(
+        "--jobs",
+        type=WholeNumber(1, 256),
+        metavar="N",
+        help=f"How many {things} at the same time.  [default: one a processor]",
+    )
+
+
+def processors(jobs: int | None) -> int:
+    """Return `jobs`, or how many processors there are where the user has not said."""
+    return jobs or len(os.sched_getaffinity(0))
+
+
+def given(name: str) -> str | None:
+    """Return the option of a parameter as the user wrote it on the command line; None: not there.
+
+    `name`: The parameter's; commands have some of those that are asked for.
+    """
+    context = click.get_current_context()
+    if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+        return None
+    (option,) = (each for each in context.command.params if each.name == name)
+    negated = option.secondary_opts and not context.params[name]
+    return max(option.secondary_opts if negated else option.opts, key=len)
+
+
+INPUTS = ("train", "ref")
+BUILDS = {"64": "v9-O2", "32": "v8plus-O2"}
+"""Width -> name of the build, as `experiments.suites.suite.BUILDS` has them."""
+
+
+def width_of(build: str) -> Literal[32, 64]:
+    """Return how many bits the addresses of a build have."""
+    return 64 if build == BUILDS["64"] else 32
+
+
+def parts(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the parts of a list such as "pp,tpp"."""
+    if not isinstance(value, str):
+        return tuple(value)
+    found = tuple(part.strip() for part in value.split(","))
+    if not all(found):
+        raise click.BadParameter(f"{value!r} is no list: write NAME,NAME,...")
+    return found
+
+
+def one_of(names: Collection[str]) -> Callable[[str | Sequence[str]], tuple[str, ...]]:
+    """Return what reads a list of which every part is one of `names`."""
+
+    def read(value: str | Sequence[str]) -> tuple[str, ...]:
+        found = parts(value)
+        for each in found:
+            if each not in names:
+                raise click.BadParameter(f"{each!r} is not one of {', '.join(names)}")
+        return found
+
+    return read
+
+
+def several(
+    flag: str,
+    name: str,
+    read: Callable[[Any], tuple[Any, ...]],
+    metavar: str,
+    text: str,
+) -> Decorator:
+    """Return an option of several values; the command is given a tuple, None for none.
+
+    - `flag`, `name`: The option, and the parameter that takes its values.
+    - `read`: Makes values of one text, which may have commas.
+    - `metavar`, `text`: What `--help` says.
+    """
+
+    def joined(
+        ctx: click.Context, param: click.Parameter, value: tuple[tuple[Any, ...], ...]
+    ) -> tuple[Any, ...] | None:
+        flat = tuple(each for group in value for each in group)
+        for each in flat:
+            if flat.count(each) > 1:
+                raise click.BadParameter(
+                    f"{getattr(each, 'name', each)} is named twice", ctx, param
+                )
+        return flat or None
+
+    return click.option(
+        flag,
+        name,
+        type=read,
+        multiple=True,
+        callback=joined,
+        metavar=f"{metavar},...",
+        help=text,
+    )

@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from simprof.profiler.commands import options, shared_options, streams
-from simprof.profiler.commands.options import STANDARD_STREAM
+from simprof.profiler.commands import options, streams
+from simprof.profiler.commands.options import given, together
+from simprof.profiler.commands.outputs import STANDARD_STREAM, check_outputs
 from simprof.profiler.profiles import cache_files
-from simprof.profiler.request.request import GuestOptions, RunRequest, seen_file
+from simprof.profiler.request.request import ContextChoice, GuestOptions, RunRequest, seen_file
 from simprof.simulator.binary.dynamic import DEFAULT_SYSROOT
 from simprof.simulator.binary.program import Platform
 from simprof.simulator.errors import UsageError
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def program_options(command: F) -> F:
-    """Add the program, its arguments and the options of a run to a command."""
-    return _with(command, [*_PROGRAM_OR_REPLAY, *_RESULTS, *_RUN, *_CHECKS])
-
-
-def recorded_options(command: F) -> F:
-    """Add the program, its arguments and the options of a run that nothing is reported of."""
-    return _with(command, [*_PROGRAM, *_RUN])
-
-
-def _with(command: F, table: list[Any]) -> F:
-    for option in reversed(table):
-        command = option(command)
-    return command
-
 
 _ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARG...]")
 _PROGRAM = [click.argument("elf", type=options.PROGRAM), _ARGUMENTS]
@@ -57,11 +38,11 @@ _PROGRAM_OR_REPLAY = [
     ),
 ]
 _RESULTS = [
-    shared_options.selection_options("Profile"),
-    shared_options.json_option(
+    options.selection_options("Profile"),
+    options.json_option(
         "Write the result as JSON; - is stdout (the program's stdout then goes to stderr)."
     ),
-    shared_options.report_option(" (the program's stdout then goes to stderr)"),
+    options.report_option(" (the program's stdout then goes to stderr)"),
     click.option(
         "-q",
         "--quiet",
@@ -70,7 +51,7 @@ _RESULTS = [
     ),
 ]
 _RUN = [
-    shared_options.stdin_option("The program's input."),
+    options.stdin_option("The program's input."),
     click.option(
         "--machine",
         type=click.Choice([each.value for each in Platform]),
@@ -93,7 +74,7 @@ _RUN = [
         help="Where a dynamically linked program finds its interpreter and its libraries.  "
         f"[default: {DEFAULT_SYSROOT}]",
     ),
-    shared_options.env_option("the program, which inherits none"),
+    options.env_option("the program, which inherits none"),
     click.option(
         "--argv0",
         metavar="NAME",
@@ -111,11 +92,11 @@ _RUN = [
         help="The path of the directory that the program starts in, as the program sees it.  "
         "[default: its path below --root]",
     ),
-    shared_options.max_instructions_option("Stop"),
-    shared_options.timeout_option("Stop after so much time."),
-    shared_options.memory_limit_option("the program"),
-    shared_options.stack_size_option("the program", "; Linux gives 8M"),
-    shared_options.progress_option("if stderr is a terminal, after two seconds"),
+    options.max_instructions_option("Stop"),
+    options.timeout_option("Stop after so much time."),
+    options.memory_limit_option("the program"),
+    options.stack_size_option("the program", "; Linux gives 8M"),
+    options.progress_option("if stderr is a terminal, after two seconds"),
     click.option(
         "--strict",
         is_flag=True,
@@ -138,27 +119,58 @@ _RUN = [
     ),
 ]
 _OF_RUNS = (
-    ("stdin_file", "--stdin"),
-    ("machine", "--machine"),
-    ("root", "--root"),
-    ("writable", "--writable"),
-    ("sysroot", "--sysroot"),
-    ("environment", "--env"),
-    ("argv0", "--argv0"),
-    ("exe", "--exe"),
-    ("cwd", "--cwd"),
-    ("max_instructions", "--max-instructions"),
-    ("timeout", "--timeout"),
-    ("memory_limit", "--memory-limit"),
-    ("stack_size", "--stack-size"),
-    ("strict", "--strict"),
-    ("thread_seed", "--thread-seed"),
+    "stdin_file",
+    "machine",
+    "root",
+    "writable",
+    "sysroot",
+    "environment",
+    "argv0",
+    "exe",
+    "cwd",
+    "max_instructions",
+    "timeout",
+    "memory_limit",
+    "stack_size",
+    "strict",
+    "thread_seed",
 )
-"""Options that say how a program is run: parameter, option."""
+"""Parameters that say how a program is run."""
 
-_CHECKS = [
+program_options = together(
+    *_PROGRAM_OR_REPLAY,
+    *_RESULTS,
+    *_RUN,
     click.option("--self-check", is_flag=True, help="Check every intermediate result; slower."),
-]
+)
+"""The program, its arguments and the options of a run."""
+recorded_options = together(*_PROGRAM, *_RUN)
+"""The same of a run that nothing is reported of."""
+
+context_options = together(
+    click.option(
+        "--call-tree",
+        is_flag=True,
+        help="Also count by calling context: calls, and instructions with all that is called.",
+    ),
+    click.option(
+        "--entry",
+        metavar="ROUTINE",
+        help="Count in calls of ROUTINE only, from its entry to its return.",
+    ),
+    click.option(
+        "--calls",
+        type=options.WholeNumber(1, (1 << 62) - 1),
+        metavar="N",
+        help="With --entry: in its first N calls only.",
+    ),
+)
+"""Options of calling contexts: a call tree, and windows of calls."""
+FOLLOW = click.option(
+    "--follow",
+    metavar="ROUTINE",
+    help="Show what calls of ROUTINE execute, as a tree (with --call-tree implied).",
+)
 
 
 def program_file(elf: str | None, arguments: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
@@ -177,14 +189,9 @@ def program_file(elf: str | None, arguments: tuple[str, ...], chosen: Mapping[st
         if elf is None:
             raise click.UsageError("Missing argument 'ELF'.")
         return elf
-    context = click.get_current_context()
-    given = [
-        option
-        for name, option in _OF_RUNS
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    ]
-    if arguments or given:
-        what = given[0] if given else f"the argument {arguments[0]}"
+    chosen_too = list(filter(None, map(given, _OF_RUNS)))
+    if arguments or chosen_too:
+        what = chosen_too[0] if chosen_too else f"the argument {arguments[0]}"
         raise UsageError(f"{what} beside --replay: the recorded run had its own; leave it out")
     if elf is not None:
         return elf
@@ -205,13 +212,13 @@ def check_files(
     UsageError
         Naming the first that cannot be.
     """
-    given, report = chosen["stdin_file"], chosen["report"]
-    read = (Path(elf), given, chosen.get("replay"), *inputs)
-    options.check_outputs(chosen["json_file"], report, *outputs, inputs=read)
+    stdin, report = chosen["stdin_file"], chosen["report"]
+    read = (Path(elf), stdin, chosen.get("replay"), *inputs)
+    check_outputs(chosen["json_file"], report, *outputs, inputs=read)
     if STANDARD_STREAM in outputs:
         raise UsageError("only --json and --report can write to stdout (-): name a file")
-    if given is not None and not os.access(given, os.R_OK):
-        raise UsageError(f"--stdin {given} cannot be read: name a readable file")
+    if stdin is not None and not os.access(stdin, os.R_OK):
+        raise UsageError(f"--stdin {stdin} cannot be read: name a readable file")
 
 
 def progress(chosen: Mapping[str, Any]) -> bool | None:
@@ -291,7 +298,7 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         program=Path(elf),
         guest=guest,
         arguments=tuple(map(os.fsencode, arguments)),
-        selection=shared_options.selection(chosen),
+        selection=options.selection(chosen),
         self_check=chosen["self_check"],
         remember=not chosen["no_cache"],
         replay=chosen.get("replay"),
@@ -313,32 +320,22 @@ def watched(request: RunRequest, progress: bool | None) -> Iterator[RunRequest]:
     kernel_cache.keep()
 
 
-def write_json(text: Callable[[], str], file: Path | None) -> None:
-    """Write the JSON where it is wanted; `text` is called only then."""
-    from simprof.profiler.profiles.output import write_atomically
+def contexts(chosen: Mapping[str, Any], follow: str | None = None) -> ContextChoice | None:
+    """Return what is to be told apart by calling context; None: nothing.
 
-    if file == STANDARD_STREAM:
-        streams.write(streams.STDOUT, text())
-    elif file is not None:
-        write_atomically(file, text().encode(errors="backslashreplace"))
-
-
-def write_report(
-    render: Callable[[int, bool], str], file: Path | None, quiet: bool = False
-) -> None:
-    """Write the report to its file, to stdout (`-`) or to stderr.
-
-    - `render`: Makes the text from the columns of the terminal and whether it has colours.
-    - `file`: Where it was asked for; None: nowhere.
-    - `quiet`: Whether only what was asked for is written.
+    Raises
+    ------
+    UsageError
+        If options contradict each other.
     """
-    if quiet and file is None:
-        return
-    from simprof.profiler.profiles.output import write_atomically
-
-    if file is None or file == STANDARD_STREAM:
-        stream = streams.STDERR if file is None else streams.STDOUT
-        streams.write(stream, render(streams.width(stream), streams.colored(stream)))
-        return
-    text = render(streams.width(None), False)
-    write_atomically(file, text.encode(errors="backslashreplace"))
+    tree, entry, calls = chosen["call_tree"] or follow is not None, chosen["entry"], chosen["calls"]
+    if calls is not None and entry is None:
+        raise UsageError("--calls without --entry: name the routine whose calls these are")
+    if not tree and entry is None:
+        return None
+    flag = "--entry" if entry is not None else "--follow" if follow is not None else "--call-tree"
+    if chosen["replay"] is not None:
+        raise UsageError(
+            f"{flag} beside --replay: a recording does not tell who calls whom; run the program"
+        )
+    return ContextChoice(tree=tree, entry=entry, calls=calls, follow=follow)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simprof.profiler.commands import context_options, options, program_options, shared_options
+from simprof.profiler.commands import options, outputs, program_options, streams
 from simprof.profiler.commands.help import RUNS, in_sections
 from simprof.profiler.commands.modes import (
     METAVAR,
@@ -20,8 +20,8 @@ from simprof.profiler.commands.modes import (
     refuse_unused,
     scheme_options,
 )
+from simprof.profiler.commands.options import Extent
 from simprof.profiler.commands.program_words import with_program
-from simprof.profiler.commands.shared_options import Extent
 from simprof.profiler.request.request import DEFAULT_MODE, Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import ModeSetting
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 @options.weights_option
 @scheme_options("saved profile (-o) of the same program that guides it.  [default: a first run]")
 @program_options.program_options
-@context_options.context_options
-@context_options.FOLLOW
-@shared_options.extent_options()
+@program_options.context_options
+@program_options.FOLLOW
+@options.extent_options()
 @click.option(
     "-o", "--output", type=options.PATH, metavar="PROFILE", help="Save the profile to a file."
 )
@@ -89,7 +89,7 @@ def run_command(
     if trace is not None and chosen["replay"] is not None:
         raise UsageError("--trace beside --replay: a recording has no trace; run the program")
     request = program_options.make_request(elf, arguments, chosen)
-    contexts = context_options.contexts(chosen, follow)
+    contexts = program_options.contexts(chosen, follow)
     if trace is not None and chosen["entry"] is not None:
         raise UsageError("--trace beside --entry: a trace is of a whole run; leave one of them out")
     with program_options.watched(request, program_options.progress(chosen)) as watched:
@@ -119,11 +119,45 @@ def write_results(
         from simprof.profiler.profiles.storage import save
 
         save(measurement, output)
-    program_options.write_json(partial(run_json.render, measurement), json_file)
-    program_options.write_report(
+    outputs.write_json(partial(run_json.render, measurement), json_file)
+    outputs.write_report(
         partial(
             run_text.render, measurement, extent.top, details=extent.details, follow=extent.follow
         ),
         report,
         quiet,
     )
+
+
+@click.command("record", cls=with_program())
+@program_options.recorded_options
+@click.option(
+    "-o",
+    "--output",
+    type=options.PATH,
+    required=True,
+    metavar="RUN",
+    help="The recording.",
+)
+def record_command(elf: str, arguments: tuple[str, ...], output: Path, **chosen: Any) -> int:
+    """Run the SPARC program ELF and record which paths it executes.
+
+    `simprof run --replay RUN`, `compare`, `sweep` and `table` then measure any scheme, without
+    running the program again. The program owns stdin, stdout and stderr, and its exit status is
+    simprof's, as with `simprof run`.
+    """
+    chosen |= {"report": None, "json_file": None, "exclude": (), "user_only": False}
+    chosen["self_check"] = False
+    program_options.check_files(elf, chosen, output)
+    request = program_options.make_request(elf, arguments, chosen)
+    with program_options.watched(request, chosen["progress"]) as watched:
+        from simprof.profiler.session.session import observe
+
+        observation = observe(replace(watched, recording=output), ())
+    result = observation.result
+    size = output.stat().st_size
+    streams.write(
+        streams.STDERR,
+        f"{output}: {result.instructions:,} instructions in {size:,} bytes\n",
+    )
+    return result.status

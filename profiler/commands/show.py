@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from simprof.profiler.commands import (
-    options,
-    profile_options,
-    report_page,
-    shared_options,
-    streams,
-)
+from simprof.profiler.commands import options, outputs, profile_options
 from simprof.profiler.commands.help import grouped
-from simprof.profiler.commands.shared_options import given
+from simprof.profiler.commands.options import given
+from simprof.profiler.commands.progress import progress_bar, ready_engine, tell, wanted
+from simprof.profiler.request.request import Phase
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,7 +70,7 @@ class Shown(NamedTuple):
 
 @click.command("show", cls=grouped(SECTIONS))
 @click.argument("words", nargs=-1, required=True, metavar="PROFILE... [VIEW [ROUTINE|FILE]]")
-@shared_options.extent_options("5, with --details 10; of listings 20, in CSV and JSON all")
+@options.extent_options("5, with --details 10; of listings 20, in CSV and JSON all")
 @click.option(
     "--code", is_flag=True, help="Show instructions, with source lines between, not source lines."
 )
@@ -88,7 +85,7 @@ class Shown(NamedTuple):
     metavar="FILE",
     help="Write a page to explore in a browser: one file that needs nothing else.",
 )
-@shared_options.progress_option("on a terminal, for --html")
+@options.progress_option("on a terminal, for --html")
 def show_command(words: tuple[str, ...], html: Path | None, **chosen: Any) -> int:
     """Show what saved profiles (`simprof run -o PROFILE`) hold.
 
@@ -111,13 +108,12 @@ def show_command(words: tuple[str, ...], html: Path | None, **chosen: Any) -> in
     """  # noqa: D301 - click looks for this character
     shown = _asked(words)
     elf, output = chosen["elf"], chosen["output"]
-    options.check_outputs(output, html, inputs=(*shown.profiles, elf))
+    outputs.check_outputs(output, html, inputs=(*shown.profiles, elf))
     _refuse_unused(shown.view, html)
     if html is not None:
-        places = report_page.GivenPlaces(elf, chosen["moved"])
-        report_page.write(shown.profiles, html, places, chosen["progress"])
+        _page(shown.profiles, html, chosen)
         return 0
-    profile_options.check_form(as_csv=chosen["as_csv"], as_json=chosen["as_json"])
+    outputs.check_form(chosen)
     if shown.view == REPORT:
         _report(shown.profiles, chosen)
     elif shown.view == "source":
@@ -182,9 +178,9 @@ def _report(profiles: Sequence[Path], chosen: Mapping[str, Any]) -> None:
     measurements = list(map(profile_options.load_profile, profiles))
     if chosen["as_json"]:
         text = "".join(map(run_json.render, measurements))
-        profile_options.write_text(text, chosen["output"])
+        outputs.write_text(text, chosen["output"])
         return
-    profile_options.show(
+    outputs.show(
         lambda width, color: "\n".join(
             run_text.render(each, chosen["top"], width, color, chosen["details"])
             for each in measurements
@@ -221,7 +217,7 @@ def _listing(shown: Shown, chosen: Mapping[str, Any]) -> None:
         "paths": listings.paths,
     }
     listing = makers[subject](measurement, choice)
-    _write(
+    outputs.write_form(
         chosen,
         lambda: listings.render_csv(listing),
         lambda: listings.render_json(listing),
@@ -232,19 +228,20 @@ def _listing(shown: Shown, chosen: Mapping[str, Any]) -> None:
 def _source(shown: Shown, chosen: Mapping[str, Any]) -> None:
     """Write source or code with counts beside it."""
     from simprof.profiler.profiles.lines import SourceCounts
-    from simprof.profiler.profiles.program_files import SourceFiles
+    from simprof.profiler.profiles.program_files import SourceFiles, find_program
     from simprof.profiler.reports import annotation
     from simprof.profiler.reports.annotation import Annotator
     from simprof.profiler.reports.display import UNFOLDED
 
     profile, target, code = shown.profiles[0], shown.target, chosen["code"]
     measurement = profile_options.load_profile(profile)
-    program, notes = profile_options.find_program(measurement, chosen["elf"], profile)
+    program = find_program(measurement, chosen["elf"], profile)
     sources = SourceFiles(chosen["moved"])
-    annotator = Annotator(SourceCounts(measurement, program), sources, notes)
+    notes = () if program.note is None else (program.note,)
+    annotator = Annotator(SourceCounts(measurement, program.program), sources, notes)
     found = annotator.everything(code) if target is None else annotator.target(target, code)
-    profile_options.write_notes(found.notes)
-    _write(
+    outputs.write_notes(found.notes)
+    outputs.write_form(
         chosen,
         lambda: annotation.render_csv(found),
         lambda: annotation.render_json(found),
@@ -264,22 +261,30 @@ def _tree(shown: Shown, output: Path | None) -> None:
             f"{profile} has no call tree: record it by `simprof run --call-tree -o PROFILE`"
         )
     tree, target = measurement.call_tree, shown.target
-    profile_options.show(
-        lambda width, color: call_tree.render_tree(tree, target, width, color), output
-    )
+    outputs.show(lambda width, color: call_tree.render_tree(tree, target, width, color), output)
 
 
-def _write(
-    chosen: Mapping[str, Any],
-    csv: Callable[[], str],
-    json: Callable[[], str],
-    text: Callable[[int, bool], str],
-    plain: int = streams.PLAIN_WIDTH,
-) -> None:
-    """Write a view in the form that was asked for."""
-    if chosen["as_csv"]:
-        profile_options.write_text(csv(), chosen["output"])
-    elif chosen["as_json"]:
-        profile_options.write_text(json(), chosen["output"])
-    else:
-        profile_options.show(text, chosen["output"], plain)
+def _page(paths: Sequence[Path], html: Path, chosen: Mapping[str, Any]) -> None:
+    """Write a page about profiles."""
+    from simprof.profiler.profiles import storage
+    from simprof.profiler.profiles.program_files import SourceFiles
+    from simprof.profiler.reports.display import bytes_shown
+    from simprof.profiler.reports.html import report
+    from simprof.profiler.session.planned_again import Watch
+
+    with progress_bar(wanted(chosen["progress"])) as bar:
+        measurements = []
+        for done, path in enumerate(paths):
+            tell(bar, Phase.READING, done, len(paths))
+            measurements.append(storage.load(path))
+        ready_engine(chosen["progress"])
+        watch = Watch(
+            recovering=partial(tell, bar, Phase.RECOVERING),
+            generating=partial(tell, bar, Phase.GENERATING),
+        )
+        runs = report.shown_runs(paths, measurements, chosen["elf"], watch)
+        sources = SourceFiles(chosen["moved"])
+        page = report.render(runs, sources, partial(tell, bar, Phase.WRITING))
+    files = frozenset[str]().union(*(run.counts.source_files for run in runs))
+    outputs.write_notes(sources.unused(files))
+    outputs.write_text(bytes_shown(page), html)

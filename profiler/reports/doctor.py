@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from simprof.profiler.reports.display import visible
 from simprof.profiler.reports.tables import BLANK, CellAlignment, Part, grid, paragraph, print_parts
+from simprof.profiler.session.diagnosis import Diagnosis, SystemCheck
 
 SCHEMA = "simprof/doctor/1"
-
-
-@dataclass(frozen=True)
-class SystemCheck:
-    """One thing looked at. `remedy`: what would make it right, one command where there is one."""
-
-    name: str
-    ok: bool
-    required: bool
-    detail: str
-    remedy: str | None = None
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """All checks, in order."""
-
-    checks: tuple[SystemCheck, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether runs work."""
-        return all(check.ok for check in self.checks if check.required)
 
 
 def render_text(diagnosis: Diagnosis, width: int = 100) -> str:

@@ -14,8 +14,7 @@ from simprof.profiler import cli
 from simprof.profiler.commands.compare import compare_command
 from simprof.profiler.commands.group import simprof
 from simprof.profiler.commands.program_words import arguments_of, set_apart
-from simprof.profiler.commands.record import record_command
-from simprof.profiler.commands.run import run_command
+from simprof.profiler.commands.run import record_command, run_command
 from simprof.profiler.experiments.commands.regress import record_command as regress_command
 from simprof.profiler.rewriting.commands.instrument import instrument_command
 from simprof.profiler.rewriting.commands.verify import verify_command

@@ -11,8 +11,8 @@ from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.profile import Ending, PathCount
 from simprof.profiler.reports import display, doctor, graph_run, mode_facts, run_json, run_text
 from simprof.profiler.reports.display import visible
-from simprof.profiler.reports.doctor import Diagnosis, SystemCheck
 from simprof.profiler.schemes import registry
+from simprof.profiler.session.diagnosis import Diagnosis, SystemCheck
 from tests.support.samples import FAULT, REFUSAL, measurement, routine
 
 # --- numbers

@@ -47,8 +47,8 @@ from simprof.profiler.reports import (
     run_text,
 )
 from simprof.profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
-from simprof.profiler.reports.doctor import Diagnosis, SystemCheck
 from simprof.profiler.reports.listings import RowChoice
+from simprof.profiler.session.diagnosis import Diagnosis, SystemCheck
 from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.program import SourceLine
 from tests.support.samples import FAULT, HEAD, TAIL, measurement, routine

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simprof.profiler.commands import options, program_options, shared_options, streams
-from simprof.profiler.commands.list_options import (
-    BUILDS,
-    INPUTS,
-    one_of,
-    several,
-)
+from simprof.profiler.commands import options, outputs, streams
 from simprof.profiler.commands.modes import (
     collect,
     mode_option,
@@ -26,7 +20,12 @@ from simprof.profiler.commands.modes import (
     scheme_options,
     settings,
 )
-from simprof.profiler.commands.options import STANDARD_STREAM
+from simprof.profiler.commands.options import (
+    BUILDS,
+    INPUTS,
+    one_of,
+    several,
+)
 from simprof.profiler.commands.program_words import WithArguments, arguments_of
 from simprof.profiler.commands.progress import ready_engine
 from simprof.profiler.request.request import Setting, Weights
@@ -69,8 +68,8 @@ FAILED = 1
 @mode_option(f"Schemes to record (default: {','.join(DEFAULT_MODES)})")
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
-@shared_options.selection_options("Profile")
-@shared_options.stdin_option("The programs' input.  [default: empty]")
+@options.selection_options("Profile")
+@options.stdin_option("The programs' input.  [default: empty]")
 @click.option(
     "--root",
     type=options.PATH,
@@ -80,19 +79,19 @@ FAILED = 1
 @click.option(
     "--writable", is_flag=True, help="Let the programs write into a copy of --root, not kept."
 )
-@shared_options.env_option("the programs, which inherit none")
+@options.env_option("the programs, which inherit none")
 @click.option(
     "--argv0",
     metavar="NAME",
     default="",
     help="A program's name for itself, argv[0].  [default: its file's]",
 )
-@shared_options.max_instructions_option("Stop each program")
-@shared_options.memory_limit_option("a program")
-@shared_options.stack_size_option("a program")
-@shared_options.timeout_option("Give a program up after so much time; the status is then 124.")
-@shared_options.allow_commands_option
-@shared_options.progress_option()
+@options.max_instructions_option("Stop each program")
+@options.memory_limit_option("a program")
+@options.stack_size_option("a program")
+@options.timeout_option("Give a program up after so much time; the status is then 124.")
+@options.allow_commands_option
+@options.progress_option()
 @click.pass_context
 def record_command(
     ctx: click.Context,
@@ -114,7 +113,7 @@ def record_command(
     scheme = collect(chosen, weights)
     wanted = settings(modes or tuple(map(read, DEFAULT_MODES)), scheme)
     refuse_unused(setting.mode for setting in wanted)
-    options.check_outputs(
+    outputs.check_outputs(
         output, inputs=(*programs, chosen["stdin_file"], *options.profiles(scheme))
     )
     arguments = arguments_of(ctx)
@@ -175,7 +174,7 @@ def _targets(
         chosen["max_instructions"],
         chosen["memory_limit"],
         chosen["stack_size"],
-        shared_options.selection(chosen),
+        options.selection(chosen),
     )
     if chosen["suite"] is None:
         return file_targets(programs, model), {}
@@ -342,12 +341,10 @@ def _fraction(text: str) -> Fraction | None:
 )
 @click.option("--junit", type=options.PATH, metavar="FILE", help="Write JUnit XML.")
 @click.option("--markdown", type=options.PATH, metavar="FILE", help="Write a Markdown summary.")
-@shared_options.json_option(
-    "Write everything as JSON; - is stdout (the report then goes to stderr)."
-)
-@shared_options.timeout_option("Give a program up after so much time; the status is then 124.")
-@shared_options.allow_commands_option
-@shared_options.progress_option()
+@options.json_option("Write everything as JSON; - is stdout (the report then goes to stderr).")
+@options.timeout_option("Give a program up after so much time; the status is then 124.")
+@options.allow_commands_option
+@options.progress_option()
 def check_command(
     baseline: Path,
     tolerance: tuple[Fraction, bool] | None,
@@ -364,11 +361,11 @@ def check_command(
     Exit status: 0 the same (or within limits), 1 changed, 124 a program took too long, 125
     something could not be done. Files of an earlier check are gone in any case.
     """
-    outputs = (chosen["junit"], chosen["markdown"], chosen["json_file"])
-    options.check_outputs(*outputs, inputs=(baseline,))
-    if STANDARD_STREAM in outputs[:2]:
+    written = (chosen["junit"], chosen["markdown"], chosen["json_file"])
+    outputs.check_outputs(*written, inputs=(baseline,))
+    if outputs.STANDARD_STREAM in written[:2]:
         raise UsageError("only --json can write to stdout (-): name a file")
-    for output in outputs:
+    for output in written:
         _remove_old(output)
     checked = _check(baseline, make_limits(tolerance, limits, ceilings, strict), weights, chosen)
     _report(checked, chosen)
@@ -377,7 +374,7 @@ def check_command(
 
 def _remove_old(output: Path | None) -> None:
     """Remove what an earlier check wrote, which would be taken for this one's if this one fails."""
-    if output is not None and output != STANDARD_STREAM and output.is_file():
+    if output is not None and output != outputs.STANDARD_STREAM and output.is_file():
         output.resolve().unlink()
 
 
@@ -428,8 +425,8 @@ def _report(checked: Check, chosen: dict[str, Any]) -> None:
     ):
         if file is not None:
             write_atomically(file, render(checked).encode(errors="backslashreplace"))
-    program_options.write_json(partial(regress.render_json, checked), chosen["json_file"])
-    stream = streams.STDERR if chosen["json_file"] == STANDARD_STREAM else streams.STDOUT
+    outputs.write_json(partial(regress.render_json, checked), chosen["json_file"])
+    stream = streams.STDERR if chosen["json_file"] == outputs.STANDARD_STREAM else streams.STDOUT
     width, color = streams.width(stream), streams.colored(stream)
     streams.write(stream, regress.render_text(checked, width, color))
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simprof.profiler.commands import options, shared_options, streams
-from simprof.profiler.commands.list_options import (
+from simprof.profiler.commands import options, outputs, streams
+from simprof.profiler.commands.modes import mode_option
+from simprof.profiler.commands.options import (
     BUILDS,
     one_of,
     several,
     width_of,
 )
-from simprof.profiler.commands.modes import mode_option
 from simprof.profiler.commands.progress import ready_engine
 from simprof.profiler.experiments.commands.progress import cell_bar
 from simprof.profiler.schemes.mode_options import ModeSetting, read
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WIDTHS: tuple[Width, ...] = (64, 32)
 DEFAULT_MODES = ("qpt2", "pp")
-jobs_option = shared_options.jobs_option("programs")
+jobs_option = options.jobs_option("programs")
 benchmark_option = click.option(
     "--benchmark",
     "patterns",
@@ -37,7 +37,7 @@ benchmark_option = click.option(
     metavar="GLOB",
     help="Only benchmarks whose name matches; repeatable.",
 )
-progress_option = shared_options.progress_option("if stderr is a terminal")
+progress_option = options.progress_option("if stderr is a terminal")
 
 
 @click.group("suite")
@@ -75,7 +75,7 @@ def list_command(name: str | None) -> int:
     "Only these builds: v9-O2 (64 bits), v8plus-O2 (32).  [default: both]",
 )
 @benchmark_option
-@shared_options.allow_commands_option
+@options.allow_commands_option
 @jobs_option
 @progress_option
 def build_command(
@@ -100,7 +100,7 @@ def build_command(
     wanted = tuple(map(width_of, builds or BUILDS.values()))
     with cell_bar(progress) as bar:
         report = build_suite(
-            suite, widths=wanted, jobs=shared_options.processors(jobs), progress=bar.building
+            suite, widths=wanted, jobs=options.processors(jobs), progress=bar.building
         )
     streams.write(streams.STDOUT, suites.render_build(report, streams.width(streams.STDOUT)))
     return finish(report.failures)
@@ -129,11 +129,11 @@ def build_command(
     help="Which of the two builds: of 64 bits, or of 32.",
 )
 @benchmark_option
-@shared_options.selection_options("Profile", routine=False)
+@options.selection_options("Profile", routine=False)
 @click.option(
     "--html", type=options.PATH, metavar="FILE", help="Write a page with bars there, too."
 )
-@shared_options.allow_commands_option
+@options.allow_commands_option
 @jobs_option
 @progress_option
 def run_command(
@@ -156,7 +156,7 @@ def run_command(
     What the programs print is dropped. Exit status 1 if one could not be built, or ended
     otherwise than it should; the table has all others.
     """
-    options.check_outputs(html)
+    outputs.check_outputs(html)
 
     ready_engine(progress)
     from simprof.profiler.experiments.cells.cells import Cell
@@ -166,7 +166,7 @@ def run_command(
     from simprof.profiler.experiments.reports import suites
 
     suite = chosen_suite(name, (*programs, *patterns), allow_commands=allow_commands)
-    selection = shared_options.selection(selected)
+    selection = options.selection(selected)
     chosen = modes or tuple(map(read, DEFAULT_MODES))
     wanted = [selecting(setting(mode.mode, **dict(mode.own)), selection) for mode in chosen]
     cells = [
@@ -179,7 +179,7 @@ def run_command(
             suite,
             cells,
             store=store,
-            workers=shared_options.processors(jobs),
+            workers=options.processors(jobs),
             progress=bar.running,
             building=bar.building,
         )
@@ -203,13 +203,8 @@ def _write_page(
     basis: str,
 ) -> None:
     from simprof.profiler.experiments.reports.pages import render_suite_page
-    from simprof.profiler.profiles.output import write_atomically
 
-    text = render_suite_page(suite, rows, settings, basis)
-    if path == options.STANDARD_STREAM:
-        streams.write(streams.STDOUT, text)
-    else:
-        write_atomically(path, text.encode())
+    outputs.write_text(render_suite_page(suite, rows, settings, basis), path)
 
 
 def chosen_suite(name: str, patterns: tuple[str, ...], *, allow_commands: bool) -> Suite:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simprof.profiler.commands import options, shared_options, streams
-from simprof.profiler.commands.list_options import INPUTS, one_of, parts, several
+from simprof.profiler.commands import options, outputs, streams
 from simprof.profiler.commands.modes import mode_option
+from simprof.profiler.commands.options import INPUTS, one_of, parts, several
 from simprof.profiler.commands.progress import ready_engine
 from simprof.profiler.experiments.commands.progress import cell_bar
 from simprof.simulator.errors import UsageError
@@ -52,7 +52,7 @@ GRID = ".toml"
     help="One set of options for all modes that have them: path-limit, table, registers; "
     "repeatable. A mode's own options stand behind it (--mode tpp:cold=20).",
 )
-@shared_options.selection_options("Profile", routine=False)
+@options.selection_options("Profile", routine=False)
 @click.option(
     "--weights",
     type=parts,
@@ -73,10 +73,10 @@ GRID = ".toml"
     help="Processes on this machine; each takes less than 2 GB.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Use the Dask cluster there instead.")
-@shared_options.replay_cells_option()
+@options.replay_cells_option()
 @click.option("--retry-failed", is_flag=True, help="Run again what failed in an earlier sweep.")
-@shared_options.allow_commands_option
-@shared_options.progress_option("on a terminal")
+@options.allow_commands_option
+@options.progress_option("on a terminal")
 def sweep_command(
     files: tuple[Path, ...],
     output: Path,
@@ -100,7 +100,7 @@ def sweep_command(
 
     grid, programs = _told_apart(files)
     wanted = _grid(grid, {"programs": programs, **chosen})
-    options.check_outputs(output, inputs=(replay, *files))
+    outputs.check_outputs(output, inputs=(replay, *files))
     if replay is not None and scheduler is not None:
         raise UsageError("--replay beside --scheduler: the cluster cannot read recordings here")
     _check_results(output)
@@ -134,7 +134,7 @@ def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
             raise UsageError(f"{name} beside {file}: write it in the grid file")
         return read_grid(file)
     plain = Grid()
-    selecting = selection_options(shared_options.selection(chosen))
+    selecting = selection_options(options.selection(chosen))
     settings = tuple(map(parse_options, chosen["settings"])) or plain.options
     programs = tuple(GridProgram(path, path.stem) for path in chosen["programs"])
     return Grid(

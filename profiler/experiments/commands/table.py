@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from simprof.profiler.commands import options, shared_options, streams
-from simprof.profiler.commands.list_options import BUILDS, INPUTS
+from simprof.profiler.commands import options, outputs, streams
+from simprof.profiler.commands.options import BUILDS, INPUTS
 from simprof.profiler.commands.progress import ready_engine
 from simprof.profiler.experiments.commands.progress import cell_bar
 from simprof.simulator.errors import UsageError
@@ -45,7 +45,7 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
     show_default=True,
     help="Build to run: of 64 bits, or of 32.",
 )
-@shared_options.selection_options("Measure", routine=False)
+@options.selection_options("Measure", routine=False)
 @click.option(
     "--blocks",
     type=click.Choice(BLOCKS),
@@ -88,7 +88,7 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
     metavar="N",
     help="Processes that run programs.",
 )
-@shared_options.replay_cells_option()
+@options.replay_cells_option()
 @click.option("--json", "form", flag_value="json", help="Everything, as JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Rows, as CSV.")
 @click.option("--markdown", "form", flag_value="markdown", help="A page of Markdown.")
@@ -101,8 +101,8 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
     help="Write there, not to stdout. With --all and no format: a directory that is given a page "
     "with everything, and each table as CSV and SVG.",
 )
-@shared_options.allow_commands_option
-@shared_options.progress_option("on a terminal")
+@options.allow_commands_option
+@options.progress_option("on a terminal")
 def table_command(
     names: tuple[str, ...],
     listed: bool,
@@ -130,13 +130,13 @@ def table_command(
     if directory is not None:
         _check_directory(directory)
     else:
-        options.check_outputs(output, inputs=(chosen["results"], chosen["replay"]))
+        outputs.check_outputs(output, inputs=(chosen["results"], chosen["replay"]))
     report = _report(specs, everything, chosen)
     report = replace(report, command=_command(names, everything, form, chosen))
     if directory is not None:
         _write_directory(report, directory)
     else:
-        _write(_rendered(report, form or "text", output), output)
+        outputs.write_text(_rendered(report, form or "text", output), output)
     return _tell(report)
 
 
@@ -164,7 +164,7 @@ def _report(
 
     build = chosen["build"]
     blocks = None if chosen["blocks"] == "folded" else chosen["blocks"]
-    view = View(chosen["input_"], build, blocks, shared_options.selection(chosen))
+    view = View(chosen["input_"], build, blocks, options.selection(chosen))
     only, executed = chosen["only"], _executed(chosen)
     if chosen["results"] is not None:
         if chosen["cache"] is not None:
@@ -268,18 +268,9 @@ def _rendered(report: TableReport, form: str, output: Path | None) -> str:
             from simprof.profiler.experiments.reports.pages import render_tables_page
 
             return render_tables_page(report)
-    on_stdout = output is None or output == options.STANDARD_STREAM
+    on_stdout = output is None or output == outputs.STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None)
     return tables.render_text(report, width, color=on_stdout and streams.colored(streams.STDOUT))
-
-
-def _write(text: str, output: Path | None) -> None:
-    from simprof.profiler.profiles.output import write_atomically
-
-    if output is None or output == options.STANDARD_STREAM:
-        streams.write(streams.STDOUT, text)
-    else:
-        write_atomically(output, text.encode(errors="backslashreplace"))
 
 
 def _check_directory(path: Path) -> None:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+from simprof.profiler.profiles.cache_files import binaries, is_wanted
 from simprof.profiler.profiles.calls import CallTree, without_sites
+from simprof.profiler.profiles.lines import SourceCounts
 from simprof.profiler.profiles.profile import RunMeasurement
-from simprof.profiler.profiles.program_files import SourceFiles
+from simprof.profiler.profiles.program_files import SourceFiles, find_program
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.call_tree import tree_rows
-from simprof.profiler.reports.display import visible
+from simprof.profiler.reports.display import plural, visible
 from simprof.profiler.reports.hot_tables import HELPER_MARK, HELPER_NOTE, lines_text
 from simprof.profiler.reports.html import page
 from simprof.profiler.reports.html.routines import (
@@ -29,6 +32,9 @@ from simprof.profiler.reports.html.routines import (
     rows,
 )
 from simprof.profiler.reports.html.summary import summaries
+from simprof.profiler.schemes import registry
+from simprof.profiler.session.memory import BinaryMemory
+from simprof.profiler.session.planned_again import PlannedProgram, Watch, plan_again
 
 __all__ = ["ReportRun", "render"]
 
@@ -51,6 +57,61 @@ SCRIPTS = (
     "assets/lists.js",
     "assets/main.js",
 )
+
+
+def shown_runs(
+    paths: Sequence[Path], measurements: Sequence[RunMeasurement], elf: Path | None, watch: Watch
+) -> list[ReportRun]:
+    """Return saved profiles with what their programs' files tell besides, or why that is missing.
+
+    - `paths`: The files of `measurements`.
+    - `elf`: The program; None: where it was when it ran.
+    - `watch`: Who is told of recovering graphs and generating code again.
+    """
+    return [
+        _shown_run(name, measurement, path, elf, watch)
+        for name, measurement, path in zip(
+            distinct(paths, measurements), measurements, paths, strict=True
+        )
+    ]
+
+
+def distinct(paths: Sequence[Path], measurements: Sequence[RunMeasurement]) -> list[str]:
+    """Return a short name for each profile: its mode where that tells them apart."""
+    modes = [measurement.mode for measurement in measurements]
+    if len(set(modes)) == len(modes):
+        return modes
+    stems = [visible(path.stem) for path in paths]
+    if len(set(stems)) == len(stems):
+        return stems
+    return [f"{number}: {visible(str(path))}" for number, path in enumerate(paths, 1)]
+
+
+def _shown_run(
+    name: str, measurement: RunMeasurement, path: Path, elf: Path | None, watch: Watch
+) -> ReportRun:
+    found = find_program(measurement, elf, path)
+    counts = SourceCounts(measurement, found.program)
+    if found.program is None:
+        note = f"instructions and added code are not shown: {found.note}"
+        return ReportRun(name, counts, None, (note, *counts.notes))
+    memory = BinaryMemory(found.program, binaries() if is_wanted() else None)
+    planned = plan_again(measurement, found.program, memory, watch)
+    return ReportRun(name, counts, planned, (*_notes(measurement, planned), *counts.notes))
+
+
+def _notes(measurement: RunMeasurement, planned: PlannedProgram) -> Iterator[str]:
+    if planned.reason is not None:
+        yield f"added code is not shown: {planned.reason}"
+        return
+    scheme = registry.find(measurement.mode)
+    if scheme is not None and scheme.instruments:
+        unknown = len(measurement.routines) - len(planned.routines) + planned.without_code
+        if unknown:
+            yield (
+                f"added code is not shown of {plural(unknown, 'routine')}: what the program's file "
+                "gives now is not what the profile says of it"
+            )
 
 
 Told = Callable[[int, int], None]

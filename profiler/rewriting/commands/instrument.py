@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simprof.profiler.commands import options, program_options, shared_options
+from simprof.profiler.commands import options, outputs, program_options
 from simprof.profiler.commands.modes import (
     METAVAR,
     OneMode,
@@ -43,7 +43,7 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 @click.option(
     "-o", "--output", type=options.PATH, metavar="OUT", required=True, help="The new program."
 )
-@shared_options.selection_options("Instrument")
+@options.selection_options("Instrument")
 @options.weights_option
 @scheme_options("saved profile (`simprof run -o`) that guides it; needed without a run.")
 @click.option(
@@ -53,7 +53,7 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
     help="Run ELF first, to see where its jumps lead and to guide tpp.  [default: if ARG... or "
     "another option of the run is given]",
 )
-@shared_options.stdin_option("The run's input.")
+@options.stdin_option("The run's input.")
 @click.option(
     "--root",
     type=options.PATH,
@@ -62,11 +62,11 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
     "DIR, else in DIR.  [default: the current one]",
 )
 @click.option("--writable", type=options.PATH, metavar="DIR", help="Let the run write below DIR.")
-@shared_options.env_option("the run, which inherits none")
-@shared_options.timeout_option("Give up after so much time in the run.")
-@shared_options.json_option("Write what was done as JSON; - is stdout.")
-@shared_options.report_option()
-@shared_options.progress_option("if stderr is a terminal")
+@options.env_option("the run, which inherits none")
+@options.timeout_option("Give up after so much time in the run.")
+@options.json_option("Write what was done as JSON; - is stdout.")
+@options.report_option()
+@options.progress_option("if stderr is a terminal")
 @click.pass_context
 def instrument_command(
     ctx: click.Context,
@@ -92,10 +92,10 @@ def instrument_command(
     scheme, definition = setting.options, registry.definition(mode.mode)
     arguments = arguments_of(ctx)
     refuse_unused([mode.mode])
-    options.check_outputs(json_file, output, report, inputs=(elf, given, *options.profiles(scheme)))
-    if output == options.STANDARD_STREAM:
+    outputs.check_outputs(json_file, output, report, inputs=(elf, given, *options.profiles(scheme)))
+    if output == outputs.STANDARD_STREAM:
         raise UsageError("only --json and --report can write to stdout (-): name a file")
-    selection = shared_options.selection(chosen)
+    selection = options.selection(chosen)
     if definition.writes_trace and not selection.is_all:
         raise UsageError(f"{mode.mode}: {NEEDS_ALL}")
     is_run = bool(chosen["runs"] or arguments or any(chosen[name] for name in _OF_THE_RUN))
@@ -114,8 +114,8 @@ def instrument_command(
     if output.is_file():  # what else there may be, such as a device, keeps its permissions
         output.chmod(output.stat().st_mode | elf.stat().st_mode & 0o111)
     facts = (elf, output, mode.mode, made)
-    program_options.write_json(partial(instrument_report.render_json, *facts), json_file)
-    program_options.write_report(partial(instrument_report.render_text, *facts), report)
+    outputs.write_json(partial(instrument_report.render_json, *facts), json_file)
+    outputs.write_report(partial(instrument_report.render_text, *facts), report)
     return 0
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simprof.profiler.commands import options, profile_options, shared_options, streams
+from simprof.profiler.commands import options, outputs, streams
 from simprof.profiler.commands.help import grouped
-from simprof.profiler.commands.options import STANDARD_STREAM
+from simprof.profiler.commands.options import given
+from simprof.profiler.commands.outputs import STANDARD_STREAM
 from simprof.profiler.commands.progress import ready_engine
-from simprof.profiler.commands.shared_options import given
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ class RegenerationError(UsageError):
     metavar="ELF",
     help="The program before it was instrumented.  [default: as in the files]",
 )
-@shared_options.extent_options()
-@shared_options.json_option("Write the result as JSON; - is stdout.")
-@shared_options.report_option()
+@options.extent_options()
+@options.json_option("Write the result as JSON; - is stdout.")
+@options.report_option()
 @click.option(
     "--check", is_flag=True, help="Compare with the execution, whose digests the trace has."
 )
@@ -80,8 +80,8 @@ def read_command(files: tuple[Path, ...], **chosen: Any) -> int:
     executed is rebuilt. One that was cut, or does not fit, is followed as far as it leads; then
     the exit status is 125.
     """
-    outputs = chosen["json_file"], chosen["output"], chosen["report"]
-    options.check_outputs(*outputs, inputs=(*files, chosen["program"]))
+    written = chosen["json_file"], chosen["output"], chosen["report"]
+    outputs.check_outputs(*written, inputs=(*files, chosen["program"]))
     from simprof.profiler.trace.format import FORMAT
 
     is_trace = _begins(files[0], FORMAT.magic)
@@ -121,7 +121,7 @@ def _read_counters(files: tuple[Path, ...], chosen: Mapping[str, Any]) -> int:
         if definition(file.header["mode"]).writes_trace:
             return _make_trace(merged(loaded), path, output, program)
     profile = read_profile(merged(loaded), program)
-    extent = shared_options.Extent(chosen["top"], chosen["details"])
+    extent = options.Extent(chosen["top"], chosen["details"])
     write_results(profile, output, chosen["json_file"], chosen["report"], extent)
     return 0
 
@@ -177,7 +177,7 @@ def _regenerate(trace: Path, chosen: Mapping[str, Any]) -> int:
         found = regenerate(trace, chosen["program"], check=chosen["check"], sink=sink)
     profile = None if counted is None else counted.profile(shown_paths)
     if json_file is not None:
-        profile_options.write_text(regeneration.render_json(found, profile), json_file)
+        outputs.write_text(regeneration.render_json(found, profile), json_file)
     taken = STANDARD_STREAM in (output, json_file)
     streams.write(
         streams.STDERR if taken else streams.STDOUT, regeneration.render_text(found, profile)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from simprof.profiler.commands import options, program_options, shared_options, streams
+from simprof.profiler.commands import options, outputs, program_options, streams
 from simprof.profiler.commands.modes import (
     all_modes,
     collect,
@@ -64,12 +64,12 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
     metavar="emulator,qemu",
     help="Where to run instrumented programs. Without qemu-user installed, the emulator only.",
 )
-@shared_options.selection_options("Instrument")
+@options.selection_options("Instrument")
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
-@shared_options.json_option("Write the result as JSON; - is stdout.")
-@shared_options.report_option()
-@shared_options.stdin_option("The program's input.")
+@options.json_option("Write the result as JSON; - is stdout.")
+@options.report_option()
+@options.stdin_option("The program's input.")
 @click.option(
     "--root",
     type=options.PATH,
@@ -83,13 +83,13 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
     is_flag=True,
     help="Instrument as `simprof instrument` does without ARG: by what ELF shows, not by a run.",
 )
-@shared_options.env_option("the program, which inherits none")
+@options.env_option("the program, which inherits none")
 @click.option(
     "--argv0", metavar="NAME", help="The program's name for itself, argv[0].  [default: its file's]"
 )
-@shared_options.jobs_option("schemes")
-@shared_options.progress_option("if stderr is a terminal")
-@shared_options.timeout_option("Give up after so much time in one run.")
+@options.jobs_option("schemes")
+@options.progress_option("if stderr is a terminal")
+@options.timeout_option("Give up after so much time in one run.")
 def verify_command(
     elf: Path,
     arguments: tuple[str, ...],
@@ -109,10 +109,10 @@ def verify_command(
 
     scheme = collect(chosen, weights)
     json_file, report, given = chosen["json_file"], chosen["report"], chosen["stdin_file"]
-    options.check_outputs(json_file, report, inputs=(elf, given, *options.profiles(scheme)))
+    outputs.check_outputs(json_file, report, inputs=(elf, given, *options.profiles(scheme)))
     if given is not None and not os.access(given, os.R_OK):
         raise UsageError(f"--stdin {given} cannot be read: name a readable file")
-    selection = shared_options.selection(chosen)
+    selection = options.selection(chosen)
     taken, omitted = _modes(modes, selection, scheme, without_run=chosen["without_run"])
     verified = settings(taken, scheme)
     refuse_unused(mode.mode for mode in taken)
@@ -149,12 +149,12 @@ def verify_command(
             request = replace(request, guest=guest)
         with progress_bar(wanted(chosen["progress"])) as progress:
             watched = replace(request, progress=progress)
-            jobs = shared_options.processors(chosen["jobs"])
+            jobs = options.processors(chosen["jobs"])
             without_run = chosen["without_run"]
             result = verify(watched, verified, run_on, jobs=jobs, without_run=without_run)
     result = replace(result, skipped={**result.skipped, **omitted})
-    program_options.write_json(partial(verify_report.render_json, result), json_file)
-    program_options.write_report(partial(verify_report.render_text, result), report)
+    outputs.write_json(partial(verify_report.render_json, result), json_file)
+    outputs.write_report(partial(verify_report.render_text, result), report)
     if (result.ending.reason, result.ending.status) != ("exit", 0):
         streams.write(streams.STDERR, f"{failure_text(str(elf), result.ending)}\n")
     if not result.passed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simprof.profiler.commands.suggestions import meant
+from simprof.profiler.commands.help import meant
 from tests.commands.test_cli import simprof
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.commands import checks
 from simprof.profiler.exports.formats import FORMATS
-from simprof.profiler.reports.doctor import Diagnosis, SystemCheck, render_text
+from simprof.profiler.reports.doctor import render_text
+from simprof.profiler.session import diagnosis
+from simprof.profiler.session.diagnosis import Diagnosis, SystemCheck
 
 NAMES = {
     "callgrind_annotate",
@@ -30,7 +31,7 @@ NAMES = {
 
 
 def found() -> dict[str, SystemCheck]:
-    return {check.name: check for check in checks.check_viewers()}
+    return {check.name: check for check in diagnosis.check_viewers()}
 
 
 def test_where_nothing_is_there_each_line_says_what_to_do(
@@ -72,7 +73,10 @@ def test_what_is_there_is_named_with_its_place(
 def test_every_format_that_has_a_viewer_of_its_own_is_named() -> None:
     """Others are for programs of which nobody can say how they are called: CI servers, editors."""
     shown = {
-        name for name in FORMATS for each in checks.VIEWERS if f"--format {name}`" in each.purpose
+        name
+        for name in FORMATS
+        for each in diagnosis.VIEWERS
+        if f"--format {name}`" in each.purpose
     }
-    libraries = {name for name in FORMATS for _, use, _ in checks.LIBRARIES if name in use}
+    libraries = {name for name in FORMATS for _, use, _ in diagnosis.LIBRARIES if name in use}
     assert set(FORMATS) - shown - libraries == {"cobertura", "collapsed_added", "csv", "graphml"}

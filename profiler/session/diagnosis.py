@@ -1,6 +1,6 @@
 """What is installed, what works, and what is missing (`simprof doctor`).
 
-Runs work if every required check passes. The last of them is the whole way: a program of seven
+Runs work if every required check passes. The last of them is a whole run: a program of seven
 instructions is written, loaded, analysed, run and profiled, and the result compared with what
 can be counted by hand.
 """
@@ -14,14 +14,37 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from typing import NamedTuple
 
 from simprof.profiler.engine import kernel_cache
 from simprof.profiler.profiles.scratch import scratch_directory
-from simprof.profiler.reports.display import plural
-from simprof.profiler.reports.doctor import Diagnosis, SystemCheck
 from simprof.profiler.request.request import GuestOptions, RunRequest
+
+
+@dataclass(frozen=True)
+class SystemCheck:
+    """One thing looked at. `remedy`: what would make it right, one command where there is one."""
+
+    name: str
+    ok: bool
+    required: bool
+    detail: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All checks, in order."""
+
+    checks: tuple[SystemCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether runs work."""
+        return all(check.ok for check in self.checks if check.required)
+
 
 OLDEST_PYTHON = (3, 11)
 REINSTALL = "pip install --upgrade simprof"
@@ -277,7 +300,7 @@ def check_kernel_cache() -> SystemCheck:
     for directory, files in kernel_files:
         if files:
             return SystemCheck(
-                "kernel cache", True, False, f"{plural(files, 'kernel')} in {directory}"
+                "kernel cache", True, False, f"{files} kernel{'s' * (files != 1)} in {directory}"
             )
     return SystemCheck(
         "kernel cache",

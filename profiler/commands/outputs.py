@@ -1,0 +1,116 @@
+"""Where results of commands go: files, which are whole or not there, and simprof's own streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from simprof.profiler.commands import streams
+from simprof.simulator.errors import UsageError
+
+STANDARD_STREAM = Path("-")
+
+
+def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> None:
+    """Check early that every output can be written, and is neither an input nor another output.
+
+    Raises
+    ------
+    UsageError
+        Naming the first that cannot be.
+    """
+    from simprof.profiler.profiles.output import check_writable
+
+    read = {path.resolve() for path in inputs if path is not None and path.is_file()}
+    seen: set[Path] = set()
+    for path in paths:
+        if path is None:
+            continue
+        if path == STANDARD_STREAM:
+            target = path
+        else:
+            check_writable(path)
+            target = path.resolve()
+            if target in read:
+                raise UsageError(f"{path} is read as well: write to another file")
+        if target in seen and (path == STANDARD_STREAM or path.is_file() or not path.exists()):
+            raise UsageError(f"{path} is named for two outputs: give each its own file")
+        seen.add(target)
+
+
+def write_text(text: str, output: Path | None) -> None:
+    """Write a text that programs read, or people, to a file or to stdout (None or `-`)."""
+    if output is None or output == STANDARD_STREAM:
+        streams.write(streams.STDOUT, text)
+        return
+    from simprof.profiler.profiles.output import write_atomically
+
+    write_atomically(output, text.encode(errors="backslashreplace"))
+
+
+def write_json(text: Callable[[], str], file: Path | None) -> None:
+    """Write the JSON where it is wanted; `text` is called only then."""
+    if file is not None:
+        write_text(text(), file)
+
+
+Render = Callable[[int, bool], str]
+"""Makes a text for people from the columns that there are and whether it has colours."""
+
+
+def show(render: Render, output: Path | None = None, plain: int = streams.PLAIN_WIDTH) -> None:
+    """Write what people read to stdout or a file.
+
+    - `output`: The file; None or `-`: stdout.
+    - `plain`: How many columns there are where neither the user nor a terminal says.
+    """
+    on_stdout = output is None or output == STANDARD_STREAM
+    width = streams.width(streams.STDOUT if on_stdout else None, plain)
+    write_text(render(width, on_stdout and streams.colored(streams.STDOUT)), output)
+
+
+def write_report(render: Render, file: Path | None, quiet: bool = False) -> None:
+    """Write the report to its file, to stdout (`-`) or, where none was asked for, to stderr.
+
+    `quiet`: Whether only what was asked for is written.
+    """
+    if file is not None:
+        show(render, file)
+    elif not quiet:
+        stream = streams.STDERR
+        streams.write(stream, render(streams.width(stream), streams.colored(stream)))
+
+
+def check_form(chosen: Mapping[str, Any]) -> None:
+    """Check that at most one form other than the text for people is asked for.
+
+    Raises
+    ------
+    UsageError
+        If both are.
+    """
+    if chosen["as_csv"] and chosen["as_json"]:
+        raise UsageError("--csv and --json: give one of them")
+
+
+def write_form(
+    chosen: Mapping[str, Any],
+    csv: Callable[[], str],
+    json: Callable[[], str],
+    text: Render,
+    plain: int = streams.PLAIN_WIDTH,
+) -> None:
+    """Write a result in the form that `profile_options.form_options` asks for."""
+    if chosen["as_csv"] or chosen["as_json"]:
+        write_text(csv() if chosen["as_csv"] else json(), chosen["output"])
+    else:
+        show(text, chosen["output"], plain)
+
+
+def write_notes(notes: Iterable[str]) -> None:
+    """Write to stderr what the reader of an output must know beside it, one line each."""
+    from simprof.profiler.reports.display import visible
+
+    for note in notes:
+        streams.write(streams.STDERR, f"simprof: note: {visible(note)}\n")

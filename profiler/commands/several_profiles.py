@@ -1,0 +1,62 @@
+"""`simprof diff` and `simprof merge`: what saved profiles differ in, and what they add up to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simprof.profiler.commands import options, outputs, profile_options, streams
+
+
+@click.command("diff")
+@click.argument("before", type=options.PATH, metavar="A")
+@click.argument("after", type=options.PATH, metavar="B")
+@click.option(
+    "--top",
+    type=options.WholeNumber(0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Rows in each table.",
+)
+@profile_options.form_options(", which has all differences")
+def diff_command(before: Path, after: Path, top: int, **chosen: Any) -> int:
+    """Compare saved profiles A and B by routine, edge and path, the largest change first.
+
+    Profiles of one program are compared by address. Of two builds, routines are matched by name,
+    edges and paths by source line.
+    """
+    outputs.check_outputs(chosen["output"], inputs=(before, after))
+    outputs.check_form(chosen)
+    from simprof.profiler.profiles.differences import difference
+    from simprof.profiler.reports import difference_report
+
+    found = difference(*map(profile_options.load_profile, (before, after)))
+    outputs.write_form(
+        chosen,
+        lambda: difference_report.render_csv(found),
+        lambda: difference_report.render_json(found),
+        lambda width, color: difference_report.render_text(found, top, width, color),
+    )
+    return 0
+
+
+@click.command("merge")
+@click.argument("profiles", nargs=-1, required=True, type=options.PATH, metavar="PROFILE...")
+@click.option(
+    "-o", "--output", type=options.PATH, required=True, metavar="OUT", help="Save the sum there."
+)
+def merge_command(profiles: tuple[Path, ...], output: Path) -> int:
+    """Add up saved profiles of one program and mode, with the same options."""
+    outputs.check_outputs(output, inputs=profiles)
+    from simprof.profiler.profiles.combine import merge
+    from simprof.profiler.profiles.storage import save
+    from simprof.profiler.reports.display import plural
+
+    merged = merge([profile_options.load_profile(path) for path in profiles])
+    save(merged, output)
+    runs, base = plural(merged.runs, "run"), plural(merged.base, "instruction")
+    streams.write(streams.STDERR, f"{output}: {runs}, {base}\n")
+    return 0
