@@ -193,14 +193,14 @@ def selection_options(verb: str, *, routine: bool = True) -> Decorator:
         "routines",
         multiple=True,
         metavar="GLOB",
-        help=f"{verb} only routines of which a name (any alias) matches; repeatable.",
+        help=f"{verb} only routines whose name or alias matches; repeatable.",
     )
     others = (
         click.option(
             "--exclude",
             multiple=True,
             metavar="GLOB",
-            help=f"{verb} no routine of which a name (any alias) matches; repeatable.",
+            help=f"{verb} no routine whose name or alias matches; repeatable.",
         ),
         click.option(
             "--user-only",
