@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from simprof.profiler.engine import kernels
+from simprof.profiler.engine import block_kernel, kernels
 from simprof.profiler.engine.activations import Activations, Arrival, Tally, ThreadStacks, too_deep
 from simprof.profiler.engine.lowering import Lowering, StepOperations, TraceSink, WindowMoves
 from simprof.profiler.engine.silence import EventsLostError, Silence, Ways
@@ -287,7 +287,7 @@ class Automaton:
 
     def decide(self, status: int, address: int, size: int) -> None:
         """Handle an event for which the kernel asked Python."""
-        # `status`: Why it asked: the result of `kernels.advance`.
+        # `status`: Why it asked: the result of `block_kernel.advance`.
         # `address`, `size`: The translation block that the program has come to, and its size in
         # bytes.
         if self.error is not None:
@@ -668,7 +668,7 @@ class Automaton:
             self.clock[kernels.INSTRUCTIONS] += size >> 2
             self.clock[kernels.BLOCK_ADDRESS] = place.pc
             self.clock[kernels.BLOCK_SIZE] = size
-            status = kernels.call_advance(self.memory.address, place.pc, size)
+            status = block_kernel.call_advance(self.memory.address, place.pc, size)
             if status != kernels.OK:
                 self.decide(status, place.pc, size)
 

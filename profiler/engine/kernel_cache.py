@@ -49,6 +49,7 @@ MODULES = (
     "simprof.simulator.cpu.crash",
     "simprof.simulator.linux.native_contexts",
     "simprof.profiler.engine.kernels",
+    "simprof.profiler.engine.block_kernel",
     "simprof.profiler.engine.landing_kernel",
     "simprof.profiler.engine.recording_kernel",
     "simprof.profiler.engine.context_kernel",

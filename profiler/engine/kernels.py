@@ -1,4 +1,4 @@
-"""The native core: block events -> automaton transitions -> path segments.
+"""The words of the native core, hash tables, segments and traces; `block_kernel` is its hook.
 
 Imports numpy and numba only. Everything here works on flat int64 arrays that `automaton` and
 `lowering` fill; nothing here knows a routine, an edge or a scheme.
@@ -30,11 +30,6 @@ segment
     them want the same place (`spill` takes the rest). An operation of such a transition counts
     in hash tables; everything else follows from how often it was taken.
 
-Steps
------
-`advance` handles one event: budget, successor lookup, then `execute`. `block_hook` is the same as
-a C function for `uc_hook_add`; what `advance` cannot do alone goes through the `SLOW_CALLBACK`
-pointer to Python.
 With numba switched off (NUMBA_DISABLE_JIT=1) the same functions run as plain Python, for tests.
 """
 
@@ -73,6 +68,7 @@ def c_function(*arguments: Any, result: Any = _types.void) -> Callable[[Any], An
 
 
 _intrinsic: Callable[[Any], Any] = compiled.intrinsic
+_PART = (_types.int64, _types.int64, _types.int64)
 
 
 # Clock words; 0..13, 16..18 and 29..31 are shared with simulator.cpu.traps.ClockWord (a test
@@ -310,23 +306,12 @@ else:
     @_intrinsic
     def get(context: Any, base: Any, index: Any) -> Any:
         """Word `index` of the array at `base`."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(arguments[0], _WORD.as_pointer())
-            return builder.load(builder.gep(pointer, [arguments[1]]))
-
-        return _types.int64(_types.int64, _types.int64), generate
+        return compiled.element_at(64, is_set=False)
 
     @_intrinsic
     def put(context: Any, base: Any, index: Any, value: Any) -> Any:
         """Set word `index` of the array at `base`."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(arguments[0], _WORD.as_pointer())
-            builder.store(arguments[2], builder.gep(pointer, [arguments[1]]))
-            return context.get_dummy_value()
-
-        return _types.void(_types.int64, _types.int64, _types.int64), generate
+        return compiled.element_at(64, is_set=True)
 
 
 @jit
@@ -454,42 +439,13 @@ if PLAIN:
         kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         kind(function)(a, b, c)
 
-    def land(k: int, operation: int, address: int) -> int:
-        """`landing_kernel.land`; -1, nothing done, before that is loaded."""
-        return PLAIN_PARTS[LAND_PART](k, operation, address) if get(k, LAND_PART) else -1
 
 else:
 
     @_intrinsic
     def call_part(context: Any, function: Any, k: Any, a: Any, b: Any) -> Any:
         """Call void function(int64, int64, int64) by its address: a part of the hook."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kind = ir.FunctionType(ir.VoidType(), [_WORD] * 3)
-            function = builder.inttoptr(arguments[0], kind.as_pointer())
-            builder.call(function, arguments[1:])
-            return context.get_dummy_value()
-
-        return _types.void(_types.int64, _types.int64, _types.int64, _types.int64), generate
-
-    _PART = (_types.int64, _types.int64, _types.int64)
-
-    @_intrinsic
-    def _call_land(context: Any, function: Any, k: Any, a: Any, b: Any) -> Any:
-        """Call int64 function(int64, int64, int64) by its address."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kind = ir.FunctionType(_WORD, [_WORD] * 3)
-            function = builder.inttoptr(arguments[0], kind.as_pointer())
-            return builder.call(function, arguments[1:])
-
-        return _types.int64(_types.int64, _types.int64, _types.int64, _types.int64), generate
-
-    @inline
-    def land(k: int, operation: int, address: int) -> int:
-        """`landing_kernel.land`; -1, nothing done, before that is loaded."""
-        part = get(k, LAND_PART)
-        return -1 if part == 0 else _call_land(part, k, operation, address)
+        return compiled.call_at(_types.int64, *_PART)
 
     @c_function(*_PART)
     def hash_hook(k: int, at: int, unused: int) -> None:
@@ -507,30 +463,6 @@ def stack_pointer(k: int) -> int:
     """%sp of the emulated program; 0 when no emulator is attached (replays)."""
     window = get(k, WINDOW_POINTER)
     return 0 if window == 0 else get(get(window, 0), 6)
-
-
-@inline
-def push(k: int, return_address: int) -> bool:
-    """Push the frame of a call; False where there is no room for it."""
-    offset = get(k, FRAME) + STRIDE
-    if offset + STRIDE > get(k, FRAME_LIMIT):
-        return False
-    put(k, FRAME, offset)
-    frame = get(k, FRAMES_POINTER) + 8 * offset
-    put(frame, FRAME_RETURN, return_address)
-    put(frame, FRAME_STACK, stack_pointer(k))
-    put(frame, FRAME_SEGMENTS, 0)
-    return True
-
-
-@inline
-def returns(k: int, frame: int, address: int) -> bool:
-    """Whether the activation at `frame` has come to its caller at `address`."""
-    # An exception may leave a recursive routine for the same one further up, at the very place that
-    # the call which unwinds would return to. The stack pointer tells.
-    if get(frame, FRAME_RETURN) != address:
-        return False
-    return get(frame, FRAME_STACK) == stack_pointer(k)
 
 
 @jit
@@ -572,6 +504,16 @@ def end_segment(k: int, frame: int, at: int, times: int) -> int:
     return OK
 
 
+@inline
+def set_register(code: int, frame: int, at: int) -> None:
+    """Execute the BEGIN or ADD operation at address `at` for the activation at `frame`."""
+    if code == BEGIN:
+        put(frame, FRAME_PATH, get(at, 1))
+        put(frame, FRAME_SEGMENTS, get(at, 2))
+    else:
+        put(frame, FRAME_PATH, get(frame, FRAME_PATH) + get(at, 1))
+
+
 @jit
 def append_bits(trace: int, value: int, width: int) -> None:
     """Append the low `width` bits of `value` to the trace buffer, most significant first."""
@@ -610,138 +552,6 @@ def write_trace(k: int, at: int) -> int:
 
 
 @inline
-def guarded(k: int, at: int) -> int:
-    """Execute the GUARD operation at address `at`; return its flag if it lets pass, else 0."""
-    word = get(at, 1)
-    left = get(k, word) - 1
-    if left > 0:
-        put(k, word, left)
-        return 0
-    put(k, word, get(at, 2))
-    return get(at, 0) >> TABLE_SHIFT
-
-
-@inline
-def window_lacks(k: int, place: int) -> bool:
-    """Whether a window must be moved; `place` is CAN_SAVE or CAN_RESTORE."""
-    return get(get(k, place), 0) & 0xFFFFFFFF == 0
-
-
-@inline
-def move_window(k: int, place: int) -> None:
-    """Move a window if one must be moved; `place` is CAN_SAVE or CAN_RESTORE."""
-    if window_lacks(k, place):
-        call_part(get(k, WINDOW_MOVER), get(k, TRAP_WORDS), place == CAN_RESTORE, 0)
-
-
-@jit
-def execute(k: int, operation: int, address: int) -> int:
-    """Execute operations from number `operation` until one is the last; return a status."""
-    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
-    frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
-    status = OK
-    while True:
-        word = get(at, 0)
-        code = word & 0xFF
-        if code == ADD:
-            bump(frame, FRAME_PATH, get(at, 1))
-        elif code == SEGMENT:
-            status = end_segment(k, frame, at, 1)
-        elif code == BEGIN:
-            put(frame, FRAME_PATH, get(at, 1))
-            put(frame, FRAME_SEGMENTS, get(at, 2))
-        elif code == CALL:
-            if push(k, get(at, 1)):
-                frame += 8 * STRIDE
-                if get(at, 2) != 0:
-                    move_window(k, get(at, 2))
-            else:
-                status = TOO_DEEP
-        elif code == RETURN:
-            if returns(k, frame, address):
-                bump(k, FRAME, -STRIDE)
-                frame -= 8 * STRIDE
-                if get(at, 1) != 0:
-                    move_window(k, get(at, 1))
-            else:
-                status = MISMATCH
-        elif code == WINDOW:
-            move_window(k, get(at, 1))
-        elif code == ADD_WINDOW:
-            bump(frame, FRAME_PATH, get(at, 1))
-            move_window(k, get(at, 2))
-        elif code == SLOW:
-            status = DECIDE
-        elif code == GUARD:
-            bump(frame, FRAME_PATH, guarded(k, at))
-        elif code >= CROSS:
-            status = write_trace(k, at)
-        elif get(k, NODES) < get(k, NODE_LIMIT):
-            count_in_table(k, at)
-        else:
-            status = NO_NODES
-        if MISMATCH <= status <= DECIDE:
-            rest = land(k, operation, address)
-            if rest == 0:
-                return OK
-            if rest > 0:
-                operation, status = rest, OK
-                at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
-                frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
-                continue
-        if status != OK:
-            put(k, FAILED_OPERATION, operation)
-            return status
-        if word & LAST:
-            return OK
-        at += 8 * OPERATION
-        operation += 1
-
-
-@inline
-def follow(k: int, address: int, size: int) -> tuple[bool, int]:
-    """Whether the current state's row has the successor by this event, and its address."""
-    row = get(k, ROWS_POINTER) + get(k, STATE)
-    key = address | (size << 48)
-    is_known = True
-    if get(row, KEY) != key:
-        row += 8 * SUCCESSOR
-        is_known = get(row, KEY) == key
-    return is_known, row
-
-
-@inline
-def take(k: int, successor: int) -> int:
-    """Count the successor at this address and enter its state; return its operation."""
-    put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
-    follows = get(successor, NEXT)
-    put(k, STATE, follows & ((1 << PASSED_SHIFT) - 1))
-    put(k, INSTRUCTIONS, get(k, INSTRUCTIONS) + (follows >> PASSED_SHIFT))
-    return get(successor, ACTION)
-
-
-@inline
-def single(k: int, operation: int) -> bool:
-    """Execute operation number `operation` if it stands alone and does what most do."""
-    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
-    code = get(at, 0)
-    frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
-    if code == ADD | LAST:
-        put(frame, FRAME_PATH, get(frame, FRAME_PATH) + get(at, 1))
-        return True
-    if code == SEGMENT | LAST:
-        key = get(frame, FRAME_PATH) + get(at, 1)
-        successor = segment_place(k, get(frame, FRAME_SEGMENTS), key)
-        if get(successor, KEY) == key and get(successor, ACTION) == 0:
-            put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
-            if get(successor, NEXT) != get(frame, FRAME_SEGMENTS):
-                put(frame, FRAME_SEGMENTS, get(successor, NEXT))
-            put(frame, FRAME_PATH, get(at, 2))
-            return True
-    return False
-
-
-@inline
 def counted_known(k: int, action: int) -> bool:
     """Execute a segment's list of hashed counts if their nodes are known, else nothing."""
     # Those of a list become known together.
@@ -755,275 +565,26 @@ def counted_known(k: int, action: int) -> bool:
 
 
 @inline
-def pushed(k: int, at: int) -> bool:
-    """Execute the CALL operation at address `at`, unless a window must be moved."""
-    place = get(at, 2)
-    if place != 0 and window_lacks(k, place):
-        return False
-    return push(k, get(at, 1))
+def ended_known(k: int, frame: int, at: int) -> bool:
+    """Execute the SEGMENT operation at address `at` as `end_segment` does, if that takes no call.
 
-
-@inline
-def popped(k: int, at: int, frame: int, address: int) -> bool:
-    """Execute the RETURN operation at address `at`, unless a window must be moved."""
-    # False also where control has not come to the caller of the activation at `frame`.
-    place = get(at, 1)
-    if not returns(k, frame, address) or (place != 0 and window_lacks(k, place)):
+    False, with nothing done, where the segment or one of its hashed counts is new.
+    """
+    key = get(frame, FRAME_PATH) + get(at, 1)
+    successor = segment_place(k, get(frame, FRAME_SEGMENTS), key)
+    if get(successor, KEY) != key:
         return False
-    put(k, FRAME, get(k, FRAME) - STRIDE)
+    action = get(successor, ACTION)
+    if action != 0 and not counted_known(k, action):
+        return False
+    put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
+    put(frame, FRAME_SEGMENTS, get(successor, NEXT))
+    put(frame, FRAME_PATH, get(at, 2))
     return True
-
-
-@inline
-def added(k: int, at: int, frame: int) -> bool:
-    """Execute the ADD_WINDOW operation at address `at`, unless a window must be moved."""
-    if window_lacks(k, get(at, 2)):
-        return False
-    put(frame, FRAME_PATH, get(frame, FRAME_PATH) + get(at, 1))
-    return True
-
-
-@inline
-def short(k: int, operation: int) -> bool:
-    """Execute operation number `operation` if it stands alone and takes no call of anything."""
-    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
-    word = get(at, 0)
-    if word & LAST == 0:
-        return False
-    if word == CALL | LAST:
-        return pushed(k, at)
-    if word == RETURN | LAST:
-        return popped(k, at, get(k, FRAMES_POINTER) + 8 * get(k, FRAME), get(k, BLOCK_ADDRESS))
-    if word == ADD_WINDOW | LAST:
-        frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
-        return added(k, at, frame)
-    return word == WINDOW | LAST and not window_lacks(k, get(at, 1))
-
-
-@inline
-def quick(k: int, operation: int, address: int) -> int:
-    """Execute operations from number `operation` as long as they take no call of anything."""
-    # Return the number of the first that does, 0 if none is left: `execute` goes on from there.
-    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
-    frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
-    while True:
-        word = get(at, 0)
-        code = word & 0xFF
-        if code == SEGMENT:
-            key = get(frame, FRAME_PATH) + get(at, 1)
-            successor = segment_place(k, get(frame, FRAME_SEGMENTS), key)
-            if get(successor, KEY) != key:
-                return operation
-            action = get(successor, ACTION)
-            if action != 0 and not counted_known(k, action):
-                return operation
-            put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
-            put(frame, FRAME_SEGMENTS, get(successor, NEXT))
-            put(frame, FRAME_PATH, get(at, 2))
-        elif code == CALL:
-            if not pushed(k, at):
-                return operation
-            frame += 8 * STRIDE
-        elif code == RETURN:
-            if not popped(k, at, frame, address):
-                return operation
-            frame -= 8 * STRIDE
-        elif code == BEGIN:
-            put(frame, FRAME_PATH, get(at, 1))
-            put(frame, FRAME_SEGMENTS, get(at, 2))
-        elif code == ADD:
-            put(frame, FRAME_PATH, get(frame, FRAME_PATH) + get(at, 1))
-        elif code == WINDOW:
-            if window_lacks(k, get(at, 1)):
-                return operation
-        elif code == ADD_WINDOW:
-            if not added(k, at, frame):
-                return operation
-        elif code == GUARD:
-            put(frame, FRAME_PATH, get(frame, FRAME_PATH) + guarded(k, at))
-        elif code != HASH or not count_known(k, at):
-            return operation
-        if word & LAST:
-            return 0
-        at += 8 * OPERATION
-        operation += 1
-
-
-@jit
-def search(k: int, address: int, size: int) -> int:
-    """Handle an event whose successor is not in its state's row; return a status."""
-    state = get(k, STATE)
-    if state == RESUME and address == get(k, RESUME_PC) and address + size == get(k, RESUME_END):
-        put(k, STATE, get(k, RESUMED_STATE))
-        return OK
-    successor = spilled(k, state, address | (size << 48))
-    if successor == 0:
-        return MISS
-    operation = take(k, successor)
-    return OK if operation == 0 else execute(k, operation, address)
-
-
-@jit
-def advance(k: int, address: int, size: int) -> int:
-    """Handle one block event; return a status."""
-    is_known, successor = follow(k, address, size)
-    if not is_known:
-        return search(k, address, size)
-    operation = take(k, successor)
-    return OK if operation == 0 else execute(k, operation, address)
 
 
 if not PLAIN:
-
-    @_intrinsic
-    def _call_stop(context: Any, function: Any, engine: Any) -> Any:
-        """Call int function(void *) by its address."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kind = ir.FunctionType(ir.IntType(32), [_WORD])
-            function = builder.inttoptr(arguments[0], kind.as_pointer())
-            return builder.call(function, [arguments[1]])
-
-        return _types.int32(_types.int64, _types.int64), generate
-
-    @_intrinsic
-    def _call_slow(context: Any, function: Any, status: Any, address: Any, size: Any) -> Any:
-        """Call void function(int64, int64, int64) by its address."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kind = ir.FunctionType(ir.VoidType(), [_WORD] * 3)
-            function = builder.inttoptr(arguments[0], kind.as_pointer())
-            builder.call(function, arguments[1:])
-            return context.get_dummy_value()
-
-        return _types.void(_types.int64, _types.int64, _types.int64, _types.int64), generate
-
-    @c_function(*_PART)
-    def search_hook(k: int, address: int, size: int) -> None:
-        """The part of `block_hook` for events that its row does not hold."""
-        status = search(k, address, size)
-        if status != OK:
-            _call_slow(get(k, SLOW_CALLBACK), status, address, size)
-
-    @c_function(*_PART)
-    def budget_hook(k: int, address: int, size: int) -> None:
-        """The part of `block_hook` for a spent budget: stop where the engine can, else go on."""
-        if get(get(k, NPC_POINTER), 0) == address + 4:
-            put(k, STOPPED, 1)
-            _call_stop(get(k, STOP_FUNCTION), get(k, ENGINE))
-            return
-        bump(k, INSTRUCTIONS, size >> 2)
-        put(k, BLOCK_ADDRESS, address)
-        put(k, BLOCK_SIZE, size)
-        status = advance(k, address, size)
-        if status != OK:
-            _call_slow(get(k, SLOW_CALLBACK), status, address, size)
-
-    @_intrinsic
-    def _inline_me(context: Any) -> Any:
-        """Have LLVM inline the function that calls this wherever it is called."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            builder.function.attributes.add("alwaysinline")
-            return context.get_dummy_value()
-
-        return _types.void(), generate
-
-    def _native(name: str, body: Any, order: tuple[int, int, int], widths: list[int]) -> Any:
-        """Make an intrinsic that returns the address of C function `name`, `body` inlined.
-
-        `widths` are the bits of its arguments; those in `order` go to `body`, widened.
-        numba's own wrapper for C callbacks costs as much again as what it wraps here.
-        """
-
-        @_intrinsic
-        def address(context: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                kind = ir.FunctionType(ir.VoidType(), [ir.IntType(width) for width in widths])
-                function = ir.Function(builder.module, kind, name)
-                inside = ir.IRBuilder(function.append_basic_block())
-                words = _types.void(_types.int64, _types.int64, _types.int64)
-                code = context.compile_subroutine(inside, body, words)
-                given = [inside.zext(function.args[place], _WORD) for place in order]
-                context.call_internal_no_propagate(inside, code.fndesc, words, given)
-                inside.ret_void()
-                return builder.ptrtoint(function, _WORD)
-
-            return _types.int64(), generate
-
-        return address
-
-    def _on_operations(k: int, operation: int, unused: int) -> None:
-        """`execute`, for `block_hook`, which need not keep the event's address for it."""
-        _inline_me()
-        if not short(k, operation):
-            call_part(get(k, QUICK_PART), k, operation, 0)
-
-    def _on_list(k: int, operation: int, unused: int) -> None:
-        """`execute`, for what `_on_operations` leaves."""
-        _inline_me()
-        address = get(k, BLOCK_ADDRESS)
-        rest = quick(k, operation, address)
-        if rest != 0:
-            call_part(get(k, EXECUTE_PART), k, rest, address)
-
-    def _on_block(k: int, address: int, size: int) -> None:
-        """`advance`, for `block_hook`.
-
-        Only what nearly every event needs is here: a call of anything larger makes the compiler
-        save registers at every event (measured: 6 ns an event against 3).
-        """
-        _inline_me()
-        total = get(k, INSTRUCTIONS) + (size >> 2)
-        if total > get(k, LIMIT):
-            call_part(get(k, BUDGET_PART), k, address, size)
-            return
-        put(k, BLOCK_ADDRESS, address)
-        put(k, BLOCK_SIZE, size)
-        found, successor = follow(k, address, size)
-        if not found:
-            put(k, INSTRUCTIONS, total)
-            call_part(get(k, SEARCH_PART), k, address, size)
-            return
-        put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
-        follows = get(successor, NEXT)
-        put(k, STATE, follows & ((1 << PASSED_SHIFT) - 1))
-        put(k, INSTRUCTIONS, total + (follows >> PASSED_SHIFT))
-        operation = get(successor, ACTION)
-        if operation != 0 and not single(k, operation):
-            call_part(get(k, OPERATE_PART), k, operation, 0)
-
-    _operate_address = _native("simprof_operate", _on_operations, (0, 1, 2), [64, 64, 64])
-    _list_address = _native("simprof_list", _on_list, (0, 1, 2), [64, 64, 64])
-    _block_address = _native("simprof_block_hook", _on_block, (3, 1, 2), [64, 64, 32, 64])
-
-    @c_function(result=_types.int64)
-    def operate_address() -> int:
-        """Return the address of the part of the hook that executes operations."""
-        return _operate_address()  # type: ignore[no-any-return]
-
-    @c_function(result=_types.int64)
-    def list_address() -> int:
-        """Return the address of the part of the hook that executes lists of operations."""
-        return _list_address()  # type: ignore[no-any-return]
-
-    @c_function(result=_types.int64)
-    def block_hook_address() -> int:
-        """Return the address of `advance` as `void (engine, uint64, uint32, k)`, for uc_hook_add.
-
-        Its user data is the address of the clock.
-        """
-        return _block_address()  # type: ignore[no-any-return]
-
-    @c_function(*_PART, result=_types.int64)
-    def call_execute(k: int, operation: int, address: int) -> int:
-        """`execute`, for Python."""
-        return execute(k, operation, address)
-
-    @c_function(*_PART, result=_types.int64)
-    def call_advance(k: int, address: int, size: int) -> int:
-        """`advance`, for Python."""
-        return advance(k, address, size)
+    PARTS[HASH_PART] = hash_hook.address
 
     @c_function(*_PART, result=_types.int64)
     def find_spilled(k: int, state: int, key: int) -> int:
@@ -1035,21 +596,5 @@ if not PLAIN:
         """`stack_pointer`, for Python."""
         return stack_pointer(k)
 
-    @c_function(*_PART)
-    def execute_hook(k: int, operation: int, address: int) -> None:
-        """`execute`, out of line."""
-        status = execute(k, operation, address)
-        if status != OK:
-            _call_slow(get(k, SLOW_CALLBACK), status, address, 0)
-
-    PARTS |= {
-        HASH_PART: hash_hook.address,
-        OPERATE_PART: operate_address(),
-        QUICK_PART: list_address(),
-        EXECUTE_PART: execute_hook.address,
-        SEARCH_PART: search_hook.address,
-        BUDGET_PART: budget_hook.address,
-    }
 else:
-    call_execute, call_advance = execute, advance
     find_spilled, read_stack_pointer = spilled, stack_pointer

@@ -16,7 +16,7 @@ early end
 
 from __future__ import annotations
 
-from simprof.profiler.engine import kernels
+from simprof.profiler.engine import block_kernel, kernels
 from simprof.profiler.engine.kernels import ENDED_BIT, SIGNAL_BIT, STRIDE, get, put
 from simprof.simulator.cpu.compiled import types
 
@@ -185,11 +185,11 @@ else:
     @kernels.c_function(types.int64)
     def context_hook(k: int) -> None:
         """Note that the program has set a context: an event of its own, at address `LEFT`."""
-        found, successor = kernels.follow(k, kernels.LEFT, 0)
+        found, successor = block_kernel.follow(k, kernels.LEFT, 0)
         if not found:
             kernels.call_part(get(k, kernels.SEARCH_PART), k, kernels.LEFT, 0)
             return
-        operation = kernels.take(k, successor)
+        operation = block_kernel.take(k, successor)
         if operation != 0:
             kernels.call_part(get(k, kernels.EXECUTE_PART), k, operation, kernels.LEFT)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simprof.profiler.engine import kernels
+from simprof.profiler.engine import block_kernel, kernels
 from simprof.simulator.errors import UsageError
 
 Array = npt.NDArray[np.int64]
@@ -119,7 +119,7 @@ class EngineMemory:
 
     def execute(self, operation: int, address: int) -> int:
         """Execute operations from number `operation`; return the kernel's status."""
-        status: int = kernels.call_execute(self.address, operation, address)
+        status: int = block_kernel.call_execute(self.address, operation, address)
         return status
 
     def new_state(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from simprof.profiler.engine import kernels
+from simprof.profiler.engine import block_kernel
 from simprof.profiler.engine.automaton import Automaton
 from simprof.simulator.machine.running import BlockPlace, NativeHook
 
@@ -16,7 +16,7 @@ class ProfilingObserver:
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
         self.hook = NativeHook(
-            address=kernels.block_hook_address(),
+            address=block_kernel.block_hook_address(),
             user_data=automaton.memory.address,
             clock=automaton.clock,
             keepalive=automaton,

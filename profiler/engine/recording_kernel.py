@@ -32,7 +32,6 @@ from simprof.simulator.cpu import compiled
 
 _types: Any = compiled.types
 _intrinsic: Callable[[Any], Any] = compiled.intrinsic
-_ir: Any = compiled.ir
 
 # Notes, the keys of the kernel's operations.
 BEGUN = 0  # an activation of a routine has begun
@@ -88,36 +87,17 @@ else:
     @_intrinsic
     def get_byte(context: Any, base: Any, index: Any) -> Any:
         """Byte `index` of those at `base`."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(arguments[0], _ir.IntType(8).as_pointer())
-            byte = builder.load(builder.gep(pointer, [arguments[1]]))
-            return builder.zext(byte, _ir.IntType(64))
-
-        return _types.int64(_types.int64, _types.int64), generate
+        return compiled.element_at(8, is_set=False)
 
     @_intrinsic
     def put_byte(context: Any, base: Any, index: Any, value: Any) -> Any:
         """Set byte `index` of those at `base`."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(arguments[0], _ir.IntType(8).as_pointer())
-            byte = builder.trunc(arguments[2], _ir.IntType(8))
-            builder.store(byte, builder.gep(pointer, [arguments[1]]))
-            return context.get_dummy_value()
-
-        return _types.void(_types.int64, _types.int64, _types.int64), generate
+        return compiled.element_at(8, is_set=True)
 
     @_intrinsic
     def _call_back(context: Any, function: Any) -> Any:
         """Call void function() by its address."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kind = _ir.FunctionType(_ir.VoidType(), [])
-            builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [])
-            return context.get_dummy_value()
-
-        return _types.void(_types.int64), generate
+        return compiled.call_at(_types.int64)
 
 
 @kernels.jit

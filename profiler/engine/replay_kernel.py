@@ -70,11 +70,8 @@ def run(k: int, w: int) -> int:
             if status != kernels.OK:
                 put(w, NEXT, operation)
                 return NEW_SEGMENT if status == kernels.NEW_SEGMENT else NO_NODES
-        elif code == kernels.ADD:
-            put(frame, kernels.FRAME_PATH, get(frame, kernels.FRAME_PATH) + get(at, 1))
-        elif code == kernels.BEGIN:
-            put(frame, kernels.FRAME_PATH, get(at, 1))
-            put(frame, kernels.FRAME_SEGMENTS, get(at, 2))
+        elif code in (kernels.BEGIN, kernels.ADD):
+            kernels.set_register(code, frame, at)
         elif get(k, kernels.NODES) < get(k, kernels.NODE_LIMIT):
             kernels.count_in_table(k, at)
         else:

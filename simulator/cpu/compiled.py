@@ -329,6 +329,44 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     return untyped(function)  # type: ignore[no-any-return]
 
 
+def call_at(address: Any, *arguments: Any, result: Any = None) -> tuple[Any, Callable[..., Any]]:
+    """Return what an intrinsic returns that calls the C function at its first argument.
+
+    All types are those of integers; `result` is None for a function that returns nothing.
+    """
+    from llvmlite import ir
+    from numba import types
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        returned = ir.VoidType() if result is None else ir.IntType(result.bitwidth)
+        kind = ir.FunctionType(returned, [ir.IntType(each.bitwidth) for each in arguments])
+        made = builder.call(builder.inttoptr(values[0], kind.as_pointer()), values[1:])
+        return context.get_dummy_value() if result is None else made
+
+    return (types.void if result is None else result)(address, *arguments), generate
+
+
+def element_at(bits: int, is_set: bool) -> tuple[Any, Callable[..., Any]]:
+    """Return what an intrinsic returns that gets, or sets, element `index` of the array at `base`.
+
+    Elements have so many bits; all values are int64.
+    """
+    from llvmlite import ir
+    from numba import types
+
+    word, kind = types.int64, ir.IntType(bits)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        place = builder.gep(builder.inttoptr(values[0], kind.as_pointer()), [values[1]])
+        if is_set:
+            builder.store(values[2] if bits == 64 else builder.trunc(values[2], kind), place)
+            return context.get_dummy_value()
+        value = builder.load(place)
+        return value if bits == 64 else builder.zext(value, ir.IntType(64))
+
+    return (types.void(word, word, word) if is_set else word(word, word)), generate
+
+
 def _uncalled(function: Callable[P, T]) -> Callable[P, T]:
     def call(*arguments: P.args, **options: P.kwargs) -> T:
         raise RuntimeError(f"{function.__name__} is part of machine code: it cannot be called")

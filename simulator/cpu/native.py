@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from simprof.simulator.cpu.compiled import intrinsic, ir, jit, types
+from simprof.simulator.cpu.compiled import call_at, intrinsic, ir, jit, types
 from simprof.simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CpuState
 
 # -- memory access and calls by address
@@ -86,41 +86,19 @@ def pointer_value(typing_context: Any, pointer: Any) -> Any:
 @intrinsic
 def call1(typing_context: Any, function: Any, argument: Any) -> Any:
     """Call void(uint64) at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)])
-        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1]])
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64), generate
+    return call_at(types.uint64, types.uint64)
 
 
 @intrinsic
 def call2(typing_context: Any, function: Any, first: Any, second: Any) -> Any:
     """Call void(uint64, uint64) at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        kind = ir.FunctionType(ir.VoidType(), [word, word])
-        target = builder.inttoptr(arguments[0], kind.as_pointer())
-        builder.call(target, [arguments[1], arguments[2]])
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64, types.uint64), generate
+    return call_at(types.uint64, types.uint64, types.uint64)
 
 
 @intrinsic
 def call3(typing_context: Any, function: Any, first: Any, second: Any, third: Any) -> Any:
     """Call void(uint64, uint64, uint64) at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        kind = ir.FunctionType(ir.VoidType(), [word, word, word])
-        target = builder.inttoptr(arguments[0], kind.as_pointer())
-        builder.call(target, arguments[1:])
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64, types.uint64, types.uint64), generate
+    return call_at(types.uint64, types.uint64, types.uint64, types.uint64)
 
 
 @intrinsic

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from simprof.profiler.code.hash_routine import BUCKETS, HashTableModel, hash_costs
-from simprof.profiler.engine import kernels
+from simprof.profiler.engine import block_kernel, kernels
 from simprof.profiler.engine.lowering import HashModel, fuse
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.cpu.traps import RESUME_STATE, ClockWord, Interruption
@@ -94,7 +94,7 @@ def test_segments_lead_from_state_to_state() -> None:
     first = add_segment(state, SEGMENTS, 11, 1 << 10)
     add_segment(state, SEGMENTS, 9, 0)
     for _ in range(3):
-        assert kernels.execute(state.address, 1, 0) == kernels.OK
+        assert block_kernel.execute(state.address, 1, 0) == kernels.OK
     assert state.frames[: kernels.STRIDE].tolist() == [0, 0, 40, 1 << 10]
     assert first[kernels.COUNT_OF] == 3
 
@@ -102,11 +102,11 @@ def test_segments_lead_from_state_to_state() -> None:
 def test_an_unknown_segment_stops_before_anything_is_done() -> None:
     state = make_state([(kernels.SEGMENT, 6, 40)])
     state.frames[: kernels.STRIDE] = 0, 0, 5, SEGMENTS
-    assert kernels.execute(state.address, 1, 0) == kernels.NEW_SEGMENT
+    assert block_kernel.execute(state.address, 1, 0) == kernels.NEW_SEGMENT
     assert state.clock[kernels.FAILED_OPERATION] == 1
     assert state.frames[: kernels.STRIDE].tolist() == [0, 0, 5, SEGMENTS]
     add_segment(state, SEGMENTS, 11, SEGMENTS)
-    assert kernels.execute(state.address, 1, 0) == kernels.OK
+    assert block_kernel.execute(state.address, 1, 0) == kernels.OK
 
 
 def test_segments_are_counted_wherever_they_are_kept() -> None:
@@ -116,13 +116,13 @@ def test_segments_are_counted_wherever_they_are_kept() -> None:
     picks = [source.randrange(9) for _ in range(300)]
     for pick in picks:
         state.frames[kernels.FRAME_PATH : kernels.STRIDE] = 2 * pick + 1, SEGMENTS
-        assert kernels.execute(state.address, 1, 0) == kernels.OK
+        assert block_kernel.execute(state.address, 1, 0) == kernels.OK
     assert [place[kernels.COUNT_OF] for place in places] == [picks.count(k) for k in range(9)]
 
 
 def test_a_segment_without_a_state_is_unknown() -> None:
     state = make_state([(kernels.SEGMENT, 1, 0)])
-    assert kernels.execute(state.address, 1, 0) == kernels.NEW_SEGMENT
+    assert block_kernel.execute(state.address, 1, 0) == kernels.NEW_SEGMENT
 
 
 def test_a_segments_hashed_counts_happen_once_or_not_at_all() -> None:
@@ -132,11 +132,11 @@ def test_a_segments_hashed_counts_happen_once_or_not_at_all() -> None:
     add_segment(state, SEGMENTS, 1, SEGMENTS, operation=1)
     state.frames[kernels.FRAME_SEGMENTS] = SEGMENTS
     state.clock[kernels.NODE_LIMIT] = 1
-    assert kernels.execute(state.address, 3, 0) == kernels.NO_NODES
+    assert block_kernel.execute(state.address, 3, 0) == kernels.NO_NODES
     assert counts(state, 0) == {}
     state.clock[kernels.NODE_LIMIT] = 8
     for _ in range(4):
-        assert kernels.execute(state.address, 3, 0) == kernels.OK
+        assert block_kernel.execute(state.address, 3, 0) == kernels.OK
     assert counts(state, 0) == {70: 4, 71: 4}
     assert state.tables[kernels.TABLE_REMEMBERED] == 3
 
@@ -152,10 +152,10 @@ def test_calls_keep_the_callers_register_and_returns_check_the_address() -> None
         ]
     )
     counted = add_segment(state, SEGMENTS, 9, 0)
-    assert kernels.execute(state.address, 1, 0x1008) == kernels.OK
+    assert block_kernel.execute(state.address, 1, 0x1008) == kernels.OK
     assert counted[kernels.COUNT_OF] == 1
     assert state.clock[kernels.FRAME] == 0
-    assert kernels.execute(state.address, 1, 0x100C) == kernels.MISMATCH
+    assert block_kernel.execute(state.address, 1, 0x100C) == kernels.MISMATCH
     assert state.clock[kernels.FAILED_OPERATION] == 4
     assert state.clock[kernels.FRAME] == kernels.STRIDE
 
@@ -173,14 +173,14 @@ def test_returns_check_the_callers_stack_pointer() -> None:
     ):
         state.clock[kernels.FRAME] = 0
         outs[6] = called_at
-        assert kernels.execute(state.address, 1, 0) == kernels.OK
+        assert block_kernel.execute(state.address, 1, 0) == kernels.OK
         outs[6] = returned_at
-        assert kernels.execute(state.address, 2, 0x1008) == expected
+        assert block_kernel.execute(state.address, 2, 0x1008) == expected
 
 
 def test_frames_run_out_before_they_overflow() -> None:
     state = make_state([(kernels.CALL, 0x1008, 0)])
-    outcomes = [kernels.execute(state.address, 1, 0) for _ in range(17)]
+    outcomes = [block_kernel.execute(state.address, 1, 0) for _ in range(17)]
     assert outcomes[:15] == [kernels.OK] * 15
     assert set(outcomes[15:]) == {kernels.TOO_DEEP}
 
@@ -202,7 +202,7 @@ def test_hashing_is_exactly_the_models(machine: MachineKind) -> None:
         for _ in range(1200):
             pick = source.randrange(len(choices))
             table, back, key = choices[pick]
-            assert kernels.execute(state.address, 1 + pick, 0) == kernels.OK
+            assert block_kernel.execute(state.address, 1 + pick, 0) == kernels.OK
             spent[table] += models[table].count(key, bool(back))
             header = state.tables[table * kernels.TABLE_WORDS :][: kernels.TABLE_WORDS]
             remembered = header[kernels.TABLE_REMEMBERED] * state.costs[kernels.COST_REMEMBERED]
@@ -242,10 +242,10 @@ def counts(state: kernels.KernelState, table: int) -> dict[int, int]:
 def test_hashing_stops_when_nodes_run_out_and_can_go_on() -> None:
     state = make_state([(kernels.HASH, 3, 1)], tables=1)
     state.clock[kernels.NODE_LIMIT] = 0
-    assert kernels.execute(state.address, 1, 0) == kernels.NO_NODES
+    assert block_kernel.execute(state.address, 1, 0) == kernels.NO_NODES
     assert state.tables[kernels.TABLE_CALLS] == 0
     state.clock[kernels.NODE_LIMIT] = 1
-    assert kernels.execute(state.address, 1, 0) == kernels.OK
+    assert block_kernel.execute(state.address, 1, 0) == kernels.OK
     assert state.tables[kernels.TABLE_CALLS] == 1
 
 
@@ -372,7 +372,7 @@ def test_events_are_charged_up_to_the_limit_and_not_beyond(limit: int, done: int
     state.clock[kernels.STOP_FUNCTION] = ctypes.cast(function, ctypes.c_void_p).value or 0
     state.clock[kernels.ENGINE] = 7
     words = ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32, ctypes.c_int64
-    hook = ctypes.CFUNCTYPE(None, *words)(kernels.block_hook_address())
+    hook = ctypes.CFUNCTYPE(None, *words)(block_kernel.block_hook_address())
     for _ in range(3):
         hook(7, 0x1000, 32, state.address)
     assert state.clock[kernels.INSTRUCTIONS] == 8 * done
@@ -401,8 +401,8 @@ def test_a_return_fetches_its_callers_window_if_that_is_missing(
     held = np.array([windows], np.int64)
     state.clock[kernels.CAN_RESTORE] = held.ctypes.data
     state.clock[kernels.WINDOW_MOVER] = ctypes.cast(mover, ctypes.c_void_p).value or 0
-    assert kernels.execute(state.address, 1, 0) == kernels.OK
-    assert kernels.execute(state.address, 2, address) == status
+    assert block_kernel.execute(state.address, 1, 0) == kernels.OK
+    assert block_kernel.execute(state.address, 2, address) == status
     assert moves == moved
 
 
@@ -418,6 +418,6 @@ def test_an_addition_makes_room_for_a_window_if_there_is_none(
     held = np.array([windows], np.int64)
     state.clock[kernels.CAN_SAVE] = held.ctypes.data
     state.clock[kernels.WINDOW_MOVER] = ctypes.cast(mover, ctypes.c_void_p).value or 0
-    assert kernels.execute(state.address, 1, 0) == kernels.OK
+    assert block_kernel.execute(state.address, 1, 0) == kernels.OK
     assert state.frames[kernels.FRAME_PATH] == 3
     assert moves == moved

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from simprof.profiler.engine import kernels
+from simprof.profiler.engine import block_kernel, kernels
 from simprof.profiler.engine.automaton import Automaton
 from simprof.profiler.engine.lowering import Lowering, hash_model
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex, Missing
@@ -102,7 +102,7 @@ class IndexedGraphs(NamedPlaces):
 def replay(k: int, addresses: kernels.Array, sizes: kernels.Array, first: int) -> tuple[int, int]:
     """Feed recorded events from index `first`; return (index, status) of the first not OK."""
     for at in range(first, len(addresses)):
-        status = kernels.call_advance(k, int(addresses[at]), int(sizes[at]))
+        status = block_kernel.call_advance(k, int(addresses[at]), int(sizes[at]))
         if status != kernels.OK:
             return at, int(status)
     return len(addresses), kernels.OK

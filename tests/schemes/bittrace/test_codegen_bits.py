@@ -112,7 +112,7 @@ def test_kernel_tables_have_the_costs_of_their_keys(machine: MachineKind) -> Non
         number = rng.choice(pools[at])
         operation = hash_operation(tables[at], PathIncrement(number, back), memory.hash_key(number))
         first = memory.add_operations([(*operation, 1)])
-        assert kernels.execute(memory.address, first, 0) == kernels.OK
+        assert memory.execute(first, 0) == kernels.OK
         spent[at] += models[at].count(number, back)
     for at, table in enumerate(tables):
         assert memory.hashed_counts(table) == models[at].counts
