@@ -43,15 +43,16 @@ Costs are counted in the assembled code by `executed`, never typed in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from simprof.profiler.code.counting import executed
 from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import clear_upper_half, save_smallest_frame
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
+from simprof.simulator.isa.assembler import Item, Label, Register
 
 R = Register
 
@@ -321,39 +322,6 @@ def _insert(table: TableLayout, name: str, remember: list[Item]) -> list[Item]:
         *remember,
         *_leave(),
     ]
-
-
-def executed(items: Sequence[Item], taken: Iterable[bool]) -> int:
-    """Count the instructions from the start of `items` to the return, delay slots included.
-
-    `items`: A routine whose conditional branches name labels of its own. `taken`: Outcome of each
-    conditional branch, in the order met.
-    """
-    code = [item for item in items if isinstance(item, Instruction)]
-    places = _places(items)
-    outcomes: Iterator[bool] = iter(taken)
-    position = count = 0
-    while True:
-        instruction = code[position]
-        if not instruction.is_transfer:
-            position, count = position + 1, count + 1
-        elif instruction.fixup is None:
-            return count + 2  # the return and its delay slot
-        elif next(outcomes):
-            position, count = places[instruction.fixup.symbol], count + 2
-        else:
-            position, count = position + 2, count + (1 if instruction.annuls else 2)
-
-
-def _places(items: Sequence[Item]) -> dict[str, int]:
-    places: dict[str, int] = {}
-    index = 0
-    for item in items:
-        if isinstance(item, Label):
-            places[item.name] = index
-        else:
-            index += 1
-    return places
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from simprof.profiler.code.counting import executed
 from simprof.profiler.code.hash_routine import BUCKETS, TableLayout
 from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_DATA, TABLES_BASE
 from simprof.profiler.rewriting.elsewhere.parts import (
@@ -16,7 +17,6 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     filled,
     mapped,
     resolve,
-    steps,
     text,
 )
 from simprof.profiler.schemes.cs6120.logging_routines import PAIR_TABLE
@@ -98,10 +98,10 @@ CODE: list[Item] = [
 
 
 def test_steps() -> None:
-    assert steps(CODE, "start", (True, False)) == 2 + 2 + 4 + 1 + 2
-    assert steps(CODE, "start", (False, True, True, False)) == 2 + 2 + 5 + 5 + 2
-    assert steps(CODE, "leaf", (True,)) == 4
-    assert steps(CODE, "start", (True,), "again") == 8
+    assert executed(CODE, (True, False), "start") == 2 + 2 + 4 + 1 + 2
+    assert executed(CODE, (False, True, True, False), "start") == 2 + 2 + 5 + 5 + 2
+    assert executed(CODE, (True,), "leaf") == 4
+    assert executed(CODE, (True,), "start", "again") == 8
     for outcomes in ((True,), (True, False, False)):
         with pytest.raises(ValueError, match="branches than outcomes"):
-            steps(CODE, "start", outcomes)
+            executed(CODE, outcomes, "start")

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from simprof.profiler.code.counting import executed
 from simprof.profiler.request.request import GuestOptions, RunRequest
 from simprof.profiler.rewriting.elsewhere.counter_file import load
-from simprof.profiler.rewriting.elsewhere.parts import StartMemory, steps
+from simprof.profiler.rewriting.elsewhere.parts import StartMemory
 from simprof.profiler.rewriting.elsewhere.reading import read_profile
 from simprof.profiler.rewriting.elsewhere.signals import (
     ACTION,
@@ -51,7 +52,7 @@ ENDINGS = "0123689ab"
 def test_system_calls_that_act_on_signals_take_one_number_of_steps(machine: MachineKind) -> None:
     items = signal_items(machine, StartMemory((), signals=True))
     for ways in itertools.product((False, True), repeat=CHOICES):
-        assert len(call_site(machine)) + steps(items, ACTION, ways) - 1 == action_cost(machine)
+        assert len(call_site(machine)) + executed(items, ways, ACTION) - 1 == action_cost(machine)
 
 
 def test_which_signals_are_fatal() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from simprof.profiler.code.counting import executed
 from simprof.profiler.code.hash_routine import TableLayout
 from simprof.profiler.code.layout import ARRAYS_BASE, TABLES_BASE
 from simprof.profiler.rewriting.elsewhere.parts import (
@@ -21,7 +22,6 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     StartMemory,
     Stream,
     Width,
-    steps,
 )
 from simprof.profiler.rewriting.elsewhere.startup import chosen_name, start_cost
 from simprof.profiler.rewriting.elsewhere.writing import DUMP, dump_items, dump_outcomes, exit_cost
@@ -211,7 +211,7 @@ def test_a_dump_in_between_changes_nothing_but_o7(machine: MachineKind, tmp_path
         machine, MEMORY, HEADER, 5, replaces=True
     )
     outcomes = dump_outcomes(machine, MEMORY, 5, replaces=False)
-    dumped = steps(dump_items(machine, MEMORY, HEADER), DUMP, outcomes)
+    dumped = executed(dump_items(machine, MEMORY, HEADER), outcomes, DUMP)
     result = extended.here(extended.path, ENVIRONMENT)
     assert result.instructions == plain + added + dumped
 

@@ -1,8 +1,8 @@
 """Parts of the code that an instrumented program executes at its start and exit; memory; cost.
 
 The code finds its data relative to a *base*, the address of one of its own instructions that a
-`call` leaves in %o7, so that it can lie anywhere. `steps` counts what such code executes. Where the
-program cannot go on as the original would, it ends with one line and status 125 (`refusal_items`).
+`call` leaves in %o7, so that it can lie anywhere. Where the program cannot go on as the original
+would, it ends with one line and status 125 (`refusal_items`).
 
 `RUNTIME_DATA` is shared with the run-time routines (`layout`); what the start and the exit of an
 instrumented program keep there:
@@ -325,87 +325,3 @@ def refusal_items(machine: MachineKind) -> tuple[Item, ...]:
         ]
         items += resolve(parts, f"{label}.base")
     return tuple(items)
-
-
-_ALWAYS = 8
-_TRAP = 0x3A
-
-
-def steps(items: Sequence[Item], start: str, taken: Iterable[bool], end: str | None = None) -> int:
-    """Count the instructions from label `start` until the code is left, or to label `end`.
-
-    Calls of labels among `items` are followed. The code is left by a return without a call, or by
-    a transfer to another symbol; delay slots count.
-
-    `items`: Code, without branches in delay slots. `taken`: Outcome of each conditional branch, in
-    the order met.
-
-    Raises
-    ------
-    ValueError
-        There are more outcomes than branches, or fewer.
-    """
-    outcomes = iter(taken)
-    count = _ImageWalk(items, outcomes).count(start, end)
-    if next(outcomes, None) is not None:
-        raise ValueError("the code has fewer branches than outcomes")
-    return count
-
-
-class _ImageWalk:
-    def __init__(self, items: Sequence[Item], outcomes: Iterator[bool]) -> None:
-        self._code = [item for item in items if isinstance(item, Instruction)]
-        self._outcomes = outcomes
-        self._places: dict[str, int] = {}
-        index = 0
-        for item in items:
-            if isinstance(item, Label):
-                self._places[item.name] = index
-            else:
-                index += 1
-
-    def count(self, start: str, end: str | None) -> int:
-        position, count = self._places[start], 0
-        stop = self._places[end] if end is not None else -1
-        returns: list[int] = []
-        while position != stop:
-            instruction = self._code[position]
-            if not _transfers(instruction):
-                position, count = position + 1, count + 1
-                continue
-            target = self._target(position, returns)
-            slot = not (instruction.annuls and (_is_always(instruction) or target is None))
-            count += 1 + slot
-            if target is None:
-                position += 2
-            elif target < 0:
-                return count
-            else:
-                position = target
-        return count
-
-    def _target(self, position: int, returns: list[int]) -> int | None:
-        """Return where a transfer goes; -1 for out of the code, None for on."""
-        instruction = self._code[position]
-        if instruction.fixup is None:
-            return returns.pop() if returns else -1
-        target = self._places.get(instruction.fixup.symbol, -1)
-        if instruction.word >> 30 == 1:
-            if target not in (-1, position + 2):  # to the one behind it: to learn the address
-                returns.append(position + 2)
-            return target
-        if _is_always(instruction):
-            return target
-        outcome = next(self._outcomes, None)
-        if outcome is None:
-            raise ValueError("the code has more branches than outcomes")
-        return target if outcome else None
-
-
-def _transfers(instruction: Instruction) -> bool:
-    is_trap = instruction.word >> 30 == 2 and instruction.word >> 19 & 0x3F == _TRAP
-    return instruction.is_transfer and not is_trap
-
-
-def _is_always(instruction: Instruction) -> bool:
-    return instruction.word >> 30 == 0 and instruction.word >> 25 & 0xF == _ALWAYS

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from simprof.profiler.code.counting import executed
 from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import abi, save_smallest_frame
 from simprof.profiler.rewriting.elsewhere.counter_file import KILLED
@@ -42,7 +43,6 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     Width,
     find_base,
     resolve,
-    steps,
     words,
 )
 from simprof.profiler.rewriting.elsewhere.writing import (
@@ -324,7 +324,7 @@ def signal_cost(machine: MachineKind, memory: StartMemory, header: bytes, frames
     own = (False, True)  # the process that was started, and its first thread
     last = (False, False) if memory.trace else ()
     outcomes = dump_outcomes(machine, memory, frames, False)
-    return steps(items, HANDLE, (*own, *last, *outcomes), OVER)
+    return executed(items, (*own, *last, *outcomes), HANDLE, OVER)
 
 
 @cache
@@ -334,4 +334,4 @@ def action_cost(machine: MachineKind) -> int:
     That one the program makes, too.
     """
     items = signal_items(machine, StartMemory((), signals=True))
-    return len(call_site(machine)) + steps(items, ACTION, (True,) * CHOICES) - 1
+    return len(call_site(machine)) + executed(items, (True,) * CHOICES, ACTION) - 1

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from simprof.profiler.code.counting import executed
 from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.rewriting.elsewhere.parts import (
@@ -48,7 +49,6 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     find_base,
     mapped,
     resolve,
-    steps,
     text,
     to_write,
     words,
@@ -414,7 +414,7 @@ def start_cost(
         _of_signals() if memory.signals else (),
     )
     items = [*start_items(machine, memory), *signal_items(machine, memory)]
-    return steps(items, START, outcomes)
+    return executed(items, outcomes, START)
 
 
 def _of_memory(memory: StartMemory) -> Iterator[bool]:

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from simprof.profiler.code.counting import executed
 from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.rewriting.elsewhere.counter_file import EXITED, LAST_LINE
@@ -65,7 +66,6 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     find_base,
     flush_windows,
     resolve,
-    steps,
     text,
     to_write,
     words,
@@ -456,9 +456,8 @@ def exit_cost(
     items = dump_items(machine, memory, header)
     own = (False, True)  # the process that was started, and its first thread
     last = (False, False) if memory.trace else ()
-    return steps(
-        items, EXIT, (*own, *last, *dump_outcomes(machine, memory, frames, replaces)), OVER
-    )
+    outcomes = (*own, *last, *dump_outcomes(machine, memory, frames, replaces))
+    return executed(items, outcomes, EXIT, OVER)
 
 
 def dump_outcomes(

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from simprof.profiler.code.hash_routine import executed
+from simprof.profiler.code.counting import executed
 from simprof.profiler.code.layout import SLOT_SIZE, BufferSlot, CounterLayout, buffer_address
 from simprof.profiler.code.registers import clear_upper_half, save_smallest_frame
 from simprof.profiler.schemes.cs6120.edge_log import PAIRS, LoggedEdge
@@ -108,7 +108,7 @@ def _count_if_zero(machine: MachineKind) -> list[Instruction]:
 def logging_cost(machine: MachineKind, symbol: str) -> int:
     """Count the instructions that a routine executes, its return included."""
     items = logging_routines(machine)
-    return executed(items[items.index(Label(symbol)) :], ())
+    return executed(items, (), symbol)
 
 
 def pair_slot(pair: LoggedEdge, layout: CounterLayout) -> BufferSlot:
