@@ -36,9 +36,8 @@ _PIECE = 1 << 20
 
 
 def check_sections(elf: ELFFile) -> None:
-    """Check the sections of debugging information: each has content, and they inflate to little.
-
-    Raises `ValueError` otherwise.
+    """Raise `ValueError` unless all sections of debugging information have content, and not too
+    much.
     """
     left = MOST_INFLATED
     for section in elf.iter_sections():

@@ -88,7 +88,6 @@ def _line_rows(data: bytes) -> Iterator[_SourceRow]:
 
 
 def _units(dwarf: Any) -> Iterator[tuple[int, str]]:
-    """Yield where the line program of each compilation unit is, and its directory."""
     for attributes in top_attributes(dwarf):
         if "DW_AT_stmt_list" in attributes:
             directory = attributes.get("DW_AT_comp_dir")

@@ -90,7 +90,7 @@ def module_of(program: Program, address: int) -> str | None:
 
 @cache
 def _spans(modules: tuple[Module, ...]) -> tuple[list[Range], list[str]]:
-    return [_span(_load(module)) for module in modules], module_names(modules)
+    return [_span(loaded_part(module)) for module in modules], module_names(modules)
 
 
 def real_address(address: int) -> int:
@@ -112,7 +112,7 @@ def link(
     if not program.parts or not ordered:
         return program
     own, interpreter = program.parts
-    loaded = [_load(module) for module in ordered]
+    loaded = [loaded_part(module) for module in ordered]
     parts = sorted((own, *loaded), key=lambda each: each.segments[0].address)
     for lower, upper in itertools.pairwise(parts):
         if _span(lower).end > _span(upper).start:
@@ -178,29 +178,21 @@ def module_names(modules: Sequence[Module]) -> list[str]:
 def load_linked(
     path: Path | str, modules: Iterable[Module], earlier: Iterable[EarlierBlock] = ()
 ) -> Program:
-    """Read a program that has run, with the modules that it had loaded, if it had any.
-
-    Raises `ProgramFileError` where one cannot be read, or has changed since.
-    """
+    """Read a program that has run, with the modules that it had loaded; raises as `link`."""
     known = tuple(sorted(modules))
     if not known:
         return elf.load(path)
     own = elf.load_part(path)
     for module in known:
         if Path(module.file).name == PurePath(own.interpreter or "").name:
-            return link(replace(own, parts=(own, _nominal_part(module))), known, earlier)
+            return link(
+                replace(own, parts=(own, elf.load_part(module.file, _NOMINAL))), known, earlier
+            )
     raise ProgramFileError(f"{path}: has changed since it ran; run it again")
 
 
-def _nominal_part(module: Module) -> Program:
-    return elf.load_part(module.file, _NOMINAL)
-
-
 def module_at(file: Path, address: int) -> Module | None:
-    """Return the module whose file is mapped from its beginning at an address; None: it is none.
-
-    Raises `OSError` where the file cannot be read.
-    """
+    """Return the module whose file is mapped from its beginning at an address; None: it is none."""
     status = file.stat()
     try:
         part = _nominal(file, status.st_mtime_ns, status.st_size)
@@ -222,18 +214,14 @@ def are_unchanged(modules: Iterable[Module]) -> bool:
     return True
 
 
-def loaded_part(module: Module) -> Program:
-    """Return a module as it is loaded; raises `ProgramFileError` where that file is no more."""
-    return _load(module)
-
-
 @cache
 def _nominal(file: Path, modified: int, size: int) -> Program:
     return elf.load_part(file, _NOMINAL)
 
 
 @cache
-def _load(module: Module) -> Program:
+def loaded_part(module: Module) -> Program:
+    """Return a module as it is loaded; raises `ProgramFileError` where that file is no more."""
     loaded = elf.load_part(module.file, module.bias)
     if loaded.sha256 != module.sha256:
         raise ProgramFileError(f"{module.file}: has changed since it was loaded; run again")
@@ -246,10 +234,9 @@ def _span(part: Program) -> Range:
 
 
 class ModuleLines(LineTable):
-    """The lines of several modules: where each is, and its own table, by address.
+    """The lines of several modules: where each is, and its own table, by address."""
 
-    Only the tables of modules that are asked about are read.
-    """
+    # Only the tables of modules that are asked about are read.
 
     def __init__(self, tables: Sequence[tuple[Range, LineTable]]) -> None:
         self.tables = tables

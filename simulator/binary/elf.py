@@ -477,12 +477,10 @@ def _code_ranges(
 
 
 def _words(start: int, end: int) -> Range:
-    """The whole words between two addresses."""
     return Range((start + 3) & ~3, end & ~3)
 
 
 def _within(spans: Sequence[Range], first: int, start: int, end: int) -> Iterator[Range]:
-    """The parts of sorted spans, from `first` on, that are between two addresses."""
     for span in itertools.islice(spans, first, None):
         if span.start >= end:
             return

@@ -8,7 +8,7 @@ accepted are read into one.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_PHDR, PT_GNU_STACK = 1, 2, 3, 6, 0x6474E551
 PF_X, PF_W, PF_R = 1, 2, 4
@@ -183,41 +183,26 @@ def program_header(is64: bool, fields: tuple[int, ...]) -> ProgramHeader:
     """Return a program header whose fields are in the file's order."""
     if is64:
         return ProgramHeader(*fields)
-    kind, offset, address, physical, file_size, memory_size, flags, alignment = fields
-    return ProgramHeader(kind, flags, offset, address, physical, file_size, memory_size, alignment)
+    kind, *places, flags, alignment = fields
+    return ProgramHeader(*(kind, flags, *places, alignment))
 
 
 def pack_header(image: ElfImage) -> bytes:
     """Return the ELF header's bytes."""
-    h = image.header
-    fields = (
-        h.kind, h.machine, h.version, h.entry, h.program_headers, h.sections, h.flags, h.size,
-        h.program_header_size, h.program_header_count, h.section_size, h.section_count, h.names,
-    )  # fmt: skip
-    return image.data[:IDENT_SIZE] + image.formats.header.pack(*fields)[IDENT_SIZE:]
+    packed = image.formats.header.pack(*astuple(image.header))
+    return image.data[:IDENT_SIZE] + packed[IDENT_SIZE:]
 
 
 def pack_program_header(image: ElfImage, p: ProgramHeader) -> bytes:
     """Return a program header's bytes."""
-    if image.is64:
-        fields = (
-            p.kind, p.flags, p.offset, p.address, p.physical, p.file_size, p.memory_size,
-            p.alignment,
-        )  # fmt: skip
-    else:
-        fields = (
-            p.kind, p.offset, p.address, p.physical, p.file_size, p.memory_size, p.flags,
-            p.alignment,
-        )  # fmt: skip
-    return image.formats.program_header.pack(*fields)
+    kind, flags, *places, alignment = astuple(p)
+    fields = (kind, flags, *places) if image.is64 else (kind, *places, flags)
+    return image.formats.program_header.pack(*fields, alignment)
 
 
 def pack_section(image: ElfImage, s: SectionHeader) -> bytes:
     """Return a section header's bytes."""
-    return image.formats.section_header.pack(
-        s.name, s.kind, s.flags, s.address, s.offset, s.size, s.link, s.info, s.alignment,
-        s.entry_size,
-    )  # fmt: skip
+    return image.formats.section_header.pack(*astuple(s))
 
 
 def pack_symbol(

@@ -1,15 +1,4 @@
-"""Symbols of two special kinds: named global registers, and stubs between modules.
-
-The 64-bit ABI has symbols for %g2, %g3, %g6 and %g7: of type STT_REGISTER, with the register's
-number as their value. One with a name (`.register %g2, counter`) says that the program keeps
-something there; one without (`.register %g2, #scratch`) that some routine uses it as scratch.
-
-The stubs of a procedure linkage table, by which modules call each other, have no symbols:
-relocations say where they are and which routine each of them calls. SPARC's are code in a writable
-segment. The linker writes each so that it leads to the table's first entries, and these to the
-interpreter's resolver, which replaces the stub by a jump to the routine when it is first called
-(System V psABI for SPARC: "Procedure Linkage Table").
-"""
+"""Symbols of two special kinds: named global registers, and stubs between modules."""
 
 from __future__ import annotations
 
@@ -28,6 +17,9 @@ from simprof.simulator.binary.program import Binding, Range, Symbol
 _GLOBALS = range(1, 8)
 
 
+# The 64-bit ABI has symbols for %g2, %g3, %g6 and %g7: of type STT_REGISTER, with the register's
+# number as their value. One with a name (`.register %g2, counter`) says that the program keeps
+# something there; one without (`.register %g2, #scratch`) that some routine uses it as scratch.
 def named_registers(formats: RecordFormats, table: bytes, names: bytes) -> frozenset[int]:
     """Return the numbers of the global registers that a symbol table, with its strings, names."""
     record, place = formats.symbol, formats.symbol_info
@@ -48,6 +40,11 @@ _NEAR_STUBS = 32768  # of 64-bit programs; those behind them are laid out in ano
 _FIRST_ENTRIES = ((0, 32), (32, 32)), ((0, 48),)  # 64-bit, 32-bit: place, bytes of what is code
 
 
+# The stubs of a procedure linkage table, by which modules call each other, have no symbols:
+# relocations say where they are and which routine each of them calls. SPARC's are code in a
+# writable segment. The linker writes each so that it leads to the table's first entries, and these
+# to the interpreter's resolver, which replaces the stub by a jump to the routine when it is first
+# called (System V psABI for SPARC: "Procedure Linkage Table").
 def stub_symbols(
     # formats, sections, data: of the file.
     formats: RecordFormats,
@@ -80,7 +77,6 @@ def _slots(
     sections: Sequence[SectionHeader],
     data: bytes,
 ) -> Iterator[tuple[int, str]]:
-    """Address and name of each routine that is called through a stub."""
     record = formats.relocation
     view = memoryview(data)[section.offset :][: section.size // record.size * record.size]
     strings = sections[symbols.link] if symbols.link < len(sections) else None

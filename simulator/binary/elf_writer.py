@@ -287,8 +287,6 @@ def _symbols(
     return bytes(records), bytes(names)
 
 
-__all__ = ["HEADER_ROOM", "LOWEST", "extend", "find_room", "heap_start", "is_extended"]
-
 LOWEST = 0x10000  # below this Linux maps nothing (`vm.mmap_min_addr`)
 
 _REACH = 1 << 23  # bytes that a branch with 22 bits of words reaches
@@ -346,9 +344,8 @@ def extend(
     # Where the heap shall begin, behind all segments (`heap_start`); None: behind the last one.
     heap: int | None = None,
 ) -> bytes:
-    """Return the file of `program` with changed words and one more segment.
-
-    Raises `RewritingError`: the program has been extended before, or cannot be.
+    """Return the file of `program` with changed words and one more segment; raises
+    `RewritingError`.
     """
     image = read_image(original)
     name = program.path

@@ -74,10 +74,8 @@ class _Reader:
 
 
 def landing_pads(table: Range | None, segments: Sequence[Segment], is64: bool) -> frozenset[int]:
-    """Return the addresses at which exceptions may land.
-
-    `table`: Where `.eh_frame` is; None: nowhere. Of a damaged one, what precedes the damage counts.
-    """
+    """Return the addresses at which exceptions may land; `table`: where `.eh_frame` is."""
+    # Of a damaged table, what precedes the damage counts.
     found: set[int] = set()
     if table is None:
         return frozenset()
@@ -136,7 +134,6 @@ def _read_common(reader: _Reader) -> _Common:
 
 
 def _pads(reader: _Reader, start: int) -> Iterator[int]:
-    """Yield the landing pads of the routine at `start`, whose LSDA is to be read."""
     encoding = reader.number(1)
     base = start if encoding == _OMITTED else reader.encoded(encoding)
     if reader.number(1) != _OMITTED:

@@ -129,30 +129,19 @@ class LineTable:
 
 @dataclass(frozen=True)
 class Program:
-    """A loaded SPARC program.
-
-    `code` are the address ranges that hold instructions (executable sections where the file has
-    section headers, executable segments where it has none), sorted and disjoint. Ranges inside
-    writable segments (`.iplt` of static programs) are in `late_code`: their words are only
-    valid once the program has run its start-up relocations. `unwinding` is where its tables for
-    unwinding the stack are (`.eh_frame`).
-
-    A program for LEON has no late code: nobody relocates it, and all of its memory can be written.
-
-    A dynamically linked program names its `interpreter`. `parts` are its own file and that of the
-    interpreter, with which it starts. Once it is linked (`dynamic.link`) it is all of its `modules`
-    taken together, and begins where the interpreter does.
-
-    `named_registers` are the numbers of global registers to which its symbols give a name: the
-    program keeps something there.
-    """
+    """A loaded SPARC program."""
 
     path: Path
     sha256: str
     machine: MachineKind
     entry: int
     segments: tuple[Segment, ...]
+    # Where instructions are (executable sections where the file has section headers, executable
+    # segments where it has none), sorted and disjoint.
     code: tuple[Range, ...]
+    # Those in writable segments (`.iplt` of static programs), whose words are only valid once the
+    # program has run its start-up relocations. None for LEON: nobody relocates its programs, and
+    # all of its memory can be written.
     late_code: tuple[Range, ...]
     symbols: tuple[Symbol, ...]
     load_bias: int
@@ -161,11 +150,14 @@ class Program:
     program_header_count: int
     stack_executable: bool
     lines: LineTable = field(compare=False, repr=False)
-    unwinding: tuple[Range, ...] = ()
-    interpreter: str | None = None
+    unwinding: tuple[Range, ...] = ()  # its tables for unwinding the stack (`.eh_frame`)
+    interpreter: str | None = None  # of a dynamically linked program
+    # Its own file and that of the interpreter, with which it starts. Once it is linked
+    # (`dynamic.link`) it is all of its modules taken together, and begins where that does.
     parts: tuple[Program, ...] = ()
     modules: tuple[Module, ...] = ()
     platform: Platform = Platform.LINUX
+    # Global registers to which its symbols give a name: it keeps something there.
     named_registers: frozenset[int] = frozenset()
 
     @property

@@ -4,11 +4,6 @@ Terms. A *region* is one host buffer of up to 4 GiB at one guest address, reserv
 committed. The *page table* of a region has one byte per 8 KiB page (`RIGHTS`, `EXECUTED` and
 others); the native translation hook (`traps.fill_translation`) reads it, so changing a right is one
 array store and a flush of the engine's translation cache.
-
-The layout is qemu-user's (7.2), so that programs see the addresses that they see there: the
-break after the program's data, the stack's top at 0x4000802000 (0x40802000 in 32-bit programs),
-other mappings upwards from there (in 32-bit programs: downwards from below the stack). Only the
-stack is larger, see `Layout`.
 """
 
 from __future__ import annotations
@@ -53,10 +48,7 @@ class Protection(IntFlag):
 
 
 class GuestFault(Exception):  # noqa: N818 - a fault, as the processor names it
-    """A system call touched memory that the program may not touch (becomes EFAULT).
-
-    `address`: First address that could not be read or written.
-    """
+    """A system call touched memory that it may not touch, `address` first (becomes EFAULT)."""
 
     def __init__(self, address: int) -> None:
         super().__init__(f"bad guest address {address:#x}")
@@ -76,6 +68,10 @@ class Mapping:
     protection: Protection
 
 
+# The layout is qemu-user's (7.2), so that programs see the addresses that they see there: the break
+# after the program's data, the stack's top at 0x4000802000 (0x40802000 in 32-bit programs), other
+# mappings upwards from there (in 32-bit programs: downwards from below the stack). Only the stack
+# is larger.
 @dataclass(frozen=True)
 class Layout:
     """Where things go (addresses in bytes)."""
@@ -157,14 +153,12 @@ class Region:
 
 
 def _outside(part: tuple[int, int], start: int, end: int) -> list[tuple[int, int]]:
-    """Return what is left of a range without [start, end)."""
     first, last = part
     pieces = (first, min(last, start)), (max(first, end), last)
     return [(low, high) for low, high in pieces if low < high]
 
 
 def _bits(protection: Protection) -> int:
-    """Return what rights say in a page's byte."""
     changed = CHANGED if protection & Protection.WRITE else 0
     return int(protection) | changed | (HELD if protection else 0)
 
@@ -319,10 +313,7 @@ class AddressSpace:
         )
 
     def hold(self, more: int) -> None:
-        """Count bytes that are kept for the program, in its memory or not; negative: no longer.
-
-        Raises `OutOfMemory`.
-        """
+        """Count bytes that are kept for the program; negative: no longer. Raises `OutOfMemory`."""
         if more > 0 and self.used + more > self.limit:
             raise OutOfMemory(f"the memory limit of {self.limit} bytes is used up")
         self.used += more
@@ -355,7 +346,6 @@ class AddressSpace:
             region.share(start, end, descriptor, offset + start - address)
 
     def _forget(self, address: int, size: int) -> None:
-        """Drop whatever is mapped in the range: contents, rights, translations."""
         dropped = False
         for region, start, end in self._pieces(address, size):
             if region is None:
@@ -414,40 +404,28 @@ class AddressSpace:
 
     def _search_up(self, size: int, start: int) -> int | None:
         while start + size <= self.layout.mmap_end:
-            busy = self._last_mapped(start, start + size)
+            busy = self._mapped(start, start + size)
             if busy is None:
                 return start
-            start = busy
+            start = busy[1]
         return None
 
     def _search_down(self, size: int, end: int) -> int | None:
         while end - size >= self.layout.mmap_start:
-            busy = self._first_mapped(end - size, end)
+            busy = self._mapped(end - size, end)
             if busy is None:
                 return end - size
-            end = busy
+            end = busy[0]
         return None
 
-    def _last_mapped(self, start: int, end: int) -> int | None:
-        """Return the end of the last mapped page in [start, end), or None."""
-        last_end = None
+    def _mapped(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return where the first mapped page in [start, end) begins and the last one ends."""
+        found: list[int] = []
         for region, first, last in self._pieces(start, end - start):
-            if region is None:
-                continue
-            mapped = np.flatnonzero(self._slice(region, first, last) & MAPPED)
-            if len(mapped):
-                last_end = first + (int(mapped[-1]) + 1) * PAGE_SIZE
-        return last_end
-
-    def _first_mapped(self, start: int, end: int) -> int | None:
-        """Start of the first mapped page in [start, end), or None."""
-        for region, first, last in self._pieces(start, end - start):
-            if region is None:
-                continue
-            mapped = np.flatnonzero(self._slice(region, first, last) & MAPPED)
-            if len(mapped):
-                return first + int(mapped[0]) * PAGE_SIZE
-        return None
+            if region is not None:
+                pages = np.flatnonzero(self._slice(region, first, last) & MAPPED)
+                found += (first + pages[[0, -1]] * PAGE_SIZE).tolist() if len(pages) else []
+        return (found[0], found[-1] + PAGE_SIZE) if found else None
 
     # -- the break
 

@@ -156,30 +156,18 @@ class CcOp(IntEnum):
     LOGIC = 11  # flags of the result only, as every operation has
 
 
-def _sum_flags(op: CcOp, source: int, source2: int, result: int, sign: int) -> int:
-    flags = 0
-    if op is CcOp.ADDX:
-        carry = bool(((source & source2) | (~result & (source | source2))) & sign)
-    else:
+def _overflow_and_carry(op: CcOp, source: int, source2: int, result: int, sign: int) -> int:
+    differ = source ^ source2
+    if op in _SUMS:
+        differ = ~differ
+        carries = (source & source2) | (~result & (source | source2))
         carry = result < source
-    if carry:
-        flags |= CARRY
-    if ~(source ^ source2) & (source ^ result) & sign:
-        flags |= OVERFLOW
-    return flags
-
-
-def _difference_flags(op: CcOp, source: int, source2: int, result: int, sign: int) -> int:
-    flags = 0
-    if op is CcOp.SUBX:
-        carry = bool(((~source & source2) | (result & (~source | source2))) & sign)
     else:
+        carries = (~source & source2) | (result & (~source | source2))
         carry = source < source2
-    if carry:
-        flags |= CARRY
-    if (source ^ source2) & (source ^ result) & sign:
-        flags |= OVERFLOW
-    return flags
+    if op in (CcOp.ADDX, CcOp.SUBX):  # with a carry that came in
+        carry = bool(carries & sign)
+    return (CARRY if carry else 0) | (OVERFLOW if differ & (source ^ result) & sign else 0)
 
 
 _SUMS = frozenset((CcOp.ADD, CcOp.ADDX, CcOp.TADD, CcOp.TADDTV))
@@ -193,10 +181,8 @@ def _flags(op: CcOp, source: int, source2: int, result: int, bits: int) -> int:
     sign = 1 << (bits - 1)
     narrow, narrow2, value = source & mask, source2 & mask, result & mask
     flags = (NEGATIVE if value & sign else 0) | (ZERO if value == 0 else 0)
-    if op in _SUMS:
-        flags |= _sum_flags(op, narrow, narrow2, value, sign)
-    elif op in _DIFFERENCES:
-        flags |= _difference_flags(op, narrow, narrow2, value, sign)
+    if op in _SUMS or op in _DIFFERENCES:
+        flags |= _overflow_and_carry(op, narrow, narrow2, value, sign)
     if bits == 32:
         if op is CcOp.DIV and source2:
             flags |= OVERFLOW

@@ -115,12 +115,10 @@ def leave_to_parent() -> None:
 
 @contextmanager
 def reported(program: Path, clock: NDArray[np.int64], block: int, endings: int) -> Iterator[None]:
-    """Have crashes in a `with` block end the process with a message.
+    """Have crashes in a `with` block end the process with a message that names `program`.
 
-    - `program`: What is run, for the message.
-    - `clock`: The clock of the run; its word `endings` says where the handler's state is.
-    - `block`, `endings`: The words of the clock that have the address of the current block, and
-      that of the state.
+    `block`, `endings`: The words of the clock that have the address of the current block, and that
+    of the handler's state.
     """
     if not _Policy.reports:
         yield

@@ -103,10 +103,8 @@ def call3(typing_context: Any, function: Any, first: Any, second: Any, third: An
 
 @intrinsic
 def kept_word(typing_context: Any, store: Any, value: Any) -> Any:
-    """One 64-bit word that lives in the compiled module: set it, or read it.
-
-    For handlers of the host's signals, which are given nothing else to work on.
-    """
+    """One 64-bit word that lives in the compiled module: set it, or read it."""
+    # For handlers of the host's signals, which are given nothing else to work on.
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = ir.IntType(64)

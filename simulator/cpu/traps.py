@@ -1,19 +1,8 @@
 """Native hooks: what the engine calls while it runs, compiled by numba.
 
-Functions and one handler, each a C function pointer (`address`) with the state it works on
-behind `user_data`:
-
-- `count_block`: the block hook used where no observer is given; keeps the instruction count and
-  stops at the limit.
-- `handle_trap`: window spill and fill traps; every other trap goes on to Python, or to what
-  Python has put into `TrapWord.CONTEXTS`.
-- `fill_translation`: page rights, from the address space's page tables.
-- `note_trap`: called by the engine at each trap before the interrupt hook, and before it sets
-  pc = npc; keeps the pc of the instruction that made the trap.
-- `check_code`: called when the engine translates code; what lies in the program's own, unchanged
-  code passes, anything else goes on to Python.
-- `SignalHandler`: Ctrl-C and other signals that stop a run.
-
+Each is a C function pointer (`address`) with the state it works on behind `user_data`: blocks are
+counted (`count_block`), pages granted (`fill_translation`), code looked at (`check_code`), traps
+noted and answered (`note_trap`, `handle_trap`), signals that stop a run taken (`SignalHandler`).
 The compiled code is cached on disk, so it holds no addresses: it finds everything through the
 arrays below, Python callbacks included. Indices and addresses are unsigned throughout.
 """
@@ -181,6 +170,7 @@ _ACCESS_FETCH: Final = 18
 # -- blocks
 
 
+# The block hook that is used where no observer is given.
 @c_function(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr))
 def count_block(engine: Any, address: Any, size: Any, user_data: Any) -> None:
     """Count a block's instructions; stop before it where the limit would be passed."""
@@ -333,6 +323,7 @@ def check_code(engine: Any, block: Any, previous: Any, user_data: Any) -> None:
 # -- window traps
 
 
+# Called by the engine at each trap before the interrupt hook, and before it sets pc = npc.
 @c_function(types.boolean(types.uint64, types.int32))
 def note_trap(engine: Any, number: Any) -> Any:
     """Keep where a trap happened; say whether it ends the run, as an illegal instruction does."""
@@ -412,6 +403,8 @@ def _saves_context(state: Any, number: Any) -> Any:
     return either and get_word(state, TrapWord.IS64) != np.uint64(0)
 
 
+# What is neither spilled nor filled here goes on to Python, or to what Python has put into
+# `TrapWord.CONTEXTS`.
 @c_function(types.void(types.voidptr, types.uint32, types.voidptr))
 def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
     """Answer window traps; give every other trap, and what fails, to Python."""

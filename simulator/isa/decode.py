@@ -17,15 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "HAS_DELAY_SLOT",
-    "IS_CALL",
-    "NOP",
-    "TransferKind",
-    "Transfers",
-    "decode_transfers",
-]
-
 RETURN_OFFSETS = (8, 12)  # callers are resumed after the delay slot, or after it and `unimp`
 NOP = 0x01000000
 _O7, _I7 = 15, 31
@@ -61,15 +52,7 @@ def _kinds(*members: TransferKind) -> NDArray[np.bool_]:
 
 # By `TransferKind`: whether the word after it is a delay slot.
 HAS_DELAY_SLOT = _kinds(
-    TransferKind.BRANCH,
-    TransferKind.BRANCH_ALWAYS,
-    TransferKind.BRANCH_NEVER,
-    TransferKind.CALL,
-    TransferKind.INDIRECT_CALL,
-    TransferKind.JUMP,
-    TransferKind.RETURN_JUMP,
-    TransferKind.RETURN,
-    TransferKind.JUMP_AND_LINK,
+    *map(TransferKind, range(TransferKind.BRANCH, TransferKind.JUMP_AND_LINK + 1)),
     TransferKind.RETURN_FROM_TRAP,
 )
 

@@ -5,9 +5,6 @@ Capstone makes most of it. It does not know integer `ldd`/`std`, alternate-space
 and numbers in other ways than GNU's tools: that text is made here. Registers are written as
 numbered by the assembler (`%o6` is `%sp`, `%i6` is `%fp`), numbers as objdump writes them: decimal
 up to 9, hexadecimal above.
-
-An address without an offset is written `[%g1]`, which the assembler encodes with the register
-%g0; where the word has the number 0, that is `[%g1 + %lo(0)]`.
 """
 
 from __future__ import annotations
@@ -218,6 +215,8 @@ def _number(value: int) -> str:
     return str(value) if value < 10 else f"{value:#x}"
 
 
+# An address without an offset is written `[%g1]`, which the assembler encodes with the register
+# %g0; where the word has the number 0, that is `[%g1 + %lo(0)]`.
 def _address(word: int, low: str | None = None) -> str:
     base = _INTEGER[(word >> 14) & 31]
     if word & 0x2000:

@@ -49,10 +49,9 @@ class Window(IntEnum):
 
 
 class Effects(NamedTuple):
-    """Register sets by instruction word (module docstring), and the window shifts.
+    """Register sets by instruction word (module docstring), and the window shifts."""
 
-    For a save or restore, `reads` are registers of the old window and `writes` those of the new.
-    """
+    # For a save or restore, `reads` are registers of the old window and `writes` those of the new.
 
     reads: Masks
     writes: Masks
@@ -114,7 +113,6 @@ def _memory_forms() -> dict[int, _Form]:
 
 
 def _tables() -> tuple[npt.NDArray[np.uint8], Masks, Masks]:
-    """Return (fields, reads, writes) by op << 6 | op3 for the formats with op 2 and 3."""
     fields = np.zeros(256, np.uint8)
     reads = np.zeros(256, np.uint64)
     writes = np.zeros(256, np.uint64)
@@ -173,12 +171,7 @@ def effects(words: Words) -> Effects:
     """Return what each of `words`, in native byte order, shape (n,), reads, writes and names."""
     starts = range(0, max(len(words), 1), _PIECE)
     pieces = [_effects(words[start : start + _PIECE]) for start in starts]
-    return Effects(
-        np.concatenate([piece.reads for piece in pieces]),
-        np.concatenate([piece.writes for piece in pieces]),
-        np.concatenate([piece.names for piece in pieces]),
-        np.concatenate([piece.window for piece in pieces]),
-    )
+    return Effects(*map(np.concatenate, zip(*pieces, strict=True)))
 
 
 def _effects(words: Words) -> Effects:

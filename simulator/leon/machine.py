@@ -5,9 +5,6 @@ beyond that is done here: words that the engine would take for something else, o
 executed from shadows that have `illtrap` in their place (`is_supervisors`), so that each stops the
 engine with an exact pc. Traps go to the program's trap table, and their handlers are told to the
 observer as handlers of signals are.
-
-Time is counted in instructions, one a cycle. Where no interrupt can come before the next timer's,
-`wr %asr19` moves the time on to it; so does a block that would execute beyond it.
 """
 
 from __future__ import annotations
@@ -169,7 +166,6 @@ class LeonMachine(BaseMachine):
         return self.instructions + (_LONGEST_BLOCK if lands else 0)
 
     def _interrupt(self) -> int:
-        """Return the interrupt that the processor would take now; 0: none."""
         number = self._bus.controller.highest()
         return number if number and self._supervisor.may_interrupt(number) else 0
 
@@ -191,6 +187,8 @@ class LeonMachine(BaseMachine):
         if not self._ends_from_outside():
             self._between_blocks()
 
+    # Time is counted in instructions, one a cycle. Where no interrupt can come before the next
+    # timer's, `wr %asr19` moves the time on to it; so does a block that would execute beyond it.
     def _between_blocks(self) -> None:
         due = self._bus.timers.next_interrupt()
         if due is not None and self._clock[ClockWord.LIMIT] == due - self._idle:

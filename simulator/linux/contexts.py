@@ -165,10 +165,9 @@ class Contexts:
         cpu.sync_wrapped_copy()
 
     def enter_stack(self, stack: int) -> None:
-        """Go on with a stack that ends at `stack`, as the kernel lets a new thread begin.
-
-        Raises `GuestFault` where the current frame cannot be copied.
-        """
+        """Go on with a stack that ends at `stack`, as the kernel lets a new thread begin."""
+        # It begins with a copy of the current frame; all windows but this one are free. Raises
+        # `GuestFault` where that cannot be copied.
         # It begins with a copy of the current frame; all windows but this one are free.
         cpu, window = self._cpu, self._cpu.window()
         bias, mask = cpu.stack_bias, cpu.address_mask

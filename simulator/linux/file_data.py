@@ -3,13 +3,6 @@
 A program names buffers of any length, which may overlap: what it moves in one call can be more than
 all of its memory. simprof holds one piece of it at a time. As on Linux, a call moves what comes
 before the first byte that the program may not use, and fails where that is nothing.
-
-The pages of a file that is mapped MAP_SHARED are host memory (a memfd) that lies at each place
-where the file is mapped, so that what is written through one mapping is there in all others. They
-count against the program's memory limit, and are given back where no mapping has them any more. The
-file itself is touched by the host's calls alone, which are recorded: before a system call that
-reads or writes files, and where a mapping ends, what the program has changed in memory is written
-to the file; after one that writes files, memory is read from the file again.
 """
 
 from __future__ import annotations
@@ -80,10 +73,8 @@ def write_from(
     offset: int | None,
     check_time: CheckTime = lambda: None,
 ) -> int:
-    """Write buffers to a file; return how many bytes. Otherwise as `read_into`.
-
-    Where nobody reads what is written, the program is sent SIGPIPE besides.
-    """
+    """Write buffers to a file; return how many bytes. Otherwise as `read_into`."""
+    # Where nobody reads what is written, the program is sent SIGPIPE besides.
     memory = guest.memory
     done = 0
     for piece in _pieces(memory, vectors, Protection.READ):
@@ -169,6 +160,12 @@ DESCRIPTORS: Mapping[str, tuple[int, ...]] = {
 BY_NAME = frozenset("truncate truncate64 open openat openat2 creat".split())
 
 
+# The pages of a file that is mapped MAP_SHARED are host memory (a memfd) that lies at each place
+# where the file is mapped, so that what is written through one mapping is there in all others. They
+# count against the program's memory limit, and are given back where no mapping has them any more.
+# The file itself is touched by the host's calls alone, which are recorded: before a system call
+# that reads or writes files, and where a mapping ends, what the program has changed in memory is
+# written to the file; after one that writes files, memory is read from the file again.
 @dataclass
 class Pages:
     """A file's pages in memory: those that are mapped."""
@@ -273,10 +270,8 @@ class SharedFiles:
         return not self._mappings
 
     def add(self, address: int, size: int, file: OpenFile, offset: int) -> None:
-        """Put a file's pages at a range that has just been mapped.
-
-        Raises `OSError` or `OutOfMemory`; the range is then to be forgotten and unmapped.
-        """
+        """Put a file's pages at a range just mapped; raises `OSError` or `OutOfMemory`."""
+        # The range is then to be forgotten and unmapped.
         status = file.status()
         name = status.device, status.inode
         pages = self._pages.get(name) or Pages(os.memfd_create("simprof"), file, self._check_time)
@@ -340,7 +335,6 @@ class SharedFiles:
             self._drop(mapping.pages, max(low, address) + moved, min(high, address + size) + moved)
 
     def _drop(self, pages: Pages, start: int, end: int) -> None:
-        """Give back the pages of a range of a file that no mapping has."""
         left = [each for each in self._mappings if each.pages is pages]
         if not left:
             return  # all of them have been

@@ -50,10 +50,7 @@ class _Open:
 
 
 class Host:
-    """Files below `root`, read-only but for `writable`, and the standard streams.
-
-    Raises `UsageError` where a directory cannot be used.
-    """
+    """Files below `root`, read-only but for `writable`, and the standard streams."""
 
     def __init__(
         self,
@@ -168,12 +165,10 @@ class Host:
         return entry
 
     def _changeable(self, place: ResolvedPath) -> None:
-        """Raise EROFS unless the directory entry may be changed."""
         if place.realm is not Realm.REAL or not self._sandbox.may_change_entry(place.parts):
             raise failure(errno.EROFS)
 
     def _owned(self, place: ResolvedPath) -> os.stat_result:
-        """Return the status of an existing file whose content may be changed."""
         if not place.exists:
             raise failure(errno.ENOENT)
         if place.status is None or not self._sandbox.may_change(place.parts):
@@ -569,7 +564,6 @@ class Host:
 def _resolve_below(
     sysroot: Sandbox, start: Parts, path: bytes, follow: bool
 ) -> ResolvedPath | None:
-    """Return where a path leads in the sysroot, None if there is nothing."""
     root = sysroot.root
     if path.startswith(b"/"):
         if path.split(b"/", 2)[1] in SPECIAL_TOPS:

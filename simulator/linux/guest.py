@@ -118,43 +118,32 @@ class GuestThreads(Protocol):
     @property
     def current(self) -> int:
         """Number of the thread that makes the call at hand."""
-        ...
 
     @property
     def alive(self) -> Sequence[int]:
         """Numbers of all threads that have not ended, oldest first."""
-        ...
 
     @property
     def is_alone(self) -> bool:
         """Whether there has never been a second thread."""
-        ...
 
     @property
     def is_expired(self) -> bool:
         """Whether the call at hand has waited before, for as long as it was to."""
-        ...
 
     @property
     def instructions(self) -> int:
         """Instructions that the current thread has executed."""
-        ...
 
     def start(self, stack: int | None, thread_pointer: int | None) -> int:
-        """Start a thread where the current one is; return its number.
-
-        `stack`: Where its stack ends; `thread_pointer`: its %g7; None: its creator's. Raises
-        `GuestFault` where its stack cannot be written.
-        """
-        ...
+        """Start a thread where the current one is; return its number; raises `GuestFault`."""
+        # `stack`: Where its stack ends; `thread_pointer`: its %g7; None: its creator's.
 
     def wake(self, number: int, result: int) -> None:
         """Let a waiting thread's call return `result`."""
-        ...
 
     def send(self, number: int, signal: int) -> None:
         """Make a signal pending for one thread that is alive."""
-        ...
 
 
 class Guest(Protocol):
@@ -167,37 +156,26 @@ class Guest(Protocol):
     @property
     def threads(self) -> GuestThreads:
         """The program's threads."""
-        ...
 
     @property
     def instructions(self) -> int:
         """Instructions executed so far, exact at a system call; virtual time derives from it."""
-        ...
 
     @property
     def pc(self) -> int:
         """Address of the trap instruction that makes the call."""
-        ...
 
     def stack_pointer(self) -> int:
         """%sp with the 64-bit stack bias removed."""
-        ...
 
     def raise_signal(self, number: int) -> None:
         """Make signal `number` pending from `kill` (si_code SI_USER, own pid)."""
-        ...
 
     def suspend(self, mask: int) -> None:
-        """Block `mask` until the pending signal has been handled (rt_sigsuspend).
-
-        A pending signal must be let through by `mask`; its handler's frame saves the mask from
-        before.
-        """
-        ...
+        """Block `mask` until the pending signal has been handled (rt_sigsuspend)."""
+        # A pending signal must be let through by `mask`; its handler's frame saves the mask from
+        # before.
 
     def return_from_signal(self) -> None:
-        """Restore registers and mask from the signal frame at %sp (rt_sigreturn, sigreturn).
-
-        Raises `GuestFault` where the frame cannot be read (the machine then ends with SIGSEGV).
-        """
-        ...
+        """Restore registers and mask from the signal frame at %sp (rt_sigreturn, sigreturn)."""
+        # Where the frame cannot be read the run ends with SIGSEGV.

@@ -3,19 +3,6 @@
 `files.Host` really touches files, below its sandbox's root, in methods that return plain values or
 raise OSError. `RecordingHost` passes calls on and keeps a log; then it answers from it without
 touching anything, so that the program's output does not appear twice.
-
-What a program can see of files is made the same on every machine:
-- inode numbers count up from 1 in the order in which files are first seen, the device is 1;
-- every file belongs to user and group 1000; block size is 4096, blocks follow from the size;
-- directories have size 4096 and one link; listings are sorted by name;
-- modification times are the file's own, access and change times repeat them;
-- standard output and error always look like a pipe; standard input looks like what it is, except
-  that a terminal looks like a pipe.
-
-A log keeps the calls in order, each with a digest of what it asked and the whole of what came
-back. That is as much as the program reads, so that all but the first megabytes are in a temporary
-file, which has no name and goes with the process. A log that outgrows its limit, or the disk, is
-dropped: the run continues, and cannot be emulated again (`CallLog.check`).
 """
 
 from __future__ import annotations
@@ -27,7 +14,7 @@ import os
 import struct
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import IntFlag
 from functools import partial
 from tempfile import SpooledTemporaryFile, gettempdir
@@ -76,9 +63,8 @@ class RecordingHost:
         self.log = CallLog() if log is None else log
 
     def rewind(self) -> None:
-        """Answer the calls of a second run from the log, and go on from there.
-
-        Raises `UnsupportedError` where the log is too large to be kept.
+        """Answer the calls of a second run from the log, and go on from there; raises as
+        `CallLog.check`.
         """
         # The outside does not notice: what the first run wrote is not written again, and what it
         # opened is still open, under the same handles, when the log ends.
@@ -169,6 +155,10 @@ class LoggedCall:
         return self.value
 
 
+# A log keeps the calls in order, each with a digest of what it asked and the whole of what came
+# back. That is as much as the program reads, so that all but the first megabytes are in a temporary
+# file, which has no name and goes with the process. A log that outgrows its limit, or the disk, is
+# dropped: the run continues, and cannot be emulated again (`CallLog.check`).
 class CallLog:
     """The calls of a run, in their order; `limit`: bytes that it may have."""
 
@@ -224,9 +214,8 @@ class CallLog:
         self.close()
 
     def check(self) -> None:
-        """Check that all calls are kept: without, the run cannot be emulated a second time.
-
-        Raises `UnsupportedError`.
+        """Raise `UnsupportedError` unless all calls are kept, without which no second run is
+        possible.
         """
         if self._lost:
             raise UnsupportedError(
@@ -235,10 +224,7 @@ class CallLog:
             )
 
     def read(self, offset: int) -> tuple[LoggedCall, int]:
-        """Return the call at a place in the log, and the place of the next one.
-
-        `offset`: 0, or what the call before that one gave.
-        """
+        """Return the call at `offset`, and the offset of the next one; the first has 0."""
         self._is_at_end = False
         self._file.seek(offset)
         (length,) = _LENGTH.unpack(self._file.read(_LENGTH.size))
@@ -262,20 +248,11 @@ def _plain(value: object) -> object:
     if isinstance(value, int | bytes):
         return value
     if isinstance(value, FileStatus):
-        return (
-            "status",
-            value.inode,
-            value.mode,
-            value.links,
-            value.size,
-            value.modified,
-            value.special_device,
-            value.device,
-        )
+        return ("status", *astuple(value))
     if isinstance(value, Special):
         return ("special", value.name)
     if isinstance(value, tuple):
-        return ("entries", *((entry.name, entry.inode, entry.kind) for entry in value))
+        return ("entries", *map(astuple, value))
     return value
 
 
@@ -295,6 +272,12 @@ LARGEST_OFFSET = (1 << 63) - 1  # in a file, in bytes
 BLOCK_SIZE = 4096  # st_blksize of everything, in bytes
 
 
+# What a program can see of files is made the same on every machine. Inode numbers count up from 1
+# in the order in which files are first seen, the device is 1. Every file belongs to one user and
+# group; blocks follow from the size. Directories have size 4096 and one link; listings are sorted
+# by name. Modification times are the file's own, access and change times repeat them. Standard
+# output and error always look like a pipe; standard input looks like what it is, except that a
+# terminal looks like a pipe.
 @dataclass(frozen=True)
 class FileStatus:
     """What stat tells; sizes in bytes, times in nanoseconds since 1970."""

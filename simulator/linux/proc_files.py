@@ -57,8 +57,6 @@ def _command_line(task: Task) -> bytes:
 
 
 class _Sizes:
-    """How many bytes of a process's memory are what."""
-
     def __init__(self, task: Task) -> None:
         pointer = task.guest.stack_pointer()
         self.code = self.data = self.stack = self.all = 0
@@ -82,7 +80,6 @@ class _Sizes:
 
 
 def _signal_masks(task: Task) -> tuple[int, int, int, int]:
-    """Return which signals are pending, blocked, ignored and caught."""
     signals, ignored, caught = task.guest.signals, 0, 0
     for number in range(1, _SIGNALS + 1):
         handler = signals.action(number).handler

@@ -1,12 +1,4 @@
-"""Starting a process: the program's segments, its stack, and what the kernel remembers about it.
-
-The initial stack is laid out as qemu-user 7.2 lays it out, byte for byte, so that a program
-started here executes the same instructions as under qemu. From the stack's top downwards: 8 bytes
-of padding, the program's name (argv[0] again), the environment strings, the argument strings, 16
-random bytes (aligned to 16), then the vector argc, argv, NULL, envp, NULL, auxv, aligned to 16;
-%sp lies one register save area below it. (qemu gives the environment in the reverse of its own
-order.)
-"""
+"""Starting a process: the program's segments, its stack, and what the kernel remembers about it."""
 
 from __future__ import annotations
 
@@ -151,7 +143,6 @@ def load_segments(program: Program, memory: AddressSpace) -> int:
 
 
 def _page_runs(segments: Sequence[Segment]) -> list[tuple[int, int, Protection]]:
-    """Split the segments' pages into disjoint runs of equal rights, by address."""
     spans = [(_page_down(s.address), page_up(s.address + s.memory_size), s) for s in segments]
     edges = sorted({edge for start, end, _ in spans for edge in (start, end)})
     runs = []
@@ -212,6 +203,12 @@ class _Texts:
     file_name: bytes | None
 
 
+# The initial stack is laid out as qemu-user 7.2 lays it out, byte for byte, so that a program
+# started here executes the same instructions as under qemu. From the stack's top downwards: 8 bytes
+# of padding, the program's name (argv[0] again), the environment strings, the argument strings, 16
+# random bytes (aligned to 16), then the vector argc, argv, NULL, envp, NULL, auxv, aligned to 16;
+# %sp lies one register save area below it. (qemu gives the environment in the reverse of its own
+# order.)
 def _build_stack(
     program: Program,
     memory: AddressSpace,

@@ -86,10 +86,7 @@ class ResolvedPath:
 
 
 class Sandbox:
-    """Resolves paths below `root`; canonical paths are as the program sees them.
-
-    Raises `UsageError` where either is not a directory, or `writable` is not below `root`.
-    """
+    """Resolves paths below `root`; raises `UsageError` where a directory cannot be used."""
 
     def __init__(
         self,
@@ -143,11 +140,7 @@ class Sandbox:
         return self.may_change(parts) and self.writable != parts
 
     def resolve(self, start: Parts, path: bytes, *, follow: bool) -> ResolvedPath:
-        """Walk `path`, as the program gave it, from the canonical directory `start`.
-
-        `follow`: Whether a symbolic link in the last component is followed. Raises `OSError` with
-        the host's errno, as openat would.
-        """
+        """Walk `path` from the canonical directory `start`; raises OSError as openat would."""
         walk = _Walk(self, start, path, follow)
         try:
             return walk.run()
@@ -359,35 +352,30 @@ class _Walk:
 
 def _special_names(parts: Parts) -> Iterable[bytes]:
     """Names in a special directory; empty where `parts` is none."""
+    own = _below_self(parts)
     if parts == (b"dev",):
         return (*_DEVICES, *_STREAMS, b"fd")
     if parts == (b"proc",):
         return (b"self",)
-    if len(parts) == 2 and parts[0] == b"proc" and _is_self(parts[1]):
+    if own == ():
         return (*_PROCESS_FILES, b"fd")
-    if parts == (b"dev", b"fd") or (
-        len(parts) == 3 and parts[0] == b"proc" and _is_self(parts[1]) and parts[2] == b"fd"
-    ):
-        return (b"0", b"1", b"2")
-    return ()
+    return (b"0", b"1", b"2") if parts == (b"dev", b"fd") or own == (b"fd",) else ()
 
 
 def _special_file(parts: Parts) -> str | None:
+    own = _below_self(parts) or ()
     if len(parts) == 2 and parts[0] == b"dev":
-        if parts[1] in _DEVICES:
-            return parts[1].decode()
-        return _STREAMS.get(parts[1])
-    if parts[:-1] == (b"dev", b"fd") or (
-        len(parts) == 4 and parts[0] == b"proc" and _is_self(parts[1]) and parts[2] == b"fd"
-    ):
+        name = parts[1]
+        return name.decode() if name in _DEVICES else _STREAMS.get(name)
+    if parts[:-1] == (b"dev", b"fd") or (len(own) == 2 and own[0] == b"fd"):
         return f"fd/{int(parts[-1])}" if parts[-1].isdigit() and len(parts[-1]) < 10 else None
-    if len(parts) == 3 and parts[0] == b"proc" and _is_self(parts[1]):
-        return parts[2].decode() if parts[2] in _PROCESS_FILES else None
-    return None
+    return own[0].decode() if len(own) == 1 and own[0] in _PROCESS_FILES else None
 
 
-def _is_self(name: bytes) -> bool:
-    return name in (b"self", str(PROCESS_ID).encode())
+def _below_self(parts: Parts) -> Parts | None:
+    """Return what follows /proc/self, or the same by number; None: it is elsewhere."""
+    is_own = len(parts) >= 2 and parts[1] in (b"self", str(PROCESS_ID).encode())
+    return parts[2:] if parts[:1] == (b"proc",) and is_own else None
 
 
 def _split(path: bytes) -> list[bytes]:

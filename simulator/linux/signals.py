@@ -1,11 +1,7 @@
 """Signals: what is installed, blocked and pending, and the frames that handlers run on.
 
 Frames are those of Linux/SPARC (arch/sparc/kernel/signal_64.c and signal32.c): a register save
-area, siginfo, the interrupted registers, the floating-point registers, the mask. The third
-argument of a handler is what Linux passes, the address of the siginfo (64-bit programs) or of
-the registers (32-bit programs). Programs that read it as a `ucontext_t`, as on other systems, find
-pc, npc, y and the global registers where `ucontext_t` has them, in bytes that Linux leaves unused;
-either copy of pc and npc may be changed by the handler.
+area, siginfo, the interrupted registers, the floating-point registers, the mask.
 """
 
 from __future__ import annotations
@@ -281,6 +277,10 @@ _FPU = ">32QQQQ"
 _PSR_ICC_SHIFT = 20
 
 
+# The third argument of a handler is what Linux passes, the address of the siginfo (64-bit programs)
+# or of the registers (32-bit programs). Programs that read it as a `ucontext_t`, as on other
+# systems, find pc, npc, y and the global registers where `ucontext_t` has them, in bytes that Linux
+# leaves unused; either copy of pc and npc may be changed by the handler.
 class FrameFormat:
     """Writes and reads frames of programs of one width."""
 

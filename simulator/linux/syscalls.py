@@ -51,10 +51,7 @@ _MOST_REFUSED = 1000
 
 
 class SystemCalls:
-    """The emulated kernel, with one process and its threads.
-
-    `strict`: Whether a refused call ends the run; it fails otherwise.
-    """
+    """The emulated kernel, with one process and its threads."""
 
     def __init__(
         self, task: Task, *, strict: bool = False, on_code_file: CodeFile = lambda *_: None
@@ -87,11 +84,9 @@ class SystemCalls:
         return self._names.get(number, f"number {number}")
 
     def call(self, number: int, arguments: Arguments) -> Outcome:
-        """Perform a system call: %g1, and %o0..%o5 masked to the program's width.
-
-        Raises `UnsupportedError` where the call waits for ever, `RunInterrupted` where it waited
-        and the run was told to stop.
-        """
+        """Perform a system call: %g1, and %o0..%o5 masked to the program's width."""
+        # Raises `UnsupportedError` where the call waits for ever, `RunInterrupted` where it waited
+        # and the run was told to stop.
         name = self.task.call_name = self.name(number)
         handler = self._handlers.get(name)
         if handler is None:
@@ -107,7 +102,6 @@ class SystemCalls:
         return outcome
 
     def _shared_pages(self, name: str, arguments: Arguments) -> Sequence[Pages]:
-        """Return the pages in memory of files that the call at hand may read or write."""
         shared = self._memory.shared
         if shared.is_empty or (name not in DESCRIPTORS and name not in BY_NAME):
             return ()
@@ -142,7 +136,6 @@ class SystemCalls:
         return Returned(result) if isinstance(result, int) else result
 
     def _refuse(self, error: str) -> Outcome:
-        """Count the call at hand as refused and let it fail, or end the run there."""
         call = RefusedCall(self.task.call_name, error)
         if call not in self.refused and len(self.refused) >= _MOST_REFUSED:
             call = RefusedCall("others", error)

@@ -272,7 +272,6 @@ class PathCalls(CallGroup):
         self._put_status(address, self._status_at(AT_FDCWD, path, follow, False), wide)
 
     def _status_with(self, base: int, path: int, flags: int) -> FileStatus:
-        """Return the status that an *at call with flags asks for."""
         follow = not flags & _AT_SYMLINK_NOFOLLOW
         return self._status_at(base, self._path(path), follow, bool(flags & _AT_EMPTY_PATH))
 

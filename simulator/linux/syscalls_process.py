@@ -53,10 +53,10 @@ _PR_ANSWERS = {1: 0, 3: 1, 4: 0, 38: 0, 39: 0}
 
 
 class MemoryCalls(CallGroup):
-    """brk, mmap, mremap, munmap, mprotect, madvise, msync.
+    """brk, mmap, mremap, munmap, mprotect, madvise, msync."""
 
-    `on_code_file` hears of files that are mapped from their beginning so that they can be executed.
-    """
+    # `on_code_file` hears of files that are mapped from their beginning so that they can be
+    # executed.
 
     def __init__(self, task: Task, on_code_file: CodeFile = lambda *_: None) -> None:
         super().__init__(task)

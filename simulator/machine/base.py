@@ -129,7 +129,6 @@ class BaseMachine(ABC):
         return time.perf_counter() - started, time.process_time() - cpu_started
 
     def _result(self, seconds: float, cpu_seconds: float, **counts: Any) -> RunResult:
-        """Return how the run ended; raises what a callback has kept."""
         if self._error is not None:
             raise self._error
         assert self._ending is not None
@@ -254,9 +253,7 @@ _PLEASE: Final = "please report this program"
 def stop_after(
     clock: NDArray[np.int64], seconds: float | None, stop: Callable[[], None] | None
 ) -> Iterator[None]:
-    """Stop the run that `clock` belongs to after `seconds`; `stop`: where no block hook looks at
-    it.
-    """
+    """Stop the run of `clock` after `seconds`; `stop`: where no block hook looks at it."""
     if seconds is None:
         yield
         return

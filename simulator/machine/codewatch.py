@@ -7,12 +7,6 @@ the plain cases), and translates a block again after its bytes have changed.
 
 Code in writable segments that is only valid after start-up (`Program.late_code`) counts as it is
 when it is first executed.
-
-Some pages are executed from a copy. SPARC V9 reserves two conditions of instructions that test a
-register (`traps.is_reserved`). A processor raises an illegal instruction; the engine has no
-translation for them, and ends the whole process. A page that holds such words may hold them as
-data, too, so that they stay where they are: the page's *shadow* has `illtrap` in their place, and
-code is fetched from there.
 """
 
 from __future__ import annotations
@@ -207,10 +201,13 @@ def _inside(ranges: tuple[Range, ...], start: int, end: int) -> bool:
     return any(span.start <= start and end <= span.end for span in ranges)
 
 
+# Some pages are executed from a copy. SPARC V9 reserves two conditions of instructions that test a
+# register (`traps.is_reserved`). A processor raises an illegal instruction; the engine has no
+# translation for them, and ends the whole process. A page that holds such words may hold them as
+# data, too, so that they stay where they are: the page's *shadow* has `illtrap` in their place, and
+# code is fetched from there.
 class Shadows:
-    """The shadows of one program's pages; `are_others`: which words are not for the engine,
-    besides.
-    """
+    """The shadows of a program's pages; `are_others`: what else is not for the engine."""
 
     def __init__(
         self,

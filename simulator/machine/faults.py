@@ -1,11 +1,4 @@
-"""Hardware traps as signals (which signal, which code, which address), and what traps in vain.
-
-Two kinds of instructions that the engine traps on are executed here: no-fault loads, and
-floating-point stores of 8 and 16 bytes at addresses that are multiples of 4 only. Linux does the
-latter, too, in its handlers of the hardware's traps (`stdf_mem_address_not_aligned`). The engine
-stores most of them, but not where it stores bytes one by one: across the border of a page, and at
-the first store to a page that it has not met for a while.
-"""
+"""Hardware traps as signals (which signal, which code, which address), and what traps in vain."""
 
 from __future__ import annotations
 
@@ -71,6 +64,10 @@ def is_transfer(word: int) -> bool:
 
 # -- floating-point stores
 
+# Stores of 8 and 16 bytes at addresses that are multiples of 4 only. Linux does them, too, in its
+# handlers of the hardware's traps (`stdf_mem_address_not_aligned`). The engine stores most of them,
+# but not where it stores bytes one by one: across the border of a page, and at the first store to a
+# page that it has not met for a while.
 # op3 of stqf, stdf, stqfa and stdfa -> how many words of 8 bytes they store.
 _FP_STORES = {0x26: 2, 0x27: 1, 0x36: 2, 0x37: 1}
 _STORING_TO_SPACES = (0x36, 0x37)
@@ -233,23 +230,25 @@ def memory_fault(access: MemoryAccess, address: int, mapped: bool) -> FaultKind:
         MemoryAccess.FETCH: "jump to",
     }[access]
     what = "protected" if mapped else "unmapped"
+    return _segmentation_fault(f"{verb} {what} address {address:#x}", address, mapped)
+
+
+def _segmentation_fault(text: str, address: int, mapped: bool) -> FaultKind:
     code = _SEGV_ACCERR if mapped else _SEGV_MAPERR
-    return FaultKind(Signal.SEGV, code, f"{verb} {what} address {address:#x}", address)
+    return FaultKind(Signal.SEGV, code, text, address)
 
 
 def stack_fault(address: int, mapped: bool) -> FaultKind:
     """Say what a register window means that cannot be saved to or loaded from the stack."""
     if address & 7:
         return FaultKind(Signal.BUS, _BUS_ADRALN, f"unaligned stack at {address:#x}", address)
-    code = _SEGV_ACCERR if mapped else _SEGV_MAPERR
-    return FaultKind(Signal.SEGV, code, f"no stack memory at {address:#x}", address)
+    return _segmentation_fault(f"no stack memory at {address:#x}", address, mapped)
 
 
 def frame_fault(address: int, mapped: bool) -> FaultKind:
     """Say what it means that a program returns from a signal's handler, and there is no frame."""
-    code = _SEGV_ACCERR if mapped else _SEGV_MAPERR
     text = f"return from a handler without a signal's frame at {address:#x}"
-    return FaultKind(Signal.SEGV, code, text, address)
+    return _segmentation_fault(text, address, mapped)
 
 
 def illegal_instruction(pc: int, word: int) -> FaultKind:

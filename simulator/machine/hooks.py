@@ -108,11 +108,11 @@ class Hooks:
         return bool(self.trap[TrapWord.CONTEXTS])
 
     def silence(self, sizes: Mapping[BlockPlace, int], before: Mapping[BlockPlace, int]) -> None:
-        """Have no events for some blocks from now on, as long as their translations live.
-
-        `sizes`: These blocks, with their sizes in bytes. `before`: The blocks that are silent so
+        """Have no events for blocks, by their sizes in bytes; `before`: those that are silent so
         far.
         """
+        # As long as their translations live. A block that the engine translates otherwise than
+        # thought raises events all the same.
         # A block that the engine translates otherwise than thought raises events all the same.
         cpu, observer = self._cpu, self._observer
         assert observer is not None

@@ -135,7 +135,6 @@ class Machine(BaseMachine):
         self._system_calls = 0
         self._contexts_noted = 0  # those that Python has saved or set
         self._signal_actions: Counter[int] = Counter()
-        self._trap_pc = 0
         self._is_bare = False
         self._position = Position(self.cpu, self._space, self._clock)
         parts = ThreadParts(
@@ -144,7 +143,6 @@ class Machine(BaseMachine):
             self.signals,
             self._clock,
             observer,
-            (lambda: self._trap_pc, self._set_trap_pc),
         )
         self.threads = Threads(parts, thread_seed)
         self._hooks = self._connect()
@@ -302,7 +300,6 @@ class Machine(BaseMachine):
             self._is_settling, self._look_at = True, self.instructions + NEXT_LOOK
 
     def _follow(self, stop: Stop) -> None:
-        """Have silent blocks noted that were executed before the engine stopped."""
         assert self._thinning is not None
         pc = int(self.cpu.state.pc)
         refused = self.cpu.refused or int(self._hooks.fill[FillWord.FAULT_ACCESS])
@@ -472,7 +469,6 @@ class Machine(BaseMachine):
             self._observer.signal_delivered(pc, stack_pointer, handler, between)
 
     def _deliver_pending(self, *, between: bool = False) -> None:
-        """Deliver what is pending and not blocked: after a system call, or `between` two blocks."""
         while not self._is_over():
             info = self.signals.take()
             if info is None:
@@ -486,17 +482,16 @@ class Machine(BaseMachine):
 
     def _on_system_call(self) -> None:
         cpu = self.cpu
-        self._trap_pc = cpu.trap_pc
+        self.threads.trap_pc = cpu.trap_pc
         window = cpu.window()
         arguments = tuple(window[number] & cpu.address_mask for number in range(6))
         self._system_calls += 1
         number = int(cpu.state.globals[1]) & 0xFFFFFFFF
         if number in SIGNAL_ACTION_CALLS:
-            self._signal_actions[self._trap_pc] += 1
+            self._signal_actions[self.threads.trap_pc] += 1
         self._after_call(self.calls.call(number, arguments), (number, arguments))
 
     def _after_call(self, outcome: Outcome, call: Call) -> None:
-        """Go on behind a system call, in this thread or, where that waits, in another one."""
         if self._finish_call(outcome, call):
             self._deliver_pending()
         else:
@@ -529,9 +524,6 @@ class Machine(BaseMachine):
             self._set_limit()
         return not isinstance(outcome, ThreadExited | Yields)
 
-    def _set_trap_pc(self, pc: int) -> None:
-        self._trap_pc = pc
-
     def _finish_system_call(self, outcome: Outcome) -> None:
         window, mask = self.cpu.window(), self.cpu.address_mask
         if isinstance(outcome, Exited):
@@ -559,15 +551,15 @@ class Machine(BaseMachine):
         # The system call counts once.
         state = self.cpu.state
         self._system_calls -= 1
-        self._position.interrupt(self._trap_pc)
-        state.pc, state.npc = self._trap_pc, state.pc
+        self._position.interrupt(self.threads.trap_pc)
+        state.pc, state.npc = self.threads.trap_pc, state.pc
 
     # -- guest.Guest
 
     @property
     def pc(self) -> int:
         """Address of the trap instruction of the system call at hand."""
-        return self._trap_pc
+        return self.threads.trap_pc
 
     def stack_pointer(self) -> int:
         """%sp with the 64-bit stack bias removed."""

@@ -24,27 +24,21 @@ class Thinning(Protocol):
 
     def is_worth_it(self, instructions: int) -> bool:
         """Whether a run that has executed so many instructions is worth the work of a choice."""
-        ...
 
     def choose_silent(self) -> Mapping[BlockPlace, int]:
         """Return the blocks that are to raise no events from now on, with their sizes in bytes."""
-        ...
 
     def begin_silence(self, sizes: Mapping[BlockPlace, int]) -> None:
         """Take note of the blocks that raise no events from now on."""
-        ...
 
     def stopped(self, pc: int) -> None:
         """The program has come to the block at `pc`, and the engine has stopped before it."""
-        ...
 
     def faulted(self, pc: int) -> None:
         """The instruction at `pc` has faulted."""
-        ...
 
     def trapped(self) -> None:
         """An instruction has trapped, in the last event's block or in a silent one behind it."""
-        ...
 
 
 LateBlock = Callable[[int, tuple[int, ...]], None]  # takes the address and the words of a block
@@ -81,24 +75,18 @@ class Observer(Protocol):
     def signal_delivered(
         self, interrupted_pc: int, stack_pointer: int, handler: int, between: bool
     ) -> None:
-        """A signal's handler is entered next.
-
-        `stack_pointer` is the interrupted %sp, bias included. `between`: it came between two
-        blocks, of which `interrupted_pc` begins the second.
-        """
-        ...
+        """A signal's handler is entered next."""
+        # `stack_pointer` is the interrupted %sp, bias included. `between`: it came between two
+        # blocks, of which `interrupted_pc` begins the second.
 
     def signal_returned(self, resumed_pc: int) -> None:
         """A handler has returned; the next event is at `resumed_pc`."""
-        ...
 
     def context_replaced(self, pc: int) -> None:
         """A context was set (64-bit longjmp); the next event is at `pc`."""
-        ...
 
     def thread_started(self, number: int, current: int) -> None:
         """Thread `current`, which goes on, has started another one."""
-        ...
 
     def thread_switched(self, number: int) -> None:
         """Another thread goes on, where it was."""
@@ -108,7 +96,6 @@ class Observer(Protocol):
 
     def thread_ended(self) -> None:
         """The current thread has ended itself; another one goes on, or none."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ A quantum ends before a translation block, and so does a budget; no block is cut
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -114,8 +114,6 @@ class ThreadParts:
     signals: SignalState
     clock: NDArray[np.int64]
     observer: Observer | None
-    # The machine's address of the last system call's trap: read, and set.
-    trap_pc: tuple[Callable[[], int], Callable[[int], None]]
 
 
 @dataclass
@@ -127,6 +125,7 @@ class Threads:
     calls: SystemCalls = field(init=False)  # The program's system calls; set before it runs.
     events: int = 0  # System calls that threads have completed: what one that waits may wait for.
     is_alone: bool = True  # Whether there has never been a second thread
+    trap_pc: int = 0  # address of the trap of the running thread's last system call
     deadline: int = 0  # Instructions of the whole program at which the current quantum is over
 
     def __post_init__(self) -> None:
@@ -163,10 +162,7 @@ class Threads:
         return self._running.instructions + self._now - self._since
 
     def start(self, stack: int | None, thread_pointer: int | None) -> int:
-        """Start a thread where the current one is; return its number.
-
-        Raises `GuestFault` where its stack cannot be written.
-        """
+        """Start a thread where the current one is; return its number; raises `GuestFault`."""
         parts, parent = self.parts, self._running
         cpu, contexts = parts.cpu, parts.contexts
         contexts.flush_windows()
@@ -186,9 +182,7 @@ class Threads:
         thread = _Thread(PROCESS_ID + self._made)
         self._made += 1
         words = parts.clock[self._words]
-        thread.saved = _Saved(
-            processor, words, True, signals, InterruptedFrames(), parts.trap_pc[0]()
-        )
+        thread.saved = _Saved(processor, words, True, signals, InterruptedFrames(), self.trap_pc)
         self._alive.append(thread)
         self._ready.append(thread)
         if len(self._alive) == 2:
@@ -272,7 +266,7 @@ class Threads:
             ThreadWait(
                 thread.place,
                 self.calls.name(thread.call[0]),
-                self.parts.trap_pc[0]() if thread.saved is None else thread.saved.trap_pc,
+                self.trap_pc if thread.saved is None else thread.saved.trap_pc,
             )
             for thread in self._alive
             if thread.call is not None
@@ -339,7 +333,6 @@ class Threads:
             self._ready.append(thread)
 
     def _gather(self) -> bool:
-        """Note all threads that can run; return whether there are any."""
         elapsed = self.calls.task.elapsed
         over = [
             each
@@ -381,7 +374,7 @@ class Threads:
             bool(parts.clock[ClockWord.REDIRECTED] == self._now),
             parts.signals.save(),
             parts.contexts.interrupted,
-            parts.trap_pc[0](),
+            self.trap_pc,
         )
 
     def _load(self, saved: _Saved) -> None:
@@ -391,4 +384,4 @@ class Threads:
         parts.clock[ClockWord.REDIRECTED] = self._now if saved.is_redirected else -1
         parts.signals.load(saved.signals)
         parts.contexts.interrupted = saved.interrupted
-        parts.trap_pc[1](saved.trap_pc)
+        self.trap_pc = saved.trap_pc
