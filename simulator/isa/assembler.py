@@ -33,38 +33,10 @@ class AssemblyError(SimulatorError):
 class Register(IntEnum):
     """Integer registers of the current window."""
 
-    G0 = 0
-    G1 = 1
-    G2 = 2
-    G3 = 3
-    G4 = 4
-    G5 = 5
-    G6 = 6
-    G7 = 7
-    O0 = 8
-    O1 = 9
-    O2 = 10
-    O3 = 11
-    O4 = 12
-    O5 = 13
-    SP = 14
-    O7 = 15
-    L0 = 16
-    L1 = 17
-    L2 = 18
-    L3 = 19
-    L4 = 20
-    L5 = 21
-    L6 = 22
-    L7 = 23
-    I0 = 24
-    I1 = 25
-    I2 = 26
-    I3 = 27
-    I4 = 28
-    I5 = 29
-    FP = 30
-    I7 = 31
+    G0, G1, G2, G3, G4, G5, G6, G7 = range(8)
+    O0, O1, O2, O3, O4, O5, SP, O7 = range(8, 16)
+    L0, L1, L2, L3, L4, L5, L6, L7 = range(16, 24)
+    I0, I1, I2, I3, I4, I5, FP, I7 = range(24, 32)
 
     @property
     def text(self) -> str:

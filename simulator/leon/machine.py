@@ -22,7 +22,7 @@ from simprof.simulator.cpu.address_space import Protection
 from simprof.simulator.cpu.cpu import MemoryAccess, Stop
 from simprof.simulator.cpu.traps import RESUME_STATE, ClockWord, FillWord
 from simprof.simulator.errors import ProgramFileError, UnsupportedError, UsageError
-from simprof.simulator.leon.bus import Bus, BusError, access_size, do_access
+from simprof.simulator.leon.devices import Bus, BusError, access_size, do_access
 from simprof.simulator.leon.supervisor import Supervisor, TrapType
 from simprof.simulator.linux.files import HostCalls
 from simprof.simulator.machine.base import BaseMachine, Position
