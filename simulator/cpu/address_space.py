@@ -172,6 +172,7 @@ class AddressSpace:
 
     def __init__(self, is64: bool, limit: int) -> None:
         self.layout = LAYOUT_64 if is64 else LAYOUT_32
+        self.limit_address = self.layout.limit_address
         self.limit = limit
         # Bytes that count against `limit`. Pages count from when they first have a right until they
         # are unmapped: one that loses its rights again keeps its contents.
@@ -190,11 +191,6 @@ class AddressSpace:
         self._break_top = 0  # end of the pages that the break has mapped
         layout = self.layout
         self._next = layout.mmap_end if layout.grows_down else layout.mmap_start
-
-    @property
-    def limit_address(self) -> int:
-        """First address beyond what programs can map."""
-        return self.layout.limit_address
 
     @property
     def regions(self) -> tuple[Region, ...]:

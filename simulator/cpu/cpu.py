@@ -48,6 +48,7 @@ from simprof.simulator.cpu.cpu_state import (
     condition_codes,
 )
 from simprof.simulator.errors import EngineError
+from simprof.simulator.isa.sparc import STACK_BIAS_64
 
 unicorn: Any = unicorn_package  # its type hints are incomplete
 
@@ -131,6 +132,10 @@ class Cpu:
             raise ValueError(f"{windows} register windows")
         self.is64 = is64
         self.windows = windows
+        self.address_mask = 0xFFFFFFFFFFFFFFFF if is64 else 0xFFFFFFFF
+        self.stack_bias = STACK_BIAS_64 if is64 else 0  # what %sp and %fp are off by
+        self._window_layout = struct.Struct(">16Q" if is64 else ">16I")  # of a saved window
+        self.window_size = self._window_layout.size
         self._engine = _open_engine()
         self.handle: int = self._engine._uch.value
         self.state = _locate(self._engine)
@@ -271,16 +276,6 @@ class Cpu:
 
     # -- registers
 
-    @property
-    def address_mask(self) -> int:
-        """All ones in the width of the program's addresses."""
-        return 0xFFFFFFFFFFFFFFFF if self.is64 else 0xFFFFFFFF
-
-    @property
-    def stack_bias(self) -> int:
-        """What %sp and %fp are off by (64-bit ABI)."""
-        return 2047 if self.is64 else 0
-
     def window(self) -> ctypes.Array[ctypes.c_uint64]:
         """Return the current window: %o0-7, %l0-7, %i0-7 at 0, 8, 16; live."""
         return (ctypes.c_uint64 * 24).from_address(self.state.window)
@@ -344,24 +339,14 @@ class Cpu:
         total = self.windows * REGISTERS_PER_WINDOW
         first = window * REGISTERS_PER_WINDOW + 8
         values = [self.state.registers[(first + i) % total] & self.address_mask for i in range(16)]
-        return struct.pack(self.window_format, *values)
+        return self._window_layout.pack(*values)
 
     def set_window_bytes(self, window: int, data: bytes) -> None:
         """Set %l0-7, %i0-7 of a window from their saved form."""
         total = self.windows * REGISTERS_PER_WINDOW
         first = window * REGISTERS_PER_WINDOW + 8
-        for i, value in enumerate(struct.unpack(self.window_format, data)):
+        for i, value in enumerate(self._window_layout.unpack(data)):
             self.state.registers[(first + i) % total] = value
-
-    @property
-    def window_format(self) -> str:
-        """`struct` format of a saved window."""
-        return ">16Q" if self.is64 else ">16I"
-
-    @property
-    def window_size(self) -> int:
-        """Bytes of a saved window."""
-        return 128 if self.is64 else 64
 
     def drop_oldest_window(self) -> None:
         """Take the oldest caller's window out of the register file (it has been saved)."""

@@ -53,24 +53,21 @@ store32 = _make_store(32, types.uint32)
 store64 = _make_store(64, types.uint64)
 
 
-@intrinsic
-def swap32(typing_context: Any, value: Any) -> Any:
-    """Reverse the bytes of a word of 32 bits."""
+def _make_swap(kind: Any) -> Any:
+    """Make what reverses the bytes of a word."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bswap(arguments[0])
+    @intrinsic
+    def swap(typing_context: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.bswap(arguments[0])
 
-    return types.uint32(types.uint32), generate
+        return kind(kind), generate
+
+    return swap
 
 
-@intrinsic
-def swap64(typing_context: Any, value: Any) -> Any:
-    """Reverse the bytes of a word of 64 bits."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bswap(arguments[0])
-
-    return types.uint64(types.uint64), generate
+swap32 = _make_swap(types.uint32)
+swap64 = _make_swap(types.uint64)
 
 
 @intrinsic

@@ -1,8 +1,8 @@
 """The devices that bare LEON3 programs touch (GRLIB IP Core User's Manual): registers of 32 bits.
 
 `Bus` has them beside the memory; `do_access` does on it what the engine leaves to us: accesses of
-devices, of alternate spaces, of data beside code. Time is given in processor cycles. What a device leaves out it refuses or reads as zero; the guide
-says which.
+devices, of alternate spaces, of data beside code. Time is given in processor cycles. What a device
+leaves out it refuses or reads as zero; the guide says which.
 """
 
 from __future__ import annotations
@@ -244,6 +244,7 @@ class Timers:
 
 _GAISLER: Final = 1
 _LEON3, _APB_BRIDGE, _UART, _IRQMP, _GPTIMER = 0x003, 0x006, 0x00C, 0x00D, 0x011
+_UART_AT, _CONTROLLER_AT, _TIMERS_AT = 0x8000_0100, 0x8000_0200, 0x8000_0300
 PLUG_AND_PLAY: Final = 0xFFFF_F000
 APB_PLUG_AND_PLAY: Final = 0x800F_F000
 
@@ -262,15 +263,14 @@ PLUG_AND_PLAY_WORDS: Final = {
     PLUG_AND_PLAY + 0x800: _identity(_APB_BRIDGE),
     PLUG_AND_PLAY + 0x810: 0x800 << 20 | 0xFFF << 4 | 2,
     APB_PLUG_AND_PLAY + 0x00: _identity(_IRQMP, version=2),
-    APB_PLUG_AND_PLAY + 0x04: _apb_place(0x8000_0200),
+    APB_PLUG_AND_PLAY + 0x04: _apb_place(_CONTROLLER_AT),
     APB_PLUG_AND_PLAY + 0x08: _identity(_GPTIMER, TIMER_INTERRUPT),
-    APB_PLUG_AND_PLAY + 0x0C: _apb_place(0x8000_0300),
+    APB_PLUG_AND_PLAY + 0x0C: _apb_place(_TIMERS_AT),
     APB_PLUG_AND_PLAY + 0x10: _identity(_UART, UART_INTERRUPT, version=1),
-    APB_PLUG_AND_PLAY + 0x14: _apb_place(0x8000_0100),
+    APB_PLUG_AND_PLAY + 0x14: _apb_place(_UART_AT),
 }
 
 
-_UART_AT, _CONTROLLER_AT, _TIMERS_AT = 0x8000_0100, 0x8000_0200, 0x8000_0300
 _DEVICE_SIZE: Final = 0x100
 
 

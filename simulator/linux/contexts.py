@@ -101,15 +101,11 @@ class Contexts:
         self._memory = memory
         self._signals = signals
         self._format = FrameFormat(cpu.is64)
+        self.return_address = RETURN_ADDRESS_64 if cpu.is64 else RETURN_ADDRESS_32
         self.interrupted = InterruptedFrames()  # by handlers, in the current thread
         self._saved_mask: int | None = None
         # Writes windows to the stack as far as that is easy; returns whether all are there.
         self.flush_natively: Callable[[], bool] = lambda: False
-
-    @property
-    def return_address(self) -> int:
-        """Where handlers without a restorer return to."""
-        return RETURN_ADDRESS_64 if self._cpu.is64 else RETURN_ADDRESS_32
 
     # -- windows
 

@@ -26,11 +26,6 @@ _DESCRIPTORS: Final = 64  # that the kernel makes room for at first
 _QUEUE: Final = 1024  # signals that may wait
 
 
-def text_of(name: str, task: Task) -> bytes:
-    """Return what is in a file of /proc/self, one of `FILES`."""
-    return FILES[name](task)
-
-
 def _maps(task: Task) -> bytes:
     lines = []
     stack = task.guest.stack_pointer()

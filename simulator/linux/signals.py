@@ -287,18 +287,10 @@ class FrameFormat:
     def __init__(self, is64: bool) -> None:
         self._is64 = is64
         self._shape = _SHAPE_64 if is64 else _SHAPE_32
+        # Where the handler's second and third argument are in the frame.
+        self.info_offset, self.context_offset = self._shape.info, self._shape.context
         self._word = "Q" if is64 else "I"
         self._mask = (1 << (64 if is64 else 32)) - 1
-
-    @property
-    def info_offset(self) -> int:
-        """Offset of siginfo: the handler's second argument."""
-        return self._shape.info
-
-    @property
-    def context_offset(self) -> int:
-        """Offset of the handler's third argument."""
-        return self._shape.context
 
     def pack(self, frame: Frame, window: bytes, address: int) -> bytes:
         """Return the frame's bytes for placement at `address`; `window` is its save area."""
@@ -350,7 +342,9 @@ class FrameFormat:
         shape = self._shape
         registers = self._unpack_registers(data)
         if delivered is not None:
-            pc, npc = struct.unpack_from(f">2{self._word}", data, shape.overlay + self._width)
+            pc, npc = struct.unpack_from(
+                f">2{self._word}", data, shape.overlay + (8 if self._is64 else 4)
+            )
             original = delivered.pc & self._mask, delivered.npc & self._mask
             if (registers.pc, registers.npc) == original and (pc, npc) != original:
                 if npc == original[1]:  # a handler that moves pc alone
@@ -360,10 +354,6 @@ class FrameFormat:
         layout = ">QixxxxQ" if self._is64 else ">IiI"
         stack = AlternateStack(*struct.unpack_from(layout, data, shape.stack))
         return Frame(SignalInfo(0, 0), registers, mask, stack)
-
-    @property
-    def _width(self) -> int:
-        return 8 if self._is64 else 4
 
     def _unpack_registers(self, data: bytes) -> Registers:
         shape = self._shape

@@ -148,12 +148,8 @@ def _is_regular(descriptor: int) -> bool:
 
 
 def _wait(descriptor: int, for_writing: bool, interrupted: _Interrupted) -> None:
-    while not _poll(descriptor, for_writing, _POLL_SECONDS):
-        if interrupted():
-            raise RunInterrupted
-
-
-def _poll(descriptor: int, for_writing: bool, seconds: float) -> bool:
     poller = select.poll()
     poller.register(descriptor, select.POLLOUT if for_writing else select.POLLIN)
-    return bool(poller.poll(seconds * 1000))
+    while not poller.poll(_POLL_SECONDS * 1000):
+        if interrupted():
+            raise RunInterrupted

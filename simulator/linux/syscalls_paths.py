@@ -194,7 +194,7 @@ class PathCalls(CallGroup):
         if opened.name in proc_files.FILES:
             if flags & O_ACCMODE:
                 raise failure(errno.EACCES)
-            return Text(proc_files.text_of(opened.name, self._task), flags)
+            return Text(proc_files.FILES[opened.name](self._task), flags)
         return Device(opened.name, flags, self._task.random)
 
     def _chdir(self, path: bytes) -> None:
