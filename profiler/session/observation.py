@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simprof.profiler.code.context import ProgramContexts
-from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.numbering import KnownFacts
 from simprof.profiler.profiles.profile import (
     Ending,
     FaultInfo,
@@ -37,7 +35,6 @@ from simprof.profiler.request.request import (
     ContextChoice,
     SchemeOptions,
     Selection,
-    Setting,
     TableChoice,
     Weights,
 )
@@ -95,6 +92,7 @@ class Observation:
     unattributed: Unattributed  # What the graphs still lack after the last round
     # (address, reason) of code that was executed though recovery refused to follow it
     irregular: tuple[tuple[int, str], ...]
+    memory: BinaryMemory  # What earlier sessions knew of the program
     # runs, whole_runs: How often the program was emulated, and how many of these runs were whole
     # ones: the others were given up because the graphs lacked something.
     runs: int = 0
@@ -102,7 +100,6 @@ class Observation:
     reasons: tuple[str, ...] = ()  # Why the program was run more than once: `passes.Reason`
     # What the graphs rest on beside the program's file
     discoveries: Discoveries = field(default_factory=Discoveries)
-    memory: BinaryMemory | None = None  # What earlier sessions knew of the program
     ledger: Ledger | None = None  # What was counted by calling context; None: nothing was.
     # The calls to which `events` and `counters` are confined; None: they are of the whole run.
     window: CountedWindow | None = None
@@ -118,26 +115,6 @@ class Observation:
     def base(self) -> int:
         """Instructions of the program that were counted."""
         return self.result.instructions if self.window is None else self.window.base
-
-    def costs(self, setting: Setting) -> KnownCosts:
-        """Return what is known of the code of routines under a setting."""
-        if self.memory is None:
-            return KnownCosts()
-        return self.memory.costs(self.discoveries, setting)
-
-    def keep_costs(self, setting: Setting, costs: KnownCosts) -> None:
-        """Keep what is known of the code of routines under a setting."""
-        if self.memory is not None:
-            self.memory.keep_costs(self.discoveries, setting, costs)
-
-    def facts(self) -> KnownFacts:
-        """Return what is known about the graphs."""
-        return KnownFacts() if self.memory is None else self.memory.facts(self.discoveries)
-
-    def keep_facts(self, facts: KnownFacts) -> None:
-        """Keep what is known about the graphs."""
-        if self.memory is not None:
-            self.memory.keep_facts(self.discoveries, facts)
 
     def forget(self, routine: int) -> None:
         """Let go of what measuring a routine took: its plans, and what is known of its code."""
@@ -231,6 +208,7 @@ def collect(
         result=counted.result,
         unattributed=counted.unattributed,
         irregular=counted.irregular,
+        memory=BinaryMemory(recovered.program, None),
         ledger=ledger,
         window=window,
     )

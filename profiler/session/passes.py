@@ -40,7 +40,7 @@ from simprof.profiler.engine.lowering import KnownProducts
 from simprof.profiler.engine.silence import EventsLostError
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
-from simprof.profiler.schemes.registry import definition, judges, needs_edge_profile
+from simprof.profiler.schemes.registry import definition, judges
 from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import CompletedCounters
 from simprof.profiler.session.execution import (
@@ -59,7 +59,7 @@ from simprof.profiler.session.scheme_runs import (
     EdgeCounts,
     Graphs,
     Planner,
-    SavedProfiles,
+    Planners,
     SchemeRun,
     make_schemes,
     needs_first_run,
@@ -182,7 +182,7 @@ class Study:
 
     invocation: Invocation  # How the run was asked for
     settings: tuple[Setting, ...]  # The schemes
-    profiles: SavedProfiles  # Where saved profiles come from
+    planners: Planners
     trace: TraceOrder | None  # The trace that is to be written, if one is
     recording: RecordingOrder | None  # The recording that is to be made, if one is
     progress: ProgressCallback | None  # Who is told how far the session is, if anybody
@@ -195,7 +195,6 @@ class Study:
     routines: frozenset[int] | None = None
     # Graphs that are there already, with the discoveries that they rest on
     recovered: tuple[Discoveries, ProgramGraphs] | None = None
-    _planners: dict[Setting, Planner] = field(default_factory=dict)
     _linked: dict[object, Known] = field(default_factory=dict)
 
     @property
@@ -220,26 +219,6 @@ class Study:
 
     def _told_recovery(self, done: int, total: int) -> None:
         tell(self.progress, Phase.RECOVERING, self.invocation.max_instructions, done=(done, total))
-
-    def planners(
-        self, settings: Sequence[Setting], edge_counts: EdgeCounts | None = None
-    ) -> list[Planner]:
-        """Return a planner for each of `settings`, and for those that judge them (TPP 5).
-
-        Those that `edge_counts` do not guide keep their plans for later passes: most graphs are
-        the same then.
-        """
-        return [
-            Planner(setting, self.profiles, edge_counts)
-            if needs_edge_profile(setting.mode)
-            else self._planner(setting)
-            for setting in (*settings, *judges(settings))
-        ]
-
-    def _planner(self, setting: Setting) -> Planner:
-        if setting not in self._planners:
-            self._planners[setting] = Planner(setting, self.profiles)
-        return self._planners[setting]
 
 
 @dataclass(frozen=True)
@@ -393,7 +372,7 @@ def _first_stage(study: Study, edge_counts: EdgeCounts | None) -> Stage:
         return _stage(study, settings, None)
     if edge_counts is not None:
         return _stage(study, settings, edge_counts)
-    study.planners(settings)  # what is wrong with saved profiles shows before a whole run
+    study.planners.of(settings)  # what is wrong with saved profiles shows before a whole run
     free = [setting for setting in settings if not needs_first_run((setting,))]
     return replace(_stage(study, (*free, *judges(settings)), None), replayable=True)
 
@@ -402,7 +381,7 @@ def _stage(study: Study, settings: Sequence[Setting], edge_counts: EdgeCounts | 
     # Schemes on graphs that may turn out count on their own, and share no words of the program.
     ordered = any(definition(setting.mode).depends_on_order for setting in settings)
     expects = study.may_expect and edge_counts is None and not ordered
-    planners = study.planners(settings, edge_counts)
+    planners = study.planners.of(settings, edge_counts)
     return Stage(study, tuple(settings), planners, edge_counts, expects)
 
 
@@ -544,8 +523,9 @@ def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
     if study.invocation.contexts is not None:
         # what is counted by context is that of schemes which take part in the run
         return replace(runs, is_guided=False)
-    planners = study.planners(study.settings, observation.edge_counts)
-    replayed, left_out = _replayed(observation, study.settings, planners)
+    planners = study.planners.of(study.settings, observation.edge_counts)
+    # those behind are of schemes that only judge others
+    replayed, left_out = _replayed(observation, planners[: len(study.settings)])
     if left_out and (study.trace is not None or study.recording is not None):
         # all schemes have to take part in the run that is traced or recorded
         return replace(runs, is_guided=False)
@@ -553,9 +533,9 @@ def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
 
 
 def _replayed(
-    guide: Observation, settings: Sequence[Setting], planners: Sequence[Planner]
+    guide: Observation, planners: Sequence[Planner]
 ) -> tuple[Observation, dict[Setting, frozenset[int]]]:
-    """Return the run `guide` as if all of `settings` had been part of it.
+    """Return the run `guide` as if the schemes of all `planners` had been part of it.
 
     Those that need no edge profile were. The others are replayed on what the run counted. Also
     return those that cannot be, each with the routines whose counters it lacks.
@@ -565,10 +545,10 @@ def _replayed(
     slots = count(sum(scheme.slot is not None for scheme in guide.schemes))
     schemes: list[SchemeRun] = []
     guided: list[SchemeRun] = []
-    for planner, setting in zip(planners, settings, strict=False):
-        scheme = known.get(setting)
+    for planner in planners:
+        scheme = known.get(planner.setting)
         if scheme is None:
-            scheme = SchemeRun(setting, graphs, planner.make, next(slots), planner.forget)
+            scheme = SchemeRun(planner.setting, graphs, planner.make, next(slots), planner.forget)
             guided.append(scheme)
         schemes.append(scheme)
     left = zip(guided, guide.counters.replay(guided), strict=True)
@@ -621,7 +601,7 @@ def _write_trace(study: Study, runs: Runs) -> Runs:
     traced = replace(study, invocation=invocation, trace=TraceOrder(path, invocation))
     later = replace(runs, events=runs.events.untimed())
     options = ExecutionOptions(persistent=True)
-    result = _play(traced, later, traced.planners([setting]), options).result
+    result = _play(traced, later, traced.planners.of([setting]), options).result
     if result.reason == "interrupted":
         raise Stopped(result.signal or SIGINT)
     return replace(runs, traces=runs.traces + 1)

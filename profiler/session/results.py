@@ -249,7 +249,8 @@ def measure_all(
         check = SelfCheck(observation)
         check.check_graphs()
     check_flow(observation)
-    facts = KnownFacts() if check is not None else observation.facts()
+    memory, known = observation.memory, observation.discoveries
+    facts = KnownFacts() if check is not None else memory.facts(known)
     measuring = [
         Measuring(observation, scheme, facts, check=check, brief=brief)
         for scheme in observation.schemes
@@ -263,9 +264,9 @@ def measure_all(
             observation.forget(routine)
     measurements = tuple(scheme.measurement() for scheme in measuring)
     if check is None:
-        observation.keep_facts(facts)
+        memory.keep_facts(known, facts)
         for scheme in measuring:
-            observation.keep_costs(scheme.scheme.setting, scheme.costs)
+            memory.keep_costs(known, scheme.scheme.setting, scheme.costs)
     else:
         for measurement in measurements:
             check.check_profile(measurement)
@@ -331,7 +332,8 @@ class Measuring:
         use = self._definition.registers(scheme.setting.options)
         self.pricer = Pricer(registry.generators(self._definition.mode), use)
         if costs is None:
-            costs = KnownCosts() if check is not None else observation.costs(scheme.setting)
+            costs = observation.memory.costs(observation.discoveries, scheme.setting)
+            costs = costs if check is None else KnownCosts()
         self.costs = costs
         ledger = observation.ledger
         self._tree_costs = None if ledger is None else ledger.costs()

@@ -18,7 +18,7 @@ from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import SchemeOptions, Selection, Setting, Weights
 from simprof.profiler.schemes.definition import SchemeDefinition
-from simprof.profiler.schemes.registry import definition, make_plan, needs_edge_profile
+from simprof.profiler.schemes.registry import definition, judges, make_plan, needs_edge_profile
 
 
 class Graphs:
@@ -189,6 +189,31 @@ class Planner:
             counts = self._edge_counts(cfg)
             counts = (0,) * len(cfg.edges) if counts is None else counts
         return make_plan(cfg, self.setting.mode, self.setting.options, self._weights(cfg), counts)
+
+
+class Planners:
+    """The planners of one session.
+
+    `sha256`: Digest of the program, which saved profiles must be of.
+    """
+
+    def __init__(self, sha256: str) -> None:
+        self._profiles = SavedProfiles(sha256)
+        self._made: dict[Setting, Planner] = {}
+
+    def of(
+        self, settings: Sequence[Setting], edge_counts: EdgeCounts | None = None
+    ) -> list[Planner]:
+        """Return a planner for each of `settings`, and for those that judge them (TPP 5)."""
+        return [self._of(setting, edge_counts) for setting in (*settings, *judges(settings))]
+
+    def _of(self, setting: Setting, edge_counts: EdgeCounts | None) -> Planner:
+        if needs_edge_profile(setting.mode):
+            return Planner(setting, self._profiles, edge_counts)
+        # its plans are kept for later passes: most graphs are the same then
+        if setting not in self._made:
+            self._made[setting] = Planner(setting, self._profiles)
+        return self._made[setting]
 
 
 def needs_first_run(settings: Iterable[Setting]) -> bool:

@@ -37,7 +37,7 @@ from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name, wit
 from simprof.profiler.session.observation import Invocation, Observation, SchemeComparison
 from simprof.profiler.session.passes import Emulated, Runs, Study, run_passes, tell
 from simprof.profiler.session.results import measure_all, with_prices
-from simprof.profiler.session.scheme_runs import EdgeCounts, SavedProfiles
+from simprof.profiler.session.scheme_runs import EdgeCounts, Planners
 from simprof.profiler.session.world import World, open_world
 from simprof.simulator.binary.dynamic import are_unchanged, load_program
 from simprof.simulator.binary.program import Platform, Program
@@ -161,7 +161,7 @@ def _observe_recorded(
         program = world.program
         if program.platform is not Platform.LINUX or _text(program) < LARGE_PROGRAM:
             return _observed(study, world, request), None
-        study.planners(settings)  # what is wrong with saved profiles shows before a whole run
+        study.planners.of(settings)  # what is wrong with saved profiles shows before a whole run
         from simprof.profiler.session.recordings import RecordingOrder
         from simprof.profiler.session.replay import RecordedRun
         from simprof.profiler.trace.recording_format import Recording
@@ -239,8 +239,8 @@ def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple
             trace = TraceOrder(request.trace, invocation)
         if request.recording is not None:
             recording = RecordingOrder(request.recording, invocation, guest)
-    profiles = SavedProfiles(program.sha256)
-    study = Study(invocation, tuple(settings), profiles, trace, recording, request.progress, memory)
+    planners = Planners(program.sha256)
+    study = Study(invocation, tuple(settings), planners, trace, recording, request.progress, memory)
     with ExitStack() as stack:
         world = stack.enter_context(open_world(program, request.arguments, guest))
         if recording is not None:
@@ -340,8 +340,8 @@ def _recorded(request: RunRequest, path: Path) -> RecordedRun:
     program, memory = _load(request)
     check_program(recording, path, program)
     invocation = invocation_of(recording, request.program, request.selection)
-    profiles = SavedProfiles(program.sha256)
-    study = Study(invocation, (), profiles, None, None, request.progress, memory)
+    planners = Planners(program.sha256)
+    study = Study(invocation, (), planners, None, None, request.progress, memory)
     return RecordedRun(study, program, recording, path, partial=request.partial)
 
 

@@ -139,7 +139,8 @@ def measure_shared(
         See `session.compare_program`.
     """
     waves = _waves(run, jobs)
-    costs, facts = [guide.costs(setting) for setting in settings], guide.facts()
+    memory, known = guide.memory, guide.discoveries
+    costs, facts = [memory.costs(known, setting) for setting in settings], memory.facts(known)
     run.prepare(registers=not all(each.known for each in costs))
     parts = [_ProcessPart(run, settings, costs, facts, brief=brief) for _ in range(jobs)]
     own = parts[0]
@@ -174,10 +175,10 @@ def measure_shared(
         measurements.append(measuring.measurement())
         for part in learnt:
             costs[place].added.update(part.costs[place])
-        whole.keep_costs(scheme.setting, costs[place])
+        memory.keep_costs(known, scheme.setting, costs[place])
     for part in learnt:
         facts.learn(part.facts)
-    whole.keep_facts(facts)
+    memory.keep_facts(known, facts)
     return tuple(measurements)
 
 

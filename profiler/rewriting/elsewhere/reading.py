@@ -46,6 +46,7 @@ from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.counters import RoutineEvents, UnfinishedSegment
 from simprof.profiler.session.execution import Unattributed
+from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import Invocation, Observation
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import SchemeRun
@@ -238,6 +239,7 @@ def _measured(
         result=_result(ends, _instructions(read)),
         unattributed=Unattributed(0, 0),
         irregular=(),
+        memory=BinaryMemory(recovered.program, None),
         runs=len(ends),
         whole_runs=len(ends),
     )
