@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from simprof.profiler.experiments.tables.catalogue import TABLES as OF_PAPERS
-from simprof.profiler.experiments.tables.claims import compare_groups, judge
+from simprof.profiler.experiments.tables.claims import (
+    NO_GROUPS,
+    compare_groups,
+    group_means,
+    judge,
+)
 from simprof.profiler.experiments.tables.conditions import (
     Bound,
     Condition,
@@ -30,6 +35,7 @@ from simprof.profiler.experiments.tables.conditions import (
 from simprof.profiler.experiments.tables.others import GCOV_ARCS
 from simprof.profiler.experiments.tables.spec import TableSpec
 from simprof.profiler.experiments.tables.table import Claim, Form, ReportTable, TableRow, Verdict
+from tests.support.report_tables import program_row, small
 
 Numbers = Mapping[str, float]
 
@@ -457,6 +463,51 @@ def test_groups_are_compared_by_two_programs_each_at_least() -> None:
         "mean of FP misses mean of INT by 2.5 percentage points; on the wrong side are 4 of 4, "
         "furthest: b 5 %".replace("furthest: b 5 %", "furthest: b 5 %; c 1 %; d 2 %")
     )
+
+
+# --- groups that are equal or too small
+
+
+def two_groups(integer: list[float], floating: list[float]) -> ReportTable:
+    """A table of INT and FP programs with these numbers in column x."""
+    rows = [program_row(f"i{k}", "INT", x) for k, x in enumerate(integer)]
+    return small(*rows, *(program_row(f"f{k}", "FP", x) for k, x in enumerate(floating)))
+
+
+@pytest.mark.parametrize("higher", ["INT", "FP"])
+def test_equal_means_are_not_higher(higher: str) -> None:
+    """4 % is not more than 4 %, whichever group the claim is about."""
+    table = two_groups([3.0, 5.0], [2.0, 6.0])
+    assert compare_groups("c", "x", " %", higher=higher)(table).verdict is Verdict.FAILS
+
+
+@pytest.mark.parametrize(
+    ("integer", "floating", "higher", "verdict"),
+    [
+        (4.5, 4.25, "INT", Verdict.HOLDS),
+        (4.5, 4.25, "FP", Verdict.FAILS),
+        (4.25, 4.5, "FP", Verdict.HOLDS),
+        (4.25, 4.5, "INT", Verdict.FAILS),
+    ],
+)
+def test_a_little_more_is_higher(
+    integer: float, floating: float, higher: str, verdict: Verdict
+) -> None:
+    table = two_groups([integer, integer], [floating, floating])
+    assert compare_groups("c", "x", higher=higher)(table).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("integer", "floating", "means"),
+    [([1.0], [2.0, 3.0], (None, 2.5)), ([1.0, 2.0], [], (1.5, None)), ([1.0], [2.0], (None, None))],
+)
+def test_one_program_is_no_group(
+    integer: list[float], floating: list[float], means: tuple[float | None, float | None]
+) -> None:
+    table = two_groups(integer, floating)
+    assert group_means(table, "x") == means
+    claim = compare_groups("c", "x")(table)
+    assert (claim.verdict, claim.figure) == (Verdict.UNTESTABLE, NO_GROUPS)
 
 
 # --- numbers

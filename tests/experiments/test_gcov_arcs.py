@@ -36,7 +36,7 @@ from simprof.profiler.experiments.tables.table import ReportTable
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import Selection
 from simprof.simulator.errors import UsageError
-from tests.experiments.test_tables import routine
+from tests.support.report_tables import routine
 
 ARCS = (CounterBuild.NONE, CounterBuild.ARCS)
 SUITE = """\
@@ -277,7 +277,7 @@ def test_the_builds_that_it_needs() -> None:
 def test_own_routines_are_told_apart_whatever_the_view_is_of() -> None:
     view = View(selection=Selection(exclude=("print",), user_only=True))
     names = {cell.setting.name for cell in GCOV_ARCS.cells([SuiteMember("p")], view)}
-    assert names == {f"{mode}[exclude=print]" for mode in ("edges", "qpt2", "naive")}
+    assert names == {f"{mode}:exclude=print" for mode in ("edges", "qpt2", "naive")}
 
 
 def rows(*routines: tuple[str, dict[str, int]]) -> tuple[RoutineRow, ...]:

@@ -61,12 +61,12 @@ from simprof.profiler.experiments.tables.table import (
     program_key,
     published,
     read_published,
-    with_averages,
 )
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.accuracy import DefiniteFlow
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
+from tests.support.report_tables import program_row, routine, small
 
 NAMES = (
     "epp1 epp2 epp3 bittrace definite tpp1 tpp2 tpp3 tpp4 tpp4-whole tpp-fig3 tpp-fig9 tpp-parts "
@@ -77,16 +77,6 @@ NAMES = (
 ).split()
 VIEW = View()
 MADE = ("9.9", "engine", "7-abc")
-
-
-def routine(name: str, table: CounterTable, **numbers: Any) -> RoutineRow:
-    """A routine with the given numbers and nothing else of interest."""
-    plain: dict[str, Any] = {
-        "address": 0, "blocks": 4, "edges": 6, "back_edges": 0, "irreducible": False,
-        "potential_paths": 10, "num_paths": 10, "cut_edges": 0, "addressing": None,
-        "path_register": None, "instrumented_edges": None, "no_jump_edges": None,
-    }  # fmt: skip
-    return RoutineRow(name, table=table, **(plain | numbers))
 
 
 def counts(**numbers: int) -> dict[str, int]:
@@ -570,23 +560,6 @@ def test_kiter_4_leaves_out_what_the_paper_gives_up_on() -> None:
 # --- rows, averages, the paper beside
 
 
-COLUMNS = (
-    TableColumn("program", "program"),
-    TableColumn("x", "X %", Form.PERCENT),
-    TableColumn("n", "N", Form.COUNT, average=False),
-)
-
-
-def small(*rows: TableRow, **more: Any) -> ReportTable:
-    return ReportTable(
-        "t", "Title", "Paper", "Caption.", COLUMNS, with_averages(COLUMNS, rows), **more
-    )
-
-
-def program_row(name: str, group: str, x: float | None, n: int = 1) -> TableRow:
-    return TableRow((name, x, n), "program", group)
-
-
 def test_averages_weigh_programs_alike_and_leave_out_what_failed() -> None:
     failed = TableRow(("bad", None, None), "failed", "INT", "it crashed")
     table = small(
@@ -911,8 +884,8 @@ def test_both_derivations_of_hashed_shares_agree(
     loops = [routine for routine in found.routines if routine.self_loop_increments]
     assert loops and all(routine.table is CounterTable.HASH for routine in loops)
     assert row["hashed"] < 100 and row["self_loops"] > 0
-    for routine in loops:  # ld, add, st, and the address; at most what saves and a jump take beside
-        assert 4 <= routine.self_loop_added / routine.self_loop_increments <= 12
+    for each in loops:  # ld, add, st, and the address; at most what saves and a jump take beside
+        assert 4 <= each.self_loop_added / each.self_loop_increments <= 12
 
 
 @pytest.mark.long

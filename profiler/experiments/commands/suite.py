@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -24,8 +24,7 @@ from simprof.profiler.schemes.mode_options import ModeSetting, read
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.cells.cells import CellResult
-    from simprof.profiler.experiments.suites.suite import Benchmark, Suite, Width
+    from simprof.profiler.experiments.suites.suite import Suite, Width
 
 WIDTHS: tuple[Width, ...] = (64, 32)
 DEFAULT_MODES = ("qpt2", "pp")
@@ -189,22 +188,13 @@ def run_command(
     ]
     streams.write(streams.STDOUT, suites.render_runs(rows, names, streams.width(streams.STDOUT)))
     if html is not None:
-        _write_page(html, suite, rows, names, f"Input {input_name}, {width_of(build)}-bit builds")
+        from simprof.profiler.experiments.reports.pages import render_suite_page
+
+        basis = f"Input {input_name}, {width_of(build)}-bit builds"
+        outputs.write_text(render_suite_page(suite, rows, names, basis), html)
     return finish(
         {(b.name, input_name): r.error for b, found in rows for r in found if r.error is not None}
     )
-
-
-def _write_page(
-    path: Path,
-    suite: Suite,
-    rows: Sequence[tuple[Benchmark, Sequence[CellResult]]],
-    settings: Sequence[str],
-    basis: str,
-) -> None:
-    from simprof.profiler.experiments.reports.pages import render_suite_page
-
-    outputs.write_text(render_suite_page(suite, rows, settings, basis), path)
 
 
 def chosen_suite(name: str, patterns: tuple[str, ...], *, allow_commands: bool) -> Suite:

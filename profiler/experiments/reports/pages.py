@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Any
 
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.reports.tables import cells, shown
@@ -20,7 +21,6 @@ from simprof.profiler.experiments.tables.table import (
     Bars,
     ReportTable,
     TableColumn,
-    TableRow,
     Verdict,
     as_float,
 )
@@ -110,70 +110,45 @@ class Box:
         return COLOURS[self.series]
 
 
-@dataclass(frozen=True)
-class ChartLabel:
-    """A text that ends at a place, on the axis or below a group of bars."""
-
-    x: float
-    y: float
-    text: str
-    strong: bool = False
-
-
-@dataclass(frozen=True)
-class Plot:
-    """Everything in its place."""
-
-    title: str
-    axis: str
-    width: int
-    height: int
-    left: int
-    middle: int
-    ticks: tuple[ChartLabel, ...]
-    baseline: float | None
-    bars: tuple[Box, ...]
-    names: tuple[ChartLabel, ...]
-    legend: tuple[Box, ...]
-    pale: float = PALE
-
-
 def render_plot(table: ReportTable) -> str | None:
     """Return the plot of a table; None where it has none, or no number to show."""
     made = plot(table)
     return None if made is None else page.environment().get_template("plot.svg").render(plot=made)
 
 
-def plot(table: ReportTable) -> Plot | None:
-    """Return what is drawn, and where; None as in `render_plot`."""
+def plot(table: ReportTable) -> dict[str, Any] | None:
+    """Return what the template `plot.svg` draws, and where; None as in `render_plot`."""
     bars = table.bars
     if bars is None:
         return None
-    rows = table.made
     series = _series(table, bars)
     numbers = [value for group in series for value in group.values if value is not None]
     if not numbers:
         return None
     axis = _axis(numbers, bars)
     group = BAR * len(series) + GAP
-    return Plot(
-        title=table.title,
-        axis=bars.axis,
-        width=max(LEFT + group * len(rows), LEFT + 320, _legend_end(series)) + 20,
-        height=TOP + HEIGHT + BOTTOM,
-        left=LEFT,
-        middle=TOP + HEIGHT // 2,
-        ticks=tuple(
-            ChartLabel(
-                LEFT - 6, round(axis.place(tick), 1), f"{tick:g}" if tick < 1e6 else f"{tick:.0e}"
-            )
-            for tick in axis.ticks()
-        ),
-        baseline=None if bars.baseline is None else round(axis.place(bars.baseline), 1),
-        bars=tuple(_bars(series, axis, group)),
-        names=tuple(_names([str(row.values[0]) for row in rows], group, rows)),
-        legend=tuple(_legend(series)),
-    )
+    return {
+        "title": table.title,
+        "axis": bars.axis,
+        "width": max(LEFT + group * len(table.made), LEFT + 320, _legend_end(series)) + 20,
+        "height": TOP + HEIGHT + BOTTOM,
+        "left": LEFT,
+        "middle": TOP + HEIGHT // 2,
+        "ticks": [(round(axis.place(tick), 1), _tick(tick)) for tick in axis.ticks()],
+        "baseline": None if bars.baseline is None else round(axis.place(bars.baseline), 1),
+        "bars": list(_bars(series, axis, group)),
+        "names_at": TOP + HEIGHT + 12,
+        "names": [
+            (LEFT + GAP // 2 + position * group + (group - GAP) // 2, row)
+            for position, row in enumerate(table.made)
+        ],
+        "legend": list(_legend(series)),
+        "pale": PALE,
+    }
+
+
+def _tick(number: float) -> str:
+    return f"{number:g}" if number < 1e6 else f"{number:.0e}"
 
 
 def _series(table: ReportTable, bars: Bars) -> list[Series]:
@@ -229,12 +204,6 @@ def _bars(series: Sequence[Series], axis: Axis, group: int) -> Iterator[Box]:
             top, bottom = sorted((axis.place(value), ground))
             size = round(top, 1), BAR - 1, round(bottom - top, 1)
             yield Box(x, *size, each.colour, each.paper, each.texts[position])
-
-
-def _names(names: Sequence[str], group: int, rows: Sequence[TableRow]) -> Iterator[ChartLabel]:
-    for position, (name, row) in enumerate(zip(names, rows, strict=True)):
-        x = LEFT + GAP // 2 + position * group + (group - GAP) // 2
-        yield ChartLabel(x, TOP + HEIGHT + 12, name, row.kind == "average")
 
 
 def _legend(series: Sequence[Series]) -> Iterator[Box]:

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 # -- numbers in sentences -------------------------------------------------------------------------
 
@@ -147,24 +148,10 @@ class Bound:
         return self.value - value if self.relation.wants_more else value - self.value
 
 
-def above(value: float, unit: str = "") -> Bound:
-    """Return the bound of numbers that must be greater."""
-    return Bound(Relation.ABOVE, value, unit)
-
-
-def at_least(value: float, unit: str = "") -> Bound:
-    """Return the bound of numbers that must not be less."""
-    return Bound(Relation.AT_LEAST, value, unit)
-
-
-def below(value: float, unit: str = "") -> Bound:
-    """Return the bound of numbers that must be less."""
-    return Bound(Relation.BELOW, value, unit)
-
-
-def at_most(value: float, unit: str = "") -> Bound:
-    """Return the bound of numbers that must not be greater."""
-    return Bound(Relation.AT_MOST, value, unit)
+above = partial(Bound, Relation.ABOVE)
+at_least = partial(Bound, Relation.AT_LEAST)
+below = partial(Bound, Relation.BELOW)
+at_most = partial(Bound, Relation.AT_MOST)
 
 
 @dataclass(frozen=True)
