@@ -271,8 +271,9 @@ def lost(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
             yield loss.about, f"{plural(count, loss.unit)} {loss.text} {told}"
     if edges := named.get("unknown_edges"):
         total = sum(routine.edges for routine in measurement.routines)
+        told = "an estimate" if estimates(measurement) else "block counts in some routines"
         yield (
             "edges",
-            f"edge counts cannot be derived from block counts in some routines "
+            f"edge counts cannot be derived from {told} "
             f"({group_digits(edges)} of {plural(total, 'edge')})",
         )

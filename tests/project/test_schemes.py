@@ -23,7 +23,7 @@ from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES, ROOT
 from tests.support.turns import first
 
-EXAMPLE = FIXTURES / "example_scheme"
+EXAMPLE, SAMPLED = FIXTURES / "example_scheme", FIXTURES / "sampled_scheme"
 LOOPS = FIXTURES / "bin" / "v9" / "loops.elf"
 GRAPH = {
     "name": "loop",
@@ -228,7 +228,8 @@ SESSIONS = "".join(re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL))
 
 @pytest.mark.parametrize("kind", ["python", "toml"])
 def test_the_page_quotes_the_example(kind: str) -> None:
-    source = "".join(path.read_text() for path in EXAMPLE.iterdir() if path.is_file())
+    files = (path for example in (EXAMPLE, SAMPLED) for path in example.iterdir())
+    source = "".join(path.read_text() for path in files if path.is_file())
     quoted = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
     assert quoted
     for passage in quoted:

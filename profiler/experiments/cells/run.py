@@ -59,7 +59,8 @@ def groups(jobs: Iterable[Job]) -> tuple[JobGroup, ...]:
     for job in jobs:
         cell = job.cell
         limit = 0 if cell.kind is CellKind.PLAN else cell.setting.path_limit
-        shared = (replace(job, cell=replace(cell, setting=_ANY)), limit, cell.setting.selection)
+        alone = replace(job, cell=replace(cell, setting=_ANY))  # equal though `replay` may differ
+        shared = (alone, job.replay, limit, cell.setting.selection)
         alike.setdefault(shared, []).append(job)
     parts: list[JobGroup] = []
     for together in alike.values():
