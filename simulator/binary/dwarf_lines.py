@@ -415,7 +415,7 @@ def _standard(opcode: int, cursor: Cursor, state: _LineState, encoding: Encoding
 
 
 def _extended(cursor: Cursor, state: _LineState) -> bool:
-    """Execute an extended opcode; return whether it ended a sequence."""
+    # Whether the opcode ended a sequence.
     size = cursor.unsigned()
     end = cursor.at + size
     opcode = cursor.byte()

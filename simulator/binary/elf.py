@@ -78,11 +78,7 @@ _MOST_NAMES = 128 << 20  # bytes of the names of all symbols, which may be ends 
 _LIMIT_64 = 1 << 43
 _LIMIT_32 = 0xF000_0000
 
-_MACHINES = {
-    2: MachineKind.SPARCV8,
-    18: MachineKind.SPARCV8PLUS,
-    43: MachineKind.SPARCV9,
-}
+_MACHINES = {2: MachineKind.SPARCV8, 18: MachineKind.SPARCV8PLUS, 43: MachineKind.SPARCV9}
 _OTHER_MACHINES = {
     3: "x86 (32-bit)", 4: "Motorola 68000", 6: "Intel 80486", 8: "MIPS", 15: "PA-RISC",
     20: "PowerPC", 21: "PowerPC 64", 22: "S/390", 40: "ARM", 42: "SuperH", 50: "Itanium",
@@ -437,7 +433,6 @@ def _read_sections(header: _Header, data: bytes) -> tuple[SectionHeader, ...]:
 def _section_named(
     name: bytes, header: _Header, sections: Sequence[SectionHeader], data: bytes, bias: int
 ) -> Range | None:
-    """Where a section of the loaded program is that has contents."""
     strings = int.from_bytes(data[header.formats.header.size - 2 :][:2], "big")
     if strings >= len(sections):
         return None

@@ -257,7 +257,6 @@ def _new_sections(layout: FileLayout, label: int, behind: int) -> Iterator[Secti
 
 
 def _longer(image: ElfImage, layout: FileLayout, symbols: Mapping[str, int]) -> dict[int, bytes]:
-    """Return what is appended to sections: symbols, their names, and the new sections' names."""
     longer: dict[int, bytes] = {}
     for index, section in enumerate(image.sections):
         if section.kind == SHT_SYMTAB and section.link < len(image.sections) and symbols:

@@ -581,8 +581,6 @@ def _check_trap_pc(cpu: Cpu) -> None:
 
 
 def _find_fault_address(cpu: Cpu) -> int:
-    """Return the host address of the word where the engine keeps the last faulting address."""
-
     def translate(handle: int, address: int, kind: int, result: Any, user_data: int) -> bool:
         result[0], result[1] = address, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC
         return bool(address == SYSTEM_PAGE)

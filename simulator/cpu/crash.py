@@ -27,15 +27,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simprof.simulator.cpu.compiled import c_function, types
-from simprof.simulator.cpu.native import (
-    call1,
-    call3,
-    get_word,
-    kept_word,
-    native,
-    store8,
-)
+from simprof.simulator.cpu.compiled import CFunction, c_function, types
+from simprof.simulator.cpu.native import call1, call3, get_word, kept_word, native, store8
 from simprof.simulator.stopping import ENDING, Stopped
 
 FATAL: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
@@ -45,7 +38,7 @@ STOPPING: Final = (signal.SIGINT, *ENDING)
 
 _DIGITS: Final = 16
 _STACK_BYTES: Final = 64 << 10
-_ACTION_BYTES: Final = 256  # more than struct sigaction has
+ACTION_BYTES: Final = 256  # more than struct sigaction has
 _FLAGS_OFFSET: Final = 8 + 128  # behind the handler and the mask, in glibc's and musl's
 _ON_STACK: Final = 0x08000000
 
@@ -129,7 +122,7 @@ def reported(program: Path, clock: NDArray[np.int64], block: int, endings: int) 
     old_stack = _SignalStack()
     new_stack = _SignalStack(ctypes.addressof(stack), 0, _STACK_BYTES)
     libc.sigaltstack(ctypes.byref(new_stack), ctypes.byref(old_stack))
-    _remember(words.ctypes.data)
+    remember(_on_fatal_signal, words.ctypes.data)
     clock[endings] = words.ctypes.data
     handled = [number for number in FATAL if _take(libc, number)]
     try:
@@ -137,9 +130,9 @@ def reported(program: Path, clock: NDArray[np.int64], block: int, endings: int) 
     finally:
         clock[endings] = 0
         for number in handled:
-            libc.sigaction(int(number), ctypes.create_string_buffer(_ACTION_BYTES), None)
+            libc.sigaction(int(number), ctypes.create_string_buffer(ACTION_BYTES), None)
         libc.sigaltstack(ctypes.byref(old_stack), None)
-        _remember(0)
+        remember(_on_fatal_signal, 0)
         del texts
 
 
@@ -173,17 +166,17 @@ def _make_words(
 
 def _take(libc: ctypes.CDLL, number: int) -> bool:
     """Handle a signal whose action is the system's; return whether it was."""
-    old = ctypes.create_string_buffer(_ACTION_BYTES)
+    old = ctypes.create_string_buffer(ACTION_BYTES)
     libc.sigaction(int(number), None, old)
     if ctypes.c_uint64.from_buffer(old).value != 0:
         return False
-    action = ctypes.create_string_buffer(_ACTION_BYTES)
+    action = ctypes.create_string_buffer(ACTION_BYTES)
     ctypes.c_uint64.from_buffer(action).value = _on_fatal_signal.address
     ctypes.c_int.from_buffer(action, _FLAGS_OFFSET).value = _ON_STACK
     libc.sigaction(int(number), action, None)
     return True
 
 
-def _remember(address: int) -> None:
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_uint64)
-    kind(_on_fatal_signal.address)(-1, address)
+def remember(handler: CFunction, address: int) -> None:
+    """Have a C signal handler work on the words at `address`, which it is given as a signal -1."""
+    ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_uint64)(handler.address)(-1, address)

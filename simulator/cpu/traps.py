@@ -27,7 +27,13 @@ from simprof.simulator.cpu.cpu_state import (
     SYSTEM_PAGE,
     CpuState,
 )
-from simprof.simulator.cpu.crash import LAST_INTERRUPT, EndingWord, end_process
+from simprof.simulator.cpu.crash import (
+    ACTION_BYTES,
+    LAST_INTERRUPT,
+    EndingWord,
+    end_process,
+    remember,
+)
 from simprof.simulator.cpu.native import (
     CAN_RESTORE,
     CAN_SAVE,
@@ -462,18 +468,14 @@ def _on_signal(number: Any, argument: Any) -> None:
 class SignalHandler:
     """Makes signals stop the run whose clock is given, for the time of a `with` block."""
 
-    _SIGACTION_SIZE: Final = 256  # bytes, more than struct sigaction has
-
     def __init__(self, clock: NDArray[np.int64], numbers: Sequence[int]) -> None:
         self._clock = clock
         self._libc = ctypes.CDLL(None)
-        self._previous = {
-            number: ctypes.create_string_buffer(self._SIGACTION_SIZE) for number in numbers
-        }
+        self._previous = {number: ctypes.create_string_buffer(ACTION_BYTES) for number in numbers}
 
     def __enter__(self) -> None:
-        self._remember(self._clock.ctypes.data)
-        action = ctypes.create_string_buffer(self._SIGACTION_SIZE)  # no flags, empty mask
+        remember(_on_signal, self._clock.ctypes.data)
+        action = ctypes.create_string_buffer(ACTION_BYTES)  # no flags, empty mask
         ctypes.c_uint64.from_buffer(action).value = address_of(_on_signal)
         for number, previous in self._previous.items():
             self._libc.sigaction(number, action, previous)
@@ -481,12 +483,7 @@ class SignalHandler:
     def __exit__(self, *error: object) -> None:
         for number, previous in self._previous.items():
             self._libc.sigaction(number, previous, None)
-        self._remember(0)
-
-    @staticmethod
-    def _remember(address: int) -> None:
-        kind = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_uint64)
-        kind(address_of(_on_signal))(-1, address)
+        remember(_on_signal, 0)
 
 
 def address_of(function: Any) -> int:

@@ -469,10 +469,7 @@ class Host:
             if target.exists and not replace:
                 raise failure(errno.EEXIST)
             os.rename(
-                source.name,
-                target.name,
-                src_dir_fd=source.directory,
-                dst_dir_fd=target.directory,
+                source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory
             )
             self._follow_rename(source.parts, target.parts)
 
@@ -543,10 +540,7 @@ class Host:
         with self._resolve(base, path, follow) as place:
             self._owned(place)
             os.utime(
-                place.name,
-                ns=(accessed, modified),
-                dir_fd=place.directory,
-                follow_symlinks=False,
+                place.name, ns=(accessed, modified), dir_fd=place.directory, follow_symlinks=False
             )
 
     def change_open_times(self, handle: int, accessed: int, modified: int) -> None:

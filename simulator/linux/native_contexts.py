@@ -250,7 +250,6 @@ def _get_context(state: Any) -> Any:
 
 @native(types.void(types.uint64, types.uint64))
 def _load_registers(cpu: Any, at: Any) -> None:
-    """Set all but the window from the registers of a context at host address `at`."""
     window, codes = load64(cpu + np.uint64(_WINDOW)), _load_big(at)
     store64(cpu + np.uint64(_PC), _load_big(at + np.uint64(8)))
     store64(cpu + np.uint64(_NPC), _load_big(at + np.uint64(16)))
@@ -270,7 +269,6 @@ def _load_registers(cpu: Any, at: Any) -> None:
 
 @native(types.void(types.uint64, types.uint64))
 def _load_fpu(cpu: Any, at: Any) -> None:
-    """Set the floating-point registers from those of a context at host address `at`."""
     for number in range(_FP_DOUBLES):
         offset = np.uint64(number) * np.uint64(8)
         store64(cpu + np.uint64(_FP) + offset, _load_big(at + offset))

@@ -220,7 +220,7 @@ class Sandbox:
 
 
 class _Walk:
-    """One resolution: a canonical position and the components still to go."""
+    # A canonical position and the components still to go.
 
     def __init__(self, sandbox: Sandbox, start: Parts, path: bytes, follow: bool) -> None:
         if not path:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from simprof.simulator.binary.program import Program
 from simprof.simulator.cpu import crash
-from simprof.simulator.cpu.address_space import AddressSpace, GuestFault, OutOfMemory, Region
+from simprof.simulator.cpu.address_space import AddressSpace, GuestFault, OutOfMemory
 from simprof.simulator.cpu.cpu import RESUME_TRAP, Cpu, Stop
 from simprof.simulator.cpu.cpu_state import SYSTEM_PAGE
 from simprof.simulator.cpu.traps import (
@@ -92,7 +92,7 @@ class BaseMachine(ABC):
 
     def _connect_memory(self) -> None:
         memory = self._space
-        memory.on_region = self._map_region
+        memory.on_region = lambda region: self.cpu.map(region.base, region.size, region.host)
         memory.on_change = self.cpu.flush_translations
         memory.on_code_change = self._code.forget
         try:
@@ -102,9 +102,6 @@ class BaseMachine(ABC):
                 f"no address space for the program's memory ({error}): raise the limit of this "
                 "process (`ulimit -v`)"
             ) from error
-
-    def _map_region(self, region: Region) -> None:
-        self.cpu.map(region.base, region.size, region.host)
 
     # -- running
 
@@ -246,7 +243,6 @@ class BaseMachine(ABC):
 _NUDGE_SECONDS: Final = 0.05
 # How long native code may go on without an event after it has been told to stop.
 STUCK_SECONDS = 10.0
-_PLEASE: Final = "please report this program"
 
 
 @contextmanager
@@ -268,10 +264,7 @@ def stop_after(
 
 
 def _watch(
-    clock: NDArray[np.int64],
-    seconds: float,
-    stop: Callable[[], None] | None,
-    done: threading.Event,
+    clock: NDArray[np.int64], seconds: float, stop: Callable[[], None] | None, done: threading.Event
 ) -> None:
     if done.wait(seconds):
         return
@@ -297,8 +290,9 @@ def _is_in_engine() -> bool:
 
 def _give_up(block: int) -> None:
     # Native code that loops cannot be ended otherwise than with the process.
-    line = f"simprof: the emulator does not stop in or behind the block at {block:#x}: "
-    os.write(2, f"{line}{_PLEASE}\n".encode())
+    where = f"in or behind the block at {block:#x}"
+    line = f"simprof: the emulator does not stop {where}: please report this program\n"
+    os.write(2, line.encode())
     os._exit(SimulatorError.exit_status)
 
 
@@ -313,12 +307,7 @@ class Position:
     # the place, takes back what has not been executed, and makes the next event a continuation of
     # the block.
 
-    def __init__(
-        self,
-        cpu: Cpu,
-        space: AddressSpace,
-        clock: NDArray[np.int64],
-    ) -> None:
+    def __init__(self, cpu: Cpu, space: AddressSpace, clock: NDArray[np.int64]) -> None:
         self._cpu = cpu
         self._space = space
         self._clock = clock

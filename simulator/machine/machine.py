@@ -19,11 +19,7 @@ from simprof.simulator.binary.program import PAGE_SIZE, Program
 from simprof.simulator.cpu.address_space import MAPPED, GuestFault
 from simprof.simulator.cpu.cpu import MemoryAccess, Stop
 from simprof.simulator.cpu.cpu_state import FPRS_FEF, set_condition_codes
-from simprof.simulator.cpu.traps import (
-    ClockWord,
-    FillWord,
-    TrapWord,
-)
+from simprof.simulator.cpu.traps import ClockWord, FillWord, TrapWord
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.sparc import ERRNO, SIGNAL_ACTION_CALLS, SIGNALS
 from simprof.simulator.linux.contexts import Contexts
@@ -73,7 +69,7 @@ from simprof.simulator.machine.running import (
     Thinning,
     tell_nobody,
 )
-from simprof.simulator.machine.threads import Call, ThreadParts, Threads
+from simprof.simulator.machine.threads import Call, Threads
 
 STATUS_REFUSED: Final = SimulatorError.exit_status
 _SIGNAL_STATUS: Final = 128
@@ -137,14 +133,9 @@ class Machine(BaseMachine):
         self._signal_actions: Counter[int] = Counter()
         self._is_bare = False
         self._position = Position(self.cpu, self._space, self._clock)
-        parts = ThreadParts(
-            self.cpu,
-            self._contexts,
-            self.signals,
-            self._clock,
-            observer,
+        self.threads = Threads(
+            self.cpu, self._contexts, self.signals, self._clock, observer, thread_seed
         )
-        self.threads = Threads(parts, thread_seed)
         self._hooks = self._connect()
         if file_name is None:
             file_name = os.fsencode(program.path) if argv0 is None else argv0
@@ -166,7 +157,7 @@ class Machine(BaseMachine):
             self._code.add_module(start.interpreter)
         self.cpu.window()[6] = start.stack_pointer
         self.cpu.state.pc, self.cpu.state.npc = start.entry, start.entry + 4
-        host.interrupted = self._is_interrupted
+        host.interrupted = lambda: bool(self._clock[ClockWord.INTERRUPTED])
 
     def _on_code_file(self, path: bytes, address: int) -> None:
         # A library that the program's interpreter has mapped.
@@ -267,9 +258,6 @@ class Machine(BaseMachine):
         elif self.threads.is_threaded:
             self.threads.give_way()
             self._go_on()
-
-    def _is_interrupted(self) -> bool:
-        return bool(self._clock[ClockWord.INTERRUPTED])
 
     def _on_limit(self) -> None:
         self._ends_from_outside()
@@ -454,7 +442,7 @@ class Machine(BaseMachine):
     def _deliver(
         self, info: SignalInfo, kind: FaultKind | None = None, *, between: bool = False
     ) -> None:
-        """Enter the program's handler; `between`: from between two blocks, not from a call."""
+        # `between`: from between two blocks, not from a call.
         self._note_context()
         pc = int(self.cpu.state.pc)
         stack_pointer = int(self.cpu.window()[6])
@@ -509,7 +497,6 @@ class Machine(BaseMachine):
         self._ending = MachineEnding(STATUS_REFUSED, "deadlock", waits=self.threads.waits())
 
     def _finish_call(self, outcome: Outcome, call: Call) -> bool:
-        """Act on what a system call has come to; return whether its thread goes on."""
         threads = self.threads
         if isinstance(outcome, Waits):
             threads.block(outcome, call)

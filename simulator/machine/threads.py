@@ -105,22 +105,15 @@ class _Thread:
         return self.number - PROCESS_ID + 1
 
 
-@dataclass(frozen=True)
-class ThreadParts:
-    """The parts of the machine that threads share or replace."""
+@dataclass
+class Threads:
+    """All threads of one program; implements `guest.GuestThreads`. `seed`: See `Turns`."""
 
     cpu: Cpu
     contexts: Contexts
     signals: SignalState
     clock: NDArray[np.int64]
     observer: Observer | None
-
-
-@dataclass
-class Threads:
-    """All threads of one program; implements `guest.GuestThreads`. `seed`: See `Turns`."""
-
-    parts: ThreadParts
     seed: int = 0
     calls: SystemCalls = field(init=False)  # The program's system calls; set before it runs.
     events: int = 0  # System calls that threads have completed: what one that waits may wait for.
@@ -136,7 +129,7 @@ class Threads:
         self._ready: list[_Thread] = []
         self._since = 0  # instructions of the program when the current thread began to run
         self._made = 1
-        words = _PLACE if self.parts.observer is not None else (*_PLACE, *_RESUMED)
+        words = _PLACE if self.observer is not None else (*_PLACE, *_RESUMED)
         self._words = list(map(int, words))
 
     # -- guest.GuestThreads
@@ -163,8 +156,7 @@ class Threads:
 
     def start(self, stack: int | None, thread_pointer: int | None) -> int:
         """Start a thread where the current one is; return its number; raises `GuestFault`."""
-        parts, parent = self.parts, self._running
-        cpu, contexts = parts.cpu, parts.contexts
+        parent, cpu, contexts = self._running, self.cpu, self.contexts
         contexts.flush_windows()
         before = cpu.save()
         try:
@@ -178,18 +170,18 @@ class Threads:
             processor = cpu.save()
         finally:
             cpu.load(before)
-        signals = replace(parts.signals.save(), pending=())
+        signals = replace(self.signals.save(), pending=())
         thread = _Thread(PROCESS_ID + self._made)
         self._made += 1
-        words = parts.clock[self._words]
+        words = self.clock[self._words]
         thread.saved = _Saved(processor, words, True, signals, InterruptedFrames(), self.trap_pc)
         self._alive.append(thread)
         self._ready.append(thread)
         if len(self._alive) == 2:
             self._begin_quantum()
         self.is_alone = False
-        if parts.observer is not None:
-            parts.observer.thread_started(thread.number, parent.number)
+        if self.observer is not None:
+            self.observer.thread_started(thread.number, parent.number)
         return thread.number
 
     def wake(self, number: int, result: int) -> None:
@@ -205,7 +197,7 @@ class Threads:
 
     def _send(self, thread: _Thread, info: SignalInfo) -> None:
         if thread is self._running:
-            self.parts.signals.post(info)
+            self.signals.post(info)
             return
         assert thread.saved is not None
         signals = thread.saved.signals
@@ -217,14 +209,14 @@ class Threads:
     def send_to_any(self, signal: int) -> None:
         """Make a signal pending for the whole program: a thread that does not block it takes it."""
         bit = 1 << (signal - 1)
-        if not self.parts.signals.blocked & bit:
-            self.parts.signals.post(self._info(signal))
+        if not self.signals.blocked & bit:
+            self.signals.post(self._info(signal))
             return
         for thread in self._alive:
             if thread.saved is not None and not thread.saved.signals.blocked & bit:
                 self._send(thread, self._info(signal))
                 return
-        self.parts.signals.post(self._info(signal), shared=True)
+        self.signals.post(self._info(signal), shared=True)
 
     def _info(self, signal: int, code: int = SI_USER) -> SignalInfo:
         return SignalInfo(signal, code, None, PROCESS_ID, USER)
@@ -234,7 +226,7 @@ class Threads:
         assert thread.saved is not None
         blocked = thread.saved.signals.blocked >> (signal - 1) & 1
         is_waiting = thread.call is not None and thread.outcome is None
-        if not is_waiting or blocked or self.parts.signals.is_ignored(signal):
+        if not is_waiting or blocked or self.signals.is_ignored(signal):
             return
         self.calls.give_up(thread.number)
         thread.outcome = CallInterrupted(thread.restarts)
@@ -282,8 +274,8 @@ class Threads:
 
     def end(self) -> None:
         """Let the current thread end."""
-        if self.parts.observer is not None:
-            self.parts.observer.thread_ended()
+        if self.observer is not None:
+            self.observer.thread_ended()
         self._account()
         thread = self._running
         self._alive.remove(thread)
@@ -320,7 +312,7 @@ class Threads:
 
     @property
     def _now(self) -> int:
-        return int(self.parts.clock[ClockWord.INSTRUCTIONS])
+        return int(self.clock[ClockWord.INSTRUCTIONS])
 
     def _begin_quantum(self) -> None:
         self.deadline = self._now + self._turns.quantum()
@@ -354,7 +346,7 @@ class Threads:
     def _switch(self, thread: _Thread) -> None:
         if thread is self._running:
             return
-        parts, leaving = self.parts, self._running
+        leaving = self._running
         if leaving in self._alive:
             self._account()
             leaving.saved = self._save()
@@ -363,25 +355,23 @@ class Threads:
         assert thread.saved is not None
         self._load(thread.saved)
         thread.saved = None
-        if parts.observer is not None:
-            parts.observer.thread_switched(thread.number)
+        if self.observer is not None:
+            self.observer.thread_switched(thread.number)
 
     def _save(self) -> _Saved:
-        parts = self.parts
         return _Saved(
-            parts.cpu.save(),
-            parts.clock[self._words],
-            bool(parts.clock[ClockWord.REDIRECTED] == self._now),
-            parts.signals.save(),
-            parts.contexts.interrupted,
+            self.cpu.save(),
+            self.clock[self._words],
+            bool(self.clock[ClockWord.REDIRECTED] == self._now),
+            self.signals.save(),
+            self.contexts.interrupted,
             self.trap_pc,
         )
 
     def _load(self, saved: _Saved) -> None:
-        parts = self.parts
-        parts.cpu.load(saved.processor)
-        parts.clock[self._words] = saved.words
-        parts.clock[ClockWord.REDIRECTED] = self._now if saved.is_redirected else -1
-        parts.signals.load(saved.signals)
-        parts.contexts.interrupted = saved.interrupted
+        self.cpu.load(saved.processor)
+        self.clock[self._words] = saved.words
+        self.clock[ClockWord.REDIRECTED] = self._now if saved.is_redirected else -1
+        self.signals.load(saved.signals)
+        self.contexts.interrupted = saved.interrupted
         self.trap_pc = saved.trap_pc
