@@ -265,7 +265,7 @@ class Machine(BaseMachine):
     # -- fewer events than blocks
 
     def _thin_out(self, thinning: Thinning) -> None:
-        """Have blocks raise no events that need not; all raise them near the end of a budget."""
+        # Near the end of a budget all blocks raise events: the run then stops where it should.
         budget = self.limits.max_instructions
         if budget is not None and self.instructions >= budget - 2 * DENSE_END:
             self._look_at = NO_LIMIT
@@ -353,7 +353,7 @@ class Machine(BaseMachine):
             self._on_set_context()
 
     def _note_context(self) -> None:
-        """Count a context that is saved or set; load native code when there are many."""
+        # Native code is loaded when there are many contexts that are saved or set.
         self._contexts_noted += 1
         if self._contexts_noted > PYTHON_CONTEXT_TRAPS and not self._hooks.answers_contexts:
             hook = None if self._observer is None else self._observer.hook
@@ -486,7 +486,7 @@ class Machine(BaseMachine):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Let the next thread that can run go on; end the run where none ever can."""
+        # Where no thread can ever go on, the run ends.
         while self.threads.go_on():
             call, outcome = self.threads.take_call()
             if call is None or self._finish_call(outcome or self.calls.call(*call), call):
