@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -18,9 +19,7 @@ from simprof.profiler.profiles.codec import big_integers
 from simprof.profiler.reports.display import brief, group_digits, plural
 from simprof.profiler.reports.tables import (
     BLANK,
-    Paragraph,
     Part,
-    Table,
     columns,
     number,
     paragraph,
@@ -128,30 +127,41 @@ def summary(check: Check) -> str:
     return f"{compared}: {', '.join(parts) or 'nothing'}"
 
 
-def quiet(run: RunCheck) -> bool:
-    """Whether there is nothing to say about a run."""
-    return run.state == "same" and not run.causes and not any(s.causes for s in run.settings)
+@dataclass(frozen=True)
+class Section:
+    """What reports say of a run, or of one of its results."""
+
+    run: str
+    setting: str  # "" for the run itself: how it ended
+    state: State
+    error: str | None
+    differences: tuple[MetricChange, ...]
+    causes: tuple[ChangeCause, ...]  # Of a result: beyond those of its whole run
+    routines: tuple[tuple[str, str], ...]  # (name, what differs)
+
+    @property
+    def role(self) -> str:
+        """What a cause is: a reason, or a remark where nothing differs."""
+        return "note" if self.state == "same" else "why"
 
 
-def own_causes(run: RunCheck, setting_check: SettingCheck) -> tuple[ChangeCause, ...]:
-    """Return the causes of one result beyond those of its whole run."""
-    return tuple(cause for cause in setting_check.causes if cause not in run.causes)
+def sections(check: Check) -> Iterator[Section]:
+    """Yield what there is to say, in the order of the runs, a run before its results."""
+    for run in check.runs:
+        results = tuple(filter(None, (_section(run, setting) for setting in run.settings)))
+        if results or run.causes or run.state != "same":
+            yield Section(run.name, "", run.state, run.error, run.ending, run.causes, ())
+            yield from results
 
 
-def role(state: State) -> str:
-    """Return what a cause is: a reason, or a remark where nothing differs."""
-    return "note" if state == "same" else "why"
+def _section(run: RunCheck, result: SettingCheck) -> Section | None:
+    """Return what there is to say of a result, None where that is nothing."""
+    causes = tuple(cause for cause in result.causes if cause not in run.causes)
+    if result.state == "same" and not causes:
+        return None
+    routines = tuple(routine_lines(result))
+    return Section(run.name, result.name, result.state, None, result.differences, causes, routines)
 
-
-if TYPE_CHECKING:
-    from simprof.profiler.experiments.regress.causes import ChangeCause
-    from simprof.profiler.experiments.regress.compare import (
-        Check,
-        MetricChange,
-        RunCheck,
-        SettingCheck,
-        State,
-    )
 
 _STYLES = {"same": "green", "within limits": "yellow", "changed": "red", "error": "red"}
 
@@ -162,63 +172,30 @@ def render_text(check: Check, width: int, color: bool) -> str:
     `width`: Columns of the terminal. `color`: Whether it has colours.
     """
     parts: list[Part] = [paragraph(f"{check.baseline}: {summary(check)}")]
-    for run in check.runs:
-        parts += _run_text(run)
+    for section in sections(check):
+        parts += _text(section)
     return print_parts(parts, width, color)
 
 
-def _run_text(run: RunCheck) -> Iterator[Part]:
-    if quiet(run):
-        return
-    yield from (BLANK, _title_text(run.name, run.state))
-    if run.error is not None:
-        yield paragraph(run.error, indent=2)
-        return
-    if run.ending:
-        yield _table_text(run.ending)
-    yield from _causes_text(run.causes, run.state)
-    for setting_check in run.settings:
-        yield from _setting_text(run, setting_check)
-
-
-def _setting_text(run: RunCheck, setting_check: SettingCheck) -> Iterator[Part]:
-    causes = own_causes(run, setting_check)
-    if setting_check.state == "same" and not causes:
-        return
-    yield from (BLANK, _title_text(f"{run.name}, {setting_check.name}", setting_check.state))
-    if setting_check.differences:
-        yield _table_text(setting_check.differences)
-    yield from _causes_text(causes, setting_check.state)
-    lines = [
-        f"{brief(routine)}: {what}" if what else routine
-        for routine, what in routine_lines(setting_check)
-    ]
-    if lines:
-        yield paragraph("routines:", indent=2)
-        yield from (paragraph(line, indent=4) for line in lines)
-
-
-def _title_text(subject: str, state: str) -> Paragraph:
-    return paragraph((subject, "bold"), ": ", (state, _STYLES[state]))
-
-
-def _table_text(differences: Iterable[MetricChange]) -> Table:
-    metric, *amounts, allowed, mark = COLUMNS
-    table = columns(text(metric), *map(number, amounts), text(allowed), text(mark), indent=2)
-    for difference in differences:
-        table.add_row(*row(difference))
-    return table
-
-
-def _causes_text(causes: Iterable[ChangeCause], state: State) -> Iterator[Part]:
-    for cause in causes:
-        yield paragraph(f"{role(state)}: {cause.kind}: {cause.text}", indent=2)
+def _text(section: Section) -> Iterator[Part]:
+    subject = ", ".join(filter(None, (section.run, section.setting)))
+    yield from (BLANK, paragraph((subject, "bold"), ": ", (section.state, _STYLES[section.state])))
+    if section.error is not None:
+        yield paragraph(section.error, indent=2)
+    if section.differences:
+        metric, *amounts, allowed, mark = COLUMNS
+        table = columns(text(metric), *map(number, amounts), text(allowed), text(mark), indent=2)
+        for difference in section.differences:
+            table.add_row(*row(difference))
+        yield table
+    for cause in section.causes:
+        yield paragraph(f"{section.role}: {cause.kind}: {cause.text}", indent=2)
         yield from (paragraph(detail, indent=7) for detail in cause.details)
+    if section.routines:
+        yield paragraph("routines:", indent=2)
+    for name, what in section.routines:
+        yield paragraph(f"{brief(name)}: {what}" if what else name, indent=4)
 
-
-if TYPE_CHECKING:
-    from simprof.profiler.experiments.regress.causes import ChangeCause
-    from simprof.profiler.experiments.regress.compare import Check, RunCheck, SettingCheck, State
 
 _SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_[]<>|#"})
 
@@ -227,8 +204,8 @@ def render_markdown(check: Check) -> str:
     """Return the report."""
     lines = [f"## simprof regress: {escape(check.baseline)}", "", f"{summary(check)}."]
     lines += ["", *_overview(check)]
-    for run in check.runs:
-        lines += _run_markdown(run)
+    for section in sections(check):
+        lines += _markdown(section)
     return "\n".join(lines) + "\n"
 
 
@@ -254,39 +231,20 @@ def _state_markdown(run: RunCheck, setting: str) -> str:
     return next((each.state for each in run.settings if each.name == setting), "-")
 
 
-def _run_markdown(run: RunCheck) -> Iterator[str]:
-    if quiet(run):
-        return
-    yield from ("", f"### {escape(run.name)}: {run.state}")
-    if run.error is not None:
-        yield from ("", escape(run.error))
-        return
-    if run.ending:
-        yield from ("", *_table_markdown(COLUMNS, map(row, run.ending)))
-    yield from _causes_markdown(run.causes, run.state)
-    for setting_check in run.settings:
-        yield from _setting_markdown(run, setting_check)
-
-
-def _setting_markdown(run: RunCheck, setting_check: SettingCheck) -> Iterator[str]:
-    causes = own_causes(run, setting_check)
-    if setting_check.state == "same" and not causes:
-        return
-    yield from ("", f"#### {escape(setting_check.name)}: {setting_check.state}")
-    if setting_check.differences:
-        yield from ("", *_table_markdown(COLUMNS, map(row, setting_check.differences)))
-    yield from _causes_markdown(causes, setting_check.state)
-    routines = list(routine_lines(setting_check))
-    if routines:
-        yield from ("", *_table_markdown(("routine", "what differs"), routines))
-
-
-def _causes_markdown(causes: Iterable[ChangeCause], state: State) -> Iterator[str]:
-    for position, cause in enumerate(causes):
-        if not position:
-            yield ""
-        yield f"- {role(state)}: **{cause.kind}**: {escape(cause.text)}"
+def _markdown(section: Section) -> Iterator[str]:
+    title = f"#### {escape(section.setting)}" if section.setting else f"### {escape(section.run)}"
+    yield from ("", f"{title}: {section.state}")
+    if section.error is not None:
+        yield from ("", escape(section.error))
+    if section.differences:
+        yield from ("", *_table_markdown(COLUMNS, map(row, section.differences)))
+    if section.causes:
+        yield ""
+    for cause in section.causes:
+        yield f"- {section.role}: **{cause.kind}**: {escape(cause.text)}"
         yield from (f"  - {escape(detail)}" for detail in cause.details)
+    if section.routines:
+        yield from ("", *_table_markdown(("routine", "what differs"), section.routines))
 
 
 def _table_markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -294,17 +252,6 @@ def _table_markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Ite
     yield f"|{'---|' * len(titles)}"
     yield from (f"| {' | '.join(map(escape, row))} |" for row in rows)
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from simprof.profiler.experiments.regress.causes import ChangeCause, RoutineChange
-    from simprof.profiler.experiments.regress.compare import (
-        Check,
-        MetricChange,
-        RunCheck,
-        SettingCheck,
-    )
 
 SCHEMA = "simprof/regress/1"
 
@@ -389,17 +336,6 @@ def _routine_json(change: RoutineChange) -> dict[str, Any]:
     }
 
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from simprof.profiler.experiments.regress.causes import ChangeCause
-    from simprof.profiler.experiments.regress.compare import (
-        Check,
-        MetricChange,
-        RunCheck,
-        SettingCheck,
-    )
-
 Element = ElementTree.Element
 
 
@@ -444,7 +380,7 @@ def _setting_junit(case: Element, setting_check: SettingCheck) -> None:
             setting_check.differences,
             routines,
             setting_check.causes,
-            role(setting_check.state),
+            "note" if setting_check.state == "same" else "why",
         )
         ElementTree.SubElement(case, "system-out").text = _clean("\n".join(lines))
 
