@@ -10,17 +10,25 @@ from simprof.profiler.code.pricing import added, trace_sizes
 from simprof.profiler.request.request import RunRequest
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.elsewhere.memory import differences
-from simprof.profiler.rewriting.elsewhere.trace import stream_difference, token_stream
-from simprof.profiler.rewriting.instrument import Basis, Instrumented, Order, instrument
-from simprof.profiler.rewriting.instrument_file import collected_later
-from simprof.profiler.rewriting.prediction import (
+from simprof.profiler.rewriting.elsewhere.reading import stream_difference, token_stream
+from simprof.profiler.rewriting.instrument import (
+    Basis,
+    Instrumented,
+    Order,
+    collected_later,
+    instrument,
+)
+from simprof.profiler.rewriting.trials import TrialDirectory, divergence
+from simprof.profiler.rewriting.verification import (
+    EMULATOR,
     CountedRun,
+    Left,
+    ModeResult,
+    ObservedRun,
     ends_unwritten,
     predicted_end,
     predicted_rewriting,
 )
-from simprof.profiler.rewriting.trials import TrialDirectory, divergence
-from simprof.profiler.rewriting.verification import EMULATOR, Left, ModeResult, ObservedRun
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.scheme_runs import SchemeRun

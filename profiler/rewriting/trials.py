@@ -32,8 +32,7 @@ from simprof.profiler.request.request import (
 from simprof.profiler.rewriting import qemu
 from simprof.profiler.rewriting.elsewhere.counter_file import parse
 from simprof.profiler.rewriting.elsewhere.startup import DEFAULT_NAME, TRACE_SUFFIX
-from simprof.profiler.rewriting.instrument import Instrumented
-from simprof.profiler.rewriting.instrument_file import content_of, load_rewritable
+from simprof.profiler.rewriting.instrument import Instrumented, content_of, load_rewritable
 from simprof.profiler.rewriting.verification import EMULATOR, ObservedRun
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.session import observe

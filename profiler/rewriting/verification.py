@@ -1,15 +1,32 @@
-"""What `simprof verify` finds: of each run, of each mode, of all."""
+"""What `simprof verify` finds of runs and modes, and predicts: what rewriting executes in a run.
+
+A run may show more than the graphs have that a program is instrumented on: where a jump leads that
+no table explains, that control comes into the middle of a routine. Then the run has been counted on
+other graphs. What it counted in routines whose graphs are the same holds for both, under other
+numbers at most (`count_on`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.profiles.profile import Ending
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import Setting
-from simprof.profiler.rewriting.draft import Cause
+from simprof.profiler.rewriting.draft import Cause, charged
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
+from simprof.profiler.rewriting.elsewhere.signals import FATAL, signal_cost
+from simprof.profiler.rewriting.elsewhere.startup import start_cost
+from simprof.profiler.rewriting.elsewhere.writing import exit_cost
+from simprof.profiler.rewriting.instrument import Instrumented
+from simprof.profiler.session.counters import CounterSource, RoutineEvents
+from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.simulator.binary.program import MachineKind
 
 EMULATOR, QEMU = "emulator", "qemu"
 WAYS = (EMULATOR, QEMU)
@@ -108,3 +125,144 @@ class Verification:
     def is_complete(self) -> bool:
         """Whether all was compared."""
         return not any(mode.not_compared for mode in self.modes)
+
+
+@dataclass(frozen=True)
+class OtherRoutine:
+    """A routine that the run has on another graph."""
+
+    # Its number in the graphs that a program is instrumented on; None: they lack it.
+    number: int | None
+    name: str
+    instructions: int  # How many of its own instructions were executed
+
+
+@dataclass(frozen=True)
+class CountedRun:
+    """A run of the original."""
+
+    # The run, with the graphs and routine numbers of the instrumented program. `events` and
+    # `counters` are of routines whose graphs are the same there.
+    observation: Observation
+    others: tuple[OtherRoutine, ...]  # The routines that it entered beside these
+
+    def instructions(self, routine: int) -> int:
+        """Return how many of its own instructions routine number `routine` has executed."""
+        events = self.observation.events.get(routine)
+        others = sum(other.instructions for other in self.others if other.number == routine)
+        return others + (0 if events is None else _instructions(events))
+
+
+def count_on(recovered: ProgramGraphs, observation: Observation) -> CountedRun:
+    """Return what a run has counted, on other graphs of its program."""
+    if recovered.arrays == observation.recovered.arrays:
+        return CountedRun(replace(observation, recovered=recovered), ())
+    graphs = recovered.arrays
+    names = zip(graphs.addresses.tolist(), graphs.names, strict=True)
+    number_of = {name: number for number, name in enumerate(names)}
+    events: dict[int, RoutineEvents] = {}
+    numbers: dict[int, int] = {}
+    others = []
+    for there, counted in observation.events.items():
+        cfg = counted.cfg
+        number = number_of.get((cfg.address, cfg.name))
+        if number is not None and recovered.routines[number] == cfg:
+            events[number], numbers[number] = counted, there
+        else:
+            others.append(OtherRoutine(number, cfg.name, _instructions(counted)))
+    counters = _Renumbered(observation.counters, numbers)
+    renumbered = replace(observation, recovered=recovered, events=events, counters=counters)
+    return CountedRun(renumbered, tuple(others))
+
+
+def _instructions(events: RoutineEvents) -> int:
+    blocks = zip(events.block_counts, events.cfg.blocks, strict=True)
+    return sum(count * block.instructions for count, block in blocks)
+
+
+@dataclass(frozen=True)
+class _Renumbered:
+    """Counters, asked for by other numbers of the routines: a `CounterSource`."""
+
+    source: CounterSource
+    numbers: Mapping[int, int]
+
+    def of(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
+        """Return what the counters of a routine hold."""
+        return self.source.of(scheme, self.numbers[routine])
+
+    def replay(self, schemes: Sequence[SchemeRun]) -> list[frozenset[int]]:
+        """Say that no other scheme can be derived."""
+        return [frozenset(self.numbers) for _ in schemes]
+
+
+def predicted_rewriting(
+    made: Instrumented,
+    events: Mapping[int, RoutineEvents],
+    actions: Mapping[int, int],
+    machine: MachineKind,
+    environment: Sequence[bytes],
+    entry: int,
+) -> Counter[Cause]:
+    """Return the instructions of a run besides the program's and the scheme's.
+
+    - `made`: The instrumented program.
+    - `events`: What the run of the original counted.
+    - `actions`: Address of a trap -> how often its system call said what a signal does.
+    - `environment`: `NAME=value` strings that the program sees.
+    - `entry`: Address at which the original begins; the start code goes to its copy directly.
+    """
+    total: Counter[Cause] = Counter()
+    arrived: Counter[int] = Counter({entry: 1})
+    for number, copy in made.copies.routines.items():
+        if number not in events:
+            continue
+        counts = events[number]
+        total += charged(copy.charges, counts.edges, counts.block_counts)
+        for address, charge in copy.arrivals:
+            arrived[address] += charge.times(counts.edges, counts.block_counts)
+    for number, copy in made.copies.routines.items():
+        if number not in events:
+            continue
+        for address, (_, edge) in copy.entries.items():
+            # a block counts as executed even if a signal ended its activation before its call
+            total[Cause.ENTRIES] += max(0, events[number].edges[edge] - arrived[address])
+        for trap, more in copy.actions.items():
+            total[Cause.SYSTEM_CALLS] += more * actions.get(trap, 0)
+    total[Cause.START] += start_cost(machine, made.memory, environment)
+    return total
+
+
+def predicted_end(
+    made: Instrumented, machine: MachineKind, depth: int, trace_bits: int, *, killed: bool
+) -> int:
+    """Return the instructions of the program's end that write the counters.
+
+    - `depth`: Frames that the program ends in.
+    - `trace_bits`: Bits of the trace. The end writes what does not fill a buffer, at its own cost,
+      in place of the flush that `added` has for it.
+    - `killed`: Whether a signal ends the program.
+    """
+    if killed:  # the file has the interrupted instruction, too
+        cost = signal_cost(machine, made.memory, made.header, depth + 1)
+    else:
+        cost = exit_cost(machine, made.memory, made.header, depth) - 1
+    trace = made.memory.trace
+    if trace is not None and trace_bits % (8 * trace.buffer.size):
+        cost -= trace.buffer.flush(machine)
+    return cost
+
+
+def ends_unwritten(made: Instrumented, run: CountedRun) -> str | None:
+    """Return why the instrumented program writes no counters at its end; None if it does.
+
+    A signal's handler cannot stand where a routine that acts on signals was left alone.
+    """
+    result = run.observation.result
+    if result.reason == "exit":
+        recovered = run.observation.recovered
+        last = recovered.routine_at(result.last_pc)
+        is_alone = last in made.copies.left
+        return f"{recovered.routines[last].name}, which is left alone" if is_alone else None
+    handled = made.memory.signals and result.signal in FATAL
+    return None if handled else f"a {result.reason}"

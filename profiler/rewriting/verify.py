@@ -26,14 +26,14 @@ from typing import TypeVar
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import Phase, Progress, RunRequest, Setting
 from simprof.profiler.rewriting import qemu
-from simprof.profiler.rewriting.instrument import Basis, unwatched
-from simprof.profiler.rewriting.instrument_file import (
+from simprof.profiler.rewriting.instrument import (
+    Basis,
     basis_after_run,
     basis_without_run,
     load_rewritable,
+    unwatched,
 )
 from simprof.profiler.rewriting.modes import Modes
-from simprof.profiler.rewriting.prediction import count_on
 from simprof.profiler.rewriting.trials import TrialDirectory
 from simprof.profiler.rewriting.verification import (
     EMULATOR,
@@ -41,6 +41,7 @@ from simprof.profiler.rewriting.verification import (
     WAYS,
     ModeResult,
     Verification,
+    count_on,
 )
 from simprof.profiler.session.observation import Observation, ending
 from simprof.profiler.session.pool import Forked, Lost, Pool, answer_all

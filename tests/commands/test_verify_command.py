@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from simprof.profiler import cli
+from simprof.profiler.rewriting.calls import TrapEnding
 from simprof.profiler.rewriting.commands import verify
 from simprof.profiler.rewriting.draft import Cause
-from simprof.profiler.rewriting.traps import TrapEnding
 from simprof.profiler.schemes.registry import planned_modes
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
@@ -139,7 +139,7 @@ def test_a_program_that_exits_without_counters_is_not_as_predicted(
     machine = MachineKind.SPARCV8
     path = tmp_path / "program"
     path.write_bytes(program_file(machine, items(machine)))
-    monkeypatch.setattr("simprof.profiler.rewriting.traps.ending_of", lambda *_: TrapEnding.GOES_ON)
+    monkeypatch.setattr("simprof.profiler.rewriting.calls.ending_of", lambda *_: TrapEnding.GOES_ON)
     answer, _ = verified(capfd, path, "--mode", "pp", "--on", "emulator", status=125)
     mode = answer["modes"]["pp"]
     assert mode["differences"][0] == "emulator: it ended by itself, and wrote no counters"

@@ -16,7 +16,7 @@ import pytest
 
 from simprof.profiler.profiles import storage
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from simprof.profiler.rewriting import instrument_file as alone
+from simprof.profiler.rewriting import instrument as alone
 from simprof.profiler.rewriting.instrument import instrument
 from simprof.profiler.schemes.registry import definition, planned_modes
 from simprof.profiler.session.session import run_program

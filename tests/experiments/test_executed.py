@@ -44,7 +44,7 @@ from simprof.profiler.experiments.tables.spec import SuiteMember, View, make
 from simprof.profiler.experiments.tables.table import ReportTable, TableRow
 from simprof.profiler.rewriting import modes, qemu
 from simprof.profiler.rewriting.draft import Cause
-from simprof.profiler.rewriting.prediction import predicted_rewriting
+from simprof.profiler.rewriting.verification import predicted_rewriting
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES

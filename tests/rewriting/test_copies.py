@@ -8,7 +8,6 @@ import pytest
 
 from simprof.profiler.code.codegen import Emission
 from simprof.profiler.code.context import ProgramContexts
-from simprof.profiler.rewriting.copies import copy_routine
 from simprof.profiler.rewriting.draft import (
     CallPlaces,
     Cause,
@@ -18,7 +17,7 @@ from simprof.profiler.rewriting.draft import (
     RoutineCopy,
 )
 from simprof.profiler.rewriting.elsewhere.signals import action_cost
-from simprof.profiler.rewriting.program import copy_routines
+from simprof.profiler.rewriting.program import copy_routine, copy_routines
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register

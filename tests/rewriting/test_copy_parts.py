@@ -9,6 +9,7 @@ import pytest
 
 from simprof.profiler.code.codegen import Emission
 from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.rewriting.calls import TrapEnding, ending_of, trap_number
 from simprof.profiler.rewriting.draft import (
     Cause,
     Charge,
@@ -28,7 +29,6 @@ from simprof.profiler.rewriting.placing import (
     moves_stack,
     uses_stack_words,
 )
-from simprof.profiler.rewriting.traps import TrapEnding, ending_of, trap_number
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import FixupKind, Instruction, Item, Label, Register, assemble
 from simprof.simulator.isa.decode import TransferKind, simm13

@@ -11,8 +11,7 @@ import pytest
 
 from simprof.profiler.request.request import GuestOptions, RunRequest
 from simprof.profiler.rewriting.elsewhere.counter_file import load
-from simprof.profiler.rewriting.elsewhere.reading import read_profile
-from simprof.profiler.rewriting.elsewhere.trace import read_trace
+from simprof.profiler.rewriting.elsewhere.reading import read_profile, read_trace
 from simprof.profiler.rewriting.instrument import Order, instrument
 from simprof.profiler.session.session import run_program
 from simprof.profiler.trace.regeneration import regenerate

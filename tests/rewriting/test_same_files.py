@@ -24,7 +24,7 @@ from simprof.profiler.request.request import (
     Selection,
     Setting,
 )
-from simprof.profiler.rewriting.instrument_file import collected_later, instrument_file
+from simprof.profiler.rewriting.instrument import collected_later, instrument_file
 from simprof.profiler.rewriting.trials import TrialDirectory
 from simprof.profiler.rewriting.verification import EMULATOR, QEMU
 from simprof.profiler.rewriting.verify import verify

@@ -25,7 +25,7 @@ from simprof.profiler.rewriting.elsewhere.signals import (
     call_site,
     signal_items,
 )
-from simprof.profiler.rewriting.instrument_file import instrument_after_run
+from simprof.profiler.rewriting.instrument import instrument_after_run
 from simprof.profiler.rewriting.qemu import EMULATORS
 from simprof.profiler.rewriting.verify import EMULATOR
 from simprof.simulator.binary import elf

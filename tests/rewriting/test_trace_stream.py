@@ -15,7 +15,7 @@ import pytest
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import SchemeOptions
-from simprof.profiler.rewriting.elsewhere.trace import (
+from simprof.profiler.rewriting.elsewhere.reading import (
     TokenStream,
     stream_difference,
     token_stream,

@@ -26,7 +26,7 @@ from simprof.profiler.experiments.cells.cells import (
 from simprof.profiler.request.request import RunRequest, Setting
 from simprof.profiler.rewriting import qemu
 from simprof.profiler.rewriting.draft import Cause
-from simprof.profiler.rewriting.instrument_file import instrument_file
+from simprof.profiler.rewriting.instrument import instrument_file
 from simprof.profiler.rewriting.verification import EMULATOR, QEMU, ModeResult
 from simprof.profiler.rewriting.verify import verify
 from simprof.profiler.schemes.registry import definition

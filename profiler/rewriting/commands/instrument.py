@@ -122,8 +122,7 @@ def instrument_command(
 def _without_run(
     elf: Path, setting: Setting, selection: Selection, watch: Callback | None
 ) -> Instrumented:
-    from simprof.profiler.rewriting.instrument import unwatched
-    from simprof.profiler.rewriting.instrument_file import instrument_file
+    from simprof.profiler.rewriting.instrument import instrument_file, unwatched
 
     return instrument_file(elf, setting, selection, watch or unwatched)
 
@@ -139,7 +138,7 @@ def _after_run(
     import os
 
     from simprof.profiler.request.request import seen_file
-    from simprof.profiler.rewriting.instrument_file import instrument_after_run
+    from simprof.profiler.rewriting.instrument import instrument_after_run
 
     given, root, writable = chosen["stdin_file"], chosen["root"], chosen["writable"]
     if given is not None and not os.access(given, os.R_OK):

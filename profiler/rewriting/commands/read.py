@@ -148,7 +148,7 @@ def _check_writer(instrumented: Path | None, path: Path) -> None:
 
 
 def _make_trace(file: CounterFile, path: Path, output: Path | None, program: Path | None) -> int:
-    from simprof.profiler.rewriting.elsewhere.trace import read_trace
+    from simprof.profiler.rewriting.elsewhere.reading import read_trace
 
     if output is None:
         raise UsageError(f"{path} is of a program that writes a trace: name that to make with -o")
