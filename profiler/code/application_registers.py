@@ -21,16 +21,6 @@ Steps
 5. `_at_entries`: what is demanded where routines are entered, but for what step 2 hands on to the
    code before them, and for routines that demand %g1 as well. That passes through procedure linkage
    tables only, with another register for glibc's _dl_runtime_resolve.
-
-What cannot be decided counts as carried: what is demanded where pointers may lead, and behind calls
-unless the code shows that they do not come back. Compilers put other code behind such a call.
-They are
-
-- calls of routines that have no return, as glibc's malloc_printerr, whose last instruction is a
-  call, and of no code at all, as missing weak functions;
-- calls of routines that return sometimes, as glibc's __libc_message and error: what is behind one
-  is reached by other ways, too, all of them have written the register since the last call, and
-  the callee leaves no value there that it does not read itself.
 """
 
 from __future__ import annotations
@@ -166,7 +156,6 @@ def _is_pc_read(words: NDArray[np.uint32]) -> Flags:
 def _flows(
     recovered: ProgramGraphs, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges, chain: int
 ) -> _RegisterFlows:
-    """Do step 2."""
     inner, leaving = (edges.target >= 0) & ~edges.is_behind_call, edges.leaving
     branching = leaving[np.isin(blocks.kind[leaving], _BRANCHES)]
     is_slot = recovered.arrays.block_is_slot[leaving]
@@ -187,7 +176,6 @@ def _flows(
 
 
 def _block_at(recovered: ProgramGraphs, words: Numbers) -> Numbers:
-    """Return the number of the ordinary block that starts at each word, or -1."""
     known = (words >= 0) & (words < len(recovered.block_at))
     found = recovered.block_at[np.where(known, words, 0)].astype(np.int64)
     return np.where(known, found, UNKNOWN_BLOCK)
@@ -256,7 +244,6 @@ def _behind_calls(
     accesses: _Accesses,
     demands: Sets,
 ) -> int:
-    """Do step 4."""
     kept = accesses.kept
     behind = np.flatnonzero(edges.is_behind_call & (edges.target >= 0))
     behind = behind[demands[edges.target[behind]] != 0]
@@ -284,6 +271,15 @@ def _behind_calls(
     return int(np.bitwise_or.reduce(demands[points] & ~excused, initial=0))
 
 
+# What cannot be decided counts as carried: what is demanded where pointers may lead, and behind
+# calls unless the code shows that they do not come back. Compilers put other code behind such a
+# call. They are
+#
+# - calls of routines that have no return, as glibc's malloc_printerr, whose last instruction is a
+#   call, and of no code at all, as missing weak functions;
+# - calls of routines that return sometimes, as glibc's __libc_message and error: what is behind one
+#   is reached by other ways, too, all of them have written the register since the last call, and
+#   the callee leaves no value there that it does not read itself.
 def _may_return(
     recovered: ProgramGraphs, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges
 ) -> Flags:
@@ -328,7 +324,6 @@ def _behind_nops(facts: CodeFacts) -> Numbers:
 def _at_entries(
     recovered: ProgramGraphs, blocks: _Blocks, flows: _RegisterFlows, demands: Sets, chain: int
 ) -> int:
-    """Do step 5."""
     arrays, code = recovered.arrays, recovered.code
     entered = arrays.entered_blocks()
     entered = entered[demands[entered] & ~np.uint8(_LINKAGE) != 0]

@@ -240,11 +240,10 @@ class Stub:
 
 @dataclass(frozen=True)
 class Emission:
-    """The code of a routine by place; addresses are those of the original instructions.
+    """The code of a routine by place; addresses are those of the original instructions."""
 
-    An instruction may be a delay slot and the top of a block; an editor makes two of it, and the
-    code at it belongs to the one in the block (`Snippet.block`).
-    """
+    # An instruction may be a delay slot and the top of a block; an editor makes two of it, and the
+    # code at it belongs to the one in the block (`Snippet.block`).
 
     before_label: Mapping[int, tuple[Piece, ...]]
     at: Mapping[int, tuple[Piece, ...]]
@@ -339,7 +338,6 @@ def _addresses(addresses: set[int | None]) -> tuple[int, ...]:
 
 
 def _transfer(cfg: ControlFlowGraph, context: RoutineContext, edge: int) -> int | None:
-    """Return the address of the transfer that crosses `edge`."""
     source = cfg.edges[edge].source
     if source == cfg.entry:
         return None

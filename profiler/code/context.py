@@ -251,7 +251,6 @@ class ProgramContexts:
                 yield self._recovered.routines[number]
 
     def _conventional_entries(self) -> frozenset[int]:
-        """Return the entries of routines that a symbol names or a call enters."""
         # Others were found where branches lead. They may be parts of one routine of assembly
         # without symbols, which hand each other registers that the calling convention does not
         # name.

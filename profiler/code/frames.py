@@ -147,7 +147,6 @@ class Frames:
         return position
 
     def _movers(self, code: BlockCode) -> tuple[int, ...]:
-        """Positions of the instructions that move the window or %sp."""
         moves, end = self._facts.moves, code.first + code.count
         positions, index = [], moves.find(1, code.first, end)
         while index >= 0:
@@ -160,7 +159,6 @@ class Frames:
         return sizes.pop() if len(sizes) == 1 else None
 
     def _saves(self, block: int) -> list[tuple[int, int, int | None]]:
-        """Return for each `save` its position, that where its frame is complete, and its size."""
         # A frame of more than 4096 bytes takes constants off %sp behind the `save`, too.
         first, found = self._blocks[block].first, []
         for position in self._moving[block]:

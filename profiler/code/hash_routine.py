@@ -126,11 +126,9 @@ class TableLayout:
 
 
 def code_key(words: Sequence[int]) -> int:
-    """Return the number of the path counter of a code.
-
-    It is the code where that is one word. Otherwise its low word is the words' exclusive or,
-    which is what the run-time routine hashes, and the words but the first stand above it.
-    """
+    """Return the number of the path counter of a code."""
+    # It is the code where that is one word. Otherwise its low word is the words' exclusive or,
+    # which is what the run-time routine hashes, and the words but the first stand above it.
     folded = key = 0
     for word in reversed(words):
         folded ^= word
@@ -326,11 +324,10 @@ def _insert(table: TableLayout, name: str, remember: list[Item]) -> list[Item]:
 
 @dataclass(frozen=True)
 class HashCosts:
-    """Instructions executed inside the routine, by what happens to the key.
+    """Instructions executed inside the routine, by what happens to the key."""
 
-    `hit` and `insert` are for k = 0 (step 3); every node passed adds `step`. The call itself and
-    its delay slot belong to the snippet that calls.
-    """
+    # `hit` and `insert` are for k = 0 (step 3); every node passed adds `step`. The call itself and
+    # its delay slot belong to the snippet that calls.
 
     remembered: int
     back_edge_hit: int

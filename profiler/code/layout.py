@@ -44,10 +44,9 @@ SLOT_SIZE = 8
 
 
 class BufferSlot(NamedTuple):
-    """A slot with a counter in a buffer: its address, and the word that it begins with.
+    """A slot with a counter in a buffer: its address, and the word that it begins with."""
 
-    The counter is the word behind that.
-    """
+    # The counter is the word behind that.
 
     address: int
     owner: int
@@ -59,10 +58,8 @@ def buffer_address(buffer: Buffer) -> int:
 
 
 def slots_end(use: BufferUse, first: Sequence[int]) -> int:
-    """Return the end of a buffer's slots that a routine's code looks at, or of the buffer.
-
-    A slot's place is the sum of its numbers, one of each series. `first`: Of the routine.
-    """
+    """Return the end of a buffer's slots that a routine's code looks at, or of the buffer."""
+    # A slot's place is the sum of its numbers, one of each series. `first`: Of the routine.
     reached = sum(number + count for number, count in zip(first, use.numbers, strict=False))
     return buffer_address(use.buffer) + max(use.buffer.size, SLOT_SIZE * reached)
 
@@ -134,11 +131,11 @@ NOTHING_USED = Room()
 class CounterSpace:
     """Gives every routine's counters their addresses.
 
-    The addresses depend on the order in which routines come: the same plans in the same order
-    get the same ones.
-
     `used`: What the routines before these have taken.
     """
+
+    # The addresses depend on the order in which routines come: the same plans in the same order get
+    # the same ones.
 
     def __init__(self, used: Room = NOTHING_USED) -> None:
         self._array = ARRAYS_BASE + used.arrays

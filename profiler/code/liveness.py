@@ -9,20 +9,6 @@ Sets are masks as in `simprof.simulator.isa.effects`, in the window that is curr
    of the code, in which only blocks take part that need more since the last one. `save` and
    `restore` rename registers, so f_b is not always a gen/keep pair.
 4. `live_before` and `live_on_edge` answer for points inside blocks and between them.
-
-What edges to EXIT need follows from the transfer: a return needs the ABI's result registers, a jump
-to a routine's entry its arguments (and what its code reads, see `handed_over`), a call that does
-not return nothing more; everything else
-(a branch into the middle of another routine, or to what neither a symbol nor a call shows to be an
-entry; an unresolved jump) needs all.
-
-Thunks that hand over the program counter (`__sparc_get_pc_thunk.l7`) keep to no ABI: their callers
-rely on every register that they do not name.
-
-Blocks that are entered from outside in the middle of a routine (landing pads of C++ exceptions)
-are successors of every call. A call that does not return may come back through longjmp to where a
-setjmp of this routine returned, so the window's registers that are live at any return point are
-live there.
 """
 
 from __future__ import annotations
@@ -240,8 +226,12 @@ class Liveness:
         return any(self.blocks[b].target not in self._facts.thunks for b in callers)
 
     def _exit_live(self, code: BlockCode) -> int:
+        # A return needs the ABI's result registers, a jump to a routine's entry its arguments (and
+        # what its code reads, see `handed_over`), a call that does not return nothing more.
         kind = code.kind
         if kind in _RETURNS:
+            # Thunks that hand over the program counter (`__sparc_get_pc_thunk.l7`) keep to no ABI:
+            # their callers rely on every register that they do not name.
             return ALL if self._cfg.address in self._facts.thunks else self._abi.return_reads
         if kind in _CALLS:
             return self._abi.tail_reads if self._is_tail_call(code) else self._abi.call_reads
@@ -253,6 +243,8 @@ class Liveness:
             return self._abi.tail_reads | self._facts.handed.get(code.target, 0)
         if kind is TransferKind.JUMP and self._restores(code):
             return self._abi.tail_reads
+        # A branch into the middle of another routine, or to what neither a symbol nor a call shows
+        # to be an entry; an unresolved jump.
         return ALL
 
     def _restores(self, code: BlockCode) -> bool:
@@ -285,8 +277,12 @@ class Liveness:
             if target != self._cfg.exit:
                 live |= live_in[target]
         if block in self._calls:
+            # Blocks that are entered from outside in the middle of a routine (landing pads of C++
+            # exceptions) are successors of every call.
             for target in self._landing:
                 live |= live_in[target]
+            # A call that does not return may come back through longjmp to where a setjmp of this
+            # routine returned: the window's registers that are live at any return point live here.
             if block in self._exits:
                 for target in self._return_points:
                     live |= live_in[target] & (LOCALS | INS)

@@ -149,10 +149,8 @@ class BlockCodePlace:
 def fold_slot_blocks(
     cfg: ControlFlowGraph, plan: InstrumentationPlan, shared: frozenset[int]
 ) -> tuple[Actions, Actions, Actions]:
-    """Return the actions of edges, blocks and block ends, none of them of slots.
-
-    `shared` are the slots that branches lead to.
-    """
+    """Return the actions of edges, blocks and block ends, none of them of slots."""
+    # `shared` are the slots that branches lead to.
     edges = {edge: tuple(actions) for edge, actions in plan.actions.items() if actions}
     kept: list[dict[int, tuple[Action, ...]]] = []
     for at_blocks in (plan.blocks, plan.block_ends):
@@ -199,7 +197,6 @@ def place_blocks(
 
 
 def _last_position(context: RoutineContext, block: int) -> int:
-    """Return the last position in `block` that code can have."""
     if context.analysis is None:
         return 0
     code = context.analysis.liveness.blocks[block]
@@ -209,7 +206,6 @@ def _last_position(context: RoutineContext, block: int) -> int:
 def _cheapest(
     block: int, positions: range, actions: tuple[Action, ...], access: CounterAccess
 ) -> BlockCodePlace:
-    """Return the first place where the code is cheapest."""
     kind = known_kind(actions, access)
     least = cost_at(access.context.free_site, actions, access, kind).cost
     best: BlockCodePlace | None = None
@@ -283,11 +279,9 @@ def arrange(
 def runs_into_code(
     cfg: ControlFlowGraph, actions: Collection[int], context: RoutineContext
 ) -> list[int]:
-    """Return edges without code out of shared slots that would run into another edge's code.
-
-    A branch with its slot falls through into the block that the slot by itself falls into. Code
-    of the former edge stands in line between them, so the latter needs a copy of the slot, too.
-    """
+    """Return edges without code out of shared slots that would run into another edge's code."""
+    # A branch with its slot falls through into the block that the slot by itself falls into. Code
+    # of the former edge stands in line between them, so the latter needs a copy of the slot, too.
     behind = {
         cfg.edges[edge].target
         for edge in (actions if context.shared_slots else ())
@@ -309,7 +303,6 @@ def _place(
     needed: Needs,
     context: RoutineContext,
 ) -> EdgePlace:
-    """Return where the code of an edge goes."""
     place = find_place(cfg, edge, context)
     if place.where is not Where.SOURCE_END or place.block is None or context.analysis is None:
         return place
@@ -327,7 +320,6 @@ def _access(
     layout: CounterLayout,
     generators: Generators,
 ) -> CounterAccess:
-    """Choose the path registers."""
     table, addressing = plan.table, plan.addressing
     if not plan.uses_register:
         return CounterAccess(table, addressing, layout, None, context, generators)

@@ -57,11 +57,10 @@ class RoutineCost:
 
 @dataclass(frozen=True, slots=True)
 class RoutinePrice:
-    """The code of one routine and what it executed.
+    """The code of one routine and what it executed."""
 
-    `added` counts instructions; those inside the hashing routine, which depend on the order of
-    events, are counted by the kernel and not among them.
-    """
+    # `added` counts instructions; those inside the hashing routine, which depend on the order of
+    # events, are counted by the kernel and not among them.
 
     code: RoutineCost | None
     added: int
@@ -116,13 +115,13 @@ class KnownCosts:
 class Pricer:
     """Generates and prices the code of one program's routines under one scheme.
 
-    Counters are laid out in the order of asking, and an address can decide whether it takes one
-    instruction or two to make: ask routine by routine in ascending order, and equal questions get
-    equal prices.
-
     `generators`: The code of all kinds of actions that the scheme's plans have. `use`: Which
     registers the code may take without saving them.
     """
+
+    # Counters are laid out in the order of asking, and an address can decide whether it takes one
+    # instruction or two to make: ask routine by routine in ascending order, and equal questions get
+    # equal prices.
 
     def __init__(self, generators: Generators, use: RegisterUse = RegisterUse.LIVENESS) -> None:
         self._generators = generators
@@ -268,10 +267,8 @@ def edge_costs(
     edges: Sequence[int],
     taken: Mapping[TakenPart, int] | None = None,
 ) -> dict[int, int]:
-    """Return the instructions that the code on each edge executes; `taken` as for `Pricer.price`.
-
-    No code (None) costs nothing.
-    """
+    """Return the instructions that each edge's code executes; `taken` as for `Pricer.price`."""
+    # No code (None) costs nothing.
     if code is None:
         return {}
     costs = {edge: edges[edge] * snippet.cost for edge, snippet in code.snippets.items()}

@@ -104,18 +104,14 @@ def before_restore(live: int) -> int:
 
 
 def save_smallest_frame(machine: MachineKind) -> Instruction:
-    """Return the `save` that gives a routine a window, and the smallest frame that the ABI allows.
-
-    The frame only has room for what window traps and callees store in it.
-    """
+    """Return the `save` that gives a routine a window and the smallest frame of the ABI."""
+    # The frame only has room for what window traps and callees store in it.
     frame = abi(machine is MachineKind.SPARCV9).minimum_frame
     return asm.arithmetic("save", Register.SP, -frame, Register.SP)
 
 
 def clear_upper_half(machine: MachineKind, register: Register) -> list[Instruction]:
-    """Return the code that leaves 32 bits of `register`, where it may hold more.
-
-    In V8+ code the upper half of a register is nobody's: a caller need not clear it.
-    """
+    """Return the code that leaves 32 bits of `register`, where it may hold more."""
+    # In V8+ code the upper half of a register is nobody's: a caller need not clear it.
     wide = machine is MachineKind.SPARCV8PLUS
     return [asm.shift("srl", register, 0, register)] if wide else []

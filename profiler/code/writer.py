@@ -206,7 +206,6 @@ class Writer:
 
     @cached_property
     def _words(self) -> Mapping[int, Slot]:
-        """Number of a path register that lives in memory -> its stack word."""
         inside = [k for k, register in enumerate(self.access.registers) if register is None]
         access = self.access
         words = path_words(
@@ -250,7 +249,6 @@ class Writer:
         self.emit(asm.store(mnemonic, register, *self._address(word, helper)))
 
     def _address(self, word: Slot, helper: Register) -> tuple[Register, int]:
-        """Return base register and offset of the memory word that holds a path register."""
         # The word usually lies on the stack. One that has no place there lies at a fixed address:
         # the upper part of this is loaded into `helper` first.
         if word.base is not R.G0:
@@ -356,7 +354,6 @@ class Writer:
         return self._body([*saves, *code, *reloads], extra, False)
 
     def _body(self, code: list[Instruction], extra: int, open_end: bool) -> Body:
-        """Return the whole code, %sp lowered around it where it has to be."""
         if self.lowered:
             code = [*self._lower(-self.lowered), *code, *self._lower(self.lowered)]
         return Body(

@@ -135,7 +135,6 @@ class Activations:
         return self._return_address(frame) & (SIGNAL_BIT | ENDED_BIT) == SIGNAL_BIT
 
     def _stack(self, frame: int) -> int:
-        """Stack pointer of the caller of the activation at `frame`."""
         return int(self._memory.state.frames[frame + kernels.FRAME_STACK]) & self._stack_mask
 
     def _stack_pointer(self) -> int:
@@ -175,7 +174,6 @@ class Activations:
             self.on_end_at(frame, end)
 
     def _end_caller_early(self, frame: int) -> None:
-        """End the caller of the activation at `frame` in the block where it waits."""
         if frame == 0 or self._return_address(frame) & ENDED_BIT:
             return
         address = self._return_address(frame)

@@ -210,7 +210,6 @@ class Automaton:
     # Transitions
 
     def _resolve(self, source: int, address: int, size: int) -> None:
-        """Add the transition from `source` to the block at `address` and take it."""
         key = address | size << 48
         address = self._places.get(key, address)
         boundary, first, passed = self._boundary(source, address)
@@ -243,7 +242,6 @@ class Automaton:
         key: int,
         passed: int = 0,
     ) -> None:
-        """Add a transition and take it."""
         block = self._states[target]
         move = self._window_moves.ahead(block.address, block.end)
         operation = self._operations.number(steps, move, self.trace)
@@ -469,7 +467,6 @@ class Automaton:
             self.trace.begin_event(block)
 
     def _end_event(self) -> None:
-        """Tell the trace that the kernel goes on."""
         if self.trace is not None:
             self.trace.end_event(self._activations.current, self._position())
 

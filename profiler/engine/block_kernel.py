@@ -14,72 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from simprof.profiler.engine import kernels
 from simprof.profiler.engine.kernels import (
-    ACTION,
-    ADD,
-    ADD_WINDOW,
-    BEGIN,
-    BLOCK_ADDRESS,
-    BLOCK_SIZE,
-    BUDGET_PART,
-    CALL,
-    CAN_RESTORE,
-    COUNT_OF,
-    CROSS,
-    DECIDE,
-    ENGINE,
-    EXECUTE_PART,
-    FAILED_OPERATION,
-    FRAME,
-    FRAME_LIMIT,
-    FRAME_PATH,
-    FRAME_RETURN,
-    FRAME_SEGMENTS,
-    FRAME_STACK,
-    FRAMES_POINTER,
-    GUARD,
-    HASH,
-    INSTRUCTIONS,
-    KEY,
-    LAND_PART,
-    LAST,
-    LIMIT,
-    MISMATCH,
-    MISS,
-    NEXT,
-    NO_NODES,
-    NODE_LIMIT,
-    NODES,
-    NPC_POINTER,
-    OK,
-    OPERATE_PART,
-    OPERATION,
-    OPERATIONS_POINTER,
-    PARTS,
-    PASSED_SHIFT,
-    PLAIN,
-    PLAIN_PARTS,
-    QUICK_PART,
-    RESUME,
-    RESUME_END,
-    RESUME_PC,
-    RESUMED_STATE,
-    RETURN,
-    ROWS_POINTER,
-    SEARCH_PART,
-    SEGMENT,
-    SLOW,
-    SLOW_CALLBACK,
-    STATE,
-    STOP_FUNCTION,
-    STOPPED,
-    STRIDE,
-    SUCCESSOR,
-    TABLE_SHIFT,
-    TOO_DEEP,
-    TRAP_WORDS,
-    WINDOW,
-    WINDOW_MOVER,
     bump,
     c_function,
     call_part,
@@ -104,11 +40,15 @@ _WORD = ir.IntType(64)
 _PART = (_types.int64, _types.int64, _types.int64)
 _intrinsic: Callable[[Any], Any] = compiled.intrinsic
 
-if PLAIN:
+if kernels.PLAIN:
 
     def land(k: int, operation: int, address: int) -> int:
         """`landing_kernel.land`; -1, nothing done, before that is loaded."""
-        return PLAIN_PARTS[LAND_PART](k, operation, address) if get(k, LAND_PART) else -1
+        return (
+            kernels.PLAIN_PARTS[kernels.LAND_PART](k, operation, address)
+            if get(k, kernels.LAND_PART)
+            else -1
+        )
 
 else:
 
@@ -120,21 +60,21 @@ else:
     @inline
     def land(k: int, operation: int, address: int) -> int:
         """`landing_kernel.land`; -1, nothing done, before that is loaded."""
-        part = get(k, LAND_PART)
+        part = get(k, kernels.LAND_PART)
         return -1 if part == 0 else _call_land(part, k, operation, address)
 
 
 @inline
 def push(k: int, return_address: int) -> bool:
     """Push the frame of a call; False where there is no room for it."""
-    offset = get(k, FRAME) + STRIDE
-    if offset + STRIDE > get(k, FRAME_LIMIT):
+    offset = get(k, kernels.FRAME) + kernels.STRIDE
+    if offset + kernels.STRIDE > get(k, kernels.FRAME_LIMIT):
         return False
-    put(k, FRAME, offset)
-    frame = get(k, FRAMES_POINTER) + 8 * offset
-    put(frame, FRAME_RETURN, return_address)
-    put(frame, FRAME_STACK, stack_pointer(k))
-    put(frame, FRAME_SEGMENTS, 0)
+    put(k, kernels.FRAME, offset)
+    frame = get(k, kernels.FRAMES_POINTER) + 8 * offset
+    put(frame, kernels.FRAME_RETURN, return_address)
+    put(frame, kernels.FRAME_STACK, stack_pointer(k))
+    put(frame, kernels.FRAME_SEGMENTS, 0)
     return True
 
 
@@ -143,9 +83,9 @@ def returns(k: int, frame: int, address: int) -> bool:
     """Whether the activation at `frame` has come to its caller at `address`."""
     # An exception may leave a recursive routine for the same one further up, at the very place that
     # the call which unwinds would return to. The stack pointer tells.
-    if get(frame, FRAME_RETURN) != address:
+    if get(frame, kernels.FRAME_RETURN) != address:
         return False
-    return get(frame, FRAME_STACK) == stack_pointer(k)
+    return get(frame, kernels.FRAME_STACK) == stack_pointer(k)
 
 
 @inline
@@ -157,7 +97,7 @@ def guarded(k: int, at: int) -> int:
         put(k, word, left)
         return 0
     put(k, word, get(at, 2))
-    return get(at, 0) >> TABLE_SHIFT
+    return get(at, 0) >> kernels.TABLE_SHIFT
 
 
 @inline
@@ -170,109 +110,114 @@ def window_lacks(k: int, place: int) -> bool:
 def move_window(k: int, place: int) -> None:
     """Move a window if one must be moved; `place` is CAN_SAVE or CAN_RESTORE."""
     if window_lacks(k, place):
-        call_part(get(k, WINDOW_MOVER), get(k, TRAP_WORDS), place == CAN_RESTORE, 0)
+        call_part(
+            get(k, kernels.WINDOW_MOVER),
+            get(k, kernels.TRAP_WORDS),
+            place == kernels.CAN_RESTORE,
+            0,
+        )
 
 
 @jit
 def execute(k: int, operation: int, address: int) -> int:
     """Execute operations from number `operation` until one is the last; return a status."""
-    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
-    frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
-    status = OK
+    at = get(k, kernels.OPERATIONS_POINTER) + 8 * kernels.OPERATION * operation
+    frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
+    status = kernels.OK
     while True:
         word = get(at, 0)
         code = word & 0xFF
-        if code in (BEGIN, ADD):
+        if code in (kernels.BEGIN, kernels.ADD):
             set_register(code, frame, at)
-        elif code == SEGMENT:
+        elif code == kernels.SEGMENT:
             status = end_segment(k, frame, at, 1)
-        elif code == CALL:
+        elif code == kernels.CALL:
             if push(k, get(at, 1)):
-                frame += 8 * STRIDE
+                frame += 8 * kernels.STRIDE
                 if get(at, 2) != 0:
                     move_window(k, get(at, 2))
             else:
-                status = TOO_DEEP
-        elif code == RETURN:
+                status = kernels.TOO_DEEP
+        elif code == kernels.RETURN:
             if returns(k, frame, address):
-                bump(k, FRAME, -STRIDE)
-                frame -= 8 * STRIDE
+                bump(k, kernels.FRAME, -kernels.STRIDE)
+                frame -= 8 * kernels.STRIDE
                 if get(at, 1) != 0:
                     move_window(k, get(at, 1))
             else:
-                status = MISMATCH
-        elif code == WINDOW:
+                status = kernels.MISMATCH
+        elif code == kernels.WINDOW:
             move_window(k, get(at, 1))
-        elif code == ADD_WINDOW:
-            bump(frame, FRAME_PATH, get(at, 1))
+        elif code == kernels.ADD_WINDOW:
+            bump(frame, kernels.FRAME_PATH, get(at, 1))
             move_window(k, get(at, 2))
-        elif code == SLOW:
-            status = DECIDE
-        elif code == GUARD:
-            bump(frame, FRAME_PATH, guarded(k, at))
-        elif code >= CROSS:
+        elif code == kernels.SLOW:
+            status = kernels.DECIDE
+        elif code == kernels.GUARD:
+            bump(frame, kernels.FRAME_PATH, guarded(k, at))
+        elif code >= kernels.CROSS:
             status = write_trace(k, at)
-        elif get(k, NODES) < get(k, NODE_LIMIT):
+        elif get(k, kernels.NODES) < get(k, kernels.NODE_LIMIT):
             count_in_table(k, at)
         else:
-            status = NO_NODES
-        if MISMATCH <= status <= DECIDE:
+            status = kernels.NO_NODES
+        if kernels.MISMATCH <= status <= kernels.DECIDE:
             rest = land(k, operation, address)
             if rest == 0:
-                return OK
+                return kernels.OK
             if rest > 0:
-                operation, status = rest, OK
-                at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
-                frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
+                operation, status = rest, kernels.OK
+                at = get(k, kernels.OPERATIONS_POINTER) + 8 * kernels.OPERATION * operation
+                frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
                 continue
-        if status != OK:
-            put(k, FAILED_OPERATION, operation)
+        if status != kernels.OK:
+            put(k, kernels.FAILED_OPERATION, operation)
             return status
-        if word & LAST:
-            return OK
-        at += 8 * OPERATION
+        if word & kernels.LAST:
+            return kernels.OK
+        at += 8 * kernels.OPERATION
         operation += 1
 
 
 @inline
 def follow(k: int, address: int, size: int) -> tuple[bool, int]:
     """Whether the current state's row has the successor by this event, and its address."""
-    row = get(k, ROWS_POINTER) + get(k, STATE)
+    row = get(k, kernels.ROWS_POINTER) + get(k, kernels.STATE)
     key = address | (size << 48)
     is_known = True
-    if get(row, KEY) != key:
-        row += 8 * SUCCESSOR
-        is_known = get(row, KEY) == key
+    if get(row, kernels.KEY) != key:
+        row += 8 * kernels.SUCCESSOR
+        is_known = get(row, kernels.KEY) == key
     return is_known, row
 
 
 @inline
 def take(k: int, successor: int) -> int:
     """Count the successor at this address and enter its state; return its operation."""
-    put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
-    follows = get(successor, NEXT)
-    put(k, STATE, follows & ((1 << PASSED_SHIFT) - 1))
-    put(k, INSTRUCTIONS, get(k, INSTRUCTIONS) + (follows >> PASSED_SHIFT))
-    return get(successor, ACTION)
+    put(successor, kernels.COUNT_OF, get(successor, kernels.COUNT_OF) + 1)
+    follows = get(successor, kernels.NEXT)
+    put(k, kernels.STATE, follows & ((1 << kernels.PASSED_SHIFT) - 1))
+    put(k, kernels.INSTRUCTIONS, get(k, kernels.INSTRUCTIONS) + (follows >> kernels.PASSED_SHIFT))
+    return get(successor, kernels.ACTION)
 
 
 @inline
 def single(k: int, operation: int) -> bool:
     """Execute operation number `operation` if it stands alone and does what most do."""
-    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
+    at = get(k, kernels.OPERATIONS_POINTER) + 8 * kernels.OPERATION * operation
     code = get(at, 0)
-    frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
-    if code == ADD | LAST:
-        put(frame, FRAME_PATH, get(frame, FRAME_PATH) + get(at, 1))
+    frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
+    if code == kernels.ADD | kernels.LAST:
+        put(frame, kernels.FRAME_PATH, get(frame, kernels.FRAME_PATH) + get(at, 1))
         return True
-    if code == SEGMENT | LAST:
-        key = get(frame, FRAME_PATH) + get(at, 1)
-        successor = segment_place(k, get(frame, FRAME_SEGMENTS), key)
-        if get(successor, KEY) == key and get(successor, ACTION) == 0:
-            put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
-            if get(successor, NEXT) != get(frame, FRAME_SEGMENTS):
-                put(frame, FRAME_SEGMENTS, get(successor, NEXT))
-            put(frame, FRAME_PATH, get(at, 2))
+    if code == kernels.SEGMENT | kernels.LAST:
+        key = get(frame, kernels.FRAME_PATH) + get(at, 1)
+        successor = segment_place(k, get(frame, kernels.FRAME_SEGMENTS), key)
+        if get(successor, kernels.KEY) == key and get(successor, kernels.ACTION) == 0:
+            put(successor, kernels.COUNT_OF, get(successor, kernels.COUNT_OF) + 1)
+            if get(successor, kernels.NEXT) != get(frame, kernels.FRAME_SEGMENTS):
+                put(frame, kernels.FRAME_SEGMENTS, get(successor, kernels.NEXT))
+            put(frame, kernels.FRAME_PATH, get(at, 2))
             return True
     return False
 
@@ -293,7 +238,7 @@ def popped(k: int, at: int, frame: int, address: int) -> bool:
     place = get(at, 1)
     if not returns(k, frame, address) or (place != 0 and window_lacks(k, place)):
         return False
-    put(k, FRAME, get(k, FRAME) - STRIDE)
+    put(k, kernels.FRAME, get(k, kernels.FRAME) - kernels.STRIDE)
     return True
 
 
@@ -302,77 +247,86 @@ def added(k: int, at: int, frame: int) -> bool:
     """Execute the ADD_WINDOW operation at address `at`, unless a window must be moved."""
     if window_lacks(k, get(at, 2)):
         return False
-    put(frame, FRAME_PATH, get(frame, FRAME_PATH) + get(at, 1))
+    put(frame, kernels.FRAME_PATH, get(frame, kernels.FRAME_PATH) + get(at, 1))
     return True
 
 
 @inline
 def short(k: int, operation: int) -> bool:
     """Execute operation number `operation` if it stands alone and takes no call of anything."""
-    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
+    at = get(k, kernels.OPERATIONS_POINTER) + 8 * kernels.OPERATION * operation
     word = get(at, 0)
-    if word & LAST == 0:
+    if word & kernels.LAST == 0:
         return False
-    if word == CALL | LAST:
+    if word == kernels.CALL | kernels.LAST:
         return pushed(k, at)
-    if word == RETURN | LAST:
-        return popped(k, at, get(k, FRAMES_POINTER) + 8 * get(k, FRAME), get(k, BLOCK_ADDRESS))
-    if word == ADD_WINDOW | LAST:
-        frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
+    if word == kernels.RETURN | kernels.LAST:
+        return popped(
+            k,
+            at,
+            get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME),
+            get(k, kernels.BLOCK_ADDRESS),
+        )
+    if word == kernels.ADD_WINDOW | kernels.LAST:
+        frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
         return added(k, at, frame)
-    return word == WINDOW | LAST and not window_lacks(k, get(at, 1))
+    return word == kernels.WINDOW | kernels.LAST and not window_lacks(k, get(at, 1))
 
 
 @inline
 def quick(k: int, operation: int, address: int) -> int:
     """Execute operations from number `operation` as long as they take no call of anything."""
     # Return the number of the first that does, 0 if none is left: `execute` goes on from there.
-    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
-    frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
+    at = get(k, kernels.OPERATIONS_POINTER) + 8 * kernels.OPERATION * operation
+    frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
     while True:
         word = get(at, 0)
         code = word & 0xFF
-        if code == SEGMENT:
+        if code == kernels.SEGMENT:
             if not ended_known(k, frame, at):
                 return operation
-        elif code == CALL:
+        elif code == kernels.CALL:
             if not pushed(k, at):
                 return operation
-            frame += 8 * STRIDE
-        elif code == RETURN:
+            frame += 8 * kernels.STRIDE
+        elif code == kernels.RETURN:
             if not popped(k, at, frame, address):
                 return operation
-            frame -= 8 * STRIDE
-        elif code in (BEGIN, ADD):
+            frame -= 8 * kernels.STRIDE
+        elif code in (kernels.BEGIN, kernels.ADD):
             set_register(code, frame, at)
-        elif code == WINDOW:
+        elif code == kernels.WINDOW:
             if window_lacks(k, get(at, 1)):
                 return operation
-        elif code == ADD_WINDOW:
+        elif code == kernels.ADD_WINDOW:
             if not added(k, at, frame):
                 return operation
-        elif code == GUARD:
-            put(frame, FRAME_PATH, get(frame, FRAME_PATH) + guarded(k, at))
-        elif code != HASH or not count_known(k, at):
+        elif code == kernels.GUARD:
+            put(frame, kernels.FRAME_PATH, get(frame, kernels.FRAME_PATH) + guarded(k, at))
+        elif code != kernels.HASH or not count_known(k, at):
             return operation
-        if word & LAST:
+        if word & kernels.LAST:
             return 0
-        at += 8 * OPERATION
+        at += 8 * kernels.OPERATION
         operation += 1
 
 
 @jit
 def search(k: int, address: int, size: int) -> int:
     """Handle an event whose successor is not in its state's row; return a status."""
-    state = get(k, STATE)
-    if state == RESUME and address == get(k, RESUME_PC) and address + size == get(k, RESUME_END):
-        put(k, STATE, get(k, RESUMED_STATE))
-        return OK
+    state = get(k, kernels.STATE)
+    if (
+        state == kernels.RESUME
+        and address == get(k, kernels.RESUME_PC)
+        and address + size == get(k, kernels.RESUME_END)
+    ):
+        put(k, kernels.STATE, get(k, kernels.RESUMED_STATE))
+        return kernels.OK
     successor = spilled(k, state, address | (size << 48))
     if successor == 0:
-        return MISS
+        return kernels.MISS
     operation = take(k, successor)
-    return OK if operation == 0 else execute(k, operation, address)
+    return kernels.OK if operation == 0 else execute(k, operation, address)
 
 
 @jit
@@ -382,10 +336,10 @@ def advance(k: int, address: int, size: int) -> int:
     if not is_known:
         return search(k, address, size)
     operation = take(k, successor)
-    return OK if operation == 0 else execute(k, operation, address)
+    return kernels.OK if operation == 0 else execute(k, operation, address)
 
 
-if not PLAIN:
+if not kernels.PLAIN:
 
     @_intrinsic
     def _call_stop(context: Any, function: Any, engine: Any) -> Any:
@@ -396,22 +350,22 @@ if not PLAIN:
     def search_hook(k: int, address: int, size: int) -> None:
         """The part of `block_hook` for events that its row does not hold."""
         status = search(k, address, size)
-        if status != OK:
-            call_part(get(k, SLOW_CALLBACK), status, address, size)
+        if status != kernels.OK:
+            call_part(get(k, kernels.SLOW_CALLBACK), status, address, size)
 
     @c_function(*_PART)
     def budget_hook(k: int, address: int, size: int) -> None:
         """The part of `block_hook` for a spent budget: stop where the engine can, else go on."""
-        if get(get(k, NPC_POINTER), 0) == address + 4:
-            put(k, STOPPED, 1)
-            _call_stop(get(k, STOP_FUNCTION), get(k, ENGINE))
+        if get(get(k, kernels.NPC_POINTER), 0) == address + 4:
+            put(k, kernels.STOPPED, 1)
+            _call_stop(get(k, kernels.STOP_FUNCTION), get(k, kernels.ENGINE))
             return
-        bump(k, INSTRUCTIONS, size >> 2)
-        put(k, BLOCK_ADDRESS, address)
-        put(k, BLOCK_SIZE, size)
+        bump(k, kernels.INSTRUCTIONS, size >> 2)
+        put(k, kernels.BLOCK_ADDRESS, address)
+        put(k, kernels.BLOCK_SIZE, size)
         status = advance(k, address, size)
-        if status != OK:
-            call_part(get(k, SLOW_CALLBACK), status, address, size)
+        if status != kernels.OK:
+            call_part(get(k, kernels.SLOW_CALLBACK), status, address, size)
 
     @_intrinsic
     def _inline_me(context: Any) -> Any:
@@ -451,15 +405,15 @@ if not PLAIN:
         """`execute`, for `block_hook`, which need not keep the event's address for it."""
         _inline_me()
         if not short(k, operation):
-            call_part(get(k, QUICK_PART), k, operation, 0)
+            call_part(get(k, kernels.QUICK_PART), k, operation, 0)
 
     def _on_list(k: int, operation: int, unused: int) -> None:
         """`execute`, for what `_on_operations` leaves."""
         _inline_me()
-        address = get(k, BLOCK_ADDRESS)
+        address = get(k, kernels.BLOCK_ADDRESS)
         rest = quick(k, operation, address)
         if rest != 0:
-            call_part(get(k, EXECUTE_PART), k, rest, address)
+            call_part(get(k, kernels.EXECUTE_PART), k, rest, address)
 
     def _on_block(k: int, address: int, size: int) -> None:
         """`advance`, for `block_hook`.
@@ -468,24 +422,24 @@ if not PLAIN:
         save registers at every event (measured: 6 ns an event against 3).
         """
         _inline_me()
-        total = get(k, INSTRUCTIONS) + (size >> 2)
-        if total > get(k, LIMIT):
-            call_part(get(k, BUDGET_PART), k, address, size)
+        total = get(k, kernels.INSTRUCTIONS) + (size >> 2)
+        if total > get(k, kernels.LIMIT):
+            call_part(get(k, kernels.BUDGET_PART), k, address, size)
             return
-        put(k, BLOCK_ADDRESS, address)
-        put(k, BLOCK_SIZE, size)
+        put(k, kernels.BLOCK_ADDRESS, address)
+        put(k, kernels.BLOCK_SIZE, size)
         found, successor = follow(k, address, size)
         if not found:
-            put(k, INSTRUCTIONS, total)
-            call_part(get(k, SEARCH_PART), k, address, size)
+            put(k, kernels.INSTRUCTIONS, total)
+            call_part(get(k, kernels.SEARCH_PART), k, address, size)
             return
-        put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
-        follows = get(successor, NEXT)
-        put(k, STATE, follows & ((1 << PASSED_SHIFT) - 1))
-        put(k, INSTRUCTIONS, total + (follows >> PASSED_SHIFT))
-        operation = get(successor, ACTION)
+        put(successor, kernels.COUNT_OF, get(successor, kernels.COUNT_OF) + 1)
+        follows = get(successor, kernels.NEXT)
+        put(k, kernels.STATE, follows & ((1 << kernels.PASSED_SHIFT) - 1))
+        put(k, kernels.INSTRUCTIONS, total + (follows >> kernels.PASSED_SHIFT))
+        operation = get(successor, kernels.ACTION)
         if operation != 0 and not single(k, operation):
-            call_part(get(k, OPERATE_PART), k, operation, 0)
+            call_part(get(k, kernels.OPERATE_PART), k, operation, 0)
 
     _operate_address = _native("simprof_operate", _on_operations, (0, 1, 2), [64, 64, 64])
     _list_address = _native("simprof_list", _on_list, (0, 1, 2), [64, 64, 64])
@@ -523,15 +477,15 @@ if not PLAIN:
     def execute_hook(k: int, operation: int, address: int) -> None:
         """`execute`, out of line."""
         status = execute(k, operation, address)
-        if status != OK:
-            call_part(get(k, SLOW_CALLBACK), status, address, 0)
+        if status != kernels.OK:
+            call_part(get(k, kernels.SLOW_CALLBACK), status, address, 0)
 
-    PARTS |= {
-        OPERATE_PART: operate_address(),
-        QUICK_PART: list_address(),
-        EXECUTE_PART: execute_hook.address,
-        SEARCH_PART: search_hook.address,
-        BUDGET_PART: budget_hook.address,
+    kernels.PARTS |= {
+        kernels.OPERATE_PART: operate_address(),
+        kernels.QUICK_PART: list_address(),
+        kernels.EXECUTE_PART: execute_hook.address,
+        kernels.SEARCH_PART: search_hook.address,
+        kernels.BUDGET_PART: budget_hook.address,
     }
 else:
     call_execute, call_advance = execute, advance

@@ -132,7 +132,6 @@ class ContextCounting:
         return old
 
     def _grow(self, *unused: int) -> None:
-        """Make room: native code has come to the end of what there is."""
         words = self._words
         base = words.ctypes.data
         if 2 * words[context_kernel.COUNTED] >= words[context_kernel.COUNT_ROWS]:

@@ -111,7 +111,6 @@ def keep() -> None:
 
 
 def _machine_code() -> list[CacheFiles]:
-    """Return the places of machine code, in their order of preference."""
     files = [CacheFiles(place / _FOLDER, _LIMIT) for place in _own_places()]
     if os.environ.get(VARIABLE):
         return files
@@ -141,7 +140,6 @@ def beside() -> list[Path]:
 
 
 def _own_places() -> list[Path]:
-    """Return the user's own directories for compiled code, in their order of preference."""
     chosen = os.environ.get(VARIABLE)
     first = [Path(chosen)] if chosen else []
     return list(dict.fromkeys([*first, cache_directory() / _KERNELS, temporary() / _KERNELS]))
@@ -159,7 +157,6 @@ def _can_keep_beside() -> bool:
 
 
 def _is_usable(place: Path) -> bool:
-    """Whether numba can keep code in a directory of the user's, and nobody else may write there."""
     if not _is_writable(place, 0o700):
         return False
     strange = _strange(place)

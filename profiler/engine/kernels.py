@@ -566,10 +566,8 @@ def counted_known(k: int, action: int) -> bool:
 
 @inline
 def ended_known(k: int, frame: int, at: int) -> bool:
-    """Execute the SEGMENT operation at address `at` as `end_segment` does, if that takes no call.
-
-    False, with nothing done, where the segment or one of its hashed counts is new.
-    """
+    """Execute the SEGMENT operation at address `at`, once, if that takes no call."""
+    # False, with nothing done, where the segment or one of its hashed counts is new.
     key = get(frame, FRAME_PATH) + get(at, 1)
     successor = segment_place(k, get(frame, FRAME_SEGMENTS), key)
     if get(successor, KEY) != key:

@@ -233,7 +233,6 @@ class Lowering:
         return (self._variants.of(routine) if self._variants is not None else ()) or (None,)
 
     def _plans(self, routine: int) -> dict[int, tuple[InstrumentationPlan, GraphVariant | None]]:
-        """Return the plans that count paths in a routine by number of their player."""
         plans = {}
         for place, variant in enumerate(self._variants_of(routine)):
             for slot, plan_of in enumerate(self._planners):
@@ -306,7 +305,6 @@ class Lowering:
         return operations
 
     def _table(self, routine: int, slot: int, plan: InstrumentationPlan) -> int:
-        """Add a hash table for a scheme if it needs one; return its number, -1 for none."""
         table = self.memory.add_table(plan.key_words) if plan.table is CounterTable.HASH else -1
         self._tables[routine, slot] = table
         if table >= 0:

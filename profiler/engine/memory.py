@@ -279,7 +279,6 @@ class EngineMemory:
         return places // 8, mask // _PLACE + 1
 
     def _move_segments(self, state: int, held: list[Successor], places: int) -> None:
-        """Give a segment state a new table."""
         start, end = self._used_segments, self._used_segments + kernels.SUCCESSOR * places
         if end > len(self.state.segments):
             self._replace(segments=_grown(self.state.segments, 2 * end))

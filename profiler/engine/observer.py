@@ -95,7 +95,6 @@ def _late_block(automaton: Automaton, address: int, words: tuple[int, ...]) -> N
 
 
 def _context_hook() -> int:
-    """Return the address of what native code calls when it has set a context."""
     from simprof.profiler.engine import landing_kernel  # most programs never need it
 
     return landing_kernel.context_part()

@@ -501,7 +501,6 @@ class Products:
         return totals
 
     def _times(self) -> list[int]:
-        """Return how often each transition was taken, in the order of `_sources`."""
         counts = self._memory.spilled_counts()
         for state in self._states:
             for key, count, *_ in self._memory.segment_successors(state):
@@ -630,7 +629,6 @@ class SegmentReplay:
         return not self._by_start
 
     def _behind(self, vertex: int, edges: Sequence[int]) -> PathState:
-        """Return the state behind `edges`, which begin at `vertex`."""
         return self._player.execute(self._states[vertex], edges, ends=False).after
 
     @property

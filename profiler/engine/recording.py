@@ -304,7 +304,6 @@ class _Stretches:
         self._words[recording_kernel.TABLE_ROWS] = rows
 
     def _set(self, word: int, place: int, value: int, fill: int = 0) -> None:
-        """Set a word of an array, which grows for it."""
         array = self._arrays[word]
         if place >= len(array):
             array = np.concatenate([array, np.full(len(array), fill, np.int64)])
@@ -371,7 +370,6 @@ class _Stretches:
         self._arrays[recording_kernel.TABLE][at : at + recording_kernel.ROW] = *key, value
 
     def _grow_nodes(self) -> None:
-        """Make more nodes and put them on the list of free ones."""
         old = self._arrays[recording_kernel.NODES]
         had = len(old) // 2
         count = max(_ROOM, had)

@@ -17,10 +17,6 @@ What makes this exact:
 - A fault in a silent block, and an end between events, first go the way to there (`Silence.place`).
 - A silent block whose translation the emulator has thrown away raises events again. Then there are
   more events than needed, whose transitions are found in the same way.
-
-Which blocks are silent (`SilenceChoice`) is a greedy choice, the block that the run has executed
-most often first. A block becomes silent if from no block that raises events two ways then lead to
-one that does. Blocks that the run has not executed yet are checked when it does (`Silence`).
 """
 
 from __future__ import annotations
@@ -243,6 +239,9 @@ class _Block:
     following: tuple[BlockPlace, ...] | None
 
 
+# A greedy choice, the block that the run has executed most often first. A block becomes silent if
+# from no block that raises events two ways then lead to one that does. Blocks that the run has not
+# executed yet are checked when it does (`Silence`).
 class SilenceChoice:
     """A choice of silent blocks."""
 
@@ -326,7 +325,6 @@ class SilenceChoice:
         return any(cfg.edges[edge].kind in _ARRIVALS for edge in edges)
 
     def _find_blocks(self) -> None:
-        """Note the blocks, their states, and what follows them."""
         for number, state in self._states.items():
             for following in self._following[number] or ():
                 self._before[following].add(number)

@@ -211,7 +211,6 @@ class GraphIndex:
         return dict(zip(ends[is_call].tolist(), blocks[is_call].tolist(), strict=True))
 
     def _learn_between(self, number: int) -> None:
-        """Note the edges between blocks of a routine."""
         self._has_between[number] = 1
         first, end = self.first_edge[number : number + 2].tolist()
         edges = first + np.flatnonzero(self._is_inside[first:end])

@@ -215,7 +215,6 @@ def analyse(document: GraphDocument, options: AnalysisOptions = DEFAULT_OPTIONS)
 
 
 def _run(document: GraphDocument, options: AnalysisOptions) -> GraphRun:
-    """Plan, execute and read."""
     cfg = document.cfg
     plan = _plan(document, options)
     if options.enumerate:
@@ -279,7 +278,6 @@ def _plan(document: GraphDocument, options: AnalysisOptions) -> RoutinePlan:
 
 
 def _options(options: AnalysisOptions) -> dict[str, Any]:
-    """Return the options that the mode looks at."""
     scheme = options.scheme
     profile = scheme.edge_profile
     shown: dict[str, Any] = {

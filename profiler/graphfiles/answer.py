@@ -219,7 +219,6 @@ def _blocks(run: GraphRun, base: int, counts: Sequence[int | None]) -> ProfileTa
 
 
 def _sizes(run: GraphRun) -> dict[str, int]:
-    """How much counters, code and trace take."""
     code, plan = run.prices.code, run.plan
     return {
         **plan_sizes(plan.plan, code, len(run.counters.paths)),
@@ -241,7 +240,6 @@ def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:
 
 
 def _paths(run: GraphRun, plan: PathDecoder) -> Iterator[PathCount]:
-    """Yield the executed paths, the most frequent first."""
     cfg, guided = run.cfg, run.definition.guided_decoder(run.plan)
     for path_id, count in sorted(
         run.reading.paths.items(), key=lambda entry: (-entry[1], entry[0])
@@ -320,7 +318,6 @@ def _code(run: GraphRun) -> dict[str, Any]:
 def _block_actions(
     cfg: ControlFlowGraph, actions: Mapping[int, tuple[Action, ...]]
 ) -> dict[str, list[str]]:
-    """Block name -> what is done whenever the block is executed."""
     return {
         str(cfg.name_of(block)): [str(action) for action in actions[block]]
         for block in sorted(actions)

@@ -393,7 +393,6 @@ def from_networkx(graph: nx.MultiDiGraph, file: str = "graph", sha256: str = "")
 
 
 def _document(graph: nx.MultiDiGraph, file: str) -> dict[str, Any]:
-    """Return the graph as the JSON object of a graph file."""
     nodes = ordered_nodes(graph)
     blocks = {str(node): number(data.get("instructions", 1)) for node, data in nodes.items()}
     if len(blocks) < len(nodes):

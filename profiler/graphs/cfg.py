@@ -30,13 +30,11 @@ class EdgeKind(StrEnum):
 
 
 class Block(NamedTuple):
-    """A basic block.
+    """A basic block."""
 
-    `start` is its first instruction's address (graph files: its index); `instructions` is the
-    number of instructions one execution of the block executes. `label` names it in graph files.
-    A slot block is the delay slot of an annulled conditional branch; identity is
-    (start, is_slot).
-    """
+    # `start` is its first instruction's address (graph files: its index); `instructions` is the
+    # number of instructions one execution of the block executes. `label` names it in graph files. A
+    # slot block is the delay slot of an annulled conditional branch; identity is (start, is_slot).
 
     id: int
     start: int
@@ -156,10 +154,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # are told apart by identity; only the last few are kept, so that memory does not grow with the
 # program.
 def remembers_recent(function: Function) -> Function:
-    """Return `function`, which takes values that never change and is a function of them alone.
-
-    Its last `KEPT` results are remembered by the identity of all positional arguments.
-    """
+    """Return `function`, which takes values that never change and is a function of them alone."""
+    # Its last `KEPT` results are remembered by the identity of all positional arguments.
     known: OrderedDict[tuple[int, ...], tuple[tuple[Any, ...], Any]] = OrderedDict()
 
     @wraps(function)

@@ -90,11 +90,10 @@ class Contraction:
     ) -> tuple[int | None, ...]:
         """Return executions by block of the routine; 0 for those that cannot execute.
 
-        Blocks' counts do not tell those of folded slots, which are None.
-
         `counts`: Executions by block of `graph`. `early`: Block of the routine -> activations that
         ended early in it.
         """
+        # Blocks' counts do not tell those of folded slots, which are None.
         result: list[int | None] = [0] * len(self.cfg.blocks)
         for slot in self.folded:
             result[slot] = None
@@ -200,7 +199,6 @@ def _is_split(cfg: ControlFlowGraph, edge_id: int) -> bool:
 
 
 def _chain(head: int, following: Mapping[int, int]) -> tuple[int, ...]:
-    """Return the chain that begins with `head`."""
     # It ends: what can be reached, and is on a cycle, is entered over another edge somewhere.
     chain = [head]
     while chain[-1] in following:

@@ -31,11 +31,10 @@ NO_EDGES: frozenset[int] = frozenset()
 
 
 class DagEdge(NamedTuple):
-    """An edge of the acyclic graph.
+    """An edge of the acyclic graph."""
 
-    A real edge has the id of its control-flow edge in `cfg_edge`; a dummy edge has None there
-    and in `stands_for` the removed edges (none at a dead end).
-    """
+    # A real edge has the id of its control-flow edge in `cfg_edge`; a dummy edge has None there and
+    # in `stands_for` the removed edges (none at a dead end).
 
     id: int
     source: int
@@ -150,7 +149,6 @@ def make_dag(
 def _make_dag(
     cfg: ControlFlowGraph, dfs: DepthFirst, cuts: frozenset[int], joined: frozenset[int]
 ) -> Dag:
-    """Make the graph; that without cuts, which most schemes begin with, is remembered."""
     if cuts & dfs.back_edges or any(cfg.edges[edge].target == cfg.exit for edge in cuts):
         raise ValueError(f"back edges and edges to EXIT cannot be cut ({cfg.name})")
     removed = tuple(sorted((dfs.back_edges - dfs.self_loops) | cuts | joined))

@@ -138,10 +138,9 @@ def check(
 def block_counts(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[int, ...]:
     """Return how often each block was executed, by block id.
 
-    That is the sum of its incoming edges' counts: an early end is a way out of a block, not in.
-
     `cfg`: The graph. `counts`: Count by edge id.
     """
+    # That is the sum of its incoming edges' counts: an early end is a way out of a block, not in.
     entered = [0] * cfg.vertex_count
     for (_, _, target, _), count in zip(cfg.edges, counts, strict=True):
         entered[target] += count

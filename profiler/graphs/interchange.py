@@ -127,14 +127,13 @@ def ordered_nodes(graph: nx.MultiDiGraph) -> dict[Any, Mapping[str, Any]]:
 def ordered_edges(graph: nx.MultiDiGraph) -> list[tuple[Any, Any, Mapping[str, Any]]]:
     """Return (source, target, attributes) of all edges, ordered by their attribute `id`.
 
-    Where no edge has an `id` they are in networkx's order: by source, then by target, both in the
-    order in which the graph first met them.
-
     Raises
     ------
     InterchangeError
         If an `id` is no whole number, is there twice, or is there for some edges only.
     """
+    # Where no edge has an `id` they are in networkx's order: by source, then by target, both in the
+    # order in which the graph first met them.
     edges = list(graph.edges(data=True))
     return [edges[place] for place in _places([data for _, _, data in edges], "id", "edge")]
 

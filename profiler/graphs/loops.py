@@ -68,10 +68,8 @@ class Loop:
 
 @remembers_recent
 def depth_first(cfg: ControlFlowGraph) -> DepthFirst:
-    """Search `cfg` from ENTRY, successors in the order of `cfg.out_edges`.
-
-    Iterative, so that deep graphs are no problem; linear time.
-    """
+    """Search `cfg` from ENTRY, successors in the order of `cfg.out_edges`."""
+    # Iterative, so that deep graphs are no problem; linear time.
     edges, out_edges = cfg.edges, cfg.out_edges
     unseen, on_stack, finished = 0, 1, 2
     state = bytearray(cfg.vertex_count)

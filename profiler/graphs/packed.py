@@ -23,11 +23,10 @@ NUMBER_OF_KIND = {kind: number for number, kind in enumerate(KINDS)}
 
 @dataclass(frozen=True, eq=False)
 class PackedGraphs(Sequence[ControlFlowGraph]):
-    """Graphs of recovered routines, in the order in which they are numbered.
+    """Graphs of recovered routines, in the order in which they are numbered."""
 
-    Blocks and edges of all routines stand one behind the other: those of routine r are numbers
-    `first_block[r]` to `first_block[r + 1]`, and `first_edge[r]` to `first_edge[r + 1]`.
-    """
+    # Blocks and edges of all routines stand one behind the other: those of routine r are numbers
+    # `first_block[r]` to `first_block[r + 1]`, and `first_edge[r]` to `first_edge[r + 1]`.
 
     # names, addresses, sizes: By routine: see `ControlFlowGraph`. int64, shape (routines,).
     names: tuple[str, ...]

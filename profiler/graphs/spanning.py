@@ -14,13 +14,8 @@ event counting
     *potentials* - the signed sum of values along the tree from ENTRY to a vertex - that is
     `value + potential(source) - potential(target)`, for all chords in linear time.
 
-Kruskal's algorithm with stable order: of equal weights the lower edge id enters the tree.
-
-Weights estimate how often each edge executes, to keep instrumentation off the busy ones.
-Terms: a *weighting* gives each edge a number; the edge EXIT -> ENTRY has weight 1, so weights
-are executions per activation. Weights are floats: sums of products of reciprocals, evaluated in
-a fixed order, so the same graph has the same weights on every machine. They only ever choose
-between correct placements.
+weighting
+    An estimate for each edge of how often it executes in an activation (EXIT -> ENTRY has 1).
 """
 
 from __future__ import annotations
@@ -126,11 +121,10 @@ class SpanningTree:
 
 @dataclass(frozen=True)
 class ChordIncrements:
-    """Result of event counting.
+    """Result of event counting."""
 
-    `increments` by edge (0 on tree edges); `potential` by vertex: the sum of values of any way
-    from ENTRY to the vertex is the sum of its increments plus the vertex's potential.
-    """
+    # `increments` by edge (0 on tree edges); `potential` by vertex: the sum of values of any way
+    # from ENTRY to the vertex is the sum of its increments plus the vertex's potential.
 
     increments: tuple[int, ...]
     potential: tuple[int, ...]
@@ -153,6 +147,7 @@ class ChordIncrements:
         check_increments(tree, values, self.increments, self.potential)
 
 
+# Kruskal's algorithm with stable order: of equal weights the lower edge id enters the tree.
 def maximum_spanning_tree(
     vertex_count: int,
     ends: Sequence[tuple[int, int]],
@@ -206,11 +201,9 @@ def check_increments(
 
 @remembers_recent
 def chord_increments(tree: SpanningTree, values: Sequence[int]) -> ChordIncrements:
-    """Move `values` by edge onto the chords of `tree` (EPP 3.3).
-
-    The root edge has value 0, so ENTRY and EXIT have potential 0 and sums from ENTRY to EXIT
-    stay as they are.
-    """
+    """Move `values` by edge onto the chords of `tree` (EPP 3.3)."""
+    # The root edge has value 0, so ENTRY and EXIT have potential 0 and sums from ENTRY to EXIT stay
+    # as they are.
     if tree.root_edge is None:
         raise ValueError("event counting needs the edge EXIT -> ENTRY in the tree")
     entry = tree.root_edge[1]
@@ -236,12 +229,11 @@ LOOP_MULTIPLIER = 10
 """How often each loop is taken to iterate (BL94, section 5)."""
 
 
+# Weights are floats: sums of products of reciprocals, evaluated in a fixed order, so the same graph
+# has the same weights on every machine. They only ever choose between correct placements.
 @remembers_recent
 def heuristic(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[float, ...]:
     """Return BL94's structural weighting (section 5, rules 1-3), by edge.
-
-    Each loop iterates `LOOP_MULTIPLIER` times, a loop's flow leaves evenly through its exit
-    edges, and what remains at a vertex leaves evenly through its other edges.
 
     Notes
     -----
@@ -253,6 +245,8 @@ def heuristic(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[float, ...]:
     `natural_loops`): their vertices pass on what enters them over edges that are no back edges.
     Edges that cannot execute have weight 0.
     """
+    # Each loop iterates `LOOP_MULTIPLIER` times, a loop's flow leaves evenly through its exit
+    # edges, and what remains at a vertex leaves evenly through its other edges.
     assigned: dict[int, float] = {}
     exits_of = {loop.entry: loop.exits for loop in natural_loops(cfg, dfs)}
     exit_edges = frozenset(edge for exits in exits_of.values() for edge in exits)

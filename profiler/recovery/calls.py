@@ -14,15 +14,6 @@ edge
 
 Calls through pointers have no edges: see `indirect`. A call of code that is no routine (outside
 the program, or written by start-up code and not known yet) has none either.
-
-The address behind a call of `setjmp` is an entry of its routine once a `longjmp` of the run has
-come there (`recovery.landing_points` says why no sooner). Which addresses these may be, the code
-tells: a run can expect them all, and leave out afterwards those that nothing came to
-(`second_returns`).
-
-An instrumented program must be ready for all of them, whatever a run has shown, and whether or not
-the program has names (`all_second_returns`). A routine without a name that saves its caller's
-place is told by its code: it stores %sp and its return address in memory that is no stack.
 """
 
 from __future__ import annotations
@@ -128,7 +119,6 @@ def _edge_kinds(cfg: ControlFlowGraph, block: int) -> set[EdgeKind]:
 
 
 def _routine_at(recovered: ProgramGraphs, index: int) -> int:
-    """Position of the routine that has a block starting at word `index`, or -1."""
     if index < 0:
         return -1
     block = int(recovered.block_at[index])
@@ -158,11 +148,12 @@ _MIXES = frozenset([0x00, 0x02, 0x03, 0x04, 0x07])  # add, or, xor, sub, xnor
 _STORES = {0x04: 1, 0x0E: 1, 0x07: 2}  # st, stx, std: registers stored
 
 
+# The address behind a call of `setjmp` is an entry of its routine once a `longjmp` of the run has
+# come there (`recovery.landing_points` says why no sooner). Which addresses these may be, the code
+# tells: a run can expect them all, and leave out afterwards those that nothing came to.
 def second_returns(recovered: ProgramGraphs) -> tuple[int, ...]:
-    """Return the blocks, by number, where a call may return twice, but that are no entries.
-
-    Where setjmp is made of the system's `getcontext`, that is also the block behind its trap.
-    """
+    """Return the blocks, by number, where a call may return twice, but that are no entries."""
+    # Where setjmp is made of the system's `getcontext`, that is also the block behind its trap.
     code, graphs = recovered.code, recovered.arrays
     named = [s.address for s in recovered.program.symbols if s.name in RETURNING_TWICE]
     calls = (code.transfers.kind == TransferKind.CALL) & np.isin(code.transfers.target, named)
@@ -178,6 +169,9 @@ def second_returns(recovered: ProgramGraphs) -> tuple[int, ...]:
     )
 
 
+# An instrumented program must be ready for all of them, whatever a run has shown, and whether or
+# not the program has names. A routine without a name that saves its caller's place is told by its
+# code: it stores %sp and its return address in memory that is no stack.
 def all_second_returns(recovered: ProgramGraphs) -> frozenset[int]:
     """Return every address to which a call may return a second time."""
     code, graphs, kinds = recovered.code, recovered.arrays, recovered.code.transfers.kind

@@ -41,7 +41,6 @@ def validate(recovered: ProgramGraphs) -> None:
 
 
 def _check_graph(recovered: ProgramGraphs, position: int, graph: ControlFlowGraph) -> None:
-    """Check one routine; its name is not in the message yet."""
     _check_ids(graph)
     _check_reachable(graph)
     _check_blocks(recovered, graph)

@@ -107,7 +107,6 @@ def build_graphs(exploration: Exploration) -> tuple[PackedGraphs, NDArray[np.int
 
 
 def _sizes(routines: list[Routine], blocks: Blocks, first_block: Integers) -> Integers:
-    """Sizes in bytes: the symbols', or up to the end of what was reached."""
     sizes = np.array([routine.size for routine in routines], dtype=np.int64)
     unknown = np.flatnonzero(sizes == 0).tolist()
     for position in unknown:
@@ -126,7 +125,6 @@ def _are_indirect(extents: Extents, blocks: Blocks) -> Flags:
 
 
 def _routines(exploration: Exploration) -> Integers:
-    """Numbers of the routines that have blocks, by address."""
     rows = exploration.state.routine[: exploration.state.counts[k.ROUTINES]]
     numbers = np.flatnonzero(rows[:, k.LEADERS] > 0)
     return numbers[np.argsort(rows[numbers, k.START], kind="stable")]

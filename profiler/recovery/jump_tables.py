@@ -220,7 +220,6 @@ class DataFlow:
         return Choice(found) if len(found) > 1 else None
 
     def _bounds_of(self, value: SymbolicValue | None, state: SymbolicState) -> Bounds:
-        """Bounds of the index that a value is made of."""
         if isinstance(value, Entry):
             return self._step.bounds(state, value.address.atom)
         return self._step.bounds(state, value.atom) if isinstance(value, Affine) else UNBOUNDED
@@ -264,7 +263,6 @@ class DataFlow:
             self._transfer(extent.at, extent.flow, part, state)
 
     def _part(self, leader: int) -> Part:
-        """What of a block must be executed."""
         part = self._parts.get(leader)
         if part is None:
             part = self._parts[leader] = self._slice.part(leader)

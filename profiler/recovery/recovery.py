@@ -12,14 +12,6 @@ Steps -> modules
 4. `jump_tables`: where indirect jumps go.
 5. `graph_builder`: the graphs.
 6. `check.validate`: what must hold of the result.
-
-What only a run can show (an unresolved jump's target, a routine entered by a pointer, the words
-of a relocated stub) comes in as `Discoveries`; recovery is then done again.
-
-Static programs call indirect functions through stubs (`.iplt`) that their start-up code patches.
-The graphs need those words (`read_words`), and recovering graphs is the slow part of a short run;
-so the program first runs up to the first use of late code, uncounted and for as long as start-up
-can last.
 """
 
 from __future__ import annotations
@@ -46,6 +38,8 @@ from simprof.simulator.binary.program import Module, Program, Range
 UNKNOWN_BLOCK = -1
 
 
+# What only a run can show (an unresolved jump's target, a routine entered by a pointer, the words
+# of a relocated stub); recovery is then done again.
 @dataclass(frozen=True)
 class Discoveries:
     """What runs of the program have shown beyond the static graphs. All are addresses."""
@@ -82,8 +76,6 @@ class Discoveries:
 class ProgramGraphs:
     """The graphs of a program.
 
-    A block's *global number* is `first_block[routine] + block id`.
-
     Attributes
     ----------
     routines
@@ -105,6 +97,8 @@ class ProgramGraphs:
         (address, reason) of transfers that we refuse to follow; their block has an edge to
         EXIT only. A program that executes one cannot be profiled exactly there.
     """
+
+    # A block's *global number* is `first_block[routine] + block id`.
 
     program: Program
     routines: Sequence[ControlFlowGraph]
@@ -160,11 +154,10 @@ class ProgramGraphs:
 
 @dataclass(frozen=True)
 class Known:
-    """What recoveries of one program found, for the next one to reuse where nothing changed.
+    """What recoveries of one program found, for the next one to reuse where nothing changed."""
 
-    `jumps` is explained at `JumpResolver`, `graphs` at `PackedGraphs.reusing`; `code` is by late
-    words.
-    """
+    # `jumps` is explained at `JumpResolver`, `graphs` at `PackedGraphs.reusing`; `code` is by late
+    # words.
 
     code: dict[frozenset[tuple[int, int]], CodeImage] = field(default_factory=dict)
     jumps: Answers = field(default_factory=dict)
@@ -272,6 +265,9 @@ START_UP = 500_000
 """Instructions after which start-up is surely over."""
 
 
+# Static programs call indirect functions through stubs (`.iplt`) that their start-up code patches.
+# The graphs need those words, and recovering graphs is the slow part of a short run; so the program
+# first runs up to the first use of late code, uncounted and for as long as start-up can last.
 def read_words(
     read: Callable[[int, int], bytes], spans: Sequence[Range]
 ) -> frozenset[tuple[int, int]]:

@@ -168,7 +168,6 @@ class BlockEffects:
         return BlockStep(writes, reads, touches, moves)
 
     def _overlapping(self, slot: tuple[int, int], size: int) -> int:
-        """All slots that a store may change."""
         register, offset = slot
         places = 0
         for other in range(offset - _WIDEST + 1, offset + size):
@@ -373,11 +372,9 @@ class Slice:
         return (mask | self._past(block)) & ~block.links | self._uses[leader]
 
     def _past(self, block: SliceBlock) -> int:
-        """What is needed where control goes without the delay slot."""
         return self.needed[block.falls_past] if block.falls_past >= 0 else 0
 
     def _before(self, step: BlockStep, mask: int) -> int:
-        """What is needed before an instruction."""
         reads = step.reads if mask & step.writes else 0
         mask &= ~step.writes
         if not step.moves:
