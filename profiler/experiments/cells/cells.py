@@ -11,44 +11,7 @@ without running anything (static tables: BL94 tables 1 and 2, KITER table 4); it
 (`input` is ""). `CellKind.EXECUTE` writes the instrumented program, runs it, and counts what it
 executes. `CellKind.TIME` measures how long that takes, and the simulation.
 
-What papers' tables read
-------------------------
-===================  ============================================================================
-EPP table 1          settings `pp`, `qpt2`: `base`, `added`; `counts` path_increments,
-                     hashed_increments, edge_increments
-EPP table 2          `pp`: `facts` (`PathFacts`), rows' `executed_paths`
-EPP table 3          `pp` on train and ref: `paths` (keys are comparable between runs of one
-                     program), `common_paths`
-EPP section 2        `pp`, `bittrace`: rows' `name_bits`, `name_counters`
-TPP section 1        `pp`: `facts.definite`
-TPP table 1          `pp`: rows by `table`: `added`, `path_increments`, `self_loop_increments`,
-                     `self_loop_added`
-TPP tables 2, 3      `tpp[...]`: `base`, `added`; `lost` flow_blocks, overcounted_blocks,
-                     undercounted_blocks
-TPP table 4, fig. 9  rows' `num_paths`, `untruncated_paths`, `table`
-TPP figure 3         `tpp[...]`: `counts` inferred_paths and path_increments
-BL94 table 1         PLAN cells of `qpt`, `qpt2`: `timing` (not reproducible to the digit)
-BL94 table 2         PLAN cell of `qpt2`: rows' `placed_edges`, `placed_blocks`,
-                     `instrumented_edges`, `no_jump_edges`
-BL94 tables, graphs  settings of `qpt` and `qpt2` have [blocks=merged], too
-BL94 table 3         `bits`, `witness`: `sizes` trace_bits, minimal_trace_bits; `counts`
-                     trace_tokens
-BL94 graphs 1-3      `qpt`, `qpt2`, `qpt:placement=...`: `base`, `added`, `counts`
-                     edge_increments, blocks, jumps
-BL94 graph 4         `qpt2`: `trees` by name (`TREES`)
-BL94 graph 5         `qpt2`, `qpt2:weights=exact`: `base`, `added`
-KITER table 3        `pp`, `kiter:k=K`: `base`, `added`
-KITER table 4        PLAN cells of `kiter:k=K`: rows' `untruncated_paths`
-CS6120               `naive`, `calls`, `calls-optimal`: `base`, `added`
-gcc's counters       `edges` of the plain build and of the one with counters, `qpt2`, `naive`:
-                     `base`, rows' `own`, `instructions`, `added`, `edge_increments`; `counts`
-                     compiler_increments
-columns "executed"   EXECUTE cells of the same settings: `base`, `added`, `differences`; `counts`
-                     predicted
-rewriting            EXECUTE cell of `pp`: also `counts` rewriting, by cause, alone_routines,
-                     alone_instructions
-instrumented         TIME cell of `pp`: `timing` original, instrumented, simulated
-===================  ============================================================================
+What a table reads of results stands in its declaration (`tables`, one module for each paper).
 """
 
 from __future__ import annotations
