@@ -47,8 +47,7 @@ def run_tables(
     ------
     UsageError
         If no benchmark matches, the build is unknown, the store cannot be used, or the recording is
-        of another run. A program
-        that cannot be built or run is a row that says so.
+        of another run. A program that cannot be built or run is a row that says so.
     """
     programs = _matching(
         [SuiteMember(each.name, each.group, each.stands_for) for each in suite.benchmarks], only
@@ -157,8 +156,7 @@ def _selection(cell: Cell) -> Selection:
     return replace(cell.setting.selection, tolerant=ALL_ROUTINES.tolerant)
 
 
-MOST = 12
-"""Names that a line on a results file has."""
+MOST = 12  # Names that a line on a results file has
 
 
 def _stored_lines(
