@@ -67,7 +67,8 @@ row_options = together(
     click.option(
         "--sort",
         metavar="COLUMN",
-        help="Sort by a column, as its heading or CSV names it.  [default: added, count or flow]",
+        help="Sort by a column, as its heading or CSV names it.  [default: added, executions or "
+        "instructions]",
     ),
     click.option(
         "--ascending/--descending",
