@@ -24,6 +24,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import PurePath
+from typing import Protocol, TypeVar
 
 from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.profiles.combine import edge_keys, path_key
@@ -118,25 +119,61 @@ def _pairs(
     before: RunMeasurement, after: RunMeasurement, same: bool
 ) -> list[tuple[str, tuple[Side, Side]]]:
     """Return the routines of both profiles, matched, in the order of the second."""
-    keys: list[dict[Hashable, RoutineProfile]] = []
-    for measurement in (before, after):
-        named = _named(measurement)
-        keys.append({each.key: each for each in measurement.routines} if same else named)
-    return [
-        (known.name, (keys[0].get(key), keys[1].get(key)))
-        for key in dict.fromkeys((*keys[1], *keys[0]))
-        if (known := keys[1].get(key) or keys[0][key])
-    ]
+
+    def files(measurement: RunMeasurement) -> Callable[[RoutineProfile], str]:
+        def file(routine: RoutineProfile) -> str:
+            line = measurement.lines.get(routine.address)
+            return "" if line is None else PurePath(line.file).name
+
+        return file
+
+    pairs = matched(before.routines, after.routines, same, (files(before), files(after)))
+    return [(each.name, pair) for pair in pairs if (each := pair[1] or pair[0]) is not None]
 
 
-def _named(measurement: RunMeasurement) -> dict[Hashable, RoutineProfile]:
-    """Return the routines of a build by name, file and position among those that share both."""
+class Matchable(Protocol):
+    """A routine, as far as matching it goes."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """What identifies it within one program."""
+
+
+M = TypeVar("M", bound=Matchable)
+FileOf = Callable[[M], str]
+
+
+def matched(
+    before: Sequence[M],
+    after: Sequence[M],
+    same: bool,
+    files: tuple[FileOf[M], FileOf[M]] | None = None,
+) -> list[tuple[M | None, M | None]]:
+    """Match the routines of two results, in the order of the second.
+
+    `same`: Whether both are of one program; else they are matched by name, and in order where
+    several have one. `files`: Source files of the routines of both sides, by which those that share
+    a name are told apart first.
+    """
+    sides = zip((before, after), files or (None, None), strict=True)
+    first, second = (
+        {each.key: each for each in routines} if same else _named(routines, file)
+        for routines, file in sides
+    )
+    return [(first.get(key), second.get(key)) for key in dict.fromkeys((*second, *first))]
+
+
+def _named(routines: Sequence[M], file_of: FileOf[M] | None) -> dict[Hashable, M]:
+    """Return routines by name, file and position among those that share both."""
     seen: Counter[tuple[str, str]] = Counter()
-    found: dict[Hashable, RoutineProfile] = {}
-    shared = Counter(routine.name for routine in measurement.routines)
-    for routine in measurement.routines:
-        line = measurement.lines.get(routine.address)
-        file = PurePath(line.file).name if line is not None and shared[routine.name] > 1 else ""
+    found: dict[Hashable, M] = {}
+    shared = Counter(routine.name for routine in routines)
+    for routine in routines:
+        file = file_of(routine) if file_of is not None and shared[routine.name] > 1 else ""
         found[routine.name, file, seen[routine.name, file]] = routine
         seen[routine.name, file] += 1
     return found

@@ -22,7 +22,6 @@ from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells import store as store_module
 from simprof.profiler.experiments.cells import workers
 from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job, failure
-from simprof.profiler.experiments.cells.cluster import pack, run_on_cluster, run_parcel
 from simprof.profiler.experiments.cells.run import JobGroup, groups
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.cells.store import Store
@@ -38,7 +37,13 @@ from simprof.profiler.experiments.cells.sweep import (
     read_grid,
     sweep,
 )
-from simprof.profiler.experiments.cells.workers import run_here, run_processes
+from simprof.profiler.experiments.cells.workers import (
+    pack,
+    run_here,
+    run_on_cluster,
+    run_parcel,
+    run_processes,
+)
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.simulator.errors import SimulatorError, UsageError
 
@@ -215,7 +220,7 @@ def test_a_dask_cluster_gives_the_rows_of_the_serial_sweep(
 def test_no_cluster_is_one_line(
     tmp_path: Path, fixture_elf: Find, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simprof.profiler.experiments.cells.cluster.CONNECT_TIMEOUT", 0.2)
+    monkeypatch.setattr("simprof.profiler.experiments.cells.workers.CONNECT_TIMEOUT", 0.2)
     job = Job(Cell("faults", setting("pp")), fixture_elf("faults"))
     with (
         warnings.catch_warnings(),

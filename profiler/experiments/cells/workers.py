@@ -1,21 +1,32 @@
-"""Worker processes on this machine.
+"""Workers that run groups of cells: processes on this machine, or those of a Dask cluster.
 
-Each does one group of cells at a time. One that dies takes only its group with it, whose cells
-become failures; one that has grown large, or has done much, is replaced by a fresh one. Workers
-die with the process that started them, however that ends.
+A process does one group at a time. One that dies takes only its group with it, whose cells become
+failures; one that has grown large, or has done much, is replaced by a fresh one. Processes die with
+the one that started them, however that ends.
+
+The workers of a cluster need simprof of the same version and nothing else: programs and inputs are
+sent along with the work.
 """
 
 from __future__ import annotations
 
 import gc
+import logging
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from simprof.profiler.experiments.cells.cells import CellResult, failure
+from simprof.profiler.experiments.cells.provenance import engine_digest, versions
 from simprof.profiler.experiments.cells.run import JobGroup, peak_memory, run_group
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.session.pool import Lost, Pool, Spawned, answer_all
+from simprof.simulator.errors import SimulatorError, UsageError
 
 Finished = tuple[int, tuple[CellResult, ...]]
 """Number of a group, and its results."""
@@ -83,3 +94,185 @@ def _serve(
         gc.collect()
 
     answer_all(pipe, answer, tidy_up)
+
+
+CONNECT_TIMEOUT = 10.0
+AHEAD = 2
+"""Groups sent out per thread of the cluster: one that runs, one that waits."""
+
+_ONE_AT_A_TIME = Lock()
+"""Dask's workers may have threads; the emulator's hooks are made for one run in a process."""
+
+
+class ClusterError(SimulatorError):
+    """The cluster cannot do the work."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A group with the content of its files, which its jobs share."""
+
+    group: JobGroup  # Its jobs; their paths are those of the sender.
+    # program, stdin, expected: Content; None where there is no such file.
+    program: bytes
+    stdin: bytes | None
+    expected: bytes | None
+    # Content by path below the jobs' root; None where they have none.
+    files: Mapping[str, bytes] | None
+
+
+def pack(group: JobGroup) -> Parcel:
+    """Read a group's files."""
+    job = group[0]
+    files = None
+    if job.root is not None:
+        paths = [path for path in sorted(job.root.rglob("*")) if path.is_file()]
+        files = {str(path.relative_to(job.root)): path.read_bytes() for path in paths}
+    return Parcel(
+        group,
+        job.program.read_bytes(),
+        None if job.stdin is None else job.stdin.read_bytes(),
+        None if job.expected is None else job.expected.read_bytes(),
+        files,
+    )
+
+
+def run_parcel(parcel: Parcel, engine: str) -> tuple[CellResult, ...] | None:
+    """Run a group on whatever machine this is; None if its simprof is another one."""
+    if engine_digest() != engine:
+        return None
+    from simprof.profiler.engine import kernel_cache
+
+    kernel_cache.ensure()
+    with _ONE_AT_A_TIME, scratch_directory("simprof-parcel-") as directory:
+        return run_group(unpack(parcel, directory))
+
+
+def unpack(parcel: Parcel, directory: Path) -> JobGroup:
+    """Write a group's files below `directory`; return it with their paths."""
+    first = parcel.group[0]
+    program = _write(directory / "program", first.program, parcel.program)
+    stdin = _write(directory / "stdin", first.stdin, parcel.stdin)
+    expected = _write(directory / "expected", first.expected, parcel.expected)
+    root = None
+    if parcel.files is not None:
+        root = directory / "root"
+        _write_files(root, parcel.files)
+    assert program is not None
+    return tuple(
+        replace(job, program=program, stdin=stdin, expected=expected, root=root)
+        for job in parcel.group
+    )
+
+
+def _write(directory: Path, original: Path | None, content: bytes | None) -> Path | None:
+    """Write a file under its own name, which messages tell; return its path."""
+    if original is None or content is None:
+        return None
+    directory.mkdir()
+    path = directory / original.name
+    path.write_bytes(content)
+    return path
+
+
+def _write_files(root: Path, files: Mapping[str, bytes]) -> None:
+    root.mkdir()
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def run_on_cluster(groups: Sequence[JobGroup], address: str) -> Iterator[Finished]:
+    """Run groups on the Dask cluster at `address`; yield each as it is finished.
+
+    Raises
+    ------
+    ClusterError, UsageError
+        If Dask is not installed, nobody answers, there are no workers, or one has another
+        simprof.
+    """
+    try:
+        from distributed import Client, as_completed
+    except ImportError:
+        raise UsageError(
+            "--scheduler needs Dask: install it with `pip install 'simprof[experiments]'`"
+        ) from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        client: Any = Client(
+            address,  # type: ignore[no-untyped-call]
+            timeout=CONNECT_TIMEOUT,
+            set_as_default=False,
+        )
+    except (OSError, ValueError, TimeoutError) as error:
+        reason = " ".join(str(error).split()) or "no answer"
+        raise ClusterError(f"no Dask scheduler can be reached at {address}: {reason}") from None
+    with client:
+        ahead = _check_workers(client, address) * AHEAD
+        waiting = iter(enumerate(groups))
+        numbers: dict[Any, int] = {}
+        running: Any = as_completed(loop=client.loop)  # type: ignore[no-untyped-call]
+        for _ in range(ahead):
+            _send_next(client, waiting, numbers, running)
+        for future in running:
+            number = numbers.pop(future)
+            results = _outcome(future, groups[number], address)
+            _send_next(client, waiting, numbers, running)
+            yield number, results
+
+
+def _check_workers(client: Any, address: str) -> int:
+    """Check that all workers have this simprof; return their number of threads."""
+    threads = sum(client.nthreads().values())
+    if not threads:
+        raise ClusterError(f"the Dask cluster at {address} has no workers: start some")
+    try:
+        engines = client.run(engine_digest)
+    except Exception as error:
+        raise ClusterError(f"a worker of {address} has no simprof: install it ({error})") from None
+    for worker, engine in engines.items():
+        if engine != engine_digest():
+            raise _other_version(f"the worker {worker}")
+    return int(threads)
+
+
+def _other_version(what: str) -> ClusterError:
+    return ClusterError(
+        f"{what} has another simprof than this one ({versions().simprof}, code "
+        f"{engine_digest()}): install the same everywhere"
+    )
+
+
+def _send_next(
+    client: Any, waiting: Iterator[tuple[int, JobGroup]], numbers: dict[Any, int], running: Any
+) -> None:
+    """Send the next group, if there is one.
+
+    Its parcel goes with the task, to the scheduler: scattered data are on one worker, and lost with
+    it. Dask would warn of large ones.
+    """
+    numbered_group = next(waiting, None)
+    if numbered_group is None:
+        return
+    number, group = numbered_group
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        future = client.submit(run_parcel, pack(group), engine_digest(), pure=False)
+    numbers[future] = number
+    running.add(future)
+
+
+def _outcome(future: Any, group: JobGroup, address: str) -> tuple[CellResult, ...]:
+    """Return a group's results; that a worker died again and again is the failure of its cells."""
+    from distributed import KilledWorker
+
+    error = future.exception()
+    if isinstance(error, KilledWorker):
+        return (failure(f"its workers died: {error}"),) * len(group)
+    if error is not None or future.cancelled():
+        raise ClusterError(f"the Dask cluster at {address} failed: {error}")
+    results: tuple[CellResult, ...] | None = future.result()
+    if results is None:
+        raise _other_version(f"a worker of {address}")
+    return results

@@ -162,8 +162,8 @@ def _check_results(path: Path) -> None:
 def _runner(workers: int, scheduler: str | None) -> Runner:
     from functools import partial
 
-    from simprof.profiler.experiments.cells.cluster import run_on_cluster
     from simprof.profiler.experiments.cells.sweep import local_runner
+    from simprof.profiler.experiments.cells.workers import run_on_cluster
 
     if scheduler is not None:
         return partial(run_on_cluster, address=scheduler)

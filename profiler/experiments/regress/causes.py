@@ -8,7 +8,6 @@ Beside the causes: the routines that differ, in their counts, graph, plan or reg
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -23,6 +22,7 @@ from simprof.profiler.experiments.regress.file import (
     Facts,
     SettingResult,
 )
+from simprof.profiler.profiles.differences import matched
 from simprof.profiler.schemes.cost_model import routine_callers
 from simprof.simulator.binary.program import LineTable
 
@@ -348,31 +348,10 @@ def routine_changes(
     """
     changes = [
         change
-        for one, two in _pairs(old.routines, new.routines, same_program)
+        for one, two in matched(old.routines, new.routines, same_program)
         if (change := _change(one, two)) is not None
     ]
     yield from sorted(changes, key=lambda change: (-change.weight, change.address, change.name))
-
-
-def _pairs(
-    old: Sequence[BaselineRoutine], new: Sequence[BaselineRoutine], same_program: bool
-) -> Iterator[tuple[BaselineRoutine | None, BaselineRoutine | None]]:
-    before, after = _keyed(old, same_program), _keyed(new, same_program)
-    for key in dict.fromkeys((*before, *after)):
-        yield before.get(key), after.get(key)
-
-
-def _keyed(
-    routines: Sequence[BaselineRoutine], by_address: bool
-) -> dict[tuple[int, str], BaselineRoutine]:
-    if by_address:
-        return {routine.key: routine for routine in routines}
-    seen: defaultdict[str, int] = defaultdict(int)
-    keyed = {}
-    for routine in routines:
-        keyed[seen[routine.name], routine.name] = routine
-        seen[routine.name] += 1
-    return keyed
 
 
 def _change(old: BaselineRoutine | None, new: BaselineRoutine | None) -> RoutineChange | None:
