@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from glob import escape
 
 from simprof.profiler.code.pricing import added, trace_sizes
 from simprof.profiler.request.request import RunRequest
@@ -25,6 +26,7 @@ from simprof.profiler.rewriting.verification import (
     Left,
     ModeResult,
     ObservedRun,
+    count_on,
     ends_unwritten,
     predicted_end,
     predicted_rewriting,
@@ -65,7 +67,8 @@ class Modes:
         order = self._basis.order(scheme.setting)
         with collected_later():
             made = instrument(order, self._place.original)
-        trial = _Trial(self._counted, scheme, order, made)
+        counted, scheme = self._counted_alone(scheme, made)
+        trial = _Trial(counted, scheme, order, made)
         expected = None
         if trial.compares_trace:
             expected = self._trace(scheme)
@@ -78,9 +81,29 @@ class Modes:
         is_predicted = trial.unforeseen or executed == result.predicted
         if EMULATOR not in trial.unlike and is_predicted:
             return result
-        found = divergence(self._place, made, self._counted.observation)
+        found = divergence(self._place, made, counted.observation)
         lines = (f"{EMULATOR}: {line}" for line in found)
         return replace(result, differences=(*result.differences, *lines))
+
+    def _counted_alone(self, scheme: SchemeRun, made: Instrumented) -> tuple[CountedRun, SchemeRun]:
+        """Return the run of the original as the instrumented program counts it, and the mode in it.
+
+        Where counters depend on the order of what all routines execute, those that were left alone
+        must not take part: the original then runs once more.
+        """
+        counted, basis = self._counted, self._basis
+        left = [number for number in made.copies.left if counted.instructions(number)]
+        if not (left and scheme.definition.depends_on_order):
+            return counted, scheme
+        names = (escape(basis.recovered.routines[number].name) for number in left)
+        selection = replace(basis.selection, exclude=(*basis.selection.exclude, *names))
+        self._place.put(self._place.original)
+        with self._place.fresh() as guest:
+            request = RunRequest(
+                self._place.file, guest, self._place.arguments, selection=selection
+            )
+            again = observe(request, (scheme.setting,), basis.discoveries, basis.edge_counts)
+        return count_on(basis.recovered, again), again.schemes[0]
 
     def _trace(self, scheme: SchemeRun) -> traces.Trace:
         """Return the trace that a simulated run writes on the same graphs."""

@@ -15,7 +15,7 @@ from tests.end_to_end.test_exact_programs import LANGUAGES, PROGRAMS
 from tests.end_to_end.test_exact_random import BARE, LEVELS, WIDTHS
 from tests.support.random_programs import program
 from tests.support.turns import first
-from tests.support.verifying import EVERYWHERE, check_verified, verified
+from tests.support.verifying import EVERYWHERE, LEFT_ALONE, check_verified, verified
 
 Find = Callable[..., Path]
 Compile = Callable[..., Path]
@@ -164,36 +164,6 @@ def test_a_program_that_acts_by_addresses_of_its_heap(
 ) -> None:
     """The new segment is before the program's own with 64 bits, and behind them with 32."""
     check_verified(verified(compile_c(HEAP, width=width), tmp_path, modes=["qpt2"]))
-
-
-LEFT_ALONE = """
-        .global _start
-        .type _start, #function
-_start: clr %fp
-        sub %sp, 192, %sp
-        set 5000, %l0
-1:      call strange
-         mov %l0, %o0
-        subcc %l0, 1, %l0
-        bne 1b
-         nop
-        clr %o0
-        mov 1, %g1
-        ta 0x6d
-         nop
-        .size _start, .-_start
-        .type strange, #function
-strange: andcc %o0, 3, %g0
-        bne 1f
-         nop
-        add %o0, 1, %o0
-1:      ba 2f
-         rd %pc, %g1
-2:      retl
-         nop
-        .size strange, .-strange
-"""
-"""A routine that cannot be copied, as a delay slot reads the program counter."""
 
 
 @pytest.mark.toolchain

@@ -33,6 +33,7 @@ from tests.oracles.naive import BlockName, RoutineProfile, Walker
 from tests.oracles.qemu import trace
 from tests.support.figures import named
 from tests.support.turns import turns
+from tests.support.verifying import LEFT_ALONE, check_verified, verified
 
 SCHEME = FIXTURES / "sampled_scheme"
 LOOPS = FIXTURES / "bin" / "v9" / "loops.elf"
@@ -175,6 +176,19 @@ def test_instrumented_programs_execute_what_is_predicted(
     assert done.returncode == 0, done.stderr
     assert mode["executed"] == dict.fromkeys(("emulator", "qemu"), mode["predicted"])
     assert (mode["counters_equal"], mode["output_equal"]) == (True, True)
+
+
+@pytest.mark.qemu
+@pytest.mark.toolchain
+def test_routines_that_are_left_alone_take_no_part(
+    compile_c: Callable[..., Path], tmp_path: Path, sampled: Path
+) -> None:
+    """With them every second path would be one of `_start`, or none: control alternates."""
+    built = compile_c(LEFT_ALONE, ("-nostdlib",), language="asm")
+    options = SchemeOptions(interval=2)
+    result = verified(built, tmp_path, modes=["sampled"], options=options)
+    assert [[left.routine for left in mode.left] for mode in result.modes] == [["strange"]]
+    check_verified(result)
 
 
 # What it says of itself

@@ -15,6 +15,35 @@ EVERYWHERE = (EMULATOR, QEMU)
 TEXT = b"the quick brown fox\njumps over the lazy dog\n" * 3
 """What programs that read their input read."""
 
+LEFT_ALONE = """
+        .global _start
+        .type _start, #function
+_start: clr %fp
+        sub %sp, 192, %sp
+        set 5000, %l0
+1:      call strange
+         mov %l0, %o0
+        subcc %l0, 1, %l0
+        bne 1b
+         nop
+        clr %o0
+        mov 1, %g1
+        ta 0x6d
+         nop
+        .size _start, .-_start
+        .type strange, #function
+strange: andcc %o0, 3, %g0
+        bne 1f
+         nop
+        add %o0, 1, %o0
+1:      ba 2f
+         rd %pc, %g1
+2:      retl
+         nop
+        .size strange, .-strange
+"""
+"""A routine that cannot be copied, as a delay slot reads the program counter."""
+
 
 def verified(
     program: Path,
