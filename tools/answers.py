@@ -229,7 +229,7 @@ def compare(before: Path, after: Path, known: Sequence[Change]) -> int:
             differing += 1
             continue
         was, now = (flat(json.loads(file.read_text())) for file in files)
-        format_name = str(was["schema"]).split("/")[1]
+        format_name = str(was.get("format", was.get("schema"))).split("/")[1]
         found = differences(was, now, [each for each in known if format_name in each.formats])
         differing += bool(found)
         for line in found[:SHOWN]:

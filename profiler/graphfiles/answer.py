@@ -29,8 +29,8 @@ from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.profiles.accuracy import Attribution, EdgeFlow, definite_flow
+from simprof.profiler.profiles.documents import COST_MODEL, head, own_version
 from simprof.profiler.profiles.profile import (
-    RUN_SCHEMA,
     EdgeCount,
     Ending,
     Guide,
@@ -128,13 +128,15 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
 
 def _header(document: GraphDocument, mode: str, options: dict[str, Any]) -> dict[str, Any]:
     return {
-        "schema": RUN_SCHEMA,
+        **head("run"),
+        "measured_by": {"simprof": own_version(), "cost_model": COST_MODEL},
         "program": {
             "file": document.file,
             "sha256": document.sha256,
             "machine": None,
             "arguments": [],
         },
+        "input_sha256": None,
         "mode": mode,
         "options": options,
         "exit": {"status": 0, "reason": "exit"},
@@ -181,6 +183,8 @@ def _measurement(
         instructions=base,
         edge_counts=tuple(edges),
         path_counts=() if run.decoder is None else tuple(_paths(run, run.decoder)),
+        numbered_paths=None if run.decoder is None else run.decoder.num_paths,
+        iterations=run.definition.iterations(run.plan),
     )
     profile = options.get("edge_profile")
     return RunMeasurement(

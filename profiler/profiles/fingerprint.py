@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import stat
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from simprof.simulator.errors import UsageError
@@ -36,6 +37,23 @@ def given_file_sha256(path: Path) -> str:
         return file_sha256(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def known_sha256(path: Path) -> str | None:
+    """Return the SHA-256 of a file, or /dev/null; None of what is none, or cannot be read."""
+    try:
+        status = path.stat()
+        # Reading a pipe would take from its reader.
+        if not stat.S_ISREG(status.st_mode) and not path.samefile(os.devnull):
+            return None
+        return _unchanged_sha256(path, status.st_size, status.st_mtime_ns)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _unchanged_sha256(path: Path, _size: int, _time: int) -> str:
+    return file_sha256(path)
 
 
 @cache

@@ -21,8 +21,6 @@ from simprof.simulator.errors import SimulatorError
 
 Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused", "deadlock"]
 Option = str | int | float | bool | None | tuple[str, ...]
-RUN_SCHEMA = "simprof/run/2"
-"""The schema of run objects in JSON: what `simprof run` and `simprof explain` answer."""
 INFERRED = "inferred_"
 """Begins the names of losses that an edge profile of another run says (`RunMeasurement.lost`)."""
 SIGINT = 2
@@ -176,6 +174,10 @@ class RoutineProfile:
     alias: str | None = None
     block_counts: tuple[BlockCount, ...] = ()
     cut_blocks: tuple[CutBlock, ...] = ()
+    # numbered_paths: those that the scheme tells apart after truncation; None: it counts no paths.
+    numbered_paths: int | None = field(default=None, metadata=RARE)
+    # How many iterations of a loop a path spans at most here (k of `kiter`)
+    iterations: int | None = field(default=None, metadata=RARE)
 
     @property
     def key(self) -> tuple[int, str]:
@@ -296,6 +298,7 @@ class Guide:
     # this run; None where that is not known.
     mode: str | None = None
     added: int | None = None
+    sha256: str | None = field(default=None, metadata=RARE)  # Of the file
 
     def __str__(self) -> str:
         """Return where its counts come from: "this same run", or its file."""
@@ -313,6 +316,14 @@ class ProgramInfo:
     routines: int = 0  # How many routines it has, entered or not
     # What it had loaded, if it is dynamically linked
     modules: tuple[Module, ...] = field(default=(), metadata=RARE)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Which simprof measured: its version, and that of its cost model."""
+
+    simprof: str
+    cost_model: str
 
 
 @dataclass(frozen=True)
@@ -358,6 +369,8 @@ class RunMeasurement:
         The program's threads, where it had more than one.
     guide
         The edge profile that guided the scheme, where one did.
+    origin
+        Which simprof measured.
     """
 
     program: ProgramInfo
@@ -378,6 +391,9 @@ class RunMeasurement:
     call_tree: CallTree | None = None
     threads: tuple[ThreadInfo, ...] = field(default=(), metadata=RARE)
     guide: Guide | None = field(default=None, metadata=RARE)
+    origin: Origin | None = field(default=None, metadata=RARE)
+    # Of the file that was its standard input; None: that was simprof's own.
+    input_sha256: str | None = field(default=None, metadata=RARE)
 
     def __repr__(self) -> str:
         """Return what the run was and what it cost: all counts would fill a screen many times."""

@@ -9,7 +9,7 @@ view
 Steps -> functions
 ------------------
 1. What is shown of a profile             `Annotator`
-2. Text, CSV, JSON (schema `simprof/annotate/1`)     `render_text`, `render_csv`, `render_json`
+2. Text, CSV, JSON (format `simprof/source`)     `render_text`, `render_csv`, `render_json`
 
 A row of the CSV is a line that has code, a branch, or an instruction. Its `kind` says which, so
 that nothing is added up twice: the instructions of a line are not below it, unless a routine's code
@@ -28,6 +28,7 @@ from typing import Any
 from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.code_counts import Branch, CodeCounts
 from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.profiles.documents import head
 from simprof.profiler.profiles.lines import (
     MEANINGS,
     InlinedCounts,
@@ -336,7 +337,7 @@ def render_json(annotation: Annotation) -> str:
     """Return one line of JSON: files with lines, routines with instructions."""
     measurement = annotation.counts.measurement
     answer = {
-        "schema": "simprof/annotate/1",
+        **head("source"),
         "program": program_object(measurement.program),
         "mode": measurement.mode,
         "notes": list(annotation.notes),

@@ -3,7 +3,7 @@
 text
     The instructions of every block.
 JSON
-    Schema `simprof/cfg/1`. Blocks and the ends of edges are named as in all JSON: "0x101918",
+    Format `simprof/cfg`. Blocks and the ends of edges are named as in all JSON: "0x101918",
     "slot 0x101918", "ENTRY", "EXIT".
 DOT
     One cluster a routine, written by `graphviz`. That library and not `pydot`, because it quotes
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.interchange import vertex_attributes
+from simprof.profiler.profiles.documents import head
 from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.reports.display import HEADING, UNFOLDED, brief, fold_lines
@@ -92,15 +93,12 @@ def _block(
         yield f"    -> {graph.name_of(edge.target)}{kind}"
 
 
-SCHEMA = "simprof/cfg/1"
-
-
 def render_json(recovered: ProgramGraphs, selected: Sequence[int]) -> str:
     """Return one JSON object with the graphs of the routines at positions `selected`."""
     program = recovered.program
     graphs = [recovered.routines[position] for position in selected]
     answer = {
-        "schema": SCHEMA,
+        **head("cfg"),
         "program": {
             "file": str(program.path),
             "sha256": program.sha256,

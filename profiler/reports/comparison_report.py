@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.profiles.documents import head
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import hot_tables, mode_facts, run_text
 from simprof.profiler.reports.display import group_digits, percent, plural
@@ -298,9 +299,6 @@ def warnings(rows: Sequence[NamedMeasurement]) -> Iterable[Paragraph]:
         yield paragraph(f"warning: {about}{warning}", style="yellow")
 
 
-SCHEMA = "simprof/compare/2"
-
-
 def render_json(
     rows: Sequence[NamedMeasurement], emulations: int, whole: int, reasons: Sequence[str] = ()
 ) -> str:
@@ -319,7 +317,7 @@ def to_compare_object(
     """
     _, first = rows[0]
     return {
-        "schema": SCHEMA,
+        **head("compare"),
         "program": program_object(first.program),
         "exit": ending_object(first.ending),
         "partial": first.partial,

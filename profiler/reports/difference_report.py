@@ -1,4 +1,4 @@
-"""How two profiles differ, as text, CSV and JSON (schema `simprof/diff/1`)."""
+"""How two profiles differ, as text, CSV and JSON (format `simprof/diff`)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from simprof.profiler.profiles.differences import (
     Pair,
     RoutineDifference,
 )
+from simprof.profiler.profiles.documents import head
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.tables import SEPARATOR, Cell
 from simprof.profiler.reports.display import digits, plural, readable, shorten_list, visible
@@ -202,7 +203,7 @@ def render_json(difference: Difference) -> str:
     """Return one line of JSON; numbers are pairs, before and after."""
     before, after = difference.before, difference.after
     answer = {
-        "schema": "simprof/diff/1",
+        **head("diff"),
         "before": _run(before),
         "after": _run(after),
         "same_program": difference.same_program,

@@ -1,14 +1,13 @@
-"""What `simprof doctor` finds, as values, as text and as JSON (schema `simprof/doctor/1`)."""
+"""What `simprof doctor` finds, as values, as text and as JSON (format `simprof/doctor`)."""
 
 from __future__ import annotations
 
 import json
 
+from simprof.profiler.profiles.documents import head
 from simprof.profiler.reports.display import visible
 from simprof.profiler.reports.tables import BLANK, CellAlignment, Part, grid, paragraph, print_parts
 from simprof.profiler.session.diagnosis import Diagnosis, SystemCheck
-
-SCHEMA = "simprof/doctor/1"
 
 
 def render_text(diagnosis: Diagnosis, width: int = 100) -> str:
@@ -45,7 +44,7 @@ def render_json(diagnosis: Diagnosis) -> str:
         }
         for check in diagnosis.checks
     ]
-    return json.dumps({"schema": SCHEMA, "ok": diagnosis.ok, "checks": checks}) + "\n"
+    return json.dumps({**head("doctor"), "ok": diagnosis.ok, "checks": checks}) + "\n"
 
 
 def state(check: SystemCheck) -> str:

@@ -1,7 +1,7 @@
 """Rows of a profile's tables (`profiles.tables`): chosen, sorted, and shown in three forms.
 
-The table for people has some of the columns, under titles of their own; CSV and JSON (schemas
-`simprof/routines/1`, `simprof/edges/1`, `simprof/paths/1`) have them all.
+The table for people has some of the columns, under titles of their own; CSV and JSON (formats
+`simprof/routines`, `simprof/edges`, `simprof/paths`) have them all.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.profiles.documents import head
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.tables import (
     COLUMNS,
@@ -306,7 +307,7 @@ def render_csv(listing: Listing) -> str:
 def render_json(listing: Listing) -> str:
     """Return one line of JSON: what the rows are of, and an object for each."""
     answer = {
-        "schema": f"simprof/{listing.subject}/1",
+        **head(listing.subject),
         "program": program_object(listing.measurement.program),
         "mode": listing.measurement.mode,
         "left_out": listing.left_out,

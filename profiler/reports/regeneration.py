@@ -6,18 +6,17 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from simprof.profiler.profiles.documents import head
 from simprof.profiler.reports.display import visible
 from simprof.profiler.trace.calls import CallProfile
 from simprof.profiler.trace.regeneration import Regenerated
-
-SCHEMA = "simprof/regenerate/1"
 
 
 def render_json(regenerated: Regenerated, calls: CallProfile | None = None) -> str:
     """Return one JSON object with a newline; `calls`: the call paths that were counted."""
     result, header = regenerated.result, regenerated.trace.header
     answer: dict[str, object] = {
-        "schema": SCHEMA,
+        **head("regenerate"),
         "program": {
             "file": str(regenerated.program),
             "sha256": header.sha256,

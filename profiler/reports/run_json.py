@@ -1,4 +1,4 @@
-"""A measurement as JSON: schema `simprof/run/2` (docs/SEMANTICS.md).
+"""A measurement as JSON: format `simprof/run` (docs/SEMANTICS.md).
 
 Numbers are exact integers of any length. Rows of routines, edges, paths and blocks have the columns
 of `profiles.tables`.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 
 from simprof.profiler.profiles.codec import big_integers, encode
+from simprof.profiler.profiles.documents import head
 from simprof.profiler.profiles.profile import (
-    RUN_SCHEMA,
     Ending,
     FaultInfo,
     Guide,
@@ -53,8 +53,10 @@ def _rows(measurement: RunMeasurement, name: str) -> list[dict[str, object]]:
 def summary_object(measurement: RunMeasurement) -> dict[str, object]:
     """Return the run object without the counts of edges, blocks and paths."""
     result: dict[str, object] = {
-        "schema": RUN_SCHEMA,
+        **head("run"),
+        "measured_by": None if measurement.origin is None else encode(measurement.origin),
         "program": program_object(measurement.program),
+        "input_sha256": measurement.input_sha256,
         "mode": measurement.mode,
         "options": encode(measurement.options),
         "exit": ending_object(measurement.ending),
@@ -89,6 +91,7 @@ def guide_object(measurement: RunMeasurement, guide: Guide) -> dict[str, object]
     known = guide.added is not None and measurement.base > 0
     return {
         "file": guide.file,
+        "sha256": guide.sha256,
         "same_run": guide.same_run,
         "mode": guide.mode,
         "added": guide.added,

@@ -258,6 +258,10 @@ class SchemeCode:
     stream: StreamBuffer | None = None
 
 
+def _no_limit(plan: RoutinePlan) -> int | None:
+    return None
+
+
 def _nothing(plan: RoutinePlan) -> dict[str, Any]:
     """Nothing but what every plan has."""
     return {}
@@ -305,6 +309,8 @@ class SchemeDefinition:
         Its own actions as SPARC code.
     describe
         What its plan was made from, for `static` of `simprof explain`.
+    iterations
+        How many iterations of a loop a path of a plan spans at most (k); None: no such limit.
     losses
         What it can lose.
     placed_on
@@ -332,6 +338,7 @@ class SchemeDefinition:
     judged_by: str | None = None
     code: Callable[[], SchemeCode] = SchemeCode
     describe: Callable[[RoutinePlan], dict[str, Any]] = _nothing
+    iterations: Callable[[RoutinePlan], int | None] = _no_limit
     losses: tuple[Loss, ...] = ()
     placed_on: Callable[[RoutinePlan], ControlFlowGraph] = _itself
     registers: Callable[[SchemeOptions], RegisterUse] = _dead_ones

@@ -62,6 +62,7 @@ class Invocation:
     max_instructions: int | None = None
     timeout: float | None = None
     contexts: ContextChoice | None = None  # What is told apart by calling context; None: nothing.
+    input_sha256: str | None = None  # Of the file that is its input; None: input is simprof's own.
 
     @property
     def argument_texts(self) -> tuple[str, ...]:

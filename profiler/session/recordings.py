@@ -7,7 +7,6 @@ counter of a scheme.
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +17,7 @@ from simprof.profiler.engine.recording import RecordedPiece, RecordingLowering
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.profiles.codec import decode, hints
-from simprof.profiler.profiles.fingerprint import file_sha256
+from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.recovery.recovery import Discoveries
 from simprof.profiler.request.request import GuestOptions
 from simprof.profiler.schemes.registry import trace_modes
@@ -214,17 +213,11 @@ def guest_facts(guest: GuestOptions, file: Path) -> dict[str, Any]:
         "name": guest.argv0_of(file).hex(),
         "file": guest.exe_of(file).hex(),
         "environment": [text.hex() for text in guest.environment_strings],
-        "stdin": _input_digest(guest.stdin),
+        "stdin": "" if guest.stdin is None else known_sha256(guest.stdin) or "",
         "memory_limit": guest.memory_limit,
         "stack_size": guest.stack_size,
         "strict": guest.strict,
     }
-
-
-def _input_digest(path: Path | None) -> str:
-    if path is None or not (path.is_file() or path.samefile(os.devnull)):
-        return ""
-    return file_sha256(path)
 
 
 def graph_digest(cfg: ControlFlowGraph) -> bytes:

@@ -31,11 +31,14 @@ from simprof.profiler.plan.decoders import (
 )
 from simprof.profiler.profiles.accuracy import SplittingDecoder, attribute
 from simprof.profiler.profiles.calls import CallTree
+from simprof.profiler.profiles.documents import COST_MODEL, own_version
+from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.profile import (
     INFERRED,
     BlockCount,
     EdgeCount,
     Guide,
+    Origin,
     PathCount,
     RefusedCalls,
     RoutineProfile,
@@ -103,6 +106,8 @@ def routine_profile(
         edge_counts=tuple(_edges(routine)) if with_edges else loops,
         path_counts=tuple(_paths(routine)),
         alias=alias,
+        numbered_paths=None if decoder is None else decoder.num_paths,
+        iterations=None if routine.plan is None else routine.definition.iterations(routine.plan),
         block_counts=tuple(
             block
             for block in (_blocks(routine, code) if with_edges or loops else ())
@@ -412,7 +417,8 @@ class Measuring:
         file = self.scheme.setting.options.edge_profile
         if file is None:
             return Guide(None, same_run=True)
-        return Guide(str(file), same_run=not any(result.misguided for result in self.results))
+        same = not any(result.misguided for result in self.results)
+        return Guide(str(file), same_run=same, sha256=known_sha256(file))
 
     def _lost(self, guide: Guide | None) -> dict[str, int]:
         """Return what was lost; what an edge profile of another run says under its own names."""
@@ -457,6 +463,8 @@ class Measuring:
             call_tree=self._call_tree(),
             threads=threads(run),
             guide=guide,
+            origin=Origin(own_version(), COST_MODEL),
+            input_sha256=observation.invocation.input_sha256,
         )
 
 

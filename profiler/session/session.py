@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.graphs.flow import FlowError
 from simprof.profiler.profiles.cache_files import binaries
+from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.recovery.recovery import Discoveries
@@ -230,6 +231,7 @@ def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple
         guest.max_instructions,
         guest.timeout,
         request.contexts,
+        None if guest.stdin is None else known_sha256(guest.stdin),
     )
     trace, recording = None, None
     if request.trace is not None or request.recording is not None:

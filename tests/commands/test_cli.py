@@ -202,7 +202,7 @@ def test_compare_outputs(
 ) -> None:
     assert simprof("compare", "a.elf", "--json", "-", "--report", tmp_path / "r") == 3
     out, err = capsys.readouterr()
-    assert json.loads(out)["schema"] == "simprof/compare/2"
+    assert json.loads(out)["format"] == "simprof/compare"
     assert err == ""
     assert "emulated  twice" in (tmp_path / "r").read_text()
     assert session.requests[0].guest.stdout == 2
@@ -284,7 +284,7 @@ def test_json_to_stdout_moves_the_programs_output(
 ) -> None:
     simprof("run", "a.elf", "--json", "-")
     out, err = capsys.readouterr()
-    assert json.loads(out)["schema"] == "simprof/run/2"
+    assert json.loads(out)["format"] == "simprof/run"
     assert "overhead" in err
     assert session.requests[0].guest.stdout == 2
 

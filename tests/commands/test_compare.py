@@ -164,7 +164,7 @@ def test_budgets_cut_both_runs_alike(fixture_elf: Find, quiet: int, limit: int) 
 # --- JSON
 
 MODE_FIELDS = {
-    "schema", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
+    "format", "version", "simprof", "measured_by", "input_sha256", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
     "overhead", "counts", "sizes", "lost", "refused_calls", "routines",
 }  # fmt: skip
 
@@ -185,11 +185,11 @@ def test_json_has_the_fields_of_the_schema(loops: SchemeComparison) -> None:
         comparison_report.render_json(rows(loops), loops.emulations, loops.whole_emulations)
     )
     assert data.keys() == {
-        "schema", "program", "exit", "partial", "instructions", "emulations",
+        "format", "version", "simprof", "program", "exit", "partial", "instructions", "emulations",
         "whole_emulations", "reasons",
         "refused_calls", "modes"
     }  # fmt: skip
-    assert data["schema"] == "simprof/compare/2"
+    assert data["format"] == "simprof/compare"
     assert data["emulations"] == 1
     assert data["instructions"] == {"base": loops.measurements[0].base}
     assert list(data["modes"]) == [
@@ -199,7 +199,7 @@ def test_json_has_the_fields_of_the_schema(loops: SchemeComparison) -> None:
     for name, mode in data["modes"].items():
         judged = {"attribution", "guide"} if name.startswith("tpp") else set()
         assert mode.keys() == MODE_FIELDS | judged, name
-        assert mode["schema"] == "simprof/run/2"
+        assert mode["format"] == "simprof/run"
         assert mode["sizes"]["snippets"] > 0
         assert mode["sizes"]["snippet_instructions"] == mode["sizes"]["code_bytes"] // 4
     assert data["modes"][TPP[1]]["options"]["cold"] == 50

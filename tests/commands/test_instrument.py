@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from simprof.profiler.profiles.documents import head
 from simprof.profiler import cli
 from tests.conftest import EMULATORS
 from tests.end_to_end.test_cli_run import WIDTHS, simprof
@@ -164,7 +165,7 @@ def test_what_was_done_as_json(
     assert routines == number
     assert found.pop("counter_bytes") > 0
     assert found == {
-        "schema": "simprof/instrument/1",
+        **head("instrument"),
         "program": str(original),
         "output": str(made),
         "mode": "pp",

@@ -43,7 +43,7 @@ def test_a_profile_is_saved_and_shown(run: Observed, tmp_path: Path) -> None:
         assert (ours.key, ours.path_counts) == (theirs.key, theirs.path_counts)
     assert saved.edge_profile() == wanted.edge_profile()
     answer = json.loads(done.stdout)
-    assert (answer["schema"], answer["mode"]) == ("simprof/run/2", "pp")
+    assert (answer["format"], answer["mode"]) == ("simprof/run", "pp")
     assert b"read from counters: `added` is without conditional code and hashing" in done.stderr
 
 

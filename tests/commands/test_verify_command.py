@@ -61,9 +61,18 @@ def refused(capfd: CAPTURE, *arguments: str | Path) -> str:
 def test_a_passed_verification_as_json(fixture_elf: Find, capfd: CAPTURE) -> None:
     path = fixture_elf("deep", "v8plus")
     answer, report = verified(capfd, path, "--mode", "pp,naive,bits", "--", "20")
-    assert list(answer) == ["schema", "program", "exit", "passed", "not_run", "modes"]
+    assert list(answer) == [
+        "format",
+        "version",
+        "simprof",
+        "program",
+        "exit",
+        "passed",
+        "not_run",
+        "modes",
+    ]
     assert (answer["exit"]["reason"], answer["exit"]["status"]) == ("exit", 0)
-    assert answer["schema"] == "simprof/verify/1"
+    assert answer["format"] == "simprof/verify"
     program = answer["program"]
     assert (program["file"], program["machine"]) == (str(path), "sparcv8plus")
     assert (program["arguments"], len(program["sha256"])) == (["20"], 64)

@@ -143,8 +143,8 @@ def test_rows_survive_json() -> None:
 def test_what_reports_say_of_a_run(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     wanted = {"instructions": 9, "runs": 3, "whole_runs": 2}
-    run = {"schema": "simprof/run/2", "counts": {"runs": 3, "whole_runs": 2}}
-    compare = {"schema": "simprof/compare/2", "emulations": 3, "whole_emulations": 2}
+    run = {"format": "simprof/run", "counts": {"runs": 3, "whole_runs": 2}}
+    compare = {"format": "simprof/compare", "emulations": 3, "whole_emulations": 2}
     for report in (run, compare):
         path.write_text(json.dumps(report | {"instructions": {"base": 9, "added": 1}}))
         assert run_facts(path) == wanted

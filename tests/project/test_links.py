@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from simprof.profiler.profiles.documents import VERSIONS
 from tests.conftest import ROOT
 
 DOCUMENTS = sorted(
@@ -18,7 +19,7 @@ DOCUMENTS = sorted(
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PATH = re.compile(r"[\w.*-]+(?:/[\w.*-]+)+/?")
-SCHEMA = re.compile(r"simprof/\w+/\d+")
+FORMATS = {f"simprof/{name}" for name in VERSIONS}
 IN_WHEELS = {"simprof/profiler/data/"}
 TOP = {path.name for path in ROOT.iterdir()} - {"build", "dist"}
 
@@ -33,7 +34,7 @@ def prose(document: str) -> str:
 def mentioned_paths(text: str) -> Iterator[str]:
     """Paths in code spans: below a directory of the repository, or to a Python file."""
     for span in CODE_SPAN.findall(text):
-        is_path = PATH.fullmatch(span) and not SCHEMA.fullmatch(span) and span not in IN_WHEELS
+        is_path = PATH.fullmatch(span) and span not in FORMATS and span not in IN_WHEELS
         if is_path and (span.split("/")[0] in TOP or span.endswith(".py")):
             yield span
 

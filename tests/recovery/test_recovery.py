@@ -542,7 +542,7 @@ def test_reports() -> None:
     assert "f at 0x10000: 20 bytes, 4 blocks, 6 edges" in text
     assert "-> slot 0x10004 (slot)" in text
     document = json.loads(cfg_formats.render_json(result, [0]))
-    assert document["schema"] == "simprof/cfg/1"
+    assert document["format"] == "simprof/cfg"
     (routine,) = document["routines"]
     assert {"source": "slot 0x10004", "target": "0x1000c", "kind": "taken"} in routine["edges"]
     assert routine["edges"][0] == {"source": "ENTRY", "target": "0x10000", "kind": "entry"}

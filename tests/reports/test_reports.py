@@ -53,19 +53,19 @@ def test_a_share_is_all_only_if_it_is() -> None:
 # --- JSON
 
 RUN_FIELDS = {
-    "schema", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
+    "format", "version", "simprof", "measured_by", "input_sha256", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
     "overhead", "counts", "sizes", "lost", "refused_calls", "routines", "edges", "paths",
 }  # fmt: skip
 ROUTINE_FIELDS = {
     "routine", "symbol", "module", "routine_address", "alias", "entered", "instructions", "share",
     "added", "overhead", "blocks", "edges", "back_edges", "irreducible", "potential_paths",
-    "executed_paths", "cut_edges", "table", "addressing", "path_register", "file", "line",
+    "numbered_paths", "iterations", "executed_paths", "cut_edges", "table", "addressing", "path_register", "file", "line",
 }  # fmt: skip
 
 
 def test_json_has_the_fields_of_the_schema() -> None:
     data = json.loads(run_json.render(measurement()))
-    assert data["schema"] == "simprof/run/2"
+    assert (data["format"], data["version"]) == ("simprof/run", 3)
     assert data.keys() == RUN_FIELDS
     assert data["program"] == {
         "file": "loop.elf",
@@ -415,7 +415,7 @@ def test_doctor_is_content_without_optional_tools() -> None:
     healthy = Diagnosis(tuple(check for check in DIAGNOSIS.checks if check.name != "engine"))
     assert healthy.ok
     data = json.loads(doctor.render_json(healthy))
-    assert (data["schema"], data["ok"]) == ("simprof/doctor/1", True)
+    assert (data["format"], data["ok"]) == ("simprof/doctor", True)
     assert data["checks"][1]["remedy"] == "apt-get install y"
 
 

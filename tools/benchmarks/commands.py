@@ -205,7 +205,7 @@ def plugin_facts(log: str) -> dict[str, int]:
 def run_facts(path: Path) -> dict[str, int]:
     """Return instructions and emulated runs, as a JSON of `run` or of `compare` has them."""
     found = json.loads(path.read_text())
-    if found["schema"].startswith("simprof/compare/"):
+    if found["format"] == "simprof/compare":
         runs, whole = found["emulations"], found["whole_emulations"]
     else:
         runs, whole = found["counts"]["runs"], found["counts"]["whole_runs"]

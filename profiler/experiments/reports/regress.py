@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.profiles.documents import head
 from simprof.profiler.reports.display import brief, group_digits, plural
 from simprof.profiler.reports.tables import (
     BLANK,
@@ -253,13 +254,10 @@ def _table_markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Ite
     yield from (f"| {' | '.join(map(escape, row))} |" for row in rows)
 
 
-SCHEMA = "simprof/regress/1"
-
-
 def render_json(check: Check) -> str:
     """Return the document."""
     document = {
-        "schema": SCHEMA,
+        **head("regress"),
         "baseline": check.baseline,
         "status": check.status,
         "summary": summary(check),

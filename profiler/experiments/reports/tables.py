@@ -1,4 +1,4 @@
-"""Tables of experiments as text, CSV, JSON (schema simprof/tables/1) and Markdown.
+"""Tables of experiments as text, CSV, JSON (format simprof/tables) and Markdown.
 
 A value is written alike in text, Markdown and pages (`cells`). CSV has a block of rows for each
 table, with a header of its own, and numbers as exact as they were computed; `kind` distinguishes
@@ -27,6 +27,7 @@ from simprof.profiler.experiments.tables.table import (
     Verdict,
 )
 from simprof.profiler.profiles.csv_text import quoted
+from simprof.profiler.profiles.documents import head
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import group_digits, readable
 from simprof.profiler.reports.tables import BLANK, Part, Styled, paragraph, print_parts
@@ -168,13 +169,11 @@ def _csv_rows(table: ReportTable) -> Iterator[tuple[Value, ...]]:
 
 # -- JSON -----------------------------------------------------------------------------------------
 
-SCHEMA = "simprof/tables/1"
-
 
 def render_json(report: TableReport) -> str:
     """Return the whole report as one object."""
     plain = {
-        "schema": SCHEMA,
+        **head("tables"),
         "suite": report.suite,
         "title": report.title,
         "input": report.view.input,

@@ -1,4 +1,4 @@
-"""What `simprof instrument` did: JSON (schema `simprof/instrument/1`) and text."""
+"""What `simprof instrument` did: JSON (format `simprof/instrument`) and text."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from simprof.profiler.profiles.documents import head
 from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.reports.display import plural
 from simprof.profiler.reports.tables import Table, columns, grid, name, print_parts, section, text
 from simprof.profiler.rewriting.instrument import Instrumented
 from simprof.profiler.schemes.registry import definition
 
-SCHEMA = "simprof/instrument/1"
-
 
 def render_json(program: Path, output: Path, mode: str, made: Instrumented) -> str:
     """Return one object: what was written, how large it is, what was left alone."""
     facts: Mapping[str, object] = {
-        "schema": SCHEMA,
+        **head("instrument"),
         "program": str(program),
         "output": str(output),
         "mode": mode,

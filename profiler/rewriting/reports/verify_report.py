@@ -1,10 +1,11 @@
-"""What `simprof verify` found: JSON (schema `simprof/verify/1`) and text."""
+"""What `simprof verify` found: JSON (format `simprof/verify`) and text."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 
+from simprof.profiler.profiles.documents import head
 from simprof.profiler.reports.display import percent, plural, visible
 from simprof.profiler.reports.run_json import ending_object
 from simprof.profiler.reports.run_text import ending_text
@@ -24,7 +25,6 @@ from simprof.profiler.reports.tables import (
 )
 from simprof.profiler.rewriting.verification import WAYS, ModeResult, Verification
 
-SCHEMA = "simprof/verify/1"
 FEW_MODES = 8
 """Modes of which a table has room for two spaces between columns."""
 
@@ -32,7 +32,7 @@ FEW_MODES = 8
 def render_json(result: Verification) -> str:
     """Return the verification as one line of JSON."""
     answer = {
-        "schema": SCHEMA,
+        **head("verify"),
         "program": {
             "file": str(result.file),
             "sha256": result.sha256,

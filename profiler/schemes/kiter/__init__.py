@@ -74,6 +74,12 @@ def _describe(plan: RoutinePlan) -> dict[str, Any]:
     return describe(plan)
 
 
+def _iterations(plan: RoutinePlan) -> int | None:
+    from simprof.profiler.schemes.kiter.planner import longest_iterations
+
+    return longest_iterations(plan)
+
+
 def _setting_text(options: Mapping[str, object]) -> str:
     parts = [f" with k = {options.get('iterations')}"]
     if options.get(UNOPTIMISED.name):
@@ -92,5 +98,6 @@ KITER = SchemeDefinition(
     options=(ITERATIONS, UNOPTIMISED, HASH_ABOVE),
     code=_code,
     describe=_describe,
+    iterations=_iterations,
     setting_text=_setting_text,
 )

@@ -37,7 +37,7 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
 from simprof.profiler.graphs.paths import PathRecord, record_path, removed_forest
 from simprof.profiler.graphs.spanning import SpanningTree, heuristic
-from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan, UnfinishedPath
 from simprof.profiler.plan.path_plan import PathCountingPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation
 from simprof.profiler.plan.plan import (
@@ -262,3 +262,9 @@ def plan_kiter(
         increments=increments,
         static_region=placement.static_region,
     )
+
+
+def longest_iterations(plan: RoutinePlan) -> int:
+    """Return how many iterations of a loop the paths of a plan span at most."""
+    assert isinstance(plan, IterationPlan)
+    return max((loop.iterations for loop in plan.unrolled.loops), default=1)

@@ -1,0 +1,465 @@
+#!/usr/bin/env python3
+"""Write the JSON Schemas of simprof's JSON documents: simprof/schemas/FORMAT.json.
+
+    tools/json_schemas.py            write them
+    tools/json_schemas.py --check    say which are not as they would be
+
+Rows of tables are made from their columns (`profiles.tables`), versions are those of
+`profiles.documents`; all else is declared here. Keys that are not listed are allowed: a reader of
+version N reads what a later simprof adds to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from simprof.profiler.profiles.documents import VERSIONS
+from simprof.profiler.profiles.tables import COLUMNS, ColumnKind, DataColumn
+from tools.generated_files import ROOT, run
+
+Schema = dict[str, Any]
+DIRECTORY = ROOT / "simprof" / "schemas"
+
+TEXT: Schema = {"type": "string"}
+WHOLE: Schema = {"type": "integer"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+NUMBER: Schema = {"type": "number"}
+FLAG: Schema = {"type": "boolean"}
+ADDRESS: Schema = {"type": "string", "pattern": "^0x[0-9a-f]+$"}
+DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+ANY: Schema = {}
+PAIR: Schema = {"type": "array", "items": WHOLE, "minItems": 2, "maxItems": 2}
+
+
+def or_null(schema: Schema) -> Schema:
+    """Return the schema of a value that may be null."""
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def each(items: Schema) -> Schema:
+    """Return the schema of a list."""
+    return {"type": "array", "items": items}
+
+
+def table(values: Schema) -> Schema:
+    """Return the schema of an object whose keys are names."""
+    return {"type": "object", "additionalProperties": values}
+
+
+def thing(keys: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
+    """Return the schema of an object with some keys that it must have, and others."""
+    return {
+        "type": "object",
+        "required": list(keys),
+        "properties": {**keys, **(optional or {})},
+    }
+
+
+KINDS: Mapping[ColumnKind, Schema] = {
+    ColumnKind.WHOLE: WHOLE,
+    ColumnKind.LONG: WHOLE,
+    ColumnKind.NUMBER: NUMBER,
+    ColumnKind.TEXT: TEXT,
+    ColumnKind.FLAG: FLAG,
+    ColumnKind.ADDRESS: ADDRESS,
+    ColumnKind.BLOCK: TEXT,
+    ColumnKind.BLOCKS: each(TEXT),
+    ColumnKind.LINES: each(TEXT),
+    ColumnKind.POSITIONS: each(COUNT),
+}
+ALWAYS_KNOWN = (
+    "routine", "symbol", "routine_address", "entered", "executions", "added", "source", "target",
+    "block", "kind", "partial", "inferred", "shortened", "instrumented",
+)  # fmt: skip
+
+
+def column(each_column: DataColumn) -> Schema:
+    """Return the schema of a column's values."""
+    kind = KINDS[each_column.kind]
+    schema = kind if each_column.name in ALWAYS_KNOWN else or_null(kind)
+    return {**schema, "description": each_column.meaning}
+
+
+def rows(name: str) -> Schema:
+    """Return the schema of the rows of a table; of graphs blocks without costs are there, too."""
+    return each(thing({each_column.name: column(each_column) for each_column in COLUMNS[name]}))
+
+
+PROGRAM = thing(
+    {
+        "file": TEXT,
+        "sha256": DIGEST,
+        "machine": or_null(TEXT),
+    },
+    {
+        "arguments": each(TEXT),
+        "routines": COUNT,
+        "modules": each(thing({"bias": ADDRESS, "file": TEXT, "sha256": DIGEST})),
+    },
+)
+PLACE: Mapping[str, Schema] = {
+    "routine": or_null(TEXT),
+    "offset": WHOLE,
+    "file": or_null(TEXT),
+    "line": or_null(WHOLE),
+}
+EXIT = thing(
+    {
+        "status": WHOLE,
+        "reason": {"enum": ["exit", "signal", "fault", "budget", "refused", "deadlock"]},
+    },
+    {
+        "signal": WHOLE,
+        "fault": thing(
+            {"name": TEXT, "pc": ADDRESS, "address": or_null(ADDRESS), "description": TEXT, **PLACE}
+        ),
+        "refusal": thing({"name": TEXT, "pc": ADDRESS, **PLACE}),
+        "waits": each(thing({"thread": WHOLE, "name": TEXT, "pc": ADDRESS, **PLACE})),
+    },
+)
+REFUSED = each(thing({"name": TEXT, "error": TEXT, "count": COUNT}))
+COSTS = thing({"instructions": COUNT, "added": COUNT})
+CALL_TREE = thing(
+    {
+        "limit": COUNT,
+        "beyond": COUNT,
+        "routines": each(
+            thing(
+                {
+                    "symbol": TEXT,
+                    "routine_address": ADDRESS,
+                    "calls": COUNT,
+                    "landings": COUNT,
+                    "own": COSTS,
+                    "inclusive": COSTS,
+                }
+            )
+        ),
+        "calls": each(
+            thing(
+                {
+                    "caller": or_null(COUNT),
+                    "site": TEXT,
+                    "callee": COUNT,
+                    "calls": COUNT,
+                    "inclusive": COSTS,
+                }
+            )
+        ),
+        "contexts": each(
+            thing(
+                {
+                    "parent": or_null(COUNT),
+                    "caller": or_null(COUNT),
+                    "site": TEXT,
+                    "routine": COUNT,
+                    "calls": COUNT,
+                    "landings": COUNT,
+                    "own": COSTS,
+                    "inclusive": COSTS,
+                }
+            )
+        ),
+    }
+)
+SUMMARY: Mapping[str, Schema] = {
+    "measured_by": or_null(thing({"simprof": TEXT, "cost_model": TEXT})),
+    "program": PROGRAM,
+    "input_sha256": or_null(DIGEST),
+    "mode": TEXT,
+    "options": table(ANY),
+    "exit": EXIT,
+    "partial": FLAG,
+    "warnings": each(TEXT),
+    "instructions": thing({"base": COUNT, "added": COUNT}),
+    "overhead": NUMBER,
+    "counts": table(COUNT),
+    "sizes": table(COUNT),
+    "routines": rows("routines"),
+}
+ATTRIBUTION = thing({"overcount": NUMBER, "undercount": NUMBER, "attributed": NUMBER})
+OF_SOME_RUNS: Mapping[str, Schema] = {
+    "lost": table(COUNT),
+    "refused_calls": REFUSED,
+    "guide": thing(
+        {
+            "file": or_null(TEXT),
+            "sha256": or_null(DIGEST),
+            "same_run": FLAG,
+            "mode": or_null(TEXT),
+            "added": or_null(COUNT),
+            "overhead": or_null(NUMBER),
+        }
+    ),
+    "threads": each(thing({"thread": WHOLE, "instructions": COUNT})),
+    "runs": COUNT,
+    "call_tree": CALL_TREE,
+    "attribution": ATTRIBUTION,
+}
+
+
+def listing(name: str) -> Schema:
+    """Return the schema of a table that `show` lists."""
+    return thing({"program": PROGRAM, "mode": TEXT, "left_out": COUNT, name: rows(name)})
+
+
+CHANGE = each(
+    thing({"symbol": TEXT, "steps": each(TEXT), "kind": TEXT, "executions": PAIR}),
+)
+SIDE = thing({"program": PROGRAM, "mode": TEXT})
+FORMATS: Mapping[str, Schema] = {
+    "run": thing(
+        {**SUMMARY, "edges": rows("edges")},
+        {
+            **OF_SOME_RUNS,
+            "paths": rows("paths"),
+            "blocks": rows("blocks"),
+            # Of graph files.
+            "static": table(ANY),
+            "definite_flow": table(NUMBER),
+            "all_paths": each(thing({"path": WHOLE, "blocks": each(TEXT), "edges": each(COUNT)})),
+        },
+    ),
+    "compare": thing(
+        {
+            "program": PROGRAM,
+            "exit": EXIT,
+            "partial": FLAG,
+            "instructions": thing({"base": COUNT}),
+            "emulations": COUNT,
+            "whole_emulations": COUNT,
+            "refused_calls": REFUSED,
+            "modes": table(thing(SUMMARY, OF_SOME_RUNS)),
+        }
+    ),
+    "routines": listing("routines"),
+    "edges": listing("edges"),
+    "paths": listing("paths"),
+    "source": thing(
+        {
+            "program": PROGRAM,
+            "mode": TEXT,
+            "notes": each(TEXT),
+            "files": each(
+                thing(
+                    {
+                        "file": TEXT,
+                        "lines": each(
+                            thing(
+                                {
+                                    "line": COUNT,
+                                    "executions": COUNT,
+                                    "instructions": COUNT,
+                                    "added": COUNT,
+                                    "code": TEXT,
+                                    "branches": each(
+                                        thing(
+                                            {"address": ADDRESS, "taken": COUNT, "not_taken": COUNT}
+                                        )
+                                    ),
+                                    "source": or_null(TEXT),
+                                }
+                            )
+                        ),
+                        "inlined": each(
+                            thing({"name": TEXT, "address": ADDRESS, "executions": COUNT})
+                        ),
+                    }
+                )
+            ),
+            "routines": each(
+                thing(
+                    {
+                        "symbol": TEXT,
+                        "routine_address": ADDRESS,
+                        "entered": COUNT,
+                        "instructions": COUNT,
+                        "added": COUNT,
+                        "unplaced": COUNT,
+                        "code": each(
+                            thing(
+                                {
+                                    "address": ADDRESS,
+                                    "instruction": or_null(TEXT),
+                                    "executions": COUNT,
+                                    "added": COUNT,
+                                    "file": or_null(TEXT),
+                                    "line": or_null(COUNT),
+                                },
+                                {"taken": COUNT, "not_taken": COUNT},
+                            )
+                        ),
+                    }
+                )
+            ),
+        }
+    ),
+    "diff": thing(
+        {
+            "before": SIDE,
+            "after": SIDE,
+            "same_program": FLAG,
+            "instructions": thing({"base": PAIR, "added": PAIR}),
+            "routines": each(
+                thing(
+                    {
+                        "symbol": TEXT,
+                        "side": {"enum": ["before", "after", "both"]},
+                        "entered": PAIR,
+                        "instructions": PAIR,
+                        "added": PAIR,
+                    }
+                )
+            ),
+            "edges": CHANGE,
+            "paths": CHANGE,
+        }
+    ),
+    "cfg": thing(
+        {
+            "program": PROGRAM,
+            "routines": each(
+                thing(
+                    {
+                        "symbol": TEXT,
+                        "routine_address": ADDRESS,
+                        "size": COUNT,
+                        "blocks": each(thing({"block": TEXT, "instructions": COUNT})),
+                        "edges": each(thing({"source": TEXT, "target": TEXT, "kind": TEXT})),
+                        "unresolved_jumps": each(ADDRESS),
+                        "no_return_calls": each(ADDRESS),
+                        "irregular": each(thing({"address": ADDRESS, "reason": TEXT})),
+                    }
+                )
+            ),
+        }
+    ),
+    "regenerate": thing(
+        {
+            "program": PROGRAM,
+            "mode": TEXT,
+            "blocks": COUNT,
+            "transfers": COUNT,
+            "instructions": COUNT,
+            "trace_bits": COUNT,
+            "events": COUNT,
+            "complete": FLAG,
+            "checked": FLAG,
+            "problem": or_null(TEXT),
+            "position": thing({"block": ANY, "routine": or_null(TEXT)}),
+        },
+        {
+            "call_paths": thing(
+                {
+                    "potential": COUNT,
+                    "executed": COUNT,
+                    "activations": COUNT,
+                    "paths": each(
+                        thing({"routines": each(TEXT), "number": or_null(COUNT), "entered": COUNT})
+                    ),
+                }
+            )
+        },
+    ),
+    "instrument": thing(
+        {
+            "program": TEXT,
+            "output": TEXT,
+            "mode": TEXT,
+            "routines": COUNT,
+            "routines_left": each(thing({"routine": TEXT, "reason": TEXT})),
+            "segment": thing({"address": ADDRESS, "bytes": COUNT}),
+            "counter_bytes": COUNT,
+            "tables": COUNT,
+            "application_registers": each(TEXT),
+        }
+    ),
+    "verify": thing(
+        {
+            "program": PROGRAM,
+            "exit": EXIT,
+            "passed": FLAG,
+            "not_run": table(TEXT),
+            "modes": table(
+                thing(
+                    {
+                        "base": COUNT,
+                        "added": COUNT,
+                        "rewriting": table(WHOLE),
+                        "predicted": or_null(COUNT),
+                        "executed": table(or_null(COUNT)),
+                        "output_equal": or_null(FLAG),
+                        "counters_equal": or_null(FLAG),
+                        "routines_left": each(thing({"routine": TEXT, "reason": TEXT})),
+                        "differences": each(TEXT),
+                        "not_compared": each(TEXT),
+                    }
+                )
+            ),
+        }
+    ),
+    "regress": thing(
+        {
+            "baseline": TEXT,
+            "status": WHOLE,
+            "summary": ANY,
+            "runs": each(thing({"name": TEXT, "state": TEXT, "error": or_null(TEXT)})),
+        }
+    ),
+    "tables": thing(
+        {
+            "suite": TEXT,
+            "title": TEXT,
+            "cost_model": TEXT,
+            "tables": each(thing({"name": TEXT, "title": TEXT})),
+            "failures": each(thing({"program": TEXT, "error": TEXT})),
+        }
+    ),
+    "doctor": thing(
+        {
+            "ok": FLAG,
+            "checks": each(
+                thing(
+                    {
+                        "name": TEXT,
+                        "ok": FLAG,
+                        "required": FLAG,
+                        "detail": TEXT,
+                        "remedy": or_null(TEXT),
+                    }
+                )
+            ),
+        }
+    ),
+}
+
+
+def schema(name: str) -> Schema:
+    """Return the schema of the documents of a format."""
+    content = FORMATS[name]
+    head = {
+        "format": {"const": f"simprof/{name}"},
+        "version": {"const": VERSIONS[name]},
+        "simprof": {**TEXT, "description": "the version of simprof that wrote this"},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"simprof/{name}, version {VERSIONS[name]}",
+        "type": "object",
+        "required": [*head, *content["required"]],
+        "properties": {**head, **content["properties"]},
+    }
+
+
+def main() -> int:
+    """Write the files, or check them."""
+    wanted = {
+        DIRECTORY / f"{name}.json": json.dumps(schema(name), indent=1) + "\n" for name in VERSIONS
+    }
+    return run(__doc__, wanted, DIRECTORY.glob("*.json"))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
