@@ -164,7 +164,8 @@ def test_budgets_cut_both_runs_alike(fixture_elf: Find, quiet: int, limit: int) 
 # --- JSON
 
 MODE_FIELDS = {
-    "format", "version", "simprof", "measured_by", "input_sha256", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
+    "format", "version", "simprof", "measured_by", "input_sha256", "program", "mode",
+    "options", "exit", "partial", "warnings", "instructions",
     "overhead", "counts", "sizes", "lost", "refused_calls", "routines",
 }  # fmt: skip
 

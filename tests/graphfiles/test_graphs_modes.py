@@ -33,7 +33,8 @@ TPP_7 = {
     "runs": [["A B C", 99], ["A B B B C", 1]],
 }
 PLAIN_FIELDS = {
-    "format", "version", "simprof", "measured_by", "input_sha256", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
+    "format", "version", "simprof", "measured_by", "input_sha256", "program", "mode",
+    "options", "exit", "partial", "warnings", "instructions",
     "overhead", "counts", "routines", "edges", "sizes", "static",
 }  # fmt: skip
 

@@ -99,7 +99,8 @@ def test_machine_readable_forms_mark_inferred_counts_and_name_their_source() -> 
         (20_000, True), (3, False), (2, False),
     ]  # fmt: skip
     assert answer["guide"] == {
-        "file": "A.edges", "sha256": None, "same_run": False, "mode": None, "added": None, "overhead": None,
+        "file": "A.edges", "sha256": None, "same_run": False, "mode": None, "added": None,
+        "overhead": None,
     }  # fmt: skip
     assert "guide" not in json.loads(run_json.render(measurement()))
     exported = csv.DictReader(io.StringIO(tables.render_csv(table(run, "paths")).decode()))
@@ -228,7 +229,8 @@ def test_comparisons_say_what_guided_and_what_that_costs() -> None:
     assert title not in comparison_report.render_text(named[:1], 1, 1)
     modes = json.loads(comparison_report.render_json(named, 1, 1))["modes"]
     assert modes["tpp"]["guide"] == {
-        "file": None, "sha256": None, "same_run": True, "mode": "qpt2", "added": 30, "overhead": 30 / 59,
+        "file": None, "sha256": None, "same_run": True, "mode": "qpt2", "added": 30,
+        "overhead": 30 / 59,
     }  # fmt: skip
     assert "guide" not in modes["pp"]
 

@@ -53,13 +53,15 @@ def test_a_share_is_all_only_if_it_is() -> None:
 # --- JSON
 
 RUN_FIELDS = {
-    "format", "version", "simprof", "measured_by", "input_sha256", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
+    "format", "version", "simprof", "measured_by", "input_sha256", "program", "mode",
+    "options", "exit", "partial", "warnings", "instructions",
     "overhead", "counts", "sizes", "lost", "refused_calls", "routines", "edges", "paths",
 }  # fmt: skip
 ROUTINE_FIELDS = {
     "routine", "symbol", "module", "routine_address", "alias", "entered", "instructions", "share",
     "added", "overhead", "blocks", "edges", "back_edges", "irreducible", "potential_paths",
-    "numbered_paths", "iterations", "executed_paths", "cut_edges", "table", "addressing", "path_register", "file", "line",
+    "numbered_paths", "iterations", "executed_paths", "cut_edges", "table", "addressing",
+    "path_register", "file", "line",
 }  # fmt: skip
 
 
