@@ -18,6 +18,7 @@ from simprof.profiler.exports import tables
 from simprof.profiler.profiles import storage
 from simprof.profiler.profiles.combine import merge
 from simprof.profiler.profiles.differences import difference
+from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.profiles.lines import SourceCounts
 from simprof.profiler.profiles.profile import Guide, PathCount, RunMeasurement
 from simprof.profiler.profiles.tables import table
@@ -178,8 +179,8 @@ def test_a_run_knows_whose_counts_it_shows(
     counted = simprof.run(elf, "qpt2", ["1"], max_instructions=budget).added
     price = ("qpt2", counted)  # of a profile of this run, whatever guided it
     assert own.guide == Guide(None, True, *price)
-    assert again.guide == Guide(str(same), True, *price)
-    assert other.guide == Guide(str(training), False, *price)
+    assert again.guide == Guide(str(same), True, *price, file_sha256(same))
+    assert other.guide == Guide(str(training), False, *price, file_sha256(training))
     assert own.routines == again.routines
     for measured in (own, other):
         inferred = sum(
