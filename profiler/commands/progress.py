@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -24,8 +25,6 @@ COMPILING = "compiling the engine, once: 20 s"
 
 EXECUTING = (request.Phase.RUNNING, request.Phase.RERUNNING, request.Phase.REPLAYING)
 """Phases in which instructions are executed; in others their number stays."""
-
-Callback = Callable[[request.Progress], None]
 
 
 def wanted(choice: bool | None) -> bool:
@@ -47,12 +46,6 @@ def _tell_of_compiling() -> None:
     streams.write(streams.STDERR, f"simprof: {COMPILING}\n")
 
 
-def tell(callback: Callback | None, phase: request.Phase, done: int = 0, total: int = 0) -> None:
-    """Tell a bar, if there is one, how many things of a phase are done, and of how many."""
-    if callback is not None:
-        callback(request.Progress(phase, done=done, total=total))
-
-
 @contextmanager
 def phase_bar(
     choice: bool | None, phase: request.Phase
@@ -66,8 +59,8 @@ def phase_bar(
         if callback is None:
             yield None
             return
-        tell(callback, phase)
-        yield lambda done, total: tell(callback, phase, done, total)
+        request.report_progress(callback, phase)
+        yield partial(request.report_progress, callback, phase)
 
 
 def done_text(progress: request.Progress, seconds: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,8 +12,8 @@ import click
 from simprof.profiler.commands import options, outputs, profile_options
 from simprof.profiler.commands.help import grouped
 from simprof.profiler.commands.options import given
-from simprof.profiler.commands.progress import progress_bar, ready_engine, tell, wanted
-from simprof.profiler.request.request import Phase
+from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
+from simprof.profiler.request.request import Phase, report_progress
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -270,21 +269,16 @@ def _page(paths: Sequence[Path], html: Path, chosen: Mapping[str, Any]) -> None:
     from simprof.profiler.profiles.program_files import SourceFiles
     from simprof.profiler.reports.display import bytes_shown
     from simprof.profiler.reports.html import report
-    from simprof.profiler.session.planned_again import Watch
 
     with progress_bar(wanted(chosen["progress"])) as bar:
         measurements = []
         for done, path in enumerate(paths):
-            tell(bar, Phase.READING, done, len(paths))
+            report_progress(bar, Phase.READING, done, len(paths))
             measurements.append(storage.load(path))
         ready_engine(chosen["progress"])
-        watch = Watch(
-            recovering=partial(tell, bar, Phase.RECOVERING),
-            generating=partial(tell, bar, Phase.GENERATING),
-        )
-        runs = report.shown_runs(paths, measurements, chosen["elf"], watch)
+        runs = report.shown_runs(paths, measurements, chosen["elf"], bar)
         sources = SourceFiles(chosen["moved"])
-        page = report.render(runs, sources, partial(tell, bar, Phase.WRITING))
+        page = report.render(runs, sources, bar)
     files = frozenset[str]().union(*(run.counts.source_files for run in runs))
     outputs.write_notes(sources.unused(files))
     outputs.write_text(bytes_shown(page), html)

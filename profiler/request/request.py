@@ -76,6 +76,23 @@ class Progress:
     total: int = 0
 
 
+ProgressCallback = Callable[[Progress], None]
+
+
+def report_progress(
+    callback: ProgressCallback | None,
+    phase: Phase,
+    done: int = 0,
+    total: int = 0,
+    *,
+    instructions: int = 0,
+    limit: int | None = None,
+) -> None:
+    """Report that a phase begins, or how far it is; None: nobody watches."""
+    if callback is not None:
+        callback(Progress(phase, instructions, limit, done, total))
+
+
 OptionValue = str | int | float | bool
 """Value of an option that a scheme declares."""
 

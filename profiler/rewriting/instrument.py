@@ -17,7 +17,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from simprof.profiler.code.codegen import RoutineCode
@@ -31,10 +31,11 @@ from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs
 from simprof.profiler.request.request import (
     ALL_ROUTINES,
     Phase,
-    Progress,
+    ProgressCallback,
     RunRequest,
     Selection,
     Setting,
+    report_progress,
 )
 from simprof.profiler.rewriting.calls import acts_on_signals
 from simprof.profiler.rewriting.draft import CallPlaces
@@ -187,15 +188,9 @@ class Instrumented:
     carried: tuple[Register, ...] = ()
 
 
-Watch = Callable[[Progress], None]
-"""Is told how far the work is."""
-
-
-def unwatched(progress: Progress) -> None:
-    """Tell nobody."""
-
-
-def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> Instrumented:
+def instrument(
+    order: Order, original: bytes, progress: ProgressCallback | None = None
+) -> Instrumented:
     """Write the program of `order` with the code of its scheme.
 
     `original`: The program's file. `progress`: Is told what is being done.
@@ -212,7 +207,7 @@ def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> In
     _refuse_position_independence(program)
     _refuse_writable_code(program)
     codes, plans = _codes(order, progress)
-    progress(Progress(Phase.COPYING))
+    report_progress(progress, Phase.COPYING)
     shown = order.discoveries.indirect_targets
     calls = order.calls or CallPlaces(recovered, order.contexts)
     copies = copy_routines(recovered, order.contexts, codes, calls, shown)
@@ -223,7 +218,7 @@ def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> In
     )
     regions = program_memory(plans).regions
 
-    progress(Progress(Phase.LINKING))
+    report_progress(progress, Phase.LINKING)
     front = program_items(recovered, copies, scheme.code().routines)
     front += start_items(program.machine, memory)
     behind = (*signal_items(program.machine, memory), *refusal_items(program.machine))
@@ -338,7 +333,9 @@ def _room(program: Program, front: Sequence[Item], rest: int) -> int:
     return room
 
 
-def _codes(order: Order, progress: Watch) -> tuple[dict[int, RoutineCode], dict[int, PlacedPlan]]:
+def _codes(
+    order: Order, progress: ProgressCallback | None
+) -> tuple[dict[int, RoutineCode], dict[int, PlacedPlan]]:
     """Generate the code of all routines that are planned."""
     scheme = registry.definition(order.setting.mode)
     pricer = Pricer(registry.generators(scheme.mode), scheme.registers(order.setting.options))
@@ -347,7 +344,7 @@ def _codes(order: Order, progress: Watch) -> tuple[dict[int, RoutineCode], dict[
     total = len(order.recovered.routines)
     for number in dict.fromkeys((*order.first, *range(total))):
         if len(codes) % _TOLD == 0:
-            progress(Progress(Phase.GENERATING, done=len(codes), total=total))
+            report_progress(progress, Phase.GENERATING, len(codes), total)
         plan = order.plan(number)
         if plan is None:
             continue
@@ -416,7 +413,7 @@ def load_rewritable(path: Path) -> Program:
 
 
 def instrument_file(
-    file: Path, setting: Setting, selection: Selection, progress: Watch = unwatched
+    file: Path, setting: Setting, selection: Selection, progress: ProgressCallback | None = None
 ) -> Instrumented:
     """Return a program with the code of a scheme in its place.
 
@@ -437,7 +434,7 @@ def instrument_file(
 
 
 def basis_without_run(
-    file: Path, selection: Selection = ALL_ROUTINES, progress: Watch = unwatched
+    file: Path, selection: Selection = ALL_ROUTINES, progress: ProgressCallback | None = None
 ) -> Basis:
     """Return a program as its file alone shows it; parameters and errors as above.
 
@@ -445,11 +442,8 @@ def basis_without_run(
     scheme's registers as at the beginning of an activation.
     """
     program, known = load_rewritable(file), Known()
-
-    def told(done: int, total: int) -> None:
-        progress(Progress(Phase.RECOVERING, done=done, total=total))
-
-    told(0, 0)
+    told = partial(report_progress, progress, Phase.RECOVERING)
+    told()
     recovered = recover(program, known=known, told=told)
     expected = Discoveries(entries=all_second_returns(recovered))
     if expected.entries:
@@ -478,7 +472,7 @@ def instrument_after_run(request: RunRequest) -> Instrumented:
     original = content_of(request.program)
     order = basis_after_run(request).order(request.setting)
     with collected_later():
-        return instrument(order, original, request.progress or unwatched)
+        return instrument(order, original, request.progress)
 
 
 def basis_after_run(request: RunRequest) -> Basis:
@@ -486,7 +480,7 @@ def basis_after_run(request: RunRequest) -> Basis:
 
     The request's scheme is not read.
     """
-    without = basis_without_run(request.program, progress=request.progress or unwatched)
+    without = basis_without_run(request.program, progress=request.progress)
     guest = replace(request.guest, heap_start=heap_start(without.recovered.program))
     request = replace(request, guest=guest)
     observation = observe(request, (NO_SCHEME,), without.discoveries)

@@ -24,14 +24,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from simprof.profiler.profiles.scratch import scratch_directory
-from simprof.profiler.request.request import Phase, Progress, RunRequest, Setting
+from simprof.profiler.request.request import Phase, RunRequest, Setting, report_progress
 from simprof.profiler.rewriting import qemu
 from simprof.profiler.rewriting.instrument import (
     Basis,
     basis_after_run,
     basis_without_run,
     load_rewritable,
-    unwatched,
 )
 from simprof.profiler.rewriting.modes import Modes
 from simprof.profiler.rewriting.trials import TrialDirectory
@@ -173,7 +172,7 @@ class _Verifier:
 
     def _without_run(self) -> Basis:
         progress = self._request.progress
-        return basis_without_run(self._name, self._request.selection, progress or unwatched)
+        return basis_without_run(self._name, self._request.selection, progress)
 
     def _after_run(self, place: TrialDirectory) -> Basis:
         """Run the program as `instrument` does, but for writing into a copy of its directory."""
@@ -200,8 +199,7 @@ class _Verifier:
         return TrialDirectory(self._request, self._scratch / f"{worker:0{room}d}")
 
     def _tell(self, done: int, total: int) -> None:
-        if self._request.progress is not None:
-            self._request.progress(Progress(Phase.VERIFYING, done=done, total=total))
+        report_progress(self._request.progress, Phase.VERIFYING, done, total)
 
     def _refuse(self, observation: Observation) -> None:
         """Refuse runs that do not say what an instrumented program must do."""

@@ -27,7 +27,7 @@ Steps -> functions
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -39,7 +39,13 @@ from typing import TYPE_CHECKING
 from simprof.profiler.engine.lowering import KnownProducts
 from simprof.profiler.engine.silence import EventsLostError
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
-from simprof.profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
+from simprof.profiler.request.request import (
+    ALL_ROUTINES,
+    Phase,
+    ProgressCallback,
+    Setting,
+    report_progress,
+)
 from simprof.profiler.schemes.registry import definition, judges
 from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import CompletedCounters
@@ -75,8 +81,6 @@ if TYPE_CHECKING:
 
 MAXIMUM_RUNS = 16
 """Runs of a stage until the graphs explain everything that the program does."""
-
-ProgressCallback = Callable[[Progress], None]
 
 
 class Reason(StrEnum):
@@ -218,7 +222,8 @@ class Study:
         return recovered
 
     def _told_recovery(self, done: int, total: int) -> None:
-        tell(self.progress, Phase.RECOVERING, self.invocation.max_instructions, done=(done, total))
+        limit = self.invocation.max_instructions
+        report_progress(self.progress, Phase.RECOVERING, done, total, limit=limit)
 
 
 @dataclass(frozen=True)
@@ -333,7 +338,7 @@ def _start_up(study: Study, runs: Runs) -> Runs:
     events = runs.events
     assert isinstance(events, Emulated)
     if events.world.program.parts:
-        tell(study.progress, Phase.RUNNING, events.limit)
+        report_progress(study.progress, Phase.RUNNING, limit=events.limit)
         shown, result = loaded_modules(events.world)
         events = events.ending_like(result)
     else:
@@ -452,7 +457,7 @@ def _play(
 ) -> ProgramExecution | RecordedExecution:
     """Recover, choose, execute; `expects`: on graphs with what may turn out."""
     events, discoveries = runs.events, runs.discoveries
-    tell(study.progress, Phase.RECOVERING, events.limit)
+    report_progress(study.progress, Phase.RECOVERING, limit=events.limit)
     program = events.program(discoveries)
     recovered = study.recover(program, discoveries)
     expected = expected_entries(recovered) if expects and not program.parts else None
@@ -469,7 +474,8 @@ def _play(
     if study.recording is not None:
         options = replace(options, record=partial(study.recording.begin, discoveries))
     phase = Phase.RERUNNING if runs.runs else Phase.RUNNING
-    tell(study.progress, phase if events.is_emulated else Phase.REPLAYING, events.limit)
+    phase = phase if events.is_emulated else Phase.REPLAYING
+    report_progress(study.progress, phase, limit=events.limit)
     return events.execute(discoveries, recovered, schemes, options)
 
 
@@ -518,8 +524,9 @@ def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
     if not stage.replayable:
         return runs
     study = stage.study
-    told = observation.result.instructions
-    tell(study.progress, Phase.PLANNING, runs.events.limit, told)
+    executed = observation.result.instructions
+    limit = runs.events.limit
+    report_progress(study.progress, Phase.PLANNING, instructions=executed, limit=limit)
     if study.invocation.contexts is not None:
         # what is counted by context is that of schemes which take part in the run
         return replace(runs, is_guided=False)
@@ -605,20 +612,3 @@ def _write_trace(study: Study, runs: Runs) -> Runs:
     if result.reason == "interrupted":
         raise Stopped(result.signal or SIGINT)
     return replace(runs, traces=runs.traces + 1)
-
-
-def tell(
-    progress: ProgressCallback | None,
-    phase: Phase,
-    limit: int | None,
-    instructions: int = 0,
-    done: tuple[int, int] = (0, 0),
-) -> None:
-    """Report that `phase` begins, or how far it is.
-
-    - `limit`: The budget of the run in instructions; None: none.
-    - `instructions`: How many of these have been executed.
-    - `done`: How many routines are done, and of how many; of 0 where that is not known.
-    """
-    if progress is not None:
-        progress(Progress(phase, instructions, limit, *done))

@@ -8,8 +8,9 @@ that are in the profile. Whatever does not come out as the profile has it is lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simprof.profiler.code.codegen import RoutineCode
@@ -19,7 +20,13 @@ from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind, Verte
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import EdgeCount, RoutineProfile, RunMeasurement
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
-from simprof.profiler.request.request import SchemeOptions, Setting
+from simprof.profiler.request.request import (
+    Phase,
+    ProgressCallback,
+    SchemeOptions,
+    Setting,
+    report_progress,
+)
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import chosen_options
@@ -59,36 +66,20 @@ class PlannedProgram:
         return sum(routine.code is None for routine in self.routines.values())
 
 
-Told = Callable[[int, int], None]
-"""Called with how many routines are done, and of how many."""
-
-
-def _unwatched(done: int, total: int) -> None:
-    """Tell nobody."""
-
-
-@dataclass(frozen=True)
-class Watch:
-    """Who is told how far it is."""
-
-    recovering: Told = _unwatched
-    generating: Told = _unwatched
-
-
 def plan_again(
     measurement: RunMeasurement,
     program: Program,
     memory: BinaryMemory | None = None,
-    watch: Watch = Watch(),
+    progress: ProgressCallback | None = None,
 ) -> PlannedProgram:
     """Return the graphs, plans and code behind a profile.
 
     - `measurement`: The profile.
     - `program`: The program that it is of, by its digest.
     - `memory`: What earlier sessions knew of the program; None: nothing.
-    - `watch`: Who is told how far it is.
+    - `progress`: Is told how far it is.
     """
-    recovered = recover_again(measurement, program, memory, watch.recovering)
+    recovered = recover_again(measurement, program, memory, progress)
     numbers = _numbers(recovered)
     found = {}
     for position, routine in enumerate(measurement.routines):
@@ -110,7 +101,7 @@ def plan_again(
         why = f"the profile's options are none that this simprof has: {error}"
         return PlannedProgram(recovered, bare, why)
     try:
-        planned = _planned(measurement, options, recovered, found, watch.generating)
+        planned = _planned(measurement, options, recovered, found, progress)
     except SimulatorError as error:
         return PlannedProgram(recovered, bare, str(error))
     return PlannedProgram(recovered, planned)
@@ -121,7 +112,7 @@ def _planned(
     options: SchemeOptions,
     recovered: ProgramGraphs,
     found: Mapping[int, int],
-    told: Told,
+    progress: ProgressCallback | None,
 ) -> dict[int, PlannedRoutine]:
     """Plan and generate in the order of the run, for that decides where counters are."""
     setting = Setting(measurement.mode, measurement.mode, options)
@@ -132,7 +123,7 @@ def _planned(
     contexts = ProgramContexts(recovered)
     made = {}
     for done, (position, number) in enumerate(found.items()):
-        told(done, len(found))
+        report_progress(progress, Phase.GENERATING, done, len(found))
         cfg = recovered.routines[number]
         plan = planner.make(cfg).plan
         code = pricer.code(cfg, plan, contexts.of(number))
@@ -167,7 +158,7 @@ def recover_again(
     measurement: RunMeasurement,
     program: Program,
     memory: BinaryMemory | None = None,
-    told: Told = _unwatched,
+    progress: ProgressCallback | None = None,
 ) -> ProgramGraphs:
     """Recover the graphs of a program, with what a profile shows beyond its file.
 
@@ -183,22 +174,28 @@ def recover_again(
             return recovered
     made = Known()
     known = Discoveries()
-    recovered = _recovered(program, known, memory, made, told)
+    recovered = _recovered(program, known, memory, made, progress)
     for _ in range(_ROUNDS):
         more = known.merged(_seen(measurement, recovered))
         if more == known:
             break
         known = more
-        recovered = _recovered(program, known, memory, made, told)
+        recovered = _recovered(program, known, memory, made, progress)
     return recovered
 
 
 def _recovered(
-    program: Program, discoveries: Discoveries, memory: BinaryMemory, made: Known, told: Told
+    program: Program,
+    discoveries: Discoveries,
+    memory: BinaryMemory,
+    made: Known,
+    progress: ProgressCallback | None,
 ) -> ProgramGraphs:
     recovered = memory.graphs(discoveries)
     if recovered is None:
-        recovered = recover(program, discoveries, made, told)
+        recovered = recover(
+            program, discoveries, made, partial(report_progress, progress, Phase.RECOVERING)
+        )
         memory.keep_graphs(recovered, discoveries)
     return recovered
 

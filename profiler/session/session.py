@@ -32,11 +32,17 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.recovery.recovery import Discoveries
 from simprof.profiler.request.errors import CountError
-from simprof.profiler.request.request import Phase, RunRequest, SchemeOptions, Setting
+from simprof.profiler.request.request import (
+    Phase,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+    report_progress,
+)
 from simprof.profiler.schemes.registry import definition, edge_profiler
 from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name, with_kept_lines
 from simprof.profiler.session.observation import Invocation, Observation, SchemeComparison
-from simprof.profiler.session.passes import Emulated, Runs, Study, run_passes, tell
+from simprof.profiler.session.passes import Emulated, Runs, Study, run_passes
 from simprof.profiler.session.results import measure_all, with_prices
 from simprof.profiler.session.scheme_runs import EdgeCounts, Planners
 from simprof.profiler.session.world import World, open_world
@@ -103,7 +109,9 @@ def _compare(
 
     def told(done: int, total: int) -> None:
         executed = observation.result.instructions
-        tell(request.progress, Phase.EXPANDING, limit, executed, (done, total))
+        report_progress(
+            request.progress, Phase.EXPANDING, done, total, instructions=executed, limit=limit
+        )
 
     asked = tuple(settings)
     profiler = edge_profiler(asked)
@@ -217,7 +225,7 @@ def observe(
 def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple[Study, World]]:
     """Load a program, and open the world that it sees."""
     guest = request.guest
-    tell(request.progress, Phase.LOADING, guest.max_instructions)
+    report_progress(request.progress, Phase.LOADING, limit=guest.max_instructions)
     program, memory = _load(request)
     if program.parts and request.trace is not None:
         raise UnsupportedError(
@@ -338,7 +346,7 @@ def _recorded(request: RunRequest, path: Path) -> RecordedRun:
     from simprof.profiler.trace.recording_format import Recording
 
     recording = Recording(path)
-    tell(request.progress, Phase.LOADING, None)
+    report_progress(request.progress, Phase.LOADING)
     program, memory = _load(request)
     check_program(recording, path, program)
     invocation = invocation_of(recording, request.program, request.selection)

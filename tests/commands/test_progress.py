@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.commands import progress as bars
-from simprof.profiler.commands.progress import Bar, Callback, done_text, phase_bar, ready_engine
-from simprof.profiler.request.request import Phase, Progress
+from simprof.profiler.commands.progress import Bar, done_text, phase_bar, ready_engine
+from simprof.profiler.request.request import Phase, Progress, ProgressCallback
 from simprof.simulator.linux.streams import StandardStreams
 
 
@@ -36,7 +36,7 @@ def test_a_bar_of_one_phase(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Progress] = []
 
     @contextmanager
-    def noting(shown: bool) -> Iterator[Callback | None]:
+    def noting(shown: bool) -> Iterator[ProgressCallback | None]:
         yield seen.append if shown else None
 
     monkeypatch.setattr(bars, "progress_bar", noting)

@@ -11,11 +11,11 @@ import pytest
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.recovery.recovery import Discoveries, recover
-from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest
+from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, Phase, RunRequest
 from simprof.profiler.schemes import registry
 from simprof.profiler.session import planned_again, session
 from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name
-from simprof.profiler.session.planned_again import PlannedProgram, Watch, plan_again
+from simprof.profiler.session.planned_again import PlannedProgram, plan_again
 from simprof.profiler.session.session import run_program
 from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.program import Program
@@ -93,11 +93,10 @@ def test_it_is_told_how_far_it_is(program: Program) -> None:
     measured = measure(program.path, "pp")
     recovering: list[tuple[int, int]] = []
     generating: list[tuple[int, int]] = []
-    watch = Watch(
-        recovering=lambda *done: recovering.append(done),
-        generating=lambda *done: generating.append(done),
+    found = {Phase.RECOVERING: recovering, Phase.GENERATING: generating}
+    plan_again(
+        measured, program, progress=lambda each: found[each.phase].append((each.done, each.total))
     )
-    plan_again(measured, program, watch=watch)
     assert recovering and all(0 < done <= total for done, total in recovering)
     count = len(measured.routines)
     assert generating == [(done, count) for done in range(count)]

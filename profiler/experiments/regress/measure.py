@@ -46,7 +46,7 @@ from simprof.profiler.request.request import (
     DEFAULT_MEMORY_LIMIT,
     DEFAULT_STACK_SIZE,
     GuestOptions,
-    Progress,
+    ProgressCallback,
     RunRequest,
     Selection,
     Setting,
@@ -62,8 +62,6 @@ from simprof.simulator.stopping import Stopped
 
 PLACE_DIGITS = 4
 
-Show = Callable[[Progress], None] | None
-
 
 class TimeSpentError(SimulatorError):
     """A program took longer than its limit."""
@@ -78,7 +76,7 @@ class MeasuringContext:
     settings: tuple[Setting, ...]  # In order
     directory: Path  # The baseline's: files are recorded as they are found from there.
     timeout: float | None = None  # Seconds for each program; None: any time.
-    progress: Show = None  # Called as the programs run
+    progress: ProgressCallback | None = None  # Called as the programs run
 
 
 def measure(target: Target, context: MeasuringContext) -> BaselineRun:

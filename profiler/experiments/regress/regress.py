@@ -24,7 +24,6 @@ from simprof.profiler.experiments.regress.file import Baseline, BaselineRun, Fac
 from simprof.profiler.experiments.regress.measure import (
     Failures,
     MeasuringContext,
-    Show,
     Target,
     TimeSpentError,
     Watch,
@@ -34,6 +33,7 @@ from simprof.profiler.experiments.regress.measure import (
 )
 from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.request.request import (
+    ProgressCallback,
     SchemeOptions,
     Setting,
     TableChoice,
@@ -64,7 +64,7 @@ def record(
     targets: Sequence[Target],
     settings: Sequence[Setting],
     directory: Path,
-    show: Show = None,
+    show: ProgressCallback | None = None,
     timeout: float | None = None,
 ) -> BaselineRecording:
     """Run all targets under all settings.
@@ -141,7 +141,11 @@ class CheckOptions:
 
 
 def check(
-    old: Baseline, path: Path, options: CheckOptions, show: Show = None, watch: Watch = None
+    old: Baseline,
+    path: Path,
+    options: CheckOptions,
+    show: ProgressCallback | None = None,
+    watch: Watch = None,
 ) -> Check:
     """Run the programs of the baseline at `path` again and compare.
 

@@ -7,7 +7,7 @@ a page of thousands of routines opens at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,10 @@ from simprof.profiler.reports.html.routines import (
     rows,
 )
 from simprof.profiler.reports.html.summary import summaries
+from simprof.profiler.request.request import Phase, ProgressCallback, report_progress
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.memory import BinaryMemory
-from simprof.profiler.session.planned_again import PlannedProgram, Watch, plan_again
+from simprof.profiler.session.planned_again import PlannedProgram, plan_again
 
 __all__ = ["ReportRun", "render"]
 
@@ -60,16 +61,19 @@ SCRIPTS = (
 
 
 def shown_runs(
-    paths: Sequence[Path], measurements: Sequence[RunMeasurement], elf: Path | None, watch: Watch
+    paths: Sequence[Path],
+    measurements: Sequence[RunMeasurement],
+    elf: Path | None,
+    progress: ProgressCallback | None,
 ) -> list[ReportRun]:
     """Return saved profiles with what their programs' files tell besides, or why that is missing.
 
     - `paths`: The files of `measurements`.
     - `elf`: The program; None: where it was when it ran.
-    - `watch`: Who is told of recovering graphs and generating code again.
+    - `progress`: Is told of recovering graphs and generating code again.
     """
     return [
-        _shown_run(name, measurement, path, elf, watch)
+        _shown_run(name, measurement, path, elf, progress)
         for name, measurement, path in zip(
             distinct(paths, measurements), measurements, paths, strict=True
         )
@@ -88,7 +92,11 @@ def distinct(paths: Sequence[Path], measurements: Sequence[RunMeasurement]) -> l
 
 
 def _shown_run(
-    name: str, measurement: RunMeasurement, path: Path, elf: Path | None, watch: Watch
+    name: str,
+    measurement: RunMeasurement,
+    path: Path,
+    elf: Path | None,
+    progress: ProgressCallback | None,
 ) -> ReportRun:
     found = find_program(measurement, elf, path)
     counts = SourceCounts(measurement, found.program)
@@ -96,7 +104,7 @@ def _shown_run(
         note = f"instructions and added code are not shown: {found.note}"
         return ReportRun(name, counts, None, (note, *counts.notes))
     memory = BinaryMemory(found.program, binaries() if is_wanted() else None)
-    planned = plan_again(measurement, found.program, memory, watch)
+    planned = plan_again(measurement, found.program, memory, progress)
     return ReportRun(name, counts, planned, (*_notes(measurement, planned), *counts.notes))
 
 
@@ -114,22 +122,16 @@ def _notes(measurement: RunMeasurement, planned: PlannedProgram) -> Iterator[str
             )
 
 
-Told = Callable[[int, int], None]
-"""Called with how many routines are written, and of how many."""
-
-
-def _unwatched(done: int, total: int) -> None:
-    """Tell nobody."""
-
-
 def render(
-    runs: Sequence[ReportRun], sources: SourceFiles = NOWHERE_ELSE, told: Told = _unwatched
+    runs: Sequence[ReportRun],
+    sources: SourceFiles = NOWHERE_ELSE,
+    progress: ProgressCallback | None = None,
 ) -> str:
     """Return the page.
 
     - `runs`: What it is about, in this order; their names differ.
     - `sources`: Where the source files are that it quotes.
-    - `told`: Who is told how far it is.
+    - `progress`: Is told how far it is.
     """
     shown = rows(runs)
     title = f"simprof: {visible(runs[0].measurement.program.file)}"
@@ -140,7 +142,7 @@ def render(
         runs=summaries(runs),
         instruments=any(mode_facts.instruments(run.measurement) for run in runs),
         index=page.packed(_index(runs, shown)),
-        groups=[page.packed(group) for group in _groups(runs, shown, sources, told)],
+        groups=[page.packed(group) for group in _groups(runs, shown, sources, progress)],
         has_calls=any(run.measurement.call_tree is not None for run in runs),
         helper_note=HELPER_NOTE if any(row.name.endswith(HELPER_MARK) for row in shown) else None,
         version=version("simprof"),
@@ -239,11 +241,14 @@ def _hot_edges(
 
 
 def _groups(
-    runs: Sequence[ReportRun], shown: Sequence[RoutineInRuns], sources: SourceFiles, told: Told
+    runs: Sequence[ReportRun],
+    shown: Sequence[RoutineInRuns],
+    sources: SourceFiles,
+    progress: ProgressCallback | None,
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the details of routines."""
     for start in range(0, len(shown), GROUP):
-        told(start, len(shown))
+        report_progress(progress, Phase.WRITING, start, len(shown))
         yield [_details(runs, row, sources) for row in shown[start : start + GROUP]]
 
 

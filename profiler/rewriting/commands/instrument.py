@@ -18,8 +18,15 @@ from simprof.profiler.commands.modes import (
     scheme_options,
 )
 from simprof.profiler.commands.program_words import WithArguments, arguments_of
-from simprof.profiler.commands.progress import Callback, progress_bar, ready_engine, wanted
-from simprof.profiler.request.request import GuestOptions, RunRequest, Selection, Setting, Weights
+from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
+from simprof.profiler.request.request import (
+    GuestOptions,
+    ProgressCallback,
+    RunRequest,
+    Selection,
+    Setting,
+    Weights,
+)
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import ModeSetting
 from simprof.simulator.errors import UsageError
@@ -120,11 +127,11 @@ def instrument_command(
 
 
 def _without_run(
-    elf: Path, setting: Setting, selection: Selection, watch: Callback | None
+    elf: Path, setting: Setting, selection: Selection, watch: ProgressCallback | None
 ) -> Instrumented:
-    from simprof.profiler.rewriting.instrument import instrument_file, unwatched
+    from simprof.profiler.rewriting.instrument import instrument_file
 
-    return instrument_file(elf, setting, selection, watch or unwatched)
+    return instrument_file(elf, setting, selection, watch)
 
 
 def _after_run(
@@ -133,7 +140,7 @@ def _after_run(
     setting: Setting,
     selection: Selection,
     chosen: Mapping[str, Any],
-    watch: Callback | None,
+    watch: ProgressCallback | None,
 ) -> Instrumented:
     import os
 
