@@ -93,7 +93,7 @@ def test_every_mutant_applies() -> None:
 
 def test_a_mutant_has_a_test_that_make_test_runs_or_says_so() -> None:
     none = Mutant("m", "tools/mutants.py", "def main(", "def other(", ())
-    file = "tests/schemes/cs6120/test_cs6120.py"
+    file = "tests/schemes/cs6120/test_planner.py"
     long = [name for name, is_one in is_long(file).items() if is_one]
     ordinary = [name for name, is_one in is_long(file).items() if not is_one]
     assert long and ordinary

@@ -13,7 +13,7 @@ from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.profiler.schemes.qpt.planner import jumping, make_plan, plan_qpt2
 from simprof.profiler.schemes.qpt.static import describe
 from tests.oracles.brute import graph, random_graph, random_walk, structured_graph
-from tests.schemes.qpt.test_vertex_profiling import (
+from tests.schemes.qpt.test_vertex_counts import (
     cheapest,
     edge_truth,
     entering,

@@ -13,7 +13,7 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from tests.code.test_snippets import free_case
 from tests.oracles.exact import simulate
-from tests.schemes.tracing.test_snippets_trace import Tracer
+from tests.schemes.tracing.test_code import Tracer
 from tests.support.code_bench import END_TRAP
 
 Find = Callable[..., Path]
