@@ -38,7 +38,7 @@ from simprof.profiler.rewriting.verify import verify
 from simprof.profiler.schemes.registry import planned_modes
 from simprof.simulator.errors import SimulatorError
 from tests.conftest import WIDTH_FLAGS, compile_once
-from tests.end_to_end.test_exact_programs import LANGUAGES, LONG, PROGRAMS, QUICK
+from tests.support.exact_programs import LANGUAGES, LONG, PROGRAMS, QUICK
 
 COMPILED = "compiled"
 GROUPS = ("wcet", COMPILED, "spec-like")

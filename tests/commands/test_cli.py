@@ -8,8 +8,7 @@ import re
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,6 @@ from simprof.profiler.request.request import (
     RegisterUse,
     RunRequest,
     SchemeOptions,
-    Setting,
     TableChoice,
     Weights,
 )
@@ -37,60 +35,10 @@ from simprof.profiler.schemes.registry import planned_modes
 from simprof.profiler.schemes.tpp import COLD, LOOP
 from simprof.simulator.errors import ProgramFileError, SimulatorError
 from simprof.simulator.stopping import Stopped
+from tests.support.cli import FakeSession, simprof
 from tests.support.samples import FAULT, measurement
 
 ROOT = Path(__file__).resolve().parents[2]
-Session = Callable[[RunRequest], RunMeasurement]
-
-
-class FakeSession:
-    """Stands for `simprof.profiler.session.session`: remembers the request, answers as told."""
-
-    def __init__(self) -> None:
-        self.requests: list[RunRequest] = []
-        self.settings: tuple[Setting, ...] = ()
-        self.answer: Session = lambda request: measurement()
-
-    def run_program(self, request: RunRequest) -> RunMeasurement:
-        self.requests.append(request)
-        return self.answer(request)
-
-    def compare_program(
-        self,
-        request: RunRequest,
-        settings: Sequence[Setting],
-        *,
-        brief: bool = False,
-        jobs: int = 1,
-    ) -> types.SimpleNamespace:
-        self.requests.append(request)
-        self.settings = tuple(settings)
-        answers = [
-            replace(self.answer(request), mode=str(setting.mode)) for setting in self.settings
-        ]
-        return types.SimpleNamespace(
-            measurements=tuple(answers), emulations=2, whole_emulations=2, reasons=(), lines=None
-        )
-
-
-@pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSession]:
-    fake = FakeSession()
-    module = types.ModuleType("simprof.profiler.session.session")
-    module.run_program = fake.run_program  # type: ignore[attr-defined]
-    module.compare_program = fake.compare_program  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "simprof.profiler.session.session", module)
-    digits = sys.get_int_max_str_digits()
-    yield fake
-    sys.set_int_max_str_digits(digits)
-
-
-def simprof(*arguments: str | Path) -> int:
-    """Run the command in this process; return its exit status."""
-    with pytest.raises(SystemExit) as caught:
-        cli.main([str(argument) for argument in arguments])
-    assert isinstance(caught.value.code, int)
-    return caught.value.code
 
 
 # --- what a request holds

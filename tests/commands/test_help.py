@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simprof.profiler.commands.help import meant
-from tests.commands.test_cli import simprof
+from tests.support.cli import simprof
 
 
 @pytest.mark.parametrize(

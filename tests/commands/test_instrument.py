@@ -16,7 +16,7 @@ import pytest
 from simprof.profiler import cli
 from simprof.profiler.profiles.documents import head
 from tests.conftest import EMULATORS
-from tests.end_to_end.test_cli_run import WIDTHS, simprof
+from tests.support.cli_run import WIDTHS, simprof
 from tests.support.random_programs import program
 
 Find = Callable[..., Path]

@@ -14,7 +14,7 @@ from simprof.profiler.commands.outputs import STANDARD_STREAM, check_outputs
 from simprof.profiler.experiments.suites import suite
 from simprof.profiler.schemes.mode_options import read
 from simprof.simulator.errors import UsageError
-from tests.commands.test_cli import FakeSession, session, simprof
+from tests.support.cli import FakeSession, session, simprof
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1.0), ("0.001", 0.001), ("1e8", 1e8)])

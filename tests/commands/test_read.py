@@ -12,9 +12,9 @@ import pytest
 from simprof.profiler.profiles import storage
 from simprof.profiler.schemes.tracing.flush import STREAM
 from simprof.profiler.trace.format import FORMAT, Trace, load
-from tests.end_to_end.test_cli_run import simprof
-from tests.rewriting.test_reading import Observed, observe
-from tests.trace.test_regenerate import record
+from tests.support.cli_run import simprof
+from tests.support.reading import Observed, observe
+from tests.support.regenerate import record
 
 Find = Callable[..., Path]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import EMULATORS
-from tests.end_to_end.test_cli_run import WIDTHS, simprof
+from tests.support.cli_run import WIDTHS, simprof
 from tests.support.turns import first
 
 Find = Callable[..., Path]

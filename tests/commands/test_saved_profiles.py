@@ -20,8 +20,8 @@ from simprof.profiler.profiles.lines import NO_LINES, NO_PROGRAM
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import FORMAT, load, save
 from simprof.profiler.reports.annotation import AS_CODE
-from tests.end_to_end.test_gcov import SOURCE, gcov_counts
 from tests.support import samples
+from tests.support.gcov import SOURCE, gcov_counts
 from tests.support.hostile import hostile_run
 from tests.support.turns import first
 

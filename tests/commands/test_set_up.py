@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.profiles.cache_files import binaries
-from tests.commands.test_cli import simprof
+from tests.support.cli import simprof
 
 
 def test_what_is_kept_is_listed_and_cleared(

@@ -17,10 +17,10 @@ from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.schemes.registry import planned_modes
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from tests.end_to_end.test_exact_random import BARE
-from tests.rewriting.test_wrong_on_purpose import STATUS, Wrong, flags_destroyed, items
+from tests.support.exact_random import BARE
 from tests.support.random_programs import BEGINNING
 from tests.support.tiny_programs import program_file
+from tests.support.wrong_on_purpose import STATUS, Wrong, flags_destroyed, items
 
 Find = Callable[..., Path]
 CAPTURE = pytest.CaptureFixture[str]

@@ -9,13 +9,12 @@ import pytest
 
 from simprof.profiler.code.pricing import RoutineCost, added
 from simprof.profiler.schemes import registry
-from tests.end_to_end.test_exact_fixtures import SMALL, WIDTHS
 from tests.oracles.added import check_added, share_of_settings
 from tests.oracles.replay import TRACE_BYTES
+from tests.support.added import ARGUMENTS, JUMPING, TEXT
+from tests.support.exact_fixtures import WIDTHS
 from tests.support.turns import first
 
-TEXT = b"the quick brown fox\njumps over the lazy dog\n" * 3
-ARGUMENTS = {**SMALL, "words": [], "nonlocal": [], "signals": [], "bench": ["1"]}
 LONG_RUNNING = {"bench": "v8", "floats": "v8plus", "sieve": "v8", "wide": "v9"}
 BUILDS = [
     (name, width)
@@ -23,7 +22,6 @@ BUILDS = [
     for width in WIDTHS
     if LONG_RUNNING.get(name, width) == width
 ]
-JUMPING = ("nonlocal", "signals")
 SAMPLE = [
     ("calls", "v8"),
     ("loops", "v9"),

@@ -18,8 +18,8 @@ from simprof.profiler.code.registers import mask
 from simprof.profiler.recovery.recovery import recover
 from simprof.simulator.binary.elf import load
 from simprof.simulator.isa.assembler import Register
-from tests.end_to_end.test_exact_programs import PROGRAMS
-from tests.end_to_end.test_exact_random import BARE
+from tests.support.exact_programs import PROGRAMS
+from tests.support.exact_random import BARE
 from tests.support.verifying import check_verified, verified
 
 R = Register

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,20 +16,13 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import run_text
 from simprof.profiler.request.request import (
     ContextChoice,
-    GuestOptions,
-    RunRequest,
-    SchemeOptions,
-    Setting,
 )
-from simprof.profiler.session.observation import Observation
-from simprof.profiler.session.results import measure_all
-from simprof.profiler.session.session import observe
 from tests.oracles import contexts as oracle
 from tests.oracles.qemu import trace
+from tests.support.call_tree import MODES, check_arcs, measured, tree_of
 from tests.support.turns import first
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs" / "exact"
-MODES = ("pp", "qpt2", "bittrace")
 FIXTURES = [
     ("calls", ["9"]),
     ("deep", ["300"]),
@@ -39,35 +32,6 @@ FIXTURES = [
     ("switches", []),
     ("tailcalls", []),
 ]
-
-
-def measured(
-    program: Path,
-    arguments: Sequence[str],
-    directory: Path,
-    wanted: ContextChoice,
-    modes: Sequence[str] = MODES,
-    scheme: SchemeOptions | None = None,
-) -> tuple[Observation, dict[str, RunMeasurement]]:
-    """Run a program with contexts told apart."""
-    given, output = directory / "stdin", directory / "output"
-    given.touch()
-    with output.open("wb") as stream:
-        guest = GuestOptions(
-            root=directory, stdin=given, stdout=stream.fileno(), stderr=stream.fileno()
-        )
-        guest = guest.with_host_paths(program)
-        request = RunRequest(program, guest, tuple(map(str.encode, arguments)), contexts=wanted)
-        settings = [Setting(mode, mode, scheme or SchemeOptions()) for mode in modes]
-        observation = observe(request, settings)
-        return observation, dict(zip(modes, measure_all(observation), strict=True))
-
-
-def tree_of(measurement: RunMeasurement) -> CallTree:
-    """Return a measurement's call tree, whose columns fit together."""
-    tree = measurement.call_tree
-    assert tree is not None
-    return tree
 
 
 def routines_above(tree: CallTree) -> list[frozenset[int]]:
@@ -105,17 +69,6 @@ def check_tree(measurement: RunMeasurement, expected: oracle.Contexts) -> None:
     assert {r.address: r.added for r in graph.routines} == by_routine
     assert sum(tree.added) == measurement.added
     check_arcs(tree)
-
-
-def check_arcs(tree: CallTree) -> None:
-    """The calls of a routine make up how often it was called, and what it includes."""
-    graph = call_graph(tree)
-    for number, routine in enumerate(graph.routines):
-        arcs = [arc for arc in graph.arcs if arc.callee == number]
-        sums = [
-            sum(column) for column in zip(*((a.calls, a.base, a.added) for a in arcs), strict=True)
-        ]
-        assert sums == [routine.calls, routine.inclusive_base, routine.inclusive_added]
 
 
 @pytest.mark.qemu

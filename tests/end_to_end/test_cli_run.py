@@ -16,27 +16,12 @@ from typing import Any
 import pytest
 
 from simprof.profiler.profiles.storage import load
+from tests.support.cli_run import WIDTHS, simprof
 from tests.support.turns import first
 
 ROOT = Path(__file__).resolve().parents[2]
-WIDTHS = ("v9", "v8plus", "v8")
 MACHINES = {"v9": "sparcv9", "v8plus": "sparcv8plus", "v8": "sparcv8"}
 Find = Callable[..., Path]
-
-
-def simprof(
-    *arguments: str | Path, cwd: Path | None = None, given: bytes = b""
-) -> subprocess.CompletedProcess[bytes]:
-    """Start the command in a process of its own."""
-    command = [sys.executable, "-c", "from simprof.profiler.cli import main; main()"]
-    return subprocess.run(
-        [*command, *map(str, arguments)],
-        input=given,
-        capture_output=True,
-        check=False,
-        cwd=cwd,
-        timeout=120,
-    )
 
 
 def run_json(*arguments: str | Path, status: int = 0) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import pytest
 import simprof as simprof_api
 from simprof.profiler.experiments.cells.store import Store
 from tests.conftest import FIXTURES, ROOT
+from tests.support.crashes import handles
 
 CRASHING = """
 #include <stdio.h>
@@ -106,14 +107,6 @@ def spinning() -> subprocess.Popen[str]:
         time.sleep(0.02)
     time.sleep(0.2)
     return process
-
-
-def handles(process: int, number: int) -> bool:
-    """Whether a process has a handler for a signal."""
-    for line in Path(f"/proc/{process}/status").read_text().splitlines():
-        if line.startswith("SigCgt:"):
-            return bool(int(line.split()[1], 16) >> (number - 1) & 1)
-    return False
 
 
 @pytest.mark.long

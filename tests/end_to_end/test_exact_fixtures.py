@@ -8,26 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.oracles.exact import check_against_qemu
+from tests.support.exact_fixtures import SMALL, WIDTHS
 from tests.support.turns import first, turns
-
-WIDTHS = ("v8", "v8plus", "v9")
-SMALL = {
-    "calls": ["9"],
-    "control": [],
-    "deep": ["300"],
-    "faults": [],
-    "floats": [],
-    "loops": [],
-    "loops_plain": [],
-    "manypaths": [],
-    "pointers": [],
-    "records": [],
-    "sieve": ["1"],
-    "switches": [],
-    "switches_pic": [],
-    "tailcalls": [],
-    "wide": [],
-}
 
 
 @pytest.mark.qemu

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.request.request import SchemeOptions, Setting
-from tests.end_to_end.test_added import ARGUMENTS, TEXT
-from tests.end_to_end.test_exact_fixtures import WIDTHS
-from tests.end_to_end.test_exact_programs import ENDINGS, LANGUAGES, LONG, PROGRAMS, QUICK, Build
 from tests.oracles.disassembled import check_graphs
 from tests.oracles.exact import simulate_settings
 from tests.oracles.qemu import trace
+from tests.support.added import ARGUMENTS, TEXT
+from tests.support.exact_fixtures import WIDTHS
+from tests.support.exact_programs import ENDINGS, LANGUAGES, LONG, PROGRAMS, QUICK, Build
 from tests.support.turns import turns
 
 LARGE = ("bench", "floats", "sieve", "wide")

@@ -9,14 +9,14 @@ import pytest
 
 from simprof.profiler.request.request import GuestOptions, RunRequest
 from simprof.profiler.session.session import run_program
-from tests.end_to_end.test_added import ARGUMENTS, JUMPING, TEXT
-from tests.end_to_end.test_exact_fixtures import WIDTHS
-from tests.end_to_end.test_exact_programs import ENDINGS, LANGUAGES, LONG, PROGRAMS, QUICK, Build
 from tests.oracles.added import every_setting, save_edges, share_of_settings
 from tests.oracles.exact import simulate_settings
 from tests.oracles.profiles import check_profiles, check_trace
 from tests.oracles.qemu import trace
 from tests.oracles.steps import record
+from tests.support.added import ARGUMENTS, JUMPING, TEXT
+from tests.support.exact_fixtures import WIDTHS
+from tests.support.exact_programs import ENDINGS, LANGUAGES, LONG, PROGRAMS, QUICK, Build
 from tests.support.turns import first
 
 SAMPLE = [

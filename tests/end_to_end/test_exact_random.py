@@ -9,11 +9,9 @@ import pytest
 
 from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
 from tests.oracles.exact import check_against_qemu
+from tests.support.exact_random import BARE, LEVELS, WIDTHS
 from tests.support.random_programs import program, wide_program
 
-WIDTHS = ("v9", "v8plus", "v8")
-LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os")
-BARE = ("-nostdlib", "-ffreestanding", "-w")
 OPTIONS = (
     SchemeOptions(),
     SchemeOptions(path_limit=5),

@@ -10,7 +10,7 @@ import pytest
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.verify import EMULATOR, Verification, verify
-from tests.end_to_end.test_exact_random import BARE, WIDTHS
+from tests.support.exact_random import BARE, WIDTHS
 from tests.support.random_programs import BEGINNING
 from tests.support.turns import turns
 from tests.support.verifying import check_verified

@@ -14,7 +14,7 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.session.session import compare_program
 from tests.conftest import FIXTURES
-from tests.end_to_end.test_replay import PROGRAMS
+from tests.support.replay import PROGRAMS
 from tests.support.turns import first
 
 SOURCES = Path(__file__).resolve().parents[1] / "programs"

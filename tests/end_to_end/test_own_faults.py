@@ -22,7 +22,7 @@ import pytest
 from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.profiles.storage import load
 from tests.conftest import FIXTURES, ROOT
-from tests.end_to_end.test_crashes import handles
+from tests.support.crashes import handles
 
 SIEVE = FIXTURES / "bin" / "v9" / "sieve.elf"
 SWITCHES = FIXTURES / "bin" / "v9" / "switches.elf"

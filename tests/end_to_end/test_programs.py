@@ -20,8 +20,8 @@ import pytest
 from simprof.profiler.experiments.suites.toolchain import BuildError
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.session import session
-from tests.end_to_end.test_replay import measured
 from tests.oracles.qemu import trace
+from tests.support.replay import measured
 from tests.support.turns import first
 from tools import check_programs
 from tools.build_programs import PROGRAMS, WIDTHS

@@ -4,67 +4,27 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
     SchemeOptions,
     Selection,
     Setting,
-    TableChoice,
 )
-from simprof.profiler.schemes import registry
-from simprof.profiler.session.session import compare_program, observe
+from simprof.profiler.session.session import observe
 from tests.conftest import FIXTURES
+from tests.support.replay import PROGRAMS, measured, settings
 from tests.support.turns import first
 
 WIDTHS = ("v9", "v8plus", "v8")
-PROGRAMS = {
-    "calls": ("7",),
-    "control": (),
-    "deep": ("200",),
-    "faults": (),
-    "floats": (),
-    "manypaths": (),
-    "nonlocal": (),
-    "pointers": (),
-    "records": (),
-    "sieve": ("1",),
-    "signals": (),
-    "switches": (),
-    "tailcalls": (),
-    "words": (),
-}
 SOURCES = Path(__file__).resolve().parents[1] / "programs"
-TABLES = (TableChoice.AUTO, TableChoice.HASH)
-HOW_MADE = ("runs", "whole_runs")
 Compile = Callable[..., Path]
-
-
-def settings() -> list[Setting]:
-    """Every mode, with arrays and, where it counts paths, with hash tables."""
-    return [
-        Setting(f"{mode} {table}", mode, SchemeOptions(table=table))
-        for mode in registry.modes()
-        for table in TABLES
-        if table is TableChoice.AUTO or registry.definition(mode).counts_paths
-    ]
-
-
-def measured(
-    request: RunRequest, settings: Sequence[Setting], jobs: int = 1
-) -> list[RunMeasurement]:
-    """What the settings measure, without how many emulations that took."""
-    return [
-        replace(each, counts={k: v for k, v in each.counts.items() if k not in HOW_MADE})
-        for each in compare_program(request, settings, jobs=jobs).measurements
-    ]
 
 
 def check(program: Path, arguments: tuple[str, ...], directory: Path) -> None:

@@ -21,7 +21,7 @@ from simprof.profiler.session.session import compare_program, observe
 from simprof.profiler.trace.recording_format import RecordingFile
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
-from tests.end_to_end.test_replay import PROGRAMS, measured, settings
+from tests.support.replay import PROGRAMS, measured, settings
 from tests.support.turns import first
 
 SOURCES = Path(__file__).resolve().parents[1] / "programs"

@@ -11,8 +11,8 @@ import pytest
 from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
 from simprof.profiler.rewriting.verification import EMULATOR
 from tests.conftest import FIXTURES
-from tests.end_to_end.test_exact_programs import LANGUAGES, PROGRAMS
-from tests.end_to_end.test_exact_random import BARE, LEVELS, WIDTHS
+from tests.support.exact_programs import LANGUAGES, PROGRAMS
+from tests.support.exact_random import BARE, LEVELS, WIDTHS
 from tests.support.random_programs import program
 from tests.support.turns import first
 from tests.support.verifying import EVERYWHERE, LEFT_ALONE, check_verified, verified

@@ -15,7 +15,7 @@ import pytest
 
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.schemes.registry import planned_modes
-from tests.end_to_end.test_exact_programs import LANGUAGES, LONG, PROGRAMS, Build
+from tests.support.exact_programs import LANGUAGES, LONG, PROGRAMS, Build
 from tests.support.verifying import check_verified, verified
 from tools.verify_programs import in_turn, main, of_suite, verified_case
 

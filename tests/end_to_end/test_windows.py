@@ -9,10 +9,10 @@ import pytest
 
 from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.schemes import registry
-from tests.end_to_end.test_call_tree import check_arcs, measured, tree_of
 from tests.oracles import contexts as oracle
 from tests.oracles.exact import Simulated, check_profile
 from tests.oracles.qemu import trace
+from tests.support.call_tree import check_arcs, measured, tree_of
 from tests.support.turns import first
 
 

@@ -21,8 +21,8 @@ from simprof.profiler.rewriting.instrument import instrument
 from simprof.profiler.schemes.registry import definition, planned_modes
 from simprof.profiler.session.session import run_program
 from tests.conftest import FIXTURES
-from tests.end_to_end.test_exact_programs import LANGUAGES
 from tests.oracles import qemu
+from tests.support.exact_programs import LANGUAGES
 from tools.verify_programs import of_suite
 
 Find = Callable[..., Path]

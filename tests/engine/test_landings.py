@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simprof.profiler.engine import kernels, landing_kernel
 from simprof.profiler.engine.activations import ENDED_BIT, SIGNAL_BIT, Landings
 from simprof.profiler.engine.walk import UNKNOWN, Cross, MissingEntry, Step
-from tests.engine.test_activations import DEPTH, Stack
+from tests.support.activations import DEPTH, Stack
 from tests.support.event_player import MASK
 
 OPERATION = 1

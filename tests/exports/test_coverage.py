@@ -27,7 +27,7 @@ from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
-from tests.end_to_end.test_gcov import gcov_counts
+from tests.support.gcov import gcov_counts
 from tests.support.hostile_profile import hostile_measurement
 
 MOVED = SourceFiles(((".", str(FIXTURES)),))

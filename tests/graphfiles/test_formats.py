@@ -21,7 +21,7 @@ from simprof.profiler.graphs.numbering import number
 from simprof.profiler.recovery.recovery import recover
 from simprof.profiler.schemes import registry
 from simprof.simulator.binary import elf
-from tests.graphfiles.test_graphs_modes import KITER_1, TPP_7
+from tests.support.graphs_modes import KITER_1, TPP_7
 
 EPP_1 = {
     "name": "EPP figure 1",

@@ -1,3 +1,5 @@
+"""What answers on small graphs cost: tables, hash routines, prices, machine by machine."""
+
 import json
 from pathlib import Path
 

@@ -17,21 +17,8 @@ from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.registry import path_modes, planned_modes, trace_modes
 from simprof.profiler.schemes.tracing.flush import flush_cost
+from tests.support.graphs_modes import KITER_1, TPP_7
 
-KITER_1 = {
-    "name": "KITER figure 1",
-    "entry": "1",
-    "exit": "6",
-    "edges": [edge.split(">") for edge in "1>2 2>3 2>4 3>5 4>5 4>6 5>2 5>6".split()],
-    "runs": [[" ".join("1" + "235245" * 100 + "6"), 1]],
-}
-TPP_7 = {
-    "name": "TPP figure 7",
-    "entry": "A",
-    "exit": "C",
-    "edges": [["A", "B"], ["B", "B"], ["B", "C"]],
-    "runs": [["A B C", 99], ["A B B B C", 1]],
-}
 PLAIN_FIELDS = {
     "format", "version", "simprof", "measured_by", "input_sha256", "program", "mode",
     "options", "exit", "partial", "warnings", "instructions",

@@ -25,7 +25,7 @@ from simprof.profiler.commands.run import run_command
 from simprof.profiler.reports import run_json
 from simprof.profiler.schemes import registry
 from simprof.simulator.errors import SimulatorError
-from tests.graphfiles.test_graphs_modes import KITER_1
+from tests.support.graphs_modes import KITER_1
 
 Find = Callable[..., Path]
 

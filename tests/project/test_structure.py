@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tools.structure import (
+    FOLDERS,
     double_names,
     drawing,
     levels,
@@ -64,6 +67,24 @@ def test_a_class_name_means_one_thing() -> None:
 
 def test_every_module_is_used_by_more_than_tests() -> None:
     assert unused_modules(read_tree(ROOT)) == []
+
+
+def test_no_test_module_imports_another_one() -> None:
+    imported = re.compile(r"^\s*(?:from|import) tests\.[\w.]*\btest_\w+", re.MULTILINE)
+    files = (ROOT / "tests").rglob("*.py")
+    assert [str(path) for path in files if imported.search(path.read_text())] == []
+
+
+def test_a_test_file_is_a_modules_or_says_what_it_is_about() -> None:
+    names = {path.stem for each in FOLDERS.values() for path in (ROOT / each).rglob("*.py")}
+    others = [
+        path
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if path.stem.removeprefix("test_") not in names
+    ]
+    assert [
+        str(path) for path in others if not ast.get_docstring(ast.parse(path.read_text()))
+    ] == []
 
 
 def test_double_names_and_unused_modules_are_found(tmp_path: Path) -> None:

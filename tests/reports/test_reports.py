@@ -1,3 +1,5 @@
+"""Texts and JSON of reports, from measurements made by hand: numbers, units, marks, warnings."""
+
 from __future__ import annotations
 
 import json

@@ -13,8 +13,8 @@ from simprof.profiler import cli
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.elsewhere.parts import REWRITES, STATUS, TEXTS
 from tests.conftest import EMULATORS
-from tests.end_to_end.test_cli_run import WIDTHS
-from tests.rewriting.test_jump_checks import FLAGS, instrumented
+from tests.support.cli_run import WIDTHS
+from tests.support.jump_checks import FLAGS, instrumented
 from tests.support.random_programs import BEGINNING
 
 Compile = Callable[..., Path]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,15 +14,15 @@ from simprof.profiler.profiles import storage
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.elsewhere.parts import STATUS, TEXTS, UNFORESEEN
 from tests.conftest import EMULATORS
-from tests.end_to_end.test_cli_run import WIDTHS, simprof
 from tests.oracles import qemu
 from tests.support import turns
+from tests.support.cli_run import WIDTHS, simprof
+from tests.support.jump_checks import FLAGS, instrumented
 from tests.support.random_programs import BEGINNING
 
 Compile = Callable[..., Path]
 CAPTURE = pytest.CaptureFixture[str]
 pytestmark = [pytest.mark.qemu, pytest.mark.toolchain]
-FLAGS = ("-nostdlib", "-ffreestanding", "-w")
 
 JUMPS = 5
 """Computed jumps of the run by `first`: one for each of its operations."""
@@ -57,14 +56,6 @@ int start(void) {
 }
 """
 )
-
-
-def instrumented(path: Path, directory: Path, *arguments: str) -> tuple[Path, list[dict[str, str]]]:
-    """Return the program, and what was left alone of it."""
-    made, facts = directory / "made", directory / "facts"
-    command = ["instrument", path, "-o", made, "--json", facts, "--report", os.devnull, *arguments]
-    assert cli.run(list(map(str, command))) == 0
-    return made, json.loads(facts.read_text())["routines_left"]
 
 
 def run(path: Path, width: str, code: str, directory: Path) -> tuple[int, bytes]:

@@ -41,9 +41,9 @@ from simprof.profiler.schemes.tracing.actions import TRACE
 from simprof.simulator.binary.program import PAGE_SIZE, MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register
-from tests.code.test_codegen_modes import SETTINGS as COMMON
-from tests.code.test_codegen_modes import crossings_of, recursive, walks, with_shared_slots
 from tests.support.code_lab import MACHINES, Lab
+from tests.support.codegen_modes import SETTINGS as COMMON
+from tests.support.codegen_modes import crossings_of, recursive, walks, with_shared_slots
 from tests.support.counter_images import content_of, header_fields, prepare
 from tests.support.rewriter import Rewriter
 from tests.support.turns import turns

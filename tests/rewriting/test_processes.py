@@ -17,7 +17,7 @@ from simprof.simulator.binary.program import MachineKind
 from tests.conftest import EMULATORS
 from tests.oracles import qemu
 from tests.rewriting.extended import HEADER, STATUS, Extended
-from tests.rewriting.test_start_and_dump import MACHINES, MEMORY, REGIONS, expected_file
+from tests.support.start_and_dump import MACHINES, MEMORY, REGIONS, expected_file
 from tests.support.turns import turns
 
 Compile = Callable[..., Path]

@@ -5,158 +5,35 @@ The counter files are written from simulated counters, as in `test_comparison`.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from simprof.profiler.engine.walk import GraphIndex
-from simprof.profiler.profiles import storage
-from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.request.errors import ProfileMismatchError
-from simprof.profiler.request.request import (
-    GuestOptions,
-    RunRequest,
-    SchemeOptions,
-    Setting,
-    TableChoice,
-)
-from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile, merged, parse
+from simprof.profiler.rewriting.elsewhere.counter_file import merged
 from simprof.profiler.rewriting.elsewhere.reading import read_profile
-from simprof.profiler.rewriting.elsewhere.recipe import PlanRecipe, of_header, option_fields
-from simprof.profiler.session import session
-from simprof.profiler.session.observation import Observation
-from simprof.profiler.session.results import measure_all
-from simprof.profiler.trace.calls import Callees, Exit
+from simprof.profiler.rewriting.elsewhere.recipe import of_header
 from simprof.simulator.errors import SimulatorError, UsageError
-from tests.support.counter_images import Image
+from tests.support.reading import (
+    LEAVES,
+    SETTINGS,
+    Find,
+    Observed,
+    compare,
+    observe,
+    waiting,
+)
 from tests.support.turns import first
 
-Find = Callable[..., Path]
-SETTINGS = {
-    "pp": SchemeOptions(),
-    "pp-hash": SchemeOptions(table=TableChoice.HASH),
-    "tpp": SchemeOptions(cold_always=True, cold=40, count_obvious=True),
-    "kiter": SchemeOptions(iterations=3),
-    "bittrace": SchemeOptions(),
-    "qpt2": SchemeOptions(),
-    "naive": SchemeOptions(),
-    "calls": SchemeOptions(),
-    "calls-optimal": SchemeOptions(),
-    "qpt": SchemeOptions(),
-    "witness": SchemeOptions(),
-    "bits": SchemeOptions(),
-}
 READ = [name for name in SETTINGS if name not in ("qpt", "witness", "bits")]
-
-
-@dataclass(frozen=True)
-class Observed:
-    """A simulated run, and the counter files that its program would write, instrumented."""
-
-    observation: Observation
-
-    def image(self, name: str) -> Image:
-        """The memory of the program instrumented under one setting."""
-        return Image(self.observation, name)
-
-    def file(self, name: str, **changed: Any) -> CounterFile:
-        """The counter file of the program instrumented under one setting, read."""
-        return parse(self.content(name, **changed), "out")
-
-    def content(self, name: str, **changed: Any) -> bytes:
-        """The counter file of the program instrumented under one setting."""
-        image = self.image(name)
-        setting = image.scheme.setting
-        edges = {n: events.edges for n, events in self.observation.events.items()}
-        recipe = PlanRecipe(
-            mode=setting.mode,
-            options=setting.options,
-            discoveries=self.observation.discoveries,
-            routines=tuple(image.codes),
-            edge_counts=edges if setting.mode == "tpp" else {},
-        )
-        frames = changed.pop("frames", self.frames())
-        words = changed.pop("words", {})
-        more = {**recipe.fields(), **changed}
-        image.words |= words
-        return image.content(frames, options=option_fields(setting.options), more=more)
-
-    def frames(self) -> list[int]:
-        """The stack at the run's end: the calls in which activations wait."""
-        calls = [0]
-        for events in self.observation.events.values():
-            for block, count in events.early.items():
-                calls += [events.cfg.blocks[block].end - 8] * count
-        return calls
-
-    def stack(self) -> list[int]:
-        """The stack of a fixture's end: its exit is in a routine without a window."""
-        recovered = self.observation.recovered
-        index = GraphIndex(recovered)
-        callees = Callees(index)
-        leaf = next(cfg.address for cfg in recovered.routines if cfg.name == "system_exit")
-        (call,) = (
-            block
-            for block, edge in index.exit_edge.all().items()
-            if callees.exit(edge) == (Exit.CALL, callees.entry(leaf))
-        )
-        return [index.block_end(call) - 8, *self.frames()[1:]]
-
-    def simulated(self, name: str) -> RunMeasurement:
-        """The profile that the run itself saves."""
-        scheme = next(s for s in self.observation.schemes if s.name == name)
-        (measurement,) = measure_all(replace(self.observation, schemes=(scheme,)))
-        return measurement
-
-
-def observe(program: Path, names: Sequence[str] = tuple(SETTINGS)) -> Observed:
-    """Run a program under these settings."""
-    null = os.open(os.devnull, os.O_RDWR)
-    try:
-        guest = GuestOptions(
-            root=program.parent, stdin=Path(os.devnull), stdout=null, stderr=null
-        )  # fmt: skip
-        settings = [Setting(name, name.split("-h")[0], SETTINGS[name]) for name in names]
-        observation = session.observe(RunRequest(program, guest), settings)
-    finally:
-        os.close(null)
-    return Observed(observation)
 
 
 def check(run: Observed, name: str) -> None:
     """The profile that is read is the one that was measured, but for what only a run tells."""
     compare(read_profile(run.file(name)), run.simulated(name))
-
-
-def counted(routine: RoutineProfile, mode: str) -> RoutineProfile:
-    """A routine without what counters do not tell: what hash tables and conditional code cost.
-
-    Only kiter has code on edges of which a part is executed under a condition.
-    """
-    edges = routine.edge_counts
-    if mode == "kiter":
-        edges = tuple(replace(edge, added=0) for edge in edges)
-    return replace(routine, added=0, edge_counts=edges)
-
-
-def compare(read: RunMeasurement, wanted: RunMeasurement) -> None:
-    """Compare all that counters tell."""
-    assert [routine.key for routine in read.routines] == [r.key for r in wanted.routines]
-    for ours, theirs in zip(read.routines, wanted.routines, strict=True):
-        assert counted(ours, read.mode) == counted(theirs, read.mode)
-    assert (read.base, read.mode, read.lines) == (wanted.base, wanted.mode, wanted.lines)
-    assert read.program == replace(wanted.program, arguments=())
-    storage.validate(read)
-
-
-@pytest.fixture(scope="module", params=["v9", "v8plus", "v8"])
-def words(fixture_elf: Find, request: pytest.FixtureRequest) -> Observed:
-    """A run of `words` under all settings."""
-    return observe(fixture_elf("words", request.param))
 
 
 @pytest.mark.parametrize("name", READ)
@@ -171,37 +48,10 @@ def test_profiles_of_other_programs(name: str, fixture_elf: Find) -> None:
         check(run, setting)
 
 
-LEAVES = """
-#include <stdlib.h>
-static volatile int sink;
-__attribute__((noinline)) static void work(int n) { for (int i = 0; i < n; i++) sink += i & 3; }
-__attribute__((noinline)) static int stop(int n) {
-    work(n);
-    if (n == 7) exit(3);
-    return n;
-}
-__attribute__((noinline)) static int middle(int n) {
-    int sum = 0;
-    for (int i = 0; i < n; i++) sum += stop(i);
-    return sum;
-}
-int main(int argc, char **argv) {
-    work(argc);
-    sink += middle(9 + argc);
-    return sink & 1;
-}
-"""
-
-
 @pytest.fixture(scope="module")
 def leaving(compile_c: Callable[..., Path]) -> Observed:
     """A run that ends by `exit` while `main` and `middle` wait."""
     return observe(compile_c(LEAVES, flags=("-O1",)))
-
-
-def waiting(run: Observed) -> set[str]:
-    routines = run.observation.recovered.routines
-    return {routines[n].name for n, events in run.observation.events.items() if events.early}
 
 
 @pytest.mark.toolchain

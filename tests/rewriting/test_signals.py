@@ -32,9 +32,9 @@ from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa.sparc import SIGNALS
-from tests.rewriting.test_read_back import run_instrumented
-from tests.rewriting.test_reading import compare, waiting
-from tests.rewriting.test_reading import observe as observe_run
+from tests.support.read_back import run_instrumented
+from tests.support.reading import compare, waiting
+from tests.support.reading import observe as observe_run
 from tests.support.turns import turns
 from tests.support.verifying import EVERYWHERE, check_verified, verified
 

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.code.counting import executed
-from simprof.profiler.code.hash_routine import TableLayout
-from simprof.profiler.code.layout import ARRAYS_BASE, TABLES_BASE
 from simprof.profiler.rewriting.elsewhere.parts import (
     FRAMES,
     FRAMES_END,
@@ -38,31 +36,14 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Register
 from tests.oracles import qemu
 from tests.rewriting.extended import HEADER, STATUS, Extended
+from tests.support.start_and_dump import MACHINES, MEMORY, REGIONS, expected_file
 from tests.support.tiny_programs import DATA
 
 R = Register
-MACHINES = list(MachineKind)
-COUNTERS = struct.pack(">10I", 7, 7, 7, 0, 0, 1, 2, 3, 0xFFFFFFFF, 9)
-TABLE = TableLayout(1).initial(TABLES_BASE)
-MEMORY = StartMemory(
-    regions=((ARRAYS_BASE, 20000), (TABLES_BASE, 1 << 18)),
-    fills=((ARRAYS_BASE, COUNTERS), (TABLES_BASE, TABLE)),
-    dumped=(Dumped(ARRAYS_BASE, 48), Dumped(TABLES_BASE, None, TABLES_BASE + TableLayout().free)),
-)
 STREAMS = {"bytes": Stream(STREAM, packed=False), "bits": Stream(STREAM, packed=True)}
 POSITION_WORD = Dumped(TRACE_END + POSITION, 4)
 ENVIRONMENT = (b"SIMPROF_OU=x", b"A=b", b"SIMPROF_OUT=counts", b"LATER=SIMPROF_OUT=not")
 pytestmark = pytest.mark.qemu
-
-
-def expected_file(extended: Extended, depth: int, regions: bytes) -> bytes:
-    word = "Q" if extended.machine is MachineKind.SPARCV9 else "I"
-    frames = extended.frames(depth)
-    stack = struct.pack(f">II{len(frames)}{word}", len(frames), 0x100 + STATUS, *frames)
-    return HEADER + regions + stack + b"simprof\n"
-
-
-REGIONS = COUNTERS + bytes(8) + TABLE[: TableLayout().pool]
 
 
 @pytest.mark.parametrize("depth", [0, 3, 1000])

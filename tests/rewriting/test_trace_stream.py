@@ -25,8 +25,8 @@ from simprof.profiler.schemes.registry import definition, make_plan
 from simprof.profiler.trace.format import Tokens, Trace, TraceEnd, TraceHeader, load
 from simprof.profiler.trace.regeneration import Regenerator, regenerate
 from simprof.simulator.errors import UsageError
+from tests.support.regenerate import Traced, record
 from tests.support.turns import turns
-from tests.trace.test_regenerate import Traced, record
 
 Find = Callable[..., Path]
 MODES = ("witness", "bits")

@@ -19,8 +19,8 @@ from simprof.profiler.trace.calls import Callees, CallPath, CallPaths, Exit, num
 from simprof.profiler.trace.regeneration import Array, regenerate
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Register
-from tests.end_to_end.test_cli_run import simprof
 from tests.support.assembled import code
+from tests.support.cli_run import simprof
 from tests.support.event_player import IndexedGraphs
 from tests.support.turns import first
 

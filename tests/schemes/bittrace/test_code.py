@@ -36,7 +36,9 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import AssemblyError, Item, Register
 from simprof.simulator.isa.effects import ALL, CC, ICC
-from tests.code.test_snippets import (
+from tests.support.code_bench import END_TRAP, CodeBench, State, runtime_symbols
+from tests.support.scheme_code import GENERATORS, ROUTINES
+from tests.support.snippets import (
     MACHINES,
     Case,
     check_preserved,
@@ -47,8 +49,6 @@ from tests.code.test_snippets import (
     random_state,
     set_path,
 )
-from tests.support.code_bench import END_TRAP, CodeBench, State, runtime_symbols
-from tests.support.scheme_code import GENERATORS, ROUTINES
 
 R = Register
 

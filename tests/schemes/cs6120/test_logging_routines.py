@@ -35,11 +35,11 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.effects import ALL, CC
-from tests.code.test_snippets import LAYOUT, Runner, free_case, make_case
 from tests.oracles.brute import graph
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State, runtime_symbols
 from tests.support.code_lab import Lab
 from tests.support.scheme_code import GENERATORS, ROUTINES
+from tests.support.snippets import LAYOUT, Runner, free_case, make_case
 
 R = Register
 MACHINES = list(MachineKind)

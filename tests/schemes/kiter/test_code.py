@@ -26,9 +26,9 @@ from simprof.profiler.schemes.kiter.actions import (
 )
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Register
-from tests.code.test_snippets import MACHINES, Case, check_preserved, free_case, make_case
 from tests.support.code_bench import END_TRAP, CodeBench, State, runtime_symbols
 from tests.support.scheme_code import ROUTINES
+from tests.support.snippets import MACHINES, Case, check_preserved, free_case, make_case
 from tests.support.turns import turns
 
 R = Register

@@ -13,14 +13,8 @@ from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.profiler.schemes.qpt.planner import jumping, make_plan, plan_qpt2
 from simprof.profiler.schemes.qpt.static import describe
 from tests.oracles.brute import graph, random_graph, random_walk, structured_graph
-from tests.schemes.qpt.test_vertex_counts import (
-    cheapest,
-    edge_truth,
-    entering,
-    on_edges,
-    tells_edges,
-)
 from tests.support.figures import by_edge, edge, named
+from tests.support.vertex_counts import cheapest, edge_truth, entering, on_edges, tells_edges
 
 MOST_PLACES = 12
 """Places for counters of which all subsets are tried."""

@@ -22,7 +22,8 @@ from simprof.profiler.schemes.tpp.actions import (
 )
 from simprof.profiler.schemes.tpp.code import POISONED
 from simprof.simulator.binary.program import MachineKind
-from tests.code.test_snippets import (
+from tests.support.code_bench import END_TRAP, STACK
+from tests.support.snippets import (
     HASHED,
     MACHINES,
     Case,
@@ -35,7 +36,6 @@ from tests.code.test_snippets import (
     make_case,
     set_path,
 )
-from tests.support.code_bench import END_TRAP, STACK
 
 ARRAY_AT = ARRAYS_BASE + 0x2008
 ARRAY = CounterLayout(ARRAY_AT, ARRAYS_BASE + 0x9008, ARRAY_AT - 4)

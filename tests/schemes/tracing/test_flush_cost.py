@@ -11,10 +11,10 @@ from simprof.profiler.schemes.tracing.actions import TRACE_SIZE
 from simprof.profiler.schemes.tracing.flush import flush_name
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from tests.code.test_snippets import free_case
 from tests.oracles.exact import simulate
-from tests.schemes.tracing.test_code import Tracer
+from tests.support.code import Tracer
 from tests.support.code_bench import END_TRAP
+from tests.support.snippets import free_case
 
 Find = Callable[..., Path]
 MACHINES = {

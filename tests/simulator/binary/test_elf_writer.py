@@ -17,7 +17,7 @@ from simprof.simulator.isa.assembler import assemble
 from simprof.simulator.linux.files import Host
 from simprof.simulator.machine.machine import Machine
 from tests.oracles import qemu
-from tests.simulator.binary.test_elf import BASE, tiny_elf
+from tests.support.elf import BASE, tiny_elf
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "bin"
 WIDTHS = ["v9", "v8plus", "v8"]

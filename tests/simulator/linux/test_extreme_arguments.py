@@ -13,7 +13,7 @@ import pytest
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa import sparc
 from simprof.simulator.linux.guest import Failed, Outcome, Replaced, Returned, RunInterrupted
-from tests.simulator.linux.test_syscalls import DATA, SIZE, Kernel
+from tests.support.syscalls import DATA, SIZE, Kernel
 
 WIDTHS = pytest.mark.parametrize("is64", [True, False], ids=["64-bit", "32-bit"])
 EDGES = (

@@ -20,7 +20,7 @@ from simprof.simulator.linux.files import Host
 from simprof.simulator.linux.outside import RecordingHost
 from simprof.simulator.machine.machine import Machine
 from tests.conftest import EMULATORS
-from tests.simulator.linux.test_syscalls import DATA, SIZE, PlainGuest
+from tests.support.syscalls import DATA, SIZE, PlainGuest
 
 END = DATA + SIZE
 GAP = DATA + 0x10000

@@ -12,7 +12,7 @@ from simprof.simulator.cpu.address_space import Protection
 from simprof.simulator.isa import sparc
 from simprof.simulator.isa.sparc import ERRNO
 from simprof.simulator.linux.guest import Failed, RefusedCall, Returned
-from tests.simulator.linux.test_syscalls import DATA, Kernel
+from tests.support.syscalls import DATA, Kernel
 
 PRIVATE = sparc.MAP_PRIVATE | sparc.MAP_ANONYMOUS
 MEGABYTE = 1 << 20

@@ -9,7 +9,7 @@ import pytest
 from simprof.simulator.binary.program import PAGE_SIZE
 from simprof.simulator.cpu.address_space import Protection
 from simprof.simulator.linux.signals import SignalAction
-from tests.simulator.linux.test_syscalls import DATA, SIZE, Kernel
+from tests.support.syscalls import DATA, SIZE, Kernel
 
 
 @pytest.fixture(params=[True, False], ids=["64-bit", "32-bit"])

@@ -15,7 +15,7 @@ from simprof.simulator.binary.program import PAGE_SIZE, Program
 from simprof.simulator.cpu.address_space import AddressSpace, Protection
 from simprof.simulator.errors import ProgramFileError, UsageError
 from simprof.simulator.linux.process import RandomBytes, StackPlace, StartState, start_process
-from tests.simulator.binary.test_elf import BASE, program_header, tiny_elf
+from tests.support.elf import BASE, program_header, tiny_elf
 
 LIMIT = 1 << 30
 

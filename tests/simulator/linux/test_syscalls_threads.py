@@ -18,7 +18,7 @@ from simprof.simulator.linux.signals import (
     SignalInfo,
     SignalState,
 )
-from tests.simulator.linux.test_syscalls import DATA, Kernel
+from tests.support.syscalls import DATA, Kernel
 
 WAKE_OP = 5
 SET, ADD, OR, AND_NOT, XOR = range(5)

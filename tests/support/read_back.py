@@ -1,0 +1,38 @@
+"""Shared by tests: what `tests/rewriting/test_read_back.py` and others use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from simprof.profiler.request.request import GuestOptions, RunRequest
+from simprof.profiler.rewriting.instrument import Order, instrument
+from simprof.profiler.session.session import run_program
+from tests.support.reading import Observed
+
+
+def run_instrumented(run: Observed, name: str, directory: Path) -> Path:
+    """Instrument the program of a run, and execute it on the emulator; return its counter file."""
+    observation = run.observation
+    scheme = next(each for each in observation.schemes if each.name == name)
+    edges = {number: events.edges for number, events in observation.events.items()}
+    order = Order(
+        observation.recovered,
+        observation.contexts,
+        scheme.setting,
+        scheme.routine_plan,
+        tuple(observation.events),
+        observation.discoveries,
+        edges if scheme.definition.guided else {},
+    )
+    made = directory / "instrumented"
+    made.write_bytes(instrument(order, observation.program.path.read_bytes()).file)
+    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        guest = GuestOptions(
+            root=directory, writable=directory, stdin=Path(os.devnull), stdout=null, stderr=null
+        )  # fmt: skip
+        run_program(RunRequest(made, guest, mode="edges"))
+    finally:
+        os.close(null)
+    return directory / "simprof.out"
