@@ -13,8 +13,8 @@ version's `simprof`, in an environment of its own.
 Keys that changed on purpose stand in `tools/renamed_keys.toml`, a `[[change]]` each: `in` has
 the formats (`run`, `compare`), `was` and `now` the path of a value, where `[]` is any element of a
 list and `*` any key; without `was` the key is new, without `now` it is gone. `value = "hex"` says
-that a number became text as 0x..., `"slot"`: as slot 0x...; all else must be equal to the last
-digit.
+that a number became text as 0x..., `"slot"`: as slot 0x..., `"marks slots"`: that it was the
+place of a slot block in the list `now`. All else must be equal to the last digit.
 
 Steps -> functions
     what to run                  `fixture_jobs`, `suite_jobs`, `program_jobs`
@@ -157,7 +157,7 @@ class Change:
             return None
         indexes = iter(match.groups())
         return re.sub(
-            r"\[\]|\*",
+            r"\[\]|(?<!\[)\*",
             lambda found: next(indexes) if found[0] == "*" else f"[{next(indexes)}]",
             self.now,
         )
@@ -194,15 +194,21 @@ def renewed(value: object, how: str) -> object:
 def differences(before: Flat, after: Flat, known: Sequence[Change]) -> list[str]:
     """Return what differs beyond the known changes, a line each."""
     moved: Flat = {}
+    slots: list[str] = []
     for path, value in before.items():
         for change in known:
             new = change.renamed(path)
+            if new is not None and change.value == "marks slots":
+                slots.append(new.replace("[*]", f"[{value}]"))
+                break
             if new is not None:
                 moved[new] = renewed(value, change.value)
                 break
         else:
             if not any(each.was and not each.now and below(each.was, path) for each in known):
                 moved[path] = value
+    for path in slots:
+        moved[path] = f"slot {moved[path]}"
     added = [found for each in known if not each.was and (found := pattern(each.now))]
     return [
         f"{path}: {moved.get(path, '(absent)')!r} -> {after.get(path, '(absent)')!r}"
