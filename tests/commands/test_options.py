@@ -14,7 +14,7 @@ from simprof.profiler.commands.outputs import STANDARD_STREAM, check_outputs
 from simprof.profiler.experiments.suites import suite
 from simprof.profiler.schemes.mode_options import read
 from simprof.simulator.errors import UsageError
-from tests.support.cli import FakeSession, session, simprof
+from tests.support.cli import FakeSession, simprof
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1.0), ("0.001", 0.001), ("1e8", 1e8)])
@@ -80,9 +80,6 @@ def test_outputs_are_neither_inputs_nor_each_other(tmp_path: Path) -> None:
         check_outputs(STANDARD_STREAM, STANDARD_STREAM)
     with pytest.raises(UsageError, match="is named for two outputs"):
         check_outputs(two, two)
-
-
-__all__ = ["session"]
 
 
 @click.command("one")

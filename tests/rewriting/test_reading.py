@@ -31,6 +31,12 @@ from tests.support.turns import first
 READ = [name for name in SETTINGS if name not in ("qpt", "witness", "bits")]
 
 
+@pytest.fixture(scope="module", params=["v9", "v8plus", "v8"])
+def words(fixture_elf: Find, request: pytest.FixtureRequest) -> Observed:
+    """A run of `words` under all settings."""
+    return observe(fixture_elf("words", request.param))
+
+
 def check(run: Observed, name: str) -> None:
     """The profile that is read is the one that was measured, but for what only a run tells."""
     compare(read_profile(run.file(name)), run.simulated(name))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,18 +48,6 @@ class FakeSession:
         return types.SimpleNamespace(
             measurements=tuple(answers), emulations=2, whole_emulations=2, reasons=(), lines=None
         )
-
-
-@pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSession]:
-    fake = FakeSession()
-    module = types.ModuleType("simprof.profiler.session.session")
-    module.run_program = fake.run_program  # type: ignore[attr-defined]
-    module.compare_program = fake.compare_program  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "simprof.profiler.session.session", module)
-    digits = sys.get_int_max_str_digits()
-    yield fake
-    sys.set_int_max_str_digits(digits)
 
 
 def simprof(*arguments: str | Path) -> int:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.profiles import storage
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
@@ -139,12 +137,6 @@ def compare(read: RunMeasurement, wanted: RunMeasurement) -> None:
     assert (read.base, read.mode, read.lines) == (wanted.base, wanted.mode, wanted.lines)
     assert read.program == replace(wanted.program, arguments=())
     storage.validate(read)
-
-
-@pytest.fixture(scope="module", params=["v9", "v8plus", "v8"])
-def words(fixture_elf: Find, request: pytest.FixtureRequest) -> Observed:
-    """A run of `words` under all settings."""
-    return observe(fixture_elf("words", request.param))
 
 
 LEAVES = """
