@@ -56,6 +56,7 @@ WINGS = ("simprof.profiler.experiments", "simprof.profiler.rewriting")
 """Packages above the command line: nothing of the house imports them."""
 ENTRIES = ("simprof.profiler.cli", "simprof.__main__")
 """Modules that are started, not imported."""
+COMMAND_LIST = "simprof.profiler.commands.group"
 
 Graph = Mapping[str, frozenset[str]]
 """Who imports whom: name -> names."""
@@ -275,6 +276,7 @@ def measures(tree: Tree) -> list[tuple[str, str]]:
         ("comments, share of lines", f"{comments / sum(sizes.values()):.1%}"),
         ("class names that mean two things", str(len(double_names(tree)))),
         ("modules that nothing but tests imports", str(len(unused_modules(tree)))),
+        ("commands", str(tree.sources.get(COMMAND_LIST, "").count(": Subcommand("))),
     ]
 
 
