@@ -150,7 +150,7 @@ class Bar:
             self._shown = progress.phase
         self._display.update(
             self._task,
-            description=progress.phase.value,
+            description=progress.text or progress.phase.value,
             completed=progress.done if progress.total else progress.instructions,
             total=progress.total or progress.limit,
             done=done_text(progress, now - self._began[progress.phase]),

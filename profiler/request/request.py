@@ -61,6 +61,8 @@ class Phase(StrEnum):
     VERIFYING = "verifying"
     READING = "reading profiles"
     WRITING = "writing routines"
+    BUILDING = "building programs"
+    MEASURING_CELLS = "measuring cells"
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Progress:
     # done, total: How many things are done, of how many, where the phase knows; else `total` is 0.
     done: int = 0
     total: int = 0
+    text: str = ""  # What was done last, where the phase has names for it
 
 
 ProgressCallback = Callable[[Progress], None]
@@ -87,10 +90,11 @@ def report_progress(
     *,
     instructions: int = 0,
     limit: int | None = None,
+    text: str = "",
 ) -> None:
     """Report that a phase begins, or how far it is; None: nobody watches."""
     if callback is not None:
-        callback(Progress(phase, instructions, limit, done, total))
+        callback(Progress(phase, instructions, limit, done, total, text))
 
 
 OptionValue = str | int | float | bool

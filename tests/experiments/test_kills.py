@@ -216,7 +216,7 @@ directory = "one-1"
             suite,
             widths=(64,),
             jobs=1,
-            progress=lambda progress: self.states.append(progress.state),
+            progress=lambda progress: self.states.append(progress.text.split()[0]),
         )
         assert report.failures == {}
 

@@ -28,13 +28,13 @@ from simprof.profiler.experiments.suites.suite import (
     BUILDS,
     DEFAULT_BUILD,
     INPUT_NAMES,
-    BuildProgress,
     Package,
     Suite,
 )
 from simprof.profiler.experiments.suites.suite_file import load_suite, suite_names
 from simprof.profiler.experiments.suites.toolchain import BuildError
 from simprof.profiler.profiles.fingerprint import file_sha256
+from simprof.profiler.request.request import Progress
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 from tools.benchmarks import programs
@@ -140,12 +140,12 @@ def test_committed_suites_need_nothing(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     suite = load_suite(name)
-    seen: list[BuildProgress] = []
+    seen: list[Progress] = []
     report = build_suite(suite, progress=seen.append)
     assert report.failures == {}
     assert [*report.programs] == [(b.name, w) for b in suite.benchmarks for w in BUILDS.values()]
     assert [step.done for step in seen] == list(range(1, len(report.programs) + 1))
-    assert all(step.total == len(seen) and step.state == "cached" for step in seen)
+    assert all(step.total == len(seen) and step.text.startswith("cached ") for step in seen)
     for (_, build_name), program in report.programs.items():
         check_program(program.path, toolchain.width_of(build_name))
         assert program.compiler.startswith("sparc64-linux-gnu-gcc-12")
@@ -396,7 +396,7 @@ def test_programs_are_built_once_and_again_after_a_change(
         nonlocal report
         states.clear()
         suite = load_suite(str(path))
-        report = build_suite(suite, progress=lambda step: states.append(step.state))
+        report = build_suite(suite, progress=lambda step: states.append(step.text.split()[0]))
         assert report.failures == {}
         return suite
 

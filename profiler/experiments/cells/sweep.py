@@ -56,7 +56,6 @@ from simprof.profiler.experiments.cells.workers import Finished, run_here, run_p
 from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import (
     Benchmark,
-    BuildProgress,
     BuildReport,
     BuiltProgram,
     CounterBuild,
@@ -65,20 +64,12 @@ from simprof.profiler.experiments.suites.suite import (
 )
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.profiles.codec import parse_toml
+from simprof.profiler.request.request import Phase, ProgressCallback, report_progress
 from simprof.profiler.schemes import registry
 from simprof.simulator.errors import UsageError
 
 Runner = Callable[[Sequence[JobGroup]], Iterator[Finished]]
 """Does groups in any order; yields each one's number and results when it is finished."""
-
-
-@dataclass(frozen=True)
-class CellProgress:
-    """`done` of `total` cells have a result; `finished` are those that came last, as text."""
-
-    done: int
-    total: int
-    finished: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,8 +110,7 @@ def obtain(
     store: Store | None = None,
     workers: int = 2,
     replay: Path | None = None,
-    progress: Callable[[CellProgress], None] | None = None,
-    building: Callable[[BuildProgress], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Mapping[Cell, CellResult]:
     """Return a result for each of `cells`, which are of one suite.
 
@@ -136,7 +126,7 @@ def obtain(
         If a cell names a benchmark or an input that the suite lacks, the store or the cache
         cannot be written, or the recording is of another run.
     """
-    order = suite_order(suite, cells, building=building)
+    order = suite_order(suite, cells, progress=progress)
     run = local_runner(workers)
     outcome = carry_out(order, run, store=store, replay=replay, progress=progress)
     return {job.cell: result for job, result in outcome.results.items()}
@@ -146,7 +136,7 @@ def suite_order(
     suite: Suite,
     cells: Iterable[Cell],
     *,
-    building: Callable[[BuildProgress], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> JobOrder:
     """Build the programs that `cells` need and say what is to be run.
 
@@ -156,7 +146,7 @@ def suite_order(
         As `obtain`.
     """
     wanted = tuple(dict.fromkeys(cells))
-    report = _build(suite, wanted, building)
+    report = _build(suite, wanted, progress)
     jobs: list[Job] = []
     failures: list[tuple[Job, str]] = []
     for cell in wanted:
@@ -170,9 +160,7 @@ def suite_order(
     return JobOrder(tuple(jobs), tuple(failures))
 
 
-def _build(
-    suite: Suite, cells: Sequence[Cell], progress: Callable[[BuildProgress], None] | None
-) -> BuildReport:
+def _build(suite: Suite, cells: Sequence[Cell], progress: ProgressCallback | None) -> BuildReport:
     """Build what the cells need and no more."""
     names = {suite.benchmark(cell.benchmark).name for cell in cells}
     needed = tuple(benchmark for benchmark in suite.benchmarks if benchmark.name in names)
@@ -223,7 +211,7 @@ def carry_out(
     *,
     store: Store | None = None,
     replay: Path | None = None,
-    progress: Callable[[CellProgress], None] | None = None,
+    progress: ProgressCallback | None = None,
     retry: bool = False,
 ) -> Outcome:
     """Return a result for every job of an order: from the store, or run now and then stored.
@@ -284,11 +272,9 @@ def _save(
 
 
 class _Teller:
-    """Tells how far things are."""
+    """Reports how many cells have a result."""
 
-    def __init__(
-        self, total: int, done: int, progress: Callable[[CellProgress], None] | None
-    ) -> None:
+    def __init__(self, total: int, done: int, progress: ProgressCallback | None) -> None:
         self._total, self._done, self._progress = total, done, progress
         self.tell({})
 
@@ -299,8 +285,7 @@ class _Teller:
         name = ""
         if first is not None:
             name = " ".join(filter(None, (first.cell.benchmark, first.cell.input)))
-        if self._progress is not None:
-            self._progress(CellProgress(self._done, self._total, name))
+        report_progress(self._progress, Phase.MEASURING_CELLS, self._done, self._total, text=name)
 
 
 FILE_BUILD = "file"
@@ -456,7 +441,7 @@ def _program(table: _Table, here: Path) -> GridProgram:
 def make_order(
     grid: Grid,
     *,
-    building: Callable[[BuildProgress], None] | None = None,
+    progress: ProgressCallback | None = None,
     allow_commands: bool = False,
 ) -> JobOrder:
     """Return the jobs of a grid, its programs built.
@@ -473,7 +458,7 @@ def make_order(
     order = JobOrder(tuple(_program_jobs(grid, settings)))
     if grid.suite is not None:
         suite = load_suite(grid.suite, allow_commands=allow_commands)
-        built = suite_order(suite, _suite_cells(grid, suite, settings), building=building)
+        built = suite_order(suite, _suite_cells(grid, suite, settings), progress=progress)
         order = JobOrder((*built.jobs, *order.jobs), built.failures)
     if not (order.jobs or order.failures):
         raise UsageError("the grid has no programs: name a suite or some [[program]]")
@@ -526,7 +511,7 @@ def sweep(
     run: Runner,
     *,
     replay: Path | None = None,
-    progress: Callable[[CellProgress], None] | None = None,
+    progress: ProgressCallback | None = None,
     retry: bool = False,
 ) -> Outcome:
     """Run what of an order the file at `path` has not got yet, and put it there.

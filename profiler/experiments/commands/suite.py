@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import options, outputs, streams
+from simprof.profiler.commands import progress as bars
 from simprof.profiler.commands.modes import mode_option
 from simprof.profiler.commands.options import (
     BUILDS,
@@ -19,7 +20,6 @@ from simprof.profiler.commands.options import (
     width_of,
 )
 from simprof.profiler.commands.progress import ready_engine
-from simprof.profiler.experiments.commands.progress import cell_bar
 from simprof.profiler.schemes.mode_options import ModeSetting, read
 from simprof.simulator.errors import UsageError
 
@@ -97,10 +97,8 @@ def build_command(
 
     suite = chosen_suite(name, (*programs, *patterns), allow_commands=allow_commands)
     wanted = tuple(map(width_of, builds or BUILDS.values()))
-    with cell_bar(progress) as bar:
-        report = build_suite(
-            suite, widths=wanted, jobs=options.processors(jobs), progress=bar.building
-        )
+    with bars.progress_bar(bars.wanted(progress)) as bar:
+        report = build_suite(suite, widths=wanted, jobs=options.processors(jobs), progress=bar)
     streams.write(streams.STDOUT, suites.render_build(report, streams.width(streams.STDOUT)))
     return finish(report.failures)
 
@@ -173,14 +171,13 @@ def run_command(
         for benchmark in suite.benchmarks
         for scheme in wanted
     ]
-    with cell_bar(progress) as bar, Store(default_store_path()) as store:
+    with bars.progress_bar(bars.wanted(progress)) as bar, Store(default_store_path()) as store:
         results = obtain(
             suite,
             cells,
             store=store,
             workers=options.processors(jobs),
-            progress=bar.running,
-            building=bar.building,
+            progress=bar,
         )
     names = [scheme.name for scheme in wanted]
     rows = [

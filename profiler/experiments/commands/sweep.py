@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import options, outputs, streams
+from simprof.profiler.commands import progress as bars
 from simprof.profiler.commands.modes import mode_option
 from simprof.profiler.commands.options import INPUTS, one_of, parts, several
 from simprof.profiler.commands.progress import ready_engine
-from simprof.profiler.experiments.commands.progress import cell_bar
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -106,11 +106,9 @@ def sweep_command(
     _check_results(output)
     ready_engine(progress)
     run = _runner(workers, scheduler)
-    with cell_bar(progress) as shown:
-        order = make_order(wanted, building=shown.building, allow_commands=allow_commands)
-        outcome = sweep(
-            order, output, run, replay=replay, progress=shown.running, retry=retry_failed
-        )
+    with bars.progress_bar(bars.wanted(progress)) as bar:
+        order = make_order(wanted, progress=bar, allow_commands=allow_commands)
+        outcome = sweep(order, output, run, replay=replay, progress=bar, retry=retry_failed)
     return _tell(outcome, output)
 
 

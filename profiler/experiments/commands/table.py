@@ -11,9 +11,9 @@ import click
 from click.core import ParameterSource
 
 from simprof.profiler.commands import options, outputs, streams
+from simprof.profiler.commands import progress as bars
 from simprof.profiler.commands.options import BUILDS, INPUTS
 from simprof.profiler.commands.progress import ready_engine
-from simprof.profiler.experiments.commands.progress import cell_bar
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _report(
     suite = load_suite(chosen["suite"] or "micro", allow_commands=chosen["allow_commands"])
     ready_engine(chosen["progress"])
     path = chosen["cache"] or default_store_path()
-    with Store(path) as store, cell_bar(chosen["progress"]) as bar:
+    with Store(path) as store, bars.progress_bar(bars.wanted(chosen["progress"])) as bar:
         return run_tables(
             suite,
             specs,
@@ -197,8 +197,7 @@ def _report(
             only=only,
             executed=executed,
             replay=chosen["replay"],
-            progress=bar.running,
-            building=bar.building,
+            progress=bar,
         )
 
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache
@@ -27,7 +27,6 @@ from simprof.profiler.experiments.regress.file import (
 from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import (
     BUILDS,
-    BuildProgress,
     BuildReport,
     BuiltProgram,
     Input,
@@ -387,8 +386,6 @@ FILE = "file "
 Failures = Mapping[str, str]
 """Name of a run -> one line on why it could not be made."""
 
-Watch = Callable[[BuildProgress], None] | None
-
 
 def file_targets(programs: Sequence[Path], model: Target) -> tuple[Target, ...]:
     """Return a target for each file, given what `model` is given.
@@ -425,7 +422,7 @@ def suite_targets(
     inputs: Sequence[str],
     model: Target,
     directory: Path,
-    watch: Watch = None,
+    watch: ProgressCallback | None = None,
     *,
     allow_commands: bool = False,
 ) -> tuple[tuple[Target, ...], Failures]:
@@ -490,7 +487,7 @@ def _suite_target(suite: str, built: BuiltProgram, given: Input, model: Target) 
 def recorded_targets(
     runs: Mapping[str, BaselineRun],
     directory: Path,
-    watch: Watch = None,
+    watch: ProgressCallback | None = None,
     *,
     allow_commands: bool = False,
 ) -> tuple[tuple[Target, ...], Failures]:
@@ -562,7 +559,11 @@ class _Suites:
     """The suites of a baseline, each built once."""
 
     def __init__(
-        self, runs: Mapping[str, BaselineRun], directory: Path, watch: Watch, allow_commands: bool
+        self,
+        runs: Mapping[str, BaselineRun],
+        directory: Path,
+        watch: ProgressCallback | None,
+        allow_commands: bool,
     ) -> None:
         self._runs, self._allow_commands = runs, allow_commands
         self._directory = directory

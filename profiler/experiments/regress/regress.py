@@ -26,7 +26,6 @@ from simprof.profiler.experiments.regress.measure import (
     MeasuringContext,
     Target,
     TimeSpentError,
-    Watch,
     measure,
     recorded_targets,
     relative,
@@ -145,7 +144,7 @@ def check(
     path: Path,
     options: CheckOptions,
     show: ProgressCallback | None = None,
-    watch: Watch = None,
+    watch: ProgressCallback | None = None,
 ) -> Check:
     """Run the programs of the baseline at `path` again and compare.
 

@@ -13,7 +13,7 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -31,7 +31,6 @@ from simprof.profiler.experiments.suites.sources import (
 )
 from simprof.profiler.experiments.suites.suite import (
     Benchmark,
-    BuildProgress,
     BuildReport,
     BuildState,
     BuiltProgram,
@@ -44,6 +43,7 @@ from simprof.profiler.experiments.suites.suite import (
 from simprof.profiler.experiments.suites.toolchain import BuildError
 from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.profiles.scratch import scratch_directory
+from simprof.profiler.request.request import Phase, ProgressCallback, report_progress
 from simprof.simulator.errors import SimulatorError, UsageError
 
 CLOCK = "clock.c"
@@ -112,7 +112,7 @@ def build_suite(
     widths: Sequence[Width] = (64, 32),
     counters: Sequence[CounterBuild] = (CounterBuild.NONE,),
     jobs: int = 2,
-    progress: Callable[[BuildProgress], None] | None = None,
+    progress: ProgressCallback | None = None,
     cache: Path | None = None,
 ) -> BuildReport:
     """Make the suite's inputs, and its programs in each width; what the cache has stays.
@@ -169,7 +169,7 @@ def build_suite(
 class _BuildTeller:
     """Tells progress, one call at a time."""
 
-    def __init__(self, progress: Callable[[BuildProgress], None] | None, total: int) -> None:
+    def __init__(self, progress: ProgressCallback | None, total: int) -> None:
         self._progress = progress
         self._total = total
         self._done = 0
@@ -179,9 +179,9 @@ class _BuildTeller:
         """Tell what happens to `job`."""
         with self._lock:
             self._done += state in ("built", "cached", "failed")
-            if self._progress is not None:
-                name, build_name = job.key
-                self._progress(BuildProgress(name, build_name, state, self._done, self._total))
+            name, build_name = job.key
+            text = f"{state} {name} ({build_name})"
+            report_progress(self._progress, Phase.BUILDING, self._done, self._total, text=text)
 
 
 class Builder:

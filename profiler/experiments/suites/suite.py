@@ -180,17 +180,6 @@ class BuiltProgram:
 
 
 @dataclass(frozen=True)
-class BuildProgress:
-    """What a build is doing; `done` of `total` programs are finished."""
-
-    benchmark: str
-    build: str
-    state: BuildState
-    done: int
-    total: int
-
-
-@dataclass(frozen=True)
 class BuildReport:
     """The programs that could be built, and one line on why each other could not.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,12 +11,12 @@ from typing import Any
 from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult
 from simprof.profiler.experiments.cells.provenance import Versions, versions
 from simprof.profiler.experiments.cells.store import Store
-from simprof.profiler.experiments.cells.sweep import FILE_BUILD, CellProgress, obtain
-from simprof.profiler.experiments.suites.suite import BuildProgress, Suite
+from simprof.profiler.experiments.cells.sweep import FILE_BUILD, obtain
+from simprof.profiler.experiments.suites.suite import Suite
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.spec import SuiteMember, TableReport, TableSpec, View, make
 from simprof.profiler.experiments.tables.table import Form, ReportTable
-from simprof.profiler.request.request import ALL_ROUTINES, Selection
+from simprof.profiler.request.request import ALL_ROUTINES, ProgressCallback, Selection
 from simprof.simulator.errors import UsageError
 
 NO_SUITE = "(none)"
@@ -33,8 +33,7 @@ def run_tables(
     only: Sequence[str] = (),
     executed: Sequence[str] | None = None,
     replay: Path | None = None,
-    progress: Callable[[CellProgress], None] | None = None,
-    building: Callable[[BuildProgress], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> TableReport:
     """Make tables of a suite; what `store` lacks is run.
 
@@ -61,7 +60,6 @@ def run_tables(
         workers=workers,
         replay=replay,
         progress=progress,
-        building=building,
     )
     made = versions()
     return _report(suite.name, suite.title, specs, programs, results, view, made)
