@@ -115,7 +115,7 @@ class Action:
 
     @property
     def key_words(self) -> int:
-        """32-bit words of the number that it counts under in a hash table."""
+        """32-bit words of the number that it begins, or counts under in a hash table."""
         return 1
 
     def execute(self, execution: Execution) -> None:

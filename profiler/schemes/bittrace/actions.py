@@ -39,6 +39,12 @@ class StartWords(Action):
     value: int
     count: int
 
+    @property
+    def key_words(self) -> int:
+        """See `Action`."""
+        # All words of the code, though the paths that end may have fewer: others may never end.
+        return self.count
+
     def execute(self, execution: Execution) -> None:
         """See `Action`."""
         for word in range(self.first, self.count):
