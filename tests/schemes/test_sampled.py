@@ -124,7 +124,8 @@ def test_a_walk_over_the_executed_blocks_samples_the_same_paths(
     path, arguments = fixture_elf(name, width), PROGRAMS[name]
     settings = [Setting("pp", "pp", SchemeOptions()), *map(setting, INTERVALS)]
     simulated = simulate_settings(path, arguments, directory=tmp_path, settings=settings)
-    reference = trace(path, arguments, directory=tmp_path, stack_pointers=name == "nonlocal")
+    jumps = name in ("nonlocal", "signals")
+    reference = trace(path, arguments, directory=tmp_path, stack_pointers=jumps)
     for interval in INTERVALS:
         walker = SamplingWalker(
             simulated.observation.recovered.routines,
