@@ -139,7 +139,7 @@ ROUTINES = (
     Field("overhead", "overhead", NUMBER, _percent),
     Field("entered", "entered", NUMBER),
     Field("executed_paths", "paths", NUMBER),
-    Field("potential_paths", "of", NUMBER),
+    Field("numbered_paths", "of", NUMBER),  # paths of k iterations are more than the graph has
     Field("routine_address", "address", NUMBER),
     Field("routine", "routine", NAME),
     Field("line", "source line", TEXT),
@@ -317,6 +317,8 @@ def render_json(listing: Listing) -> str:
         return json.dumps(answer) + "\n"
 
 
+KNOWN_BY = {"executed_paths": "numbered_paths"}
+"""Field -> the one without which it says nothing: schemes that count no paths have executed 0."""
 OF_ADDED = ("added", "overhead", "instrumented")
 """Fields that say nothing where the mode adds no code."""
 
@@ -333,7 +335,7 @@ def render_text(listing: Listing, width: int = 100, color: bool = False) -> str:
     fields = [
         each
         for each in FIELDS[listing.subject]
-        if any(row[at[each.name]] is not None for row in rows)
+        if any(row[at[KNOWN_BY.get(each.name, each.name)]] is not None for row in rows)
         and (each.name not in OF_ADDED or mode_facts.instruments(run))
     ]
     table = Table(tuple(Column(each.title, each.kind) for each in fields))
@@ -364,7 +366,7 @@ def _shown(field: Field, listing: Listing, row: Row, files: ShortNames) -> int |
         return field.shown(value)
     plain = cell(listing.table.columns[at[field.name]], value)
     if isinstance(plain, int):
-        return plain if field.name == "potential_paths" else digits(plain)
+        return plain if field.name == "numbered_paths" else digits(plain)
     text = "-" if plain is None else visible(str(plain))
     return _shortened(text) if field.kind is CellAlignment.TEXT else text
 

@@ -77,6 +77,7 @@ def _routines() -> tuple[Any, ...]:
             name=name,
             address=0x1000 + 0x100 * at,
             potential_paths=paths,
+            numbered_paths=paths,
             cut_edges=at,
             added=10**9 + at,
             instructions=987_654_321_012 + at,
