@@ -148,7 +148,7 @@ def test_json_says_the_selection(
     run = json_of(capfd, "run", *selecting_options, program)
     assert run["options"]["user_only"] is True  # type: ignore[index]
     assert run["options"]["exclude"] == ["main"]  # type: ignore[index]
-    assert "main" not in {each["name"] for each in run["routines"]}  # type: ignore[attr-defined]
+    assert "main" not in {each["symbol"] for each in run["routines"]}  # type: ignore[attr-defined]
     table = json_of(
         capfd, "table", "epp1", "--benchmark", BENCHMARK, "--user-only", "--exclude", "x*",
         "--results", tmp_path / "kept.db", "--json",
@@ -165,7 +165,7 @@ def test_every_measuring_command_has_the_options(
     own = ("--user-only", "--exclude", "main")
     compared = json_of(capfd, "compare", *own, "--mode", "pp,qpt2", "--json", "-", program)
     for each in compared["modes"].values():  # type: ignore[attr-defined]
-        assert "main" not in {routine["name"] for routine in each["routines"]}
+        assert "main" not in {routine["symbol"] for routine in each["routines"]}
     baseline = tmp_path / "b.baseline"
     assert simprof("regress", "record", "--mode", "pp", *own, "-o", baseline, program) == 0
     text = baseline.read_text()
