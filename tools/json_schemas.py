@@ -348,7 +348,7 @@ FORMATS: Mapping[str, Schema] = {
             "complete": FLAG,
             "checked": FLAG,
             "problem": or_null(TEXT),
-            "position": thing({"block": ANY, "routine": or_null(TEXT)}),
+            "position": thing({"block": or_null(TEXT), "routine": or_null(TEXT)}),
         },
         {
             "call_paths": thing(

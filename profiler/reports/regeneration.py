@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from simprof.profiler.profiles.documents import head
+from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.reports.display import visible
 from simprof.profiler.trace.calls import CallProfile
 from simprof.profiler.trace.regeneration import Regenerated
@@ -32,7 +33,10 @@ def render_json(regenerated: Regenerated, calls: CallProfile | None = None) -> s
         "complete": regenerated.complete,
         "checked": regenerated.checked,
         "problem": result.problem,
-        "position": {"block": regenerated.block, "routine": regenerated.routine},
+        "position": {
+            "block": None if regenerated.block is None else address_text(regenerated.block),
+            "routine": regenerated.routine,
+        },
     }
     if calls is not None:
         answer["call_paths"] = asdict(calls)
