@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles.calls import CallArc, CallGraph, call_graph
 from simprof.profiler.profiles.code_counts import CodeCounts, code_counts
+from simprof.profiler.profiles.documents import own_version
 from simprof.profiler.profiles.profile import RoutineProfile
 from simprof.profiler.reports.display import readable
 
@@ -59,7 +59,7 @@ class _Writer:
         command = " ".join([program.file, *program.arguments])
         yield "# callgrind format"
         yield "version: 1"
-        yield f"creator: simprof {metadata.version('simprof')}"
+        yield f"creator: simprof {own_version()}"
         yield f"cmd: {_plain(command)}"
         yield f"desc: Mode: {measurement.mode}"
         yield "positions: instr line"

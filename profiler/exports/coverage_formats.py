@@ -25,7 +25,6 @@ import json
 import xml.etree.ElementTree as Xml
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.metadata import version
 
 from simprof.profiler.exports.coverage import (
     Arm,
@@ -35,6 +34,7 @@ from simprof.profiler.exports.coverage import (
     coverage,
 )
 from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles.documents import own_version
 from simprof.profiler.reports.display import readable, visible
 from simprof.simulator.binary.demangling import demangle
 
@@ -57,7 +57,7 @@ def write_cobertura(source: ExportSource) -> bytes:
             "lines-valid": str(len(lines)),
             "branches-covered": str(_taken(arms)),
             "branches-valid": str(len(arms)),
-            "version": f"simprof {version('simprof')}",
+            "version": f"simprof {own_version()}",
             "timestamp": "0",
         },
     )
@@ -201,7 +201,7 @@ def write_gcov(source: ExportSource) -> bytes:
     """Return one report on all source files."""
     report = {
         "format_version": FORMAT_VERSION,
-        "gcc_version": f"simprof {version('simprof')}",
+        "gcc_version": f"simprof {own_version()}",
         "current_working_directory": "",
         "data_file": source.measurement.program.file,
         "files": [_file(file, source) for file in coverage(source)],

@@ -26,12 +26,12 @@ import gzip
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import metadata
 from pathlib import Path
 
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles.calls import CallTree, without_sites
 from simprof.profiler.profiles.code_counts import CodeCounts
+from simprof.profiler.profiles.documents import own_version
 from simprof.profiler.profiles.lines import SourceCounts
 from simprof.profiler.reports.display import readable
 from simprof.simulator.binary.program import SourceLine
@@ -89,7 +89,7 @@ def write_speedscope(source: ExportSource) -> bytes:
     content = {
         "$schema": SCHEMA,
         "name": f"{program}, {source.measurement.mode}",
-        "exporter": f"simprof@{metadata.version('simprof')}",
+        "exporter": f"simprof@{own_version()}",
         "activeProfileIndex": 0,
         "shared": {"frames": [{"name": readable(each.name)} for each in tree.routines]},
         "profiles": [

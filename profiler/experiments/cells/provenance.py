@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 from simprof.profiler.experiments.cells.cells import CellKey, CellKind, Job
+from simprof.profiler.profiles.documents import own_version
 from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest
 from simprof.profiler.schemes.cost_model import cost_model
@@ -60,7 +60,7 @@ class Versions:
 @cache
 def versions() -> Versions:
     """Return those of this simprof."""
-    return Versions(metadata.version("simprof"), engine_digest(), cost_model().version)
+    return Versions(own_version(), engine_digest(), cost_model().version)
 
 
 @cache

@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 from simprof.profiler.experiments.cells.cells import CellResult
@@ -24,6 +23,7 @@ from simprof.profiler.experiments.tables.table import (
     Verdict,
     as_float,
 )
+from simprof.profiler.profiles.documents import own_version
 from simprof.profiler.reports.html import page
 
 CLASSES = {Verdict.HOLDS: "holds", Verdict.FAILS: "fails", Verdict.UNTESTABLE: "open"}
@@ -248,5 +248,5 @@ def render_suite_page(
         rows=rows,
         settings=settings,
         bar_length=lambda result: round(LONGEST_BAR * result.overhead / most, 2),
-        version=version("simprof"),
+        version=own_version(),
     )
