@@ -268,8 +268,13 @@ def routine_rows(measurement: RunMeasurement, routine: RoutineProfile, name: str
         yield (*prefix, *row)
 
 
-def executed_paths(measurement: RunMeasurement, routine: RoutineProfile) -> int:
-    """Return how many different whole paths of a routine this run is known to have executed."""
+def executed_paths(measurement: RunMeasurement, routine: RoutineProfile) -> int | None:
+    """Return how many different whole paths of a routine this run is known to have executed.
+
+    None where the scheme counts no paths.
+    """
+    if routine.numbered_paths is None and not routine.path_counts:
+        return None
     return sum(
         path.count > 0 and not path.partial and not measurement.is_of_another_run(path)
         for path in routine.path_counts

@@ -317,8 +317,6 @@ def render_json(listing: Listing) -> str:
         return json.dumps(answer) + "\n"
 
 
-KNOWN_BY = {"executed_paths": "numbered_paths"}
-"""Field -> the one without which it says nothing: schemes that count no paths have executed 0."""
 OF_ADDED = ("added", "overhead", "instrumented")
 """Fields that say nothing where the mode adds no code."""
 
@@ -335,7 +333,7 @@ def render_text(listing: Listing, width: int = 100, color: bool = False) -> str:
     fields = [
         each
         for each in FIELDS[listing.subject]
-        if any(row[at[KNOWN_BY.get(each.name, each.name)]] is not None for row in rows)
+        if any(row[at[each.name]] is not None for row in rows)
         and (each.name not in OF_ADDED or mode_facts.instruments(run))
     ]
     table = Table(tuple(Column(each.title, each.kind) for each in fields))
