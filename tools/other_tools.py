@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -26,7 +26,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tools.benchmarks import programs
+from tools.benchmarks.processes import measure
+from tools.benchmarks.rows import ROOT
+
 PAGE = ROOT / "docs" / "other-tools.md"
 BENCH = ROOT / "fixtures" / "bin" / "v9" / "bench.elf"
 SOURCE = ROOT / "fixtures" / "src" / "bench.c"
@@ -37,7 +40,8 @@ ROUTINES = (
 )  # fmt: skip
 ROUNDS = "300"
 REPEATS = 2
-EMULATOR = "qemu-sparc64"
+TIMEOUT = 600.0  # seconds of one run
+EMULATOR = programs.EMULATORS[64]
 SPARC_GCC = "sparc64-linux-gnu-gcc-12"
 BEGIN, END = "<!-- measured -->", "<!-- end of what is measured -->"
 BOLT = ("llvm-bolt-19", "llvm-bolt")
@@ -78,12 +82,14 @@ class Tool:
 
 def seconds(command: Sequence[str], directory: Path, repeats: int = REPEATS) -> float:
     """Return the processor time of a command, the least of some runs."""
+    name, *arguments = command
+    command = [shutil.which(name) or name, *arguments]  # `measure` searches no path
     found = []
     for _ in range(repeats):
-        begin = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, cwd=directory, check=True, capture_output=True)
-        end = resource.getrusage(resource.RUSAGE_CHILDREN)
-        found.append(end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime)
+        cost = measure(command, timeout=TIMEOUT, directory=directory, environment=os.environ)
+        if cost.outcome != "ok":
+            raise RuntimeError(f"{command}: {cost.outcome}: {cost.detail}")
+        found.append(cost.cpu)
     return min(found)
 
 
@@ -108,15 +114,6 @@ def simprof(mode: str, rounds: str, directory: Path) -> tuple[float, Entries, in
     document = json.loads(result.read_text())
     entries = {row["symbol"]: row["entered"] for row in document["routines"]}
     return time, entries, document["instructions"]["base"]
-
-
-def plugin(name: str, directory: Path) -> str:
-    """Return qemu's argument for a plugin of this directory, built."""
-    library = directory / f"{name}.so"
-    source = ROOT / "tools" / f"{name}.c"
-    command = ["cc", "-O2", "-shared", "-fPIC", str(source), "-o", str(library)]
-    subprocess.run(command, check=True)
-    return str(library)
 
 
 def gcov_entries(directory: Path, tool: str) -> Entries:
@@ -180,7 +177,7 @@ def sparc_tools(rounds: str, directory: Path) -> list[Tool]:
     counts = "the same, every acyclic path, and the price of counting them in the program"
     rows.append(Tool("simprof, `pp`", "simprof", "no", counts, time, plain, entries, base))
     log = directory / "count.log"
-    library = plugin("count_plugin", directory)
+    library = str(programs.built_plugin(directory, programs.COUNT_PLUGIN))
     command = [EMULATOR, "-plugin", library, "-d", "plugin", "-D", str(log), str(BENCH), rounds]
     time = seconds(command, directory)
     counted = re.search(r"instructions (\d+)", log.read_text())
@@ -197,7 +194,7 @@ def sparc_tools(rounds: str, directory: Path) -> list[Tool]:
             total,
         )
     )
-    library = plugin("edge_plugin", directory)
+    library = str(programs.built_plugin(directory))
     command = [EMULATOR, "-plugin", library, "-d", "plugin", "-D", str(log), str(BENCH), rounds]
     time = seconds(command, directory)
     rows.append(

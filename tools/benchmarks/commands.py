@@ -178,7 +178,7 @@ def _process(
 
 def _qemu(program: Program, directory: Path, timeout: float) -> Taken:
     """Measure qemu-user with the plugin."""
-    emulator, plugin = programs.emulator(program.width), programs.edge_plugin(directory)
+    emulator, plugin = programs.emulator(program.width), programs.built_plugin(directory)
     if emulator is None or plugin is None:
         return (Cost("failed", 0.0, 0.0, 0, None, "qemu-user or a C compiler is missing"), {})
     log = directory / "plugin.log"

@@ -52,7 +52,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.simulator.cpu.traps import CLOCK_WORDS
 from simprof.simulator.machine.running import NativeHook
-from tools.benchmarks.programs import edge_plugin, emulator
+from tools.benchmarks.programs import built_plugin, emulator
 from tools.benchmarks.rows import ROOT, Row, dump
 
 FIXTURES = ROOT / "fixtures" / "bin" / "v9"
@@ -230,7 +230,7 @@ def qemu_configurations(directory: Path) -> dict[str, Runner]:
     if program is None:
         return {}
     found = {"qemu": emulated([program])}
-    plugin = edge_plugin(directory)
+    plugin = built_plugin(directory)
     if plugin is not None:
         found["qemu-edges"] = emulated([program, "-plugin", str(plugin)])
     return found

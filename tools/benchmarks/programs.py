@@ -22,7 +22,8 @@ NARROW = ("bc",)
 EVENTS = ("jumps", "throws")
 """The programs that only tell the cost of one longjmp, of one exception."""
 EMULATORS: Mapping[Width, str] = {64: "qemu-sparc64", 32: "qemu-sparc32plus"}
-PLUGIN = ROOT / "tools" / "edge_plugin.c"
+EDGE_PLUGIN = ROOT / "tools" / "edge_plugin.c"
+COUNT_PLUGIN = ROOT / "tools" / "count_plugin.c"
 
 
 @dataclass(frozen=True)
@@ -107,12 +108,12 @@ def emulator(width: Width) -> str | None:
     return shutil.which(EMULATORS[width])
 
 
-def edge_plugin(directory: Path) -> Path | None:
-    """Return the native plugin that counts edges, built in a directory; None: it cannot be."""
+def built_plugin(directory: Path, source: Path = EDGE_PLUGIN) -> Path | None:
+    """Return one of qemu's plugins, built in a directory; None: it cannot be."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None
-    plugin = directory / "edges.so"
-    command = [compiler, "-O2", "-shared", "-fPIC", str(PLUGIN), "-o", str(plugin)]
+    plugin = directory / f"{source.stem}.so"
+    command = [compiler, "-O2", "-shared", "-fPIC", str(source), "-o", str(plugin)]
     done = subprocess.run(command, capture_output=True, check=False)
     return plugin if done.returncode == 0 else None
