@@ -100,7 +100,7 @@ def show_command(words: tuple[str, ...], html: Path | None, **chosen: Any) -> in
     In `source`, ROUTINE is a name or a pattern, FILE a source file, as
     its path or the end of it; without either, all files that ran are shown. A line is executed as
     often as gcov says; "instructions" are those that it executed, "added" those of the scheme's
-    code. `tree` needs a profile of `simprof run --call-tree`.
+    code. For `tree`, run with `--call-tree`.
 
     With --html, a page about all profiles: what each costs, routines with their graphs and the
     code on them, hot paths as source and instructions, profiles side by side.
