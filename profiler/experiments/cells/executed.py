@@ -49,10 +49,7 @@ def way(machine: MachineKind) -> str:
 def execute(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResult, ...]:
     """Run a program with the code of each scheme in it, and compare with what was predicted.
 
-    Raises
-    ------
-    SimulatorError
-        As `verify`; if a scheme has no code.
+    Raises SimulatorError as `verify`; if a scheme has no code.
     """
     for setting in settings:
         _check(setting)
@@ -95,10 +92,8 @@ def timed(fresh: Callable[[], RunRequest], setting: Setting, directory: Path) ->
     `fresh`: Returns a request whose files are as they are at the program's start. `directory`:
     Where the instrumented program is written.
 
-    Raises
-    ------
-    SimulatorError
-        As `run_program` and `instrument_file`; if the instrumented program ends otherwise.
+    Raises SimulatorError as `run_program` and `instrument_file`; if the instrumented program ends
+    otherwise.
     """
     _check(setting)
     request = fresh()
@@ -153,10 +148,7 @@ SUFFIX = ".gcda"
 def arc_counts(path: Path) -> dict[int, tuple[int, ...]]:
     """Return the counters of each function in a file, by gcc's number of the function.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be read, or is cut or none of a big-endian program's.
+    Raises UsageError if the file cannot be read, or is cut or none of a big-endian program's.
     """
     try:
         data = path.read_bytes()
@@ -194,10 +186,7 @@ def _counters(body: bytes) -> tuple[int, ...]:
 def arc_increments(directory: Path) -> int:
     """Return how often gcc's counters count, in all files below a directory.
 
-    Raises
-    ------
-    UsageError
-        If there is no such file, or one cannot be read.
+    Raises UsageError if there is no such file, or one cannot be read.
     """
     files = sorted(directory.rglob(f"*{SUFFIX}"))
     if not files:

@@ -50,10 +50,7 @@ from simprof.profiler.session.session import observe
 def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResult, ...]:
     """Run a program and return a result for each setting.
 
-    Raises
-    ------
-    SimulatorError
-        As `session.run_program`. How the program ended is not judged here.
+    Raises SimulatorError as `session.run_program`. How the program ended is not judged here.
     """
     observation = observe(request, settings)
     check = request.self_check

@@ -45,10 +45,8 @@ T = TypeVar("T")
 def plan_group(group: tuple[Job, ...]) -> tuple[CellResult, ...]:
     """Plan one program under the settings of `group`, whose jobs differ in nothing else.
 
-    Raises
-    ------
-    SimulatorError
-        If the program cannot be read. What one setting cannot do is an error of its result.
+    Raises SimulatorError if the program cannot be read. What one setting cannot do is an error of
+    its result.
     """
     program = elf.load(group[0].program)
     recovered, recovery = timed(lambda: recover(program))
@@ -137,10 +135,7 @@ def _planner(
 ) -> Callable[[ControlFlowGraph], RoutinePlan]:
     """Return what plans a routine.
 
-    Raises
-    ------
-    UsageError
-        If the setting cannot be planned from the file alone.
+    Raises UsageError if the setting cannot be planned from the file alone.
     """
     if needs_edge_profile(setting.mode) or setting.weights is WeightChoice.EXACT:
         raise UsageError(f"{setting.name} needs a run: it cannot be planned from the file alone")

@@ -99,10 +99,7 @@ class Keys:
     def key(self, job: Job) -> CellKey:
         """Return the key of a job.
 
-        Raises
-        ------
-        UsageError
-            If one of its files cannot be read.
+        Raises UsageError if one of its files cannot be read.
         """
         current = versions()
         return CellKey(
@@ -197,11 +194,8 @@ def find(path: Path, jobs: Mapping[Job, CellKey]) -> Replays:
     `path`: A recording; otherwise a directory, which is made where there is none. `jobs`: The jobs
     with their keys.
 
-    Raises
-    ------
-    UsageError
-        If the recording is not of the one run that all jobs are of, or the directory cannot be
-        made.
+    Raises UsageError if the recording is not of the one run that all jobs are of, or the directory
+    cannot be made.
     """
     if path.is_file():
         _check_all(path, jobs)
@@ -238,10 +232,7 @@ def check(path: Path, job: Job, key: CellKey) -> None:
 
     What the program found in directories is not in the recording and not compared.
 
-    Raises
-    ------
-    UsageError
-        If it is not, or is not whole.
+    Raises UsageError if it is not, or is not whole.
     """
     recording = Recording(path)
     if recording.end is None:
@@ -313,10 +304,7 @@ def recorded(job: Job, request: RunRequest) -> RunRequest:
 
     The run is recorded where that is still to be done. The file is there whole or not at all.
 
-    Raises
-    ------
-    SimulatorError
-        As `session.observe`.
+    Raises SimulatorError as `session.observe`.
     """
     path = job.replay
     if path is None:
@@ -342,10 +330,7 @@ def _is_whole(path: Path) -> bool:
 def output_of(path: Path) -> str:
     """Return the SHA-256 of what a recorded program wrote to standard output.
 
-    Raises
-    ------
-    UsageError
-        If the recording is not whole.
+    Raises UsageError if the recording is not whole.
     """
     end = Recording(path).end
     if end is None:

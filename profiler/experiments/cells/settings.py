@@ -169,10 +169,7 @@ class CellSetting:
 def setting(mode: str, **options: object) -> CellSetting:
     """Return a canonical setting; options that the mode does not read are left out.
 
-    Raises
-    ------
-    UsageError
-        If the mode or an option is unknown, or has a value that it cannot have.
+    Raises UsageError if the mode or an option is unknown, or has a value that it cannot have.
     """
     known = cell_options()
     for name in options:
@@ -192,10 +189,7 @@ def setting(mode: str, **options: object) -> CellSetting:
 def selecting(chosen: CellSetting, selection: Selection) -> CellSetting:
     """Return a setting of the same mode and options for other routines.
 
-    Raises
-    ------
-    UsageError
-        If a pattern cannot be in a setting (`selection_options`).
+    Raises UsageError if a pattern cannot be in a setting (`selection_options`).
     """
     if selection.is_all:
         return chosen
@@ -205,10 +199,7 @@ def selecting(chosen: CellSetting, selection: Selection) -> CellSetting:
 def selection_options(selection: Selection) -> dict[str, object]:
     """Return a selection as options of a setting; {} for all routines.
 
-    Raises
-    ------
-    UsageError
-        If a pattern has what stands between patterns in a setting.
+    Raises UsageError if a pattern has what stands between patterns in a setting.
     """
     for pattern in selection.exclude:
         if BETWEEN_PATTERNS in pattern:
@@ -224,10 +215,7 @@ def selection_options(selection: Selection) -> dict[str, object]:
 def parse(text: str) -> CellSetting:
     """Read a setting such as "tpp:cold=1:loop=1".
 
-    Raises
-    ------
-    UsageError
-        If it is none, or has an option that the mode does not read.
+    Raises UsageError if it is none, or has an option that the mode does not read.
     """
     mode, between, words = text.partition(BEFORE_OPTION)
     declared = reads(mode)
@@ -238,10 +226,7 @@ def parse(text: str) -> CellSetting:
 def parse_options(text: str) -> dict[str, OptionValue]:
     """Read options such as "cold=1:loop=1", of any mode.
 
-    Raises
-    ------
-    UsageError
-        If one is unknown, is given twice, or has a value that it cannot have.
+    Raises UsageError if one is unknown, is given twice, or has a value that it cannot have.
     """
     return _given("a setting", text, tuple(cell_options().values()))
 

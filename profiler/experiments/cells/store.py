@@ -265,10 +265,7 @@ class Store:
     `path`: The file; it is made where there is none (or an empty one). `create`: False: it must be
     there.
 
-    Raises
-    ------
-    UsageError
-        If it is not such a file, is damaged, or cannot be used. It is left as it is.
+    Raises UsageError if it is not such a file, is damaged, or cannot be used. It is left as it is.
     """
 
     def __init__(self, path: Path, *, create: bool = True) -> None:

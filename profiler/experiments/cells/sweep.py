@@ -120,11 +120,8 @@ def obtain(
     `workers`: Processes; 0: everything is done in this one. `replay`: A recording, or a directory
     of recordings, that cells are measured by (`replays.find`); None: they are run.
 
-    Raises
-    ------
-    UsageError
-        If a cell names a benchmark or an input that the suite lacks, the store or the cache
-        cannot be written, or the recording is of another run.
+    Raises UsageError if a cell names a benchmark or an input that the suite lacks, the store or the
+    cache cannot be written, or the recording is of another run.
     """
     order = suite_order(suite, cells, progress=progress)
     run = local_runner(workers)
@@ -140,10 +137,7 @@ def suite_order(
 ) -> JobOrder:
     """Build the programs that `cells` need and say what is to be run.
 
-    Raises
-    ------
-    UsageError
-        As `obtain`.
+    Raises UsageError as `obtain`.
     """
     wanted = tuple(dict.fromkeys(cells))
     report = _build(suite, wanted, progress)
@@ -220,11 +214,8 @@ def carry_out(
 
     `replay`: See `obtain`. `retry`: Run again what failed before.
 
-    Raises
-    ------
-    UsageError
-        If a file of a job cannot be read, the store cannot be written, or the recording is of
-        another run.
+    Raises UsageError if a file of a job cannot be read, the store cannot be written, or the
+    recording is of another run.
     """
     keys = _keys(order)
     replays = None if replay is None else find(replay, {job: keys[job] for job in order.jobs})
@@ -321,10 +312,7 @@ class Grid:
     def settings(self) -> tuple[CellSetting, ...]:
         """Return modes x options x weights, each once.
 
-        Raises
-        ------
-        UsageError
-            If one is not known, or has a value that it cannot have.
+        Raises UsageError if one is not known, or has a value that it cannot have.
         """
         return tuple(combinations(self.modes, self.options, self.weights))
 
@@ -332,10 +320,7 @@ class Grid:
 def read_grid(path: Path) -> Grid:
     """Read a grid file.
 
-    Raises
-    ------
-    UsageError
-        If it cannot be read or is not as the module says.
+    Raises UsageError if it cannot be read or is not as the module says.
     """
     try:
         table = parse_toml(path.read_text())
@@ -449,10 +434,7 @@ def make_order(
     `allow_commands`: Whether a suite's file that does not come with simprof may have commands
     executed.
 
-    Raises
-    ------
-    UsageError
-        If the grid is empty, or names what is not there.
+    Raises UsageError if the grid is empty, or names what is not there.
     """
     settings = grid.settings()
     order = JobOrder(tuple(_program_jobs(grid, settings)))
@@ -518,11 +500,8 @@ def sweep(
 
     Started again after whatever ended it, it goes on where it was; `replay`: see `obtain`.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be used, is no results file, or another sweep writes to it, or the
-        recording is of another run.
+    Raises UsageError if the file cannot be used, is no results file, or another sweep writes to it,
+    or the recording is of another run.
     """
     with ExitStack() as stack:
         with Store(path):

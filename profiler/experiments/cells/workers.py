@@ -186,11 +186,8 @@ def _write_files(root: Path, files: Mapping[str, bytes]) -> None:
 def run_on_cluster(groups: Sequence[JobGroup], address: str) -> Iterator[Finished]:
     """Run groups on the Dask cluster at `address`; yield each as it is finished.
 
-    Raises
-    ------
-    ClusterError, UsageError
-        If Dask is not installed, nobody answers, there are no workers, or one has another
-        simprof.
+    Raises ClusterError, UsageError if Dask is not installed, nobody answers, there are no workers,
+    or one has another simprof.
     """
     try:
         from distributed import Client, as_completed

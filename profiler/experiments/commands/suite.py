@@ -197,10 +197,7 @@ def run_command(
 def chosen_suite(name: str, patterns: tuple[str, ...], *, allow_commands: bool) -> Suite:
     """Return the suite with only those benchmarks that a pattern matches, if there are patterns.
 
-    Raises
-    ------
-    UsageError
-        If a pattern matches none.
+    Raises UsageError if a pattern matches none.
     """
     from simprof.profiler.experiments.suites.suite_file import load_suite
 

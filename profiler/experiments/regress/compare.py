@@ -260,10 +260,7 @@ def _beyond(old: Number | None, new: Number | None, limit: Limit) -> bool:
 def check_patterns(baseline: Baseline, limits: CheckLimits) -> None:
     """Check that every limit is about something.
 
-    Raises
-    ------
-    UsageError
-        Naming a pattern that matches no metric of the baseline.
+    Raises UsageError naming a pattern that matches no metric of the baseline.
     """
     names = set(_all_names(baseline.runs))
     patterns = [limit.pattern for limit in limits.limits]

@@ -139,10 +139,7 @@ _ROUTINE_TEXTS = ("graph", "plan", "profile", "register", "table")
 def save(baseline: Baseline, path: Path) -> None:
     """Write a baseline, whole or not at all.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be written.
+    Raises UsageError if the file cannot be written.
     """
     write_atomically(path, to_text(baseline).encode("ascii"))
 
@@ -150,10 +147,8 @@ def save(baseline: Baseline, path: Path) -> None:
 def load(path: Path) -> Baseline:
     """Read a baseline.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be read, is no baseline, is damaged, or has another version.
+    Raises UsageError if the file cannot be read, is no baseline, is damaged, or has another
+    version.
     """
     try:
         if path.stat().st_size > LARGEST:
@@ -204,10 +199,7 @@ class _Damage(Exception):  # noqa: N818 - never leaves this module
 def from_text(text: str, name: str) -> Baseline:
     """Return the baseline in the content of a file; `name` is for messages.
 
-    Raises
-    ------
-    UsageError
-        As `load` does.
+    Raises UsageError as `load` does.
     """
     first, _, rest = text.partition("\n")
     if not first.startswith(f"{MAGIC} "):

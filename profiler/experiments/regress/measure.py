@@ -81,12 +81,8 @@ class MeasuringContext:
 def measure(target: Target, context: MeasuringContext) -> BaselineRun:
     """Run a target under all settings.
 
-    Raises
-    ------
-    SimulatorError
-        If it cannot be run, or takes too long.
-    KeyboardInterrupt
-        If the user ended it.
+    Raises SimulatorError if it cannot be run, or takes too long. Raises KeyboardInterrupt if the
+    user ended it.
     """
     started = time.monotonic()
     with ExitStack() as stack:
@@ -203,10 +199,7 @@ def input_facts(target: Target, directory: Path) -> dict[str, Fact]:
     Files are told by their digests: `stdin` ("" for none). `stdin_file` and `root` say where they
     were found; they decide nothing. Those of a suite are not recorded, since the suite knows.
 
-    Raises
-    ------
-    UsageError
-        If a file or directory cannot be read.
+    Raises UsageError if a file or directory cannot be read.
     """
     facts: dict[str, Fact] = {
         "arguments": target.arguments,
@@ -392,10 +385,7 @@ def file_targets(programs: Sequence[Path], model: Target) -> tuple[Target, ...]:
 
     Files of one name are called by as much of their paths as tells them apart.
 
-    Raises
-    ------
-    UsageError
-        If a file is named twice.
+    Raises UsageError if a file is named twice.
     """
     resolved = Counter(path.resolve() for path in programs)
     for path in programs:
@@ -435,10 +425,7 @@ def suite_targets(
     - `allow_commands`: Whether a suite's file that does not come with simprof may have commands
       executed.
 
-    Raises
-    ------
-    UsageError
-        If there is no such suite, or it needs commands and may have none executed.
+    Raises UsageError if there is no such suite, or it needs commands and may have none executed.
     """
     suite = load_suite(name, allow_commands=allow_commands)
     label = relative(suite.path, directory) if name.endswith(".toml") else suite.name
@@ -573,10 +560,7 @@ class _Suites:
     def target(self, name: str, run: BaselineRun) -> Target:
         """Return the target of a run.
 
-        Raises
-        ------
-        UsageError
-            If there is none.
+        Raises UsageError if there is none.
         """
         suite = str(run.program["suite"])
         if suite not in self._known:

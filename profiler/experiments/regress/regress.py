@@ -72,10 +72,7 @@ def record(
     - `show`: Called as the programs run.
     - `timeout`: Seconds for each program.
 
-    Raises
-    ------
-    UsageError
-        If there is nothing to record.
+    Raises UsageError if there is nothing to record.
     """
     described = {setting.name: describe(setting, directory) for setting in settings}
     context = MeasuringContext(tuple(settings), directory, timeout, show)
@@ -108,10 +105,7 @@ def _measure_all(
 def _check_status(target: Target, run: BaselineRun) -> None:
     """Refuse a suite's program that did not end as it should.
 
-    Raises
-    ------
-    SimulatorError
-        Saying how it ended.
+    Raises SimulatorError saying how it ended.
     """
     reason, status = run.ending["reason"], run.ending["status"]
     if target.status is not None and (reason == "exit") and status != target.status:
@@ -148,10 +142,7 @@ def check(
 ) -> Check:
     """Run the programs of the baseline at `path` again and compare.
 
-    Raises
-    ------
-    UsageError
-        If a limit is about nothing, or a file that a setting names is not there.
+    Raises UsageError if a limit is about nothing, or a file that a setting names is not there.
     """
     check_patterns(old, options.limits)
     directory = path.resolve().parent
@@ -182,10 +173,7 @@ def describe(setting: Setting, directory: Path) -> Facts:
 
     Files are told as they are found from `directory`, with their digests.
 
-    Raises
-    ------
-    UsageError
-        If a file cannot be read.
+    Raises UsageError if a file cannot be read.
     """
     scheme, options = registry.definition(setting.mode), setting.options
     facts: dict[str, Fact] = {"mode": setting.mode}
@@ -214,10 +202,8 @@ _COMMON: Mapping[str, type] = {"path_limit": int, "edge_profile": type(None), **
 def restore(name: str, facts: Facts, directory: Path) -> Setting:
     """Return the setting that `describe` described.
 
-    Raises
-    ------
-    UsageError
-        If this simprof knows no such mode or option, or a file that it names is not there.
+    Raises UsageError if this simprof knows no such mode or option, or a file that it names is not
+    there.
     """
     try:
         mode = str(facts["mode"])

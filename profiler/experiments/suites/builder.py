@@ -70,10 +70,7 @@ class BuildJob:
     def recipe(self) -> Recipe:
         """How it is obtained; with counters a committed program is built from its sources.
 
-        Raises
-        ------
-        BuildError
-            If the suite has no sources of a committed program.
+        Raises BuildError if the suite has no sources of a committed program.
         """
         own = self.benchmark.recipe
         if self.counters is CounterBuild.NONE or own.committed is None:
@@ -122,11 +119,8 @@ def build_suite(
     - `progress`: Called as the builds go on, from one thread at a time.
     - `cache`: The directory for all that is made; None: that of suites in the user's cache.
 
-    Raises
-    ------
-    UsageError
-        If the inputs or the cache cannot be written, or the suite's file names commands and may
-        not. A program that cannot be built is a row of `failures`.
+    Raises UsageError if the inputs or the cache cannot be written, or the suite's file names
+    commands and may not. A program that cannot be built is a row of `failures`.
     """
     if not suite.may_execute:
         for benchmark in suite.benchmarks:
@@ -200,10 +194,7 @@ class Builder:
     def build(self, job: BuildJob, teller: _BuildTeller) -> BuiltProgram:
         """Return the program, built unless the cache has it, with its inputs written.
 
-        Raises
-        ------
-        BuildError
-            If it cannot be built.
+        Raises BuildError if it cannot be built.
         """
         recipe = job.recipe
         if recipe.committed is not None:
@@ -401,10 +392,7 @@ def _matching(job: BuildJob, directory: Path, pattern: str) -> set[Path]:
 def _words(job: BuildJob, command: str, known: Mapping[str, str] | None = None) -> list[str]:
     """Return the words of a command, with what is known filled in.
 
-    Raises
-    ------
-    BuildError
-        If it has other braces, or quotes that do not end.
+    Raises BuildError if it has other braces, or quotes that do not end.
     """
     try:
         words = shlex.split(command)
@@ -417,10 +405,7 @@ def _words(job: BuildJob, command: str, known: Mapping[str, str] | None = None) 
 def inside(tree: Path, name: str) -> Path:
     """Return a place in a program's sources.
 
-    Raises
-    ------
-    BuildError
-        If it is elsewhere, behind a link, say.
+    Raises BuildError if it is elsewhere, behind a link, say.
     """
     if leads_out(name, tree):
         raise BuildError(f"{name!r} leads out of the program's sources")

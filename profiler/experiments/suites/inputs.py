@@ -27,12 +27,7 @@ def prepare(benchmark: Benchmark, tree: Callable[[], Path]) -> None:
     `tree`: Returns the benchmark's unpacked source; called only where a missing file comes from
     there.
 
-    Raises
-    ------
-    UsageError
-        If a file cannot be written.
-    BuildError
-        If the source cannot be had.
+    Raises UsageError if a file cannot be written. Raises BuildError if the source cannot be had.
     """
     for given in benchmark.inputs.values():
         for file in given.files:

@@ -33,10 +33,7 @@ def suites_directory() -> Path:
     In a checkout it is `fixtures/suites`. A wheel carries it as package data, together with the
     programs that the suites refer to, in the same places relative to each other.
 
-    Raises
-    ------
-    UsageError
-        If this simprof has neither.
+    Raises UsageError if this simprof has neither.
     """
     directories = (CHECKOUT / "fixtures" / "suites", _packaged() / "suites")
     for directory in directories:
@@ -91,10 +88,7 @@ PATIENCE = 30.0
 def fetched_archive(package: Package, cache: Path) -> Path:
     """Return the package's archive, fetched if the cache lacks it.
 
-    Raises
-    ------
-    BuildError
-        If it cannot be fetched, or is not the one whose checksum is recorded.
+    Raises BuildError if it cannot be fetched, or is not the one whose checksum is recorded.
     """
     path = cache / "archives" / package.archive
     if path.exists():
@@ -132,10 +126,7 @@ def _download(address: str, target: Path) -> None:
 def unpack(path: Path, target: Path, directory: str) -> None:
     """Unpack the archive at `path`, which holds one directory, as `target`.
 
-    Raises
-    ------
-    BuildError
-        If it cannot be unpacked, or holds something else than `directory`.
+    Raises BuildError if it cannot be unpacked, or holds something else than `directory`.
     """
     scratch = target.with_name(f"{target.name}.partial")
     shutil.rmtree(scratch, ignore_errors=True)

@@ -48,10 +48,7 @@ def with_counters(plain: str, counters: CounterBuild) -> str:
 def parse_build(name: str) -> tuple[Width, CounterBuild]:
     """Return width and counters of a build by its name.
 
-    Raises
-    ------
-    UsageError
-        If there is no build of that name.
+    Raises UsageError if there is no build of that name.
     """
     known = {build_name(width, each): (width, each) for each in CounterBuild for width in BUILDS}
     if name not in known:
@@ -154,10 +151,7 @@ class Suite:
     def benchmark(self, name: str) -> Benchmark:
         """Return a benchmark.
 
-        Raises
-        ------
-        UsageError
-            If there is none of that name.
+        Raises UsageError if there is none of that name.
         """
         for benchmark in self.benchmarks:
             if benchmark.name == name:

@@ -141,10 +141,7 @@ class Fields:
 def read_suite(path: Path) -> Suite:
     """Read the suite file at `path`.
 
-    Raises
-    ------
-    UsageError
-        In one line, what is wrong in which table.
+    Raises UsageError: in one line, what is wrong in which table.
     """
     fields = Fields(_load(path), str(path))
     reader = _SuiteReader(path)
@@ -404,10 +401,7 @@ def load_suite(name: str, *, allow_commands: bool = False) -> Suite:
 
     `allow_commands`: Whether a file that does not come with simprof may have commands executed.
 
-    Raises
-    ------
-    UsageError
-        If there is no such suite, or its file is not as it should be.
+    Raises UsageError if there is no such suite, or its file is not as it should be.
     """
     if name.endswith(".toml"):
         path = Path(name)

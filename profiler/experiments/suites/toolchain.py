@@ -60,17 +60,10 @@ def width_of(build: str) -> Width:
 
 
 def run(command: Sequence[str | Path], directory: Path, log: Path | None = None) -> str:
-    """Run `command` in `directory`; return what it writes.
+    """Run `command` in `directory`; return what it writes, which is also appended to `log`.
 
-    Parameters
-    ----------
-    log
-        File that the command and all that it writes are appended to.
-
-    Raises
-    ------
-    BuildError
-        If it is not installed or fails: in one line, with the first complaint in its output.
+    Raises BuildError if it is not installed or fails: in one line, with the first complaint in its
+    output.
     """
     words = [str(word) for word in command]
     try:

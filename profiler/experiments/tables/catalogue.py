@@ -24,10 +24,7 @@ def tables() -> Mapping[str, TableSpec[Any]]:
 def find(names: Iterable[str]) -> tuple[TableSpec[Any], ...]:
     """Return tables by their names, each once.
 
-    Raises
-    ------
-    UsageError
-        If there is no such table.
+    Raises UsageError if there is no such table.
     """
     known = tables()
     chosen = {}

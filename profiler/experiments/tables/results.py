@@ -42,11 +42,8 @@ def run_tables(
       names.
     - `replay`: A recording, or a directory of recordings, that cells are measured by (`obtain`).
 
-    Raises
-    ------
-    UsageError
-        If no benchmark matches, the build is unknown, the store cannot be used, or the recording is
-        of another run. A program that cannot be built or run is a row that says so.
+    Raises UsageError if no benchmark matches, the build is unknown, the store cannot be used, or
+    the recording is of another run. A program that cannot be built or run is a row that says so.
     """
     programs = _matching(
         [SuiteMember(each.name, each.group, each.stands_for) for each in suite.benchmarks], only
@@ -102,10 +99,7 @@ def stored_tables(
     - `partial`: Leave out tables that the file has no cell for.
     - `given`: Which of the view's "input", "build" and "selection" somebody has chosen.
 
-    Raises
-    ------
-    UsageError
-        If the file is none of simprof's, is damaged, or has no results of the suite.
+    Raises UsageError if the file is none of simprof's, is damaged, or has no results of the suite.
     """
     with Store(path, create=False) as store:
         known = store.benchmarks()

@@ -133,10 +133,7 @@ class ReportTable:
     def index(self, key: str) -> int:
         """Return the position of a column.
 
-        Raises
-        ------
-        KeyError
-            If there is none of that key.
+        Raises KeyError if there is none of that key.
         """
         for position, column in enumerate(self.columns):
             if column.key == key:
@@ -308,10 +305,7 @@ GROUP = "group"
 def published(name: str) -> ReportTable | None:
     """Return what the paper prints for our table `name`; None: nothing that is data.
 
-    Raises
-    ------
-    UsageError
-        If the data are missing or are not as they should be.
+    Raises UsageError if the data are missing or are not as they should be.
     """
     return _all(suites_directory() / "published").get(name)
 
@@ -328,10 +322,7 @@ def _all(directory: Path) -> Mapping[str, ReportTable]:
 def read_published(path: Path) -> tuple[ReportTable, ...]:
     """Read the tables of one file.
 
-    Raises
-    ------
-    UsageError
-        If it cannot be read or is not as it should be.
+    Raises UsageError if it cannot be read or is not as it should be.
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
