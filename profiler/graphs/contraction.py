@@ -125,13 +125,7 @@ class Contraction:
         return tuple(result)
 
     def validate(self) -> None:
-        """Check that the chains are straight-line, maximal, and all that can be reached.
-
-        Raises
-        ------
-        AssertionError
-            If not.
-        """
+        """Check that the chains are straight-line, maximal, and all that can be reached."""
         reached = depth_first(self.cfg).reached
         members = [*(block for chain in self.chains for block in chain), *self.folded]
         assert sorted(members) == sorted(b.id for b in self.cfg.blocks if b.id in reached), (

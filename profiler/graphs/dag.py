@@ -106,12 +106,8 @@ class Dag:
         )
 
     def validate(self) -> None:
-        """Check that the graph is acyclic and that every path runs from ENTRY to EXIT.
-
-        Raises
-        ------
-        AssertionError
-            If not, or if a live control-flow edge is missing.
+        """Check that the graph is acyclic and that every path runs from ENTRY to EXIT;
+        AssertionError if not, or if a live control-flow edge is missing.
         """
         position = {vertex: index for index, vertex in enumerate(self.topological)}
         for edge in self.edges:

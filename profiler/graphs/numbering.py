@@ -118,13 +118,9 @@ class PathNumbering:
         return tuple(path)
 
     def validate(self) -> None:
-        """Check the numbering on every vertex and on samples of its paths.
-
-        Raises
-        ------
-        AssertionError
-            If a vertex's values do not tile 0 .. NumPaths - 1, or a number does not survive
-            decoding and encoding.
+        """Check the numbering on every vertex and on samples of its paths; AssertionError if a
+        vertex's values do not tile 0 .. NumPaths - 1, or a number does not survive decoding and
+        encoding.
         """
         for vertex in self.dag.topological:
             covered = 0

@@ -163,12 +163,10 @@ class PathStep(Protocol):
     @property
     def cfg_edge(self) -> int | None:
         """The control-flow edge; None for a dummy edge."""
-        ...
 
     @property
     def stands_for(self) -> tuple[int, ...]:
         """The removed control-flow edges that a dummy edge stands for."""
-        ...
 
 
 def path_record(dag: Dag, path: Iterable[int], partial: bool = False) -> PathRecord:

@@ -67,13 +67,7 @@ class SpanningTree:
         return sum(weight for weight, inside in zip(weights, self.in_tree, strict=True) if inside)
 
     def validate(self) -> None:
-        """Check that the tree has |V| - 1 edges and connects the graph.
-
-        Raises
-        ------
-        AssertionError
-            If it does not.
-        """
+        """Check that the tree has |V| - 1 edges and connects the graph; AssertionError if not."""
         usable = [ends for edge, ends in enumerate(self.ends) if edge not in self.excluded]
         if self.root_edge is not None:
             usable.append(self.root_edge)
@@ -93,12 +87,8 @@ class SpanningTree:
         assert not excluded, f"the excluded edges {sorted(excluded)} are in the tree"
 
     def validate_maximum(self, weights: Sequence[float]) -> None:
-        """Check that no spanning tree, or forest, has a greater weight.
-
-        Raises
-        ------
-        AssertionError
-            Naming an edge that the tree lacks, or one that closes a cycle in it.
+        """Check that no spanning tree, or forest, has a greater weight; AssertionError naming an
+        edge that the tree lacks, or one that closes a cycle in it.
         """
         # A forest is one of greatest weight if and only if every edge joins two vertices that tree
         # edges at least as heavy join already: none of them could be exchanged for it.
@@ -135,12 +125,8 @@ class ChordIncrements:
         return max(map(abs, self.increments), default=0)
 
     def validate(self, tree: SpanningTree, values: Sequence[int]) -> None:
-        """Check edge by edge what makes sums of increments and sums of values agree.
-
-        Raises
-        ------
-        AssertionError
-            Naming an edge whose increment does not reproduce its value.
+        """Check edge by edge what makes sums of increments and sums of values agree; AssertionError
+        naming an edge whose increment does not reproduce its value.
         """
         # `tree`: The tree that they were moved off, with its root edge.
         # `values`: The values by edge.

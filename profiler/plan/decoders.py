@@ -113,25 +113,20 @@ class RoutinePlan(Protocol):
     @property
     def cfg(self) -> ControlFlowGraph:
         """The routine."""
-        ...
 
     @property
     def plan(self) -> InstrumentationPlan:
         """The actions."""
-        ...
 
     @property
     def weights(self) -> tuple[float, ...]:
         """The edge weights that guided the placement, by edge id."""
-        ...
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive the profile from the counters."""
-        ...
 
     def validate(self) -> None:
         """Raise AssertionError if any structure of the plan is not as it must be."""
-        ...
 
 
 def check_shape(plan: RoutinePlan, mode: str, reading: Reading) -> None:
@@ -175,25 +170,20 @@ class PathDecoder(RoutinePlan, Protocol):
     @property
     def num_paths(self) -> int:
         """Number of paths that the plan tells apart."""
-        ...
 
     @property
     def cut_edges(self) -> tuple[int, ...]:
         """Ids of edges that end paths and are no back edges."""
-        ...
 
     def decode(self, path_id: int) -> PathRecord:
         """Return the path that counter `path_id` counts; ValueError if there is none."""
-        ...
 
     def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
         """Yield every path that the plan tells apart, with its number."""
-        ...
 
     @property
     def blocks_of_all_paths(self) -> int | None:
         """How many blocks all paths have together; None where only listing them tells."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -212,7 +202,6 @@ class NamingDecoder(PathDecoder, Protocol):
     @property
     def names(self) -> PathNames:
         """How large its names are."""
-        ...
 
 
 @runtime_checkable
@@ -222,11 +211,9 @@ class GuidedDecoder(PathDecoder, Protocol):
     @property
     def edge_profile(self) -> Sequence[int]:
         """That profile: counts by edge id."""
-        ...
 
     def is_obvious(self, path_id: int) -> bool:
         """Whether path `path_id` has no counter: its count comes from the edge profile."""
-        ...
 
 
 @runtime_checkable
@@ -236,7 +223,6 @@ class LimitedDecoder(PathDecoder, Protocol):
     @property
     def untruncated_paths(self) -> int:
         """Number of paths that it would tell apart without a path limit."""
-        ...
 
 
 @runtime_checkable
@@ -246,16 +232,12 @@ class TraceWriter(RoutinePlan, Protocol):
     @property
     def tokens(self) -> Mapping[int, WriteTrace]:
         """Edge id -> what crossing the edge appends to the trace."""
-        ...
 
     def written(self, crossings: Sequence[int]) -> int:
         """Tokens that it writes when each edge is crossed so often, by edge id."""
-        ...
 
     def standard_bits(self, crossings: Sequence[int]) -> int:
         """Bits that it writes when each edge is crossed so often, by edge id."""
-        ...
 
     def minimal_bits(self, crossings: Sequence[int]) -> int:
         """Bits with tokens of as few bits as telling this routine's apart takes."""
-        ...

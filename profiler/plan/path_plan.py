@@ -42,14 +42,10 @@ class PathCountingPlan(ABC):
         """Derive paths, unfinished paths and edge counts."""
 
     def validate_counters(self, removed: Sequence[int]) -> None:
-        """Check that actions are on edges of the graph, and each edge counter on its edge.
+        """Check that actions are on edges of the graph, and each edge counter on its edge;
+        AssertionError if not.
 
         `removed`: Ids of the edges that end paths, as `removed_tree` numbers them.
-
-        Raises
-        ------
-        AssertionError
-            If not.
         """
         beyond = set(self.plan.actions) - {edge.id for edge in self.cfg.edges}
         assert not beyond, f"actions on the edges {sorted(beyond)}, which there are not"

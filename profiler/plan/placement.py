@@ -96,17 +96,14 @@ class AcyclicGraph(Protocol):
     @property
     def cfg(self) -> ControlFlowGraph:
         """The routine; its ENTRY and EXIT are this graph's too."""
-        ...
 
     @property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:
         """Outgoing edge ids by vertex."""
-        ...
 
     @property
     def in_edges(self) -> tuple[tuple[int, ...], ...]:
         """Incoming edge ids by vertex."""
-        ...
 
 
 @dataclass(frozen=True)

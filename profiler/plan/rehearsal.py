@@ -102,16 +102,12 @@ def _way_to_open_edge(cfg: ControlFlowGraph, start: int, open_edges: set[int]) -
 
 
 def rehearse(plan: RoutinePlan, decoder: PathDecoder | None, walks: Sequence[ExecutedWalk]) -> None:
-    """Execute a plan on `walks` and compare what its counters tell with what happened.
+    """Execute a plan on `walks` and compare what its counters tell with what happened;
+    AssertionError naming the first edge, block or path that the counters tell wrongly.
 
     - `plan`: The plan.
     - `decoder`: The same plan, if it counts paths.
     - `walks`: Activations of its routine.
-
-    Raises
-    ------
-    AssertionError
-        Naming the first edge, block or path that the counters tell wrongly.
     """
     cfg = plan.cfg
     crossings = [0] * len(cfg.edges)

@@ -23,32 +23,26 @@ class AcyclicPlan(Protocol):
     @property
     def cfg(self) -> ControlFlowGraph:
         """The routine."""
-        ...
 
     @property
     def dag(self) -> Dag:
         """The acyclic graph."""
-        ...
 
     @property
     def weights(self) -> tuple[float, ...]:
         """By edge id."""
-        ...
 
     @property
     def numbering(self) -> PathNumbering:
         """Of the dag."""
-        ...
 
     @property
     def tree(self) -> SpanningTree:
         """Of the dag."""
-        ...
 
     @property
     def increments(self) -> ChordIncrements:
         """Of the dag."""
-        ...
 
 
 def ends(cfg: ControlFlowGraph, edge: int) -> list[str]:

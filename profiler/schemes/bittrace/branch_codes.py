@@ -130,13 +130,7 @@ class BranchCodes:
         return None if bits else tuple(path)
 
     def validate(self, numbering: PathNumbering) -> None:
-        """Check sizes, and that samples of the paths survive encoding and decoding.
-
-        Raises
-        ------
-        AssertionError
-            If not.
-        """
+        """Check sizes, and that samples of the paths survive encoding and decoding."""
         for vertex in self.dag.topological:
             count = len(self.order[vertex])
             assert sorted(self.order[vertex]) == sorted(self.dag.out_edges[vertex]), (

@@ -90,13 +90,7 @@ class BitTracePlan(AcyclicPathPlan):
         return code_key(self.codes.encode(self.dag_path(blocks, edges)))
 
     def validate(self) -> None:
-        """Check every structure.
-
-        Raises
-        ------
-        AssertionError
-            If one is not as it must be.
-        """
+        """Check every structure; AssertionError if one is wrong."""
         self.dag.validate()
         self.numbering.validate()
         self.codes.validate(self.numbering)

@@ -60,13 +60,7 @@ class NaivePlan:
         return Reading(edges=tuple(counts))
 
     def validate(self) -> None:
-        """Check that the plan counts each edge that can execute, and nothing else.
-
-        Raises
-        ------
-        AssertionError
-            If not.
-        """
+        """Check that the plan counts each edge that can execute, and nothing else."""
         live = live_edges(self.cfg, depth_first(self.cfg))
         assert set(self.counted) == live, "not all edges are counted, or dead ones are"
         expected = {edge: (CountEdge(k),) for k, edge in enumerate(self.counted)}
@@ -96,13 +90,7 @@ class CallsPlan:
         return Reading(edges=extrapolate(self.cfg, dead | pairs, counters.early))
 
     def validate(self) -> None:
-        """Check the tree, the numbers of the pairs, the calls, and that no wrong way is open.
-
-        Raises
-        ------
-        AssertionError
-            If one is not as it must be.
-        """
+        """Check the tree, the numbers of the pairs, the calls, and that no wrong way is open."""
         live = live_edges(self.cfg, depth_first(self.cfg))
         edges = tuple(pair.edge for pair in self.logged)
         if self.tree is None:

@@ -183,13 +183,7 @@ class IterationNumbering:
         return self.num_paths[vertex] - (self.invalid_paths[vertex] if compensated else 0)
 
     def validate(self) -> None:
-        """Check the numbers on every vertex, and that samples survive decoding and encoding.
-
-        Raises
-        ------
-        AssertionError
-            If they do not.
-        """
+        """Check the numbers on every vertex, and that samples survive decoding and encoding."""
         for vertex in self.unrolled.order:
             for compensated in (False, True):
                 choices = self._choices(vertex, compensated)

@@ -57,11 +57,6 @@ class IterationIncrements:
         """Check that the increments reproduce `values`; see `ChordIncrements.validate`.
 
         `tree`: The tree that they were moved off. `values`: `entry_values` of the numbering.
-
-        Raises
-        ------
-        AssertionError
-            Naming an edge whose increment does not reproduce its value.
         """
         check_increments(tree, values, self.increments, self.potential)
 

@@ -176,13 +176,7 @@ class IterationPlan(PathCountingPlan):
         return self.numbering.decode_prefix(path_sum, vertex)
 
     def validate(self) -> None:
-        """Check every structure.
-
-        Raises
-        ------
-        AssertionError
-            If one is not as it must be.
-        """
+        """Check every structure; AssertionError if one is wrong."""
         self.unrolled.validate()
         self.numbering.validate()
         self.tree.validate()

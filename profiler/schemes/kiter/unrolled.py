@@ -175,12 +175,8 @@ class Unrolled:
         )
 
     def validate(self) -> None:
-        """Check that the graph is acyclic and that every path runs from ENTRY to EXIT.
-
-        Raises
-        ------
-        AssertionError
-            If not, or if a live control-flow edge is missing.
+        """Check that the graph is acyclic and that every path runs from ENTRY to EXIT;
+        AssertionError if not, or if a live control-flow edge is missing.
         """
         position = {vertex: place for place, vertex in enumerate(self.order)}
         for edge in self.edges:

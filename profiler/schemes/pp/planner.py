@@ -86,13 +86,7 @@ class PathPlan(AcyclicPathPlan):
         return path_record(self.dag, path, partial=True)
 
     def validate(self) -> None:
-        """Check every structure.
-
-        Raises
-        ------
-        AssertionError
-            If one is not as it must be.
-        """
+        """Check every structure; AssertionError if one is wrong."""
         self.dag.validate()
         self.numbering.validate()
         self.tree.validate()

@@ -51,13 +51,7 @@ class MergedPlan:
         return replace(reading, edges=edges, blocks=blocks)
 
     def validate(self) -> None:
-        """Check the contraction and its plan, and that the routine's plan is that one.
-
-        Raises
-        ------
-        AssertionError
-            If not.
-        """
+        """Check the contraction and its plan, and that the routine's plan is that one."""
         self.contraction.validate()
         self.inner.validate()
         assert self.plan == lift(self.contraction, self.inner.plan), "other actions than planned"

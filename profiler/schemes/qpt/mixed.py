@@ -62,13 +62,7 @@ class MixedPlan:
         return Reading(edges=tuple(solved[: len(self.cfg.edges)]))
 
     def validate(self) -> None:
-        """Check the tree and that the plan counts its chords and nothing else.
-
-        Raises
-        ------
-        AssertionError
-            If not.
-        """
+        """Check the tree and that the plan counts its chords and nothing else."""
         self.tree.validate()
         self.tree.validate_maximum(_costs(self.cfg, self.weights, self.jumps))
         assert self.plan == _plan(self.counted_edges, self.counted_blocks), (

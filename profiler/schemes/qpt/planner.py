@@ -68,13 +68,7 @@ class EdgePlan:
         return Reading(edges=self.edge_counts(counters.events, counters.early))
 
     def validate(self) -> None:
-        """Check the tree and that the plan counts its chords and nothing else.
-
-        Raises
-        ------
-        AssertionError
-            If not.
-        """
+        """Check the tree and that the plan counts its chords and nothing else."""
         self.tree.validate()
         self.tree.validate_maximum(self.weights)
         _validate_counters(self.plan, self.tree.chords)
@@ -121,13 +115,7 @@ class VertexPlan:
         return Reading(edges=edges, blocks=blocks)
 
     def validate(self) -> None:
-        """Check the tree and that the plan counts its blocks and nothing else.
-
-        Raises
-        ------
-        AssertionError
-            If not.
-        """
+        """Check the tree and that the plan counts its blocks and nothing else."""
         if self.flow is not None:
             self.flow.tree.validate()
             self.flow.tree.validate_maximum(block_weights(self.cfg, self.weights))
@@ -167,13 +155,7 @@ class EdgeHeuristicPlan:
         return Reading(edges=None if self.removed else edges, blocks=blocks)
 
     def validate(self) -> None:
-        """Check the tree and that the plan counts its chords but those removed.
-
-        Raises
-        ------
-        AssertionError
-            If not.
-        """
+        """Check the tree and that the plan counts its chords but those removed."""
         self.tree.validate()
         self.tree.validate_maximum(self.weights)
         assert set(self.removed) <= set(self.tree.chords), "tree edges are taken for chords"

@@ -65,12 +65,8 @@ class ObviousPaths:
         return tuple(path)
 
     def validate(self) -> None:
-        """Check defining edges against the paths through them.
-
-        Raises
-        ------
-        AssertionError
-            If one is on no path, or on several, or an edge that is none is on one only.
+        """Check defining edges against the paths through them; AssertionError if one is on no path,
+        or on several, or an edge that is none is on one only.
         """
         before, after = ways_in(self.dag), ways_out(self.dag, self.early)
         for edge in self.dag.edges:

@@ -287,13 +287,7 @@ class TppPlan:
         return ObviousCounts(inferred, cold, -sum(count for count in left if count < 0))
 
     def validate(self) -> None:
-        """Check every structure.
-
-        Raises
-        ------
-        AssertionError
-            If one is not as it must be.
-        """
+        """Check every structure; AssertionError if one is wrong."""
         self.obvious.validate()
         if self.numbering.total:
             self.numbering.validate()

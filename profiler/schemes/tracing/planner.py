@@ -89,13 +89,7 @@ class TracePlan:
         return Reading(edges=propagate(self.cfg, self.tree, known, counters.early))
 
     def validate(self) -> None:
-        """Check that the tokens solve the tracing problem (BL94 4.2).
-
-        Raises
-        ------
-        AssertionError
-            If not.
-        """
+        """Check that the tokens solve the tracing problem (BL94 4.2); AssertionError if not."""
         live = live_edges(self.cfg, depth_first(self.cfg))
         blocking = blockers(self.cfg, {self.cfg.exit, *call_blocks(self.cfg)}, live)
         assert blocking <= self.tokens.keys(), "the blocking property does not hold"
