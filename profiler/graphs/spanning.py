@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
-from simprof.profiler.graphs.loops import DepthFirst, live_edges, natural_loops
+from simprof.profiler.graphs.loops import DepthFirst, depth_first, live_edges, natural_loops
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class SpanningTree:
         usable = (edge for edge in range(len(self.ends)) if edge not in self.excluded)
         # Of equal weights the tree edges come first: they are as heavy as the chords.
         for edge in sorted(usable, key=lambda e: (-weights[e], not self.in_tree[e])):
-            source, target = (_find(parent, vertex) for vertex in self.ends[edge])
+            source, target = (find_root(parent, vertex) for vertex in self.ends[edge])
             if self.in_tree[edge]:
                 assert source != target, f"the tree's edge {edge} closes a cycle"
                 parent[source] = target
@@ -155,14 +155,23 @@ def maximum_spanning_tree(
     in_tree = [False] * len(ends)
     # The sort is stable with reverse too: equal weights stay in the order of their ids.
     for edge in sorted(range(len(ends)), key=weights.__getitem__, reverse=True):
-        source, target = _find(parent, ends[edge][0]), _find(parent, ends[edge][1])
+        source, target = find_root(parent, ends[edge][0]), find_root(parent, ends[edge][1])
         if source != target and edge not in barred:
             parent[source] = target
             in_tree[edge] = True
     return SpanningTree(vertex_count, tuple(ends), tuple(in_tree), barred, root_edge)
 
 
-def _find(parent: list[int], vertex: int) -> int:
+def edge_tree(cfg: ControlFlowGraph, weights: Sequence[float]) -> SpanningTree:
+    """Return the heaviest spanning tree of the live edges that holds EXIT -> ENTRY (BL94 3.2)."""
+    ends = [(edge.source, edge.target) for edge in cfg.edges]
+    live = live_edges(cfg, depth_first(cfg))
+    dead = [edge.id for edge in cfg.edges if edge.id not in live]
+    return maximum_spanning_tree(cfg.vertex_count, ends, weights, (cfg.exit, cfg.entry), dead)
+
+
+def find_root(parent: list[int], vertex: int) -> int:
+    """Return what stands for the set that a vertex is in, of disjoint sets kept as a forest."""
     while parent[vertex] != vertex:
         parent[vertex] = parent[parent[vertex]]
         vertex = parent[vertex]
@@ -245,6 +254,11 @@ def heuristic(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[float, ...]:
             weight *= LOOP_MULTIPLIER
         _share_rest(cfg, assigned, exit_edges, vertex, weight)  # rule 3
     return tuple(assigned.get(edge.id, 0.0) for edge in cfg.edges)
+
+
+def given_weights(cfg: ControlFlowGraph, weights: Sequence[float] | None) -> tuple[float, ...]:
+    """Return `weights` by edge id, BL94's heuristic where they are None."""
+    return heuristic(cfg, depth_first(cfg)) if weights is None else tuple(weights)
 
 
 def _vertex_weight(

@@ -269,6 +269,15 @@ def uses_register(actions: Mapping[int, Sequence[Action]]) -> bool:
     )
 
 
+def counter_plan(edges: Sequence[int] = (), blocks: Sequence[int] = ()) -> InstrumentationPlan:
+    """Return a plan with a counter on each of `edges`, then one in each of `blocks`."""
+    return InstrumentationPlan(
+        actions={edge: (CountEdge(k),) for k, edge in enumerate(edges)},
+        edge_counters=len(edges) + len(blocks),
+        blocks={block: (CountEdge(k),) for k, block in enumerate(blocks, len(edges))},
+    )
+
+
 def instrumentation(
     placement: Placement,
     num_paths: int,

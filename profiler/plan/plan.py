@@ -109,11 +109,11 @@ class InstrumentationPlan:
     """
 
     actions: Mapping[int, tuple[Action, ...]]
-    uses_register: bool
-    table: CounterTable
-    path_counters: int
-    addressing: Addressing | None
-    edge_counters: int
+    uses_register: bool = False
+    table: CounterTable = CounterTable.NONE
+    path_counters: int = 0
+    addressing: Addressing | None = None
+    edge_counters: int = 0
     blocks: Mapping[int, tuple[Action, ...]] = field(default_factory=dict)
     block_ends: Mapping[int, tuple[Action, ...]] = field(default_factory=dict)
     registers: int = 1

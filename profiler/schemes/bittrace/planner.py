@@ -30,7 +30,7 @@ from simprof.profiler.graphs.paths import (
     removed_forest,
     truncated_dag,
 )
-from simprof.profiler.graphs.spanning import chord_increments, heuristic
+from simprof.profiler.graphs.spanning import chord_increments, given_weights
 from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
 from simprof.profiler.plan.decoders import PathNames, UnfinishedPath
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
@@ -116,7 +116,7 @@ def plan_bittrace(
         An array is asked for, and the codes have several words.
     """
     dfs = depth_first(cfg)
-    edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
+    edge_weights = given_weights(cfg, weights)
     dag, numbering, codes = _coded(truncated_dag(cfg, dfs, path_limit, total_limit))
     removed_tree = removed_forest(cfg, dag.removed, edge_weights)
     open_edges = {dag.removed[chord] for chord in removed_tree.chords}

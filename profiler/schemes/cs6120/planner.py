@@ -2,9 +2,9 @@
 
 - `naive`: a counter on every edge.
 - `calls`: every edge logged by two calls of a run-time library (`edge_log`).
-- `calls-optimal`: only the chords of a spanning tree are logged, the other edges' counts
-  extrapolated (`extrapolation`); `logdisrupt` where another way leads from a logged source to its
-  destination (`disruption`).
+- `calls-optimal`: only the chords of a spanning tree are logged, the other edges' counts follow
+  (`flow.propagate`, what the post does by hand); `logdisrupt` where another way leads from a logged
+  source to its destination (`disruption`).
 
 The post takes an arbitrary spanning tree, rooted at the first block, and names one of greatest
 weight as the next step: here the tree is that of `qpt2`. The post's graph has blocks only, and the
@@ -19,11 +19,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.flow import propagate
 from simprof.profiler.graphs.loops import depth_first, live_edges
-from simprof.profiler.graphs.spanning import SpanningTree, heuristic, maximum_spanning_tree
+from simprof.profiler.graphs.spanning import SpanningTree, edge_tree, given_weights, heuristic
 from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
-from simprof.profiler.plan.plan import BufferUse, CounterTable, InstrumentationPlan
+from simprof.profiler.plan.placement import counter_plan
+from simprof.profiler.plan.plan import BufferUse, InstrumentationPlan
 from simprof.profiler.schemes.cs6120.disruption import Disruptions, disruptions, is_sound
 from simprof.profiler.schemes.cs6120.edge_log import (
     PAIRS,
@@ -35,7 +37,6 @@ from simprof.profiler.schemes.cs6120.edge_log import (
     log_span,
     logged_edges,
 )
-from simprof.profiler.schemes.cs6120.extrapolation import extrapolate
 
 _ActionLists = dict[int, list[Action]]
 
@@ -86,8 +87,7 @@ class CallsPlan:
         pairs = {pair.edge: count for pair, count in zip(self.logged, counters.events, strict=True)}
         if self.tree is None:
             return Reading(edges=tuple(pairs.get(edge.id, 0) for edge in self.cfg.edges))
-        dead = dict.fromkeys(self.tree.excluded, 0)
-        return Reading(edges=extrapolate(self.cfg, dead | pairs, counters.early))
+        return Reading(edges=propagate(self.cfg, self.tree, pairs, counters.early))
 
     def validate(self) -> None:
         """Check the tree, the numbers of the pairs, the calls, and that no wrong way is open."""
@@ -136,15 +136,7 @@ def plan_naive(cfg: ControlFlowGraph) -> NaivePlan:
     """Plan a counter on every edge of `cfg` that can execute."""
     dfs = depth_first(cfg)
     counted = tuple(sorted(live_edges(cfg, dfs)))
-    plan = InstrumentationPlan(
-        actions={edge: (CountEdge(k),) for k, edge in enumerate(counted)},
-        uses_register=False,
-        table=CounterTable.NONE,
-        path_counters=0,
-        addressing=None,
-        edge_counters=len(counted),
-    )
-    return NaivePlan(cfg, plan, heuristic(cfg, dfs), counted)
+    return NaivePlan(cfg, counter_plan(counted), heuristic(cfg, dfs), counted)
 
 
 def plan_calls(cfg: ControlFlowGraph) -> CallsPlan:
@@ -165,14 +157,10 @@ def plan_calls_optimal(
     `weights` by edge id, None for BL94's heuristic; with equal weights the tree is an arbitrary
     one, as in the blog post.
     """
-    dfs = depth_first(cfg)
-    edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
-    live = live_edges(cfg, dfs)
-    ends = [(edge.source, edge.target) for edge in cfg.edges]
-    dead = [edge.id for edge in cfg.edges if edge.id not in live]
-    tree = maximum_spanning_tree(cfg.vertex_count, ends, edge_weights, (cfg.exit, cfg.entry), dead)
+    edge_weights = given_weights(cfg, weights)
+    tree = edge_tree(cfg, edge_weights)
     logged = logged_edges(cfg, tree.chords)
-    disrupted = disruptions(cfg, logged, live, edge_weights)
+    disrupted = disruptions(cfg, logged, live_edges(cfg, depth_first(cfg)), edge_weights)
     return CallsPlan(cfg, _calls(cfg, logged, disrupted), edge_weights, logged, disrupted, tree)
 
 
@@ -201,11 +189,6 @@ def _calls(
     destinations = max((pair.destination for pair in logged), default=-1) + 1
     return InstrumentationPlan(
         actions=_frozen(edges),
-        uses_register=False,
-        table=CounterTable.NONE,
-        path_counters=0,
-        addressing=None,
-        edge_counters=0,
         blocks=_frozen(tops),
         block_ends=_frozen(ends),
         buffers=(BufferUse(PAIRS, tuple(pair.edge for pair in logged), (number, destinations)),),

@@ -36,7 +36,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
 from simprof.profiler.graphs.paths import PathRecord, record_path, removed_forest
-from simprof.profiler.graphs.spanning import SpanningTree, heuristic
+from simprof.profiler.graphs.spanning import SpanningTree, given_weights
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan, UnfinishedPath
 from simprof.profiler.plan.path_plan import PathCountingPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation
@@ -227,7 +227,7 @@ def plan_kiter(
     if min([iterations, *chosen.values()]) < 1:
         raise UsageError(f"{cfg.name}: paths need at least 1 iteration (-k 1)")
     dfs = depth_first(cfg)
-    edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
+    edge_weights = given_weights(cfg, weights)
     innermost = find_loops(cfg, dfs, iterations)
     iterated = with_iterations(
         innermost, {x.head: chosen.get(x.head, iterations) for x in innermost}

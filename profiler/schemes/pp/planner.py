@@ -31,7 +31,7 @@ from simprof.profiler.graphs.spanning import (
     ChordIncrements,
     SpanningTree,
     chord_increments,
-    heuristic,
+    given_weights,
 )
 from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
@@ -114,7 +114,7 @@ def plan_pp(
     - `table`: ARRAY or HASH to have that in any case; None for EPP's choice.
     """
     dfs = depth_first(cfg)
-    edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
+    edge_weights = given_weights(cfg, weights)
     dag = truncated_dag(cfg, dfs, path_limit, total_limit)
     numbering = number(dag)
     tree = dag_tree(dag, edge_weights)

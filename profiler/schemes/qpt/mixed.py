@@ -17,9 +17,9 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
-from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
-from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.plan.placement import counter_plan
+from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.schemes.qpt.vertex_counts import block_weights
 
 INCREMENT = 5
@@ -65,7 +65,7 @@ class MixedPlan:
         """Check the tree and that the plan counts its chords and nothing else."""
         self.tree.validate()
         self.tree.validate_maximum(_costs(self.cfg, self.weights, self.jumps))
-        assert self.plan == _plan(self.counted_edges, self.counted_blocks), (
+        assert self.plan == counter_plan(self.counted_edges, self.counted_blocks), (
             "the plan counts other edges and blocks than the chords"
         )
 
@@ -93,7 +93,7 @@ def plan_mixed(
     )
     chords = tree.chords
     edges = [chord for chord in chords if chord < len(cfg.edges)]
-    plan = _plan(edges, [chord - len(cfg.edges) for chord in chords[len(edges) :]])
+    plan = counter_plan(edges, [chord - len(cfg.edges) for chord in chords[len(edges) :]])
     return MixedPlan(cfg, plan, tuple(weights), tree, needing)
 
 
@@ -109,15 +109,3 @@ def _costs(
     on_edges = ((INCREMENT + (edge in jumps)) * weight for edge, weight in enumerate(weights))
     in_blocks = (INCREMENT * weight for weight in block_weights(cfg, weights))
     return (*on_edges, *in_blocks)
-
-
-def _plan(edges: Sequence[int], blocks: Sequence[int]) -> InstrumentationPlan:
-    return InstrumentationPlan(
-        actions={edge: (CountEdge(k),) for k, edge in enumerate(edges)},
-        uses_register=False,
-        table=CounterTable.NONE,
-        path_counters=0,
-        addressing=None,
-        edge_counters=len(edges) + len(blocks),
-        blocks={block: (CountEdge(k),) for k, block in enumerate(blocks, len(edges))},
-    )

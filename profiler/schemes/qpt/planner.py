@@ -25,11 +25,12 @@ from simprof.profiler.code.places import find_place
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.contraction import contract
 from simprof.profiler.graphs.flow import NO_EXITS, block_counts, propagate
-from simprof.profiler.graphs.loops import depth_first, live_edges
-from simprof.profiler.graphs.spanning import SpanningTree, heuristic, maximum_spanning_tree
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.spanning import SpanningTree, edge_tree, given_weights
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
-from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.plan.placement import counter_plan
+from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.schemes.qpt.merged import MergedPlan, merged
 from simprof.profiler.schemes.qpt.mixed import MixedPlan, plan_mixed
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
@@ -76,13 +77,9 @@ class EdgePlan:
 
 def plan_qpt2(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> EdgePlan:
     """Plan edge profiling of `cfg`; `weights` by edge id, None for BL94's heuristic."""
-    dfs = depth_first(cfg)
-    edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
-    live = live_edges(cfg, dfs)
-    ends = [(edge.source, edge.target) for edge in cfg.edges]
-    dead = [edge.id for edge in cfg.edges if edge.id not in live]
-    tree = maximum_spanning_tree(cfg.vertex_count, ends, edge_weights, (cfg.exit, cfg.entry), dead)
-    return EdgePlan(cfg, _counter_plan(edges=tree.chords), edge_weights, tree)
+    edge_weights = given_weights(cfg, weights)
+    tree = edge_tree(cfg, edge_weights)
+    return EdgePlan(cfg, counter_plan(tree.chords), edge_weights, tree)
 
 
 @dataclass(frozen=True)
@@ -183,17 +180,17 @@ def plan_qpt(
     edge_weights, tree = edge_plan.weights, edge_plan.tree
     if placement is VertexPlacement.EDGE_HEURISTIC:
         removed = removable(tree, edge_weights)
-        plan = _counter_plan(edges=_without(tree.chords, removed))
+        plan = counter_plan(_without(tree.chords, removed))
         return EdgeHeuristicPlan(cfg, plan, edge_weights, tree, removed)
     if placement is VertexPlacement.MIXED:
         return plan_mixed(cfg, edge_weights, jumping(cfg) if jumps is None else jumps)
     dfs = depth_first(cfg)
     if placement is VertexPlacement.VERTEX_OPTIMAL:
         flow = vertex_flow(cfg, dfs, edge_weights)
-        plan = _counter_plan(blocks=flow.counted)
+        plan = counter_plan(blocks=flow.counted)
         return VertexPlan(cfg, plan, edge_weights, flow.counted, flow)
     every = tuple(block.id for block in cfg.blocks if block.id in dfs.reached)
-    return VertexPlan(cfg, _counter_plan(blocks=every), edge_weights, every, None)
+    return VertexPlan(cfg, counter_plan(blocks=every), edge_weights, every, None)
 
 
 def make_plan(
@@ -232,16 +229,3 @@ def _validate_counters(plan: InstrumentationPlan, edges: Sequence[int]) -> None:
 def _without(chords: Sequence[int], removed: Sequence[int]) -> tuple[int, ...]:
     gone = frozenset(removed)
     return tuple(chord for chord in chords if chord not in gone)
-
-
-def _counter_plan(edges: Sequence[int] = (), blocks: Sequence[int] = ()) -> InstrumentationPlan:
-    """Return a plan that counts these edges or these blocks."""
-    return InstrumentationPlan(
-        actions={edge: (CountEdge(k),) for k, edge in enumerate(edges)},
-        uses_register=False,
-        table=CounterTable.NONE,
-        path_counters=0,
-        addressing=None,
-        edge_counters=len(edges) + len(blocks),
-        blocks={block: (CountEdge(k),) for k, block in enumerate(blocks)},
-    )

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.loops import DepthFirst
-from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from simprof.profiler.graphs.spanning import SpanningTree, find_root, maximum_spanning_tree
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,7 @@ class _Classes:
 
     def of(self, vertex: int) -> int:
         """The class of a vertex."""
-        while self._parent[vertex] != vertex:
-            self._parent[vertex] = self._parent[self._parent[vertex]]
-            vertex = self._parent[vertex]
-        return vertex
+        return find_root(self._parent, vertex)
 
     def ends(self, vertex: int) -> tuple[int, int]:
         """The class of a vertex, and that of its successors.

@@ -38,7 +38,7 @@ from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
 from simprof.profiler.graphs.paths import PathRecord, path_record
-from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree, heuristic, measured
+from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree, given_weights, measured
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
@@ -355,7 +355,7 @@ def plan_tpp(
     dfs = depth_first(cfg)
     profile = measured(cfg, edge_counts)
     cuts = disconnect(cfg, dfs, profile, _exactly(loop))
-    edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
+    edge_weights = given_weights(cfg, weights)
     early = _early_blocks(cfg, profile)
     inputs = DraftInputs(
         cfg,

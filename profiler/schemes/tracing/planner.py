@@ -10,7 +10,7 @@ other edges follow by the flow law.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,10 +18,10 @@ from functools import cached_property
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.flow import propagate
 from simprof.profiler.graphs.loops import depth_first, live_edges
-from simprof.profiler.graphs.spanning import SpanningTree, heuristic
+from simprof.profiler.graphs.spanning import SpanningTree, given_weights
 from simprof.profiler.plan.actions import Action, WriteTrace
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
-from simprof.profiler.plan.plan import BufferUse, CounterTable, InstrumentationPlan
+from simprof.profiler.plan.plan import BufferUse, InstrumentationPlan
 from simprof.profiler.plan.tracing import TARGET_BITS, decisions
 from simprof.profiler.schemes.tracing.actions import TRACE, WriteTarget
 from simprof.profiler.schemes.tracing.witnesses import (
@@ -125,7 +125,7 @@ class TracePlan:
 
 def plan_witness(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> TracePlan:
     """Plan a trace of witnesses; `weights` by edge id, None for BL94's heuristic."""
-    by_edge = _weights(cfg, weights)
+    by_edge = given_weights(cfg, weights)
     edges = sorted(place_witnesses(cfg, by_edge))
     width = standard_width(len(edges))
     tokens = {edge: WriteTrace(value, width) for value, edge in enumerate(edges)}
@@ -140,7 +140,7 @@ def plan_bits(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) 
     A directed cycle without a predicate, which no graph of BL94 has since none could leave it,
     writes one bit a turn: else nothing would tell how often it went round.
     """
-    by_edge = _weights(cfg, weights)
+    by_edge = given_weights(cfg, weights)
     live = live_edges(cfg, depth_first(cfg))
     tokens: dict[int, WriteTrace] = {}
     for predicate in sorted(predicates(cfg, live)):
@@ -168,10 +168,6 @@ def indirect_exits(cfg: ControlFlowGraph) -> list[int]:
     return [e for e, kind in kinds if kind is EdgeKind.EXIT and cfg.edges[e].source in cfg.indirect]
 
 
-def _weights(cfg: ControlFlowGraph, weights: Sequence[float] | None) -> tuple[float, ...]:
-    return tuple(weights) if weights is not None else heuristic(cfg, depth_first(cfg))
-
-
 def _plan(
     cfg: ControlFlowGraph,
     weights: tuple[float, ...],
@@ -185,16 +181,7 @@ def _plan(
     calls = sorted(cfg.indirect & call_blocks(cfg))
     plan = InstrumentationPlan(
         actions=dict(sorted(actions.items())),
-        uses_register=False,
-        table=CounterTable.NONE,
-        path_counters=0,
-        addressing=None,
-        edge_counters=0,
         block_ends={block: (WriteTarget(block, not witnesses),) for block in calls},
-        buffers=(BufferUse(TRACE, tuple(_unique((*tokens, *cfg.out_edges[cfg.entry])))),),
+        buffers=(BufferUse(TRACE, tuple(dict.fromkeys((*tokens, *cfg.out_edges[cfg.entry])))),),
     )
     return TracePlan(cfg, plan, weights, tokens, witnesses)
-
-
-def _unique(edges: Iterable[int]) -> Iterable[int]:
-    return dict.fromkeys(edges)

@@ -14,7 +14,6 @@ from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.schemes.cs6120.disruption import Disruptions, interior_entries
 from simprof.profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource, log_span
-from simprof.profiler.schemes.cs6120.extrapolation import extrapolate
 from simprof.profiler.schemes.cs6120.planner import (
     CallsPlan,
     _calls,
@@ -24,6 +23,7 @@ from simprof.profiler.schemes.cs6120.planner import (
 )
 from simprof.profiler.schemes.qpt.planner import plan_qpt2
 from tests.oracles.brute import early_ends, edge_counts, graph, random_graph, random_walk
+from tests.oracles.extrapolation import extrapolate
 from tests.oracles.log_machine import Program, find_miscount, random_routine
 
 
