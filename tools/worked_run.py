@@ -20,7 +20,6 @@ from simprof.profiler.session.execution import (
     ExecutionOptions,
     ProgramExecution,
     execute,
-    late_words,
 )
 from simprof.profiler.session.observation import Invocation, Observation, collect
 from simprof.profiler.session.results import measure_all
@@ -98,10 +97,10 @@ def follow() -> Example:
     invocation = Invocation(request.program, request.arguments, request.selection)
     silent = os.open(os.devnull, os.O_WRONLY)
     with open_world(program, (), replace(request.guest, stdout=silent)) as world:
-        recovered = recover(program, late_words(world) or Discoveries(), Known())
+        recovered = recover(program, world.late_words() or Discoveries(), Known())
         planner = Planner(request.setting, SavedProfiles(program.sha256))
         schemes = make_schemes(Graphs(recovered, request.selection), [planner])
-        execution = execute(world, recovered, schemes, ExecutionOptions())
+        execution = execute(world.machine, recovered, schemes, ExecutionOptions())
     os.close(silent)
     observation = collect(execution.counted(), invocation, 1)
     (measurement,) = measure_all(observation, self_check=True)

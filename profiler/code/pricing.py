@@ -106,6 +106,16 @@ class KnownCosts:
         found = None if data is None else cache_files.loads(data)
         return found if isinstance(found, KnownCost) and found.layout == layout else None
 
+    @property
+    def has_grown(self) -> bool:
+        """Whether anything was added."""
+        return bool(self.added)
+
+    @property
+    def everything(self) -> dict[int, bytes]:
+        """All costs."""
+        return {**self.known, **self.added}
+
     def add(self, routine: int, cost: KnownCost) -> None:
         """Note a cost."""
         if self._keeps:

@@ -305,6 +305,11 @@ class KnownFacts:
             self.has_grown = True
         return facts
 
+    @property
+    def everything(self) -> dict[int, GraphFacts]:
+        """All facts."""
+        return self.known
+
     def learn(self, others: Mapping[int, GraphFacts]) -> None:
         """Take over what is known elsewhere about the same graphs."""
         self.has_grown |= not others.keys() <= self.known.keys()

@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from simprof.profiler.request.request import SchemeOptions, Setting
+from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes.bittrace import BITTRACE
 from simprof.profiler.schemes.cs6120 import CALLS, CALLS_OPTIMAL, NAIVE
 from simprof.profiler.schemes.definition import (
@@ -173,37 +173,6 @@ def users(option: SchemeOption) -> tuple[str, ...]:
 def needs_edge_profile(mode: str) -> bool:
     """Whether `make_plan` needs `edge_counts` for `mode`."""
     return definition(mode).guided
-
-
-def judges(settings: Sequence[Setting]) -> list[Setting]:
-    """Return the settings that judge some of `settings` and are not among them.
-
-    Each has the options of the last setting that it judges.
-    """
-    used = {setting.mode: setting for setting in settings}
-    missing: dict[str, Setting] = {}
-    for mode, setting in used.items():
-        judge = definition(mode).judged_by
-        if judge is not None and judge not in used and find(judge) is not None:
-            missing[judge] = Setting(judge, judge, setting.options)
-    return list(missing.values())
-
-
-EDGE_PROFILER = "qpt2"
-"""The mode whose price is that of the edge profiles that guide others: it adds least."""
-
-
-def edge_profiler(settings: Sequence[Setting]) -> Setting | None:
-    """Return the setting that prices the edge profiles of some settings; None if none is guided.
-
-    It is one of them, or else has the weights of the first that is guided.
-    """
-    guided = [setting for setting in settings if definition(setting.mode).guided]
-    if not guided:
-        return None
-    options = SchemeOptions(weights=guided[0].options.weights)
-    asked = (setting for setting in settings if setting.mode == EDGE_PROFILER)
-    return next(asked, Setting(EDGE_PROFILER, EDGE_PROFILER, options))
 
 
 @cache

@@ -42,16 +42,14 @@ from simprof.profiler.engine.walk import (
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.recovery.calls import second_returns, with_entries
-from simprof.profiler.recovery.code_image import build_code_image
-from simprof.profiler.recovery.recovery import START_UP, Discoveries, ProgramGraphs, read_words
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, read_words
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.session.contexts import counting_of
 from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
-from simprof.profiler.session.world import World
 from simprof.simulator.machine.codewatch import LoadedCode
 from simprof.simulator.machine.machine import Machine
-from simprof.simulator.machine.running import RunResult
+from simprof.simulator.machine.running import Observer, RunResult
 
 
 class ExpectedEntries:
@@ -174,52 +172,17 @@ def are_same(graphs: ProgramGraphs, others: ProgramGraphs) -> bool:
     )
 
 
-def late_words(world: World) -> Discoveries | None:
-    """Return the words of code that the program writes while it starts.
-
-    To find them, the program is run up to the first use of such code; nothing is counted. None if
-    there is no such code: then it is not run.
-    """
-    spans = build_code_image(world.program).deferred
-    if not spans:
-        return None
-    words: frozenset[tuple[int, int]] = frozenset()
-
-    def on_late_code() -> None:
-        nonlocal words
-        words = read_words(machine.read, spans)
-        machine.stop_soon(0)
-
-    machine = world.machine(on_late_code=on_late_code)
-    machine.stop_soon(START_UP)
-    machine.run()
-    machine.close()
-    return Discoveries(late_words=words)
-
-
-def loaded_modules(world: World) -> tuple[Discoveries, RunResult]:
-    """Run a dynamically linked program to see what it loads, and which stubs are bound to what.
-
-    Nothing is counted: most of a program's code is in libraries, and graphs of all of it are
-    needed before anything can be. Also return how the run ended.
-    """
-    machine = world.machine()
-    result = machine.run()
-    loaded = machine.loaded
-    machine.close()
-    return _everything(loaded), result
-
-
 def loaded_code(recovered: ProgramGraphs, loaded: LoadedCode) -> Discoveries:
     """Return what a dynamically linked program has loaded, if its graphs lack some of that."""
     code = recovered.code
     known = loaded.modules.issubset(recovered.program.modules) and all(
         code.find_version(address, words) is not None for address, words in loaded.blocks
     )
-    return Discoveries() if known else _everything(loaded)
+    return Discoveries() if known else all_loaded(loaded)
 
 
-def _everything(loaded: LoadedCode) -> Discoveries:
+def all_loaded(loaded: LoadedCode) -> Discoveries:
+    """Return what a dynamically linked program has loaded."""
     return Discoveries(late_words=loaded.late_words, modules=loaded.modules, earlier=loaded.earlier)
 
 
@@ -451,12 +414,14 @@ class _GivingUp:
 
 
 def execute(
-    world: World,
+    start: Callable[[Observer], Machine | LeonMachine],
     recovered: ProgramGraphs,
     schemes: Sequence[SchemeRun],
     options: ExecutionOptions,
 ) -> ProgramExecution:
     """Run the program to its end, or until it is given up.
+
+    `start`: Makes a machine that stands at the start of the program.
 
     Raises
     ------
@@ -477,7 +442,7 @@ def execute(
     ways = options.ways() if lowering.is_idle and options.start_trace is None else None
     if ways is not None:
         automaton.learn(ways)
-    machine = giving_up.machine = world.machine(ProfilingObserver(automaton))
+    machine = giving_up.machine = start(ProfilingObserver(automaton))
     if not isinstance(lowering, Lowering):
         automaton.record(lowering)
     if options.start_trace is not None:

@@ -75,6 +75,8 @@ class BinaryMemory:
 
     def __init__(self, program: Program, files: CacheFiles | None) -> None:
         self._program, self._files = program, files
+        # What has been handed out, which sessions add to: by the name under which it is kept
+        self._lent: dict[str, KnownFacts | KnownCosts] = {}
 
     def graphs(
         self, discoveries: Discoveries, program: Program | None = None
@@ -110,15 +112,12 @@ class BinaryMemory:
 
     def facts(self, discoveries: Discoveries) -> KnownFacts:
         """Return what is known about the graphs that rest on some discoveries."""
-        found = self._load(_graphs_of(discoveries, "facts"))
+        name = _graphs_of(discoveries, "facts")
+        found = self._load(name)
         if not isinstance(found, dict) or not set(map(type, found.values())) <= {GraphFacts}:
-            return KnownFacts()
-        return KnownFacts(found)
-
-    def keep_facts(self, discoveries: Discoveries, facts: KnownFacts) -> None:
-        """Keep what is known about the graphs."""
-        if facts.has_grown:
-            self._keep(_graphs_of(discoveries, "facts"), facts.known)
+            found = None
+        facts = self._lent[name] = KnownFacts(found)
+        return facts
 
     def ways(self, discoveries: Discoveries, *, expected: bool) -> KnownWays | None:
         """Return the ways through the graphs that a run has taken, None if none are known.
@@ -157,13 +156,18 @@ class BinaryMemory:
         """Return what the code of routines costs under a setting, as far as that is known."""
         if not _decides(setting) or self._files is None:
             return KnownCosts()
-        found = self._load(_made_for("costs", discoveries, setting))
-        return KnownCosts(found if isinstance(found, dict) else None, keeps=True)
+        name = _made_for("costs", discoveries, setting)
+        found = self._load(name)
+        costs = self._lent[name] = KnownCosts(
+            found if isinstance(found, dict) else None, keeps=True
+        )
+        return costs
 
-    def keep_costs(self, discoveries: Discoveries, setting: Setting, costs: KnownCosts) -> None:
-        """Keep what the code of routines costs under a setting."""
-        if costs.added and _decides(setting):
-            self._keep(_made_for("costs", discoveries, setting), {**costs.known, **costs.added})
+    def keep_learnt(self) -> None:
+        """Keep what a session has added to the facts and the costs that it was given."""
+        for name, lent in self._lent.items():
+            if lent.has_grown:
+                self._keep(name, lent.everything)
 
     def run(self, name: str) -> PastRun | None:
         """Return the last run that was asked for in the same way (`run_name`)."""

@@ -6,8 +6,7 @@ nothing that it writes appears twice.
 
 Terms
 events
-    What a pass counts: those of the program as it runs (`Emulated`), or of a recording
-    (`replay.Recorded`).
+    What a pass counts (`world.Events`).
 reason
     Why a program is run (`Reason`); `why` finds it in what the runs so far have shown.
 stage
@@ -26,8 +25,8 @@ Steps -> functions
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -38,6 +37,7 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.engine.lowering import KnownProducts
 from simprof.profiler.engine.silence import EventsLostError
+from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.request.request import (
     ALL_ROUTINES,
@@ -46,7 +46,7 @@ from simprof.profiler.request.request import (
     Setting,
     report_progress,
 )
-from simprof.profiler.schemes.registry import definition, judges
+from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import CompletedCounters
 from simprof.profiler.session.execution import (
@@ -54,10 +54,7 @@ from simprof.profiler.session.execution import (
     ProgramExecution,
     RecordedExecution,
     are_same,
-    execute,
     expected_entries,
-    late_words,
-    loaded_modules,
 )
 from simprof.profiler.session.memory import BinaryMemory, PastRun
 from simprof.profiler.session.observation import Invocation, Observation, collect
@@ -67,16 +64,16 @@ from simprof.profiler.session.scheme_runs import (
     Planner,
     Planners,
     SchemeRun,
+    judges,
     make_schemes,
     needs_first_run,
 )
-from simprof.profiler.session.world import World
+from simprof.profiler.session.world import Events, World
+from simprof.simulator.binary.dynamic import are_unchanged
 from simprof.simulator.binary.program import Program
-from simprof.simulator.machine.running import RunResult
 from simprof.simulator.stopping import Stopped
 
 if TYPE_CHECKING:
-    from simprof.profiler.code.context import ProgramContexts
     from simprof.profiler.session.recordings import RecordingOrder, TraceOrder
 
 MAXIMUM_RUNS = 16
@@ -96,90 +93,6 @@ class Reason(StrEnum):
     ORDER = "order"  # that of all events is wanted: a trace, which a self-check regenerates
 
 
-class Events(ABC):
-    """Where the events of a program come from."""
-
-    is_emulated = False
-    contexts: ProgramContexts | None = None  # What code generation knows of the routines
-
-    @property
-    def limit(self) -> int | None:
-        """The budget in instructions; None: none."""
-        return None
-
-    @property
-    def record(self) -> bytes:
-        """Digest of what the program asked of the outside, and of the answers."""
-        return b""
-
-    @abstractmethod
-    def program(self, discoveries: Discoveries) -> Program:
-        """Return the program with what it has loaded."""
-
-    @abstractmethod
-    def execute(
-        self,
-        discoveries: Discoveries,
-        recovered: ProgramGraphs,
-        schemes: Sequence[SchemeRun],
-        options: ExecutionOptions,
-    ) -> ProgramExecution | RecordedExecution:
-        """Execute them under schemes, on graphs that rest on `discoveries`."""
-
-    def ending_like(self, result: RunResult) -> Events:
-        """Return these events for runs that end where one ended that was cut short from outside."""
-        return self
-
-    def untimed(self) -> Events:
-        """Return these events for a run that takes as long as it takes."""
-        return self
-
-
-@dataclass(frozen=True)
-class Emulated(Events):
-    """A program that is run in its world."""
-
-    is_emulated = True
-
-    # After a run that was cut short from outside, the budget is the number of instructions that it
-    # executed, so that later runs end at the same place.
-    world: World
-
-    @property
-    def limit(self) -> int | None:
-        """The budget in instructions; None: none."""
-        return self.world.guest.max_instructions
-
-    @property
-    def record(self) -> bytes:
-        """Digest of what the program asked of the outside, and of the answers."""
-        return self.world.host.log.digest
-
-    def program(self, discoveries: Discoveries) -> Program:
-        """Return the program with what it has loaded."""
-        return self.world.linked(discoveries).program
-
-    def execute(
-        self,
-        discoveries: Discoveries,
-        recovered: ProgramGraphs,
-        schemes: Sequence[SchemeRun],
-        options: ExecutionOptions,
-    ) -> ProgramExecution:
-        """Run the program."""
-        return execute(self.world.linked(discoveries), recovered, schemes, options)
-
-    def ending_like(self, result: RunResult) -> Emulated:
-        """Return runs that end where one ended that was cut short from outside."""
-        if result.reason not in ("budget", "interrupted"):
-            return self
-        return Emulated(self.world.ending_after(result.instructions))
-
-    def untimed(self) -> Emulated:
-        """Return a run that takes as long as it takes."""
-        return Emulated(replace(self.world, guest=replace(self.world.guest, timeout=None)))
-
-
 @dataclass(frozen=True)
 class Study:
     """What stays the same through all passes."""
@@ -193,6 +106,8 @@ class Study:
     memory: BinaryMemory  # What earlier sessions knew of the program
     # Traces that are wanted once everything has been counted: who writes each, and where to
     orders: tuple[tuple[Setting, Path], ...] = ()
+    checks_traces: bool = False  # Whether the execution is regenerated from traces, and compared
+    name: str = ""  # Of the run in `memory`; "": it is not kept.
     # What recoveries have found, for the next one to reuse
     known: Known = field(default_factory=Known)
     # Numbers of the only routines that concern the schemes; None: all that were selected.
@@ -296,6 +211,89 @@ def why(runs: Runs, orders: int = 0) -> Reason | None:
     return Reason.ORDER if runs.traces < orders else None
 
 
+def observe_in(
+    world: World,
+    study: Study,
+    seen: Discoveries | None = None,
+    guide: EdgeCounts | None = None,
+) -> Observation:
+    """Observe a program in its world; `seen`, `guide`: see `session.observe`."""
+    memory, settings = study.memory, study.settings
+    name = study.name if seen is None else ""
+    with ExitStack() as stack:
+        checked = _checked_traces(study, world, stack) if study.checks_traces else []
+        own = None if study.trace is None else study.trace.path
+        orders = tuple(each for each in checked if each[1] != own)
+        study = replace(study, orders=orders)
+        runs = run_passes(study, _begun(memory, name, world, seen), guide)
+        observation = runs.observation
+        assert observation is not None
+        for setting, path in checked:
+            from simprof.profiler.session.self_check import check_trace  # reads traces: numba
+
+            check_trace(path, setting.name, observation.events.values())
+    if name and runs.past is None and not observation.result.is_cut_short:
+        _keep_run(memory, name, runs, is_dynamic=bool(world.program.parts))
+    if study.recording is not None:
+        study.recording.finish(observation, world.files.output_digest)
+    if len(settings) == 1:
+        _keep_plans(memory, observation)
+    return replace(
+        observation,
+        memory=memory,
+        opened=frozenset(world.files.opened),
+        runs=runs.runs,
+        whole_runs=runs.whole_runs,
+        reasons=runs.reasons,
+    )
+
+
+def _checked_traces(study: Study, world: World, stack: ExitStack) -> list[tuple[Setting, Path]]:
+    """Return the traces that a self-check regenerates: a scheme that writes one, and its file.
+
+    That is the trace which the user wanted, if it is a file; the others are temporary.
+    """
+    contexts = study.invocation.contexts
+    if world.program.parts or (contexts is not None and contexts.entry is not None):
+        return []  # a trace is of a whole run, and tells nothing of stubs
+    found: list[tuple[Setting, Path]] = []
+    for position, setting in enumerate(study.settings):
+        if not definition(setting.mode).writes_trace:
+            continue
+        own = None if study.trace is None or position else study.trace.path
+        if own is None or (own.exists() and not own.is_file()):
+            own = stack.enter_context(scratch_directory("simprof-self-check-")) / "trace"
+        found.append((setting, own))
+    return found
+
+
+def _begun(memory: BinaryMemory, name: str, world: World, seen: Discoveries | None) -> Runs:
+    """Return what is known before a program is run.
+
+    `name`: Of the run, in `memory`: what a run is guessed to discover counts only if it was the
+    same run. `seen`: What other runs have shown.
+    """
+    past = memory.run(name) if name else None
+    if past is not None and past.is_same and are_unchanged(past.discoveries.modules):
+        return Runs(world, past.discoveries, past=past)
+    return Runs(world, seen or Discoveries())
+
+
+def _keep_run(memory: BinaryMemory, name: str, runs: Runs, *, is_dynamic: bool) -> None:
+    """Keep what a run has shown, unless it is what another one had shown."""
+    past, record = memory.run(name), runs.events.record
+    is_plain = not is_dynamic and runs.discoveries == runs.begun
+    is_same = past is None or is_plain or past.record == record
+    memory.keep_run(name, PastRun(runs.discoveries, record, is_same, is_plain))
+
+
+def _keep_plans(memory: BinaryMemory, observation: Observation) -> None:
+    (scheme,) = observation.schemes
+    entered = ((events.cfg, scheme.routine_plan(n)) for n, events in observation.events.items())
+    plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
+    memory.keep_plans(observation.discoveries, scheme.setting, plans)
+
+
 def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) -> Runs:
     """Run a program until there is no reason to do so again.
 
@@ -336,14 +334,14 @@ def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) 
 def _start_up(study: Study, runs: Runs) -> Runs:
     """Find what only the program's start-up shows: words of code, or what it loads."""
     events = runs.events
-    assert isinstance(events, Emulated)
-    if events.world.program.parts:
+    assert isinstance(events, World)
+    if events.program.parts:
         report_progress(study.progress, Phase.RUNNING, limit=events.limit)
-        shown, result = loaded_modules(events.world)
+        shown, result = events.loaded_modules()
         events = events.ending_like(result)
     else:
         _check_names(study, runs)
-        words = late_words(events.world)
+        words = events.late_words()
         if words is None:
             return replace(runs, begun=runs.discoveries)
         shown = words
@@ -355,7 +353,7 @@ def _start_up(study: Study, runs: Runs) -> Runs:
 def _check_names(study: Study, runs: Runs) -> None:
     """Check that the program has what a selection and windows name, before it runs at all.
 
-    The run of its start-up, which `late_words` makes, is all of a short program.
+    The run of its start-up, which `World.late_words` makes, is all of a short program.
 
     Raises
     ------
@@ -365,7 +363,7 @@ def _check_names(study: Study, runs: Runs) -> None:
     selection, contexts = study.invocation.selection, study.invocation.contexts
     if selection.is_all and contexts is None:
         return
-    recovered = study.recover(runs.events.program(runs.discoveries), runs.discoveries)
+    recovered = study.recover(runs.events.program_with(runs.discoveries), runs.discoveries)
     Graphs(recovered, selection)
     check_contexts(recovered, contexts)
 
@@ -458,7 +456,7 @@ def _play(
     """Recover, choose, execute; `expects`: on graphs with what may turn out."""
     events, discoveries = runs.events, runs.discoveries
     report_progress(study.progress, Phase.RECOVERING, limit=events.limit)
-    program = events.program(discoveries)
+    program = events.program_with(discoveries)
     recovered = study.recover(program, discoveries)
     expected = expected_entries(recovered) if expects and not program.parts else None
     unsure = frozenset[tuple[int, str]]() if expected is None else expected.names
@@ -506,7 +504,7 @@ def _turned_out(stage: Stage, runs: Runs, execution: ProgramExecution) -> Progra
         return None
     used = expected.used(execution.counts.edge_counts)
     graphs = expected.graphs_with(used)
-    program = runs.events.program(runs.discoveries)
+    program = runs.events.program_with(runs.discoveries)
     if used and not are_same(stage.study.recover(program, runs.discoveries), graphs):
         return None
     schemes = _schemes(stage.study, runs, stage.planners, graphs)

@@ -28,9 +28,10 @@ from simprof.profiler.session.execution import (
     lost_counts,
 )
 from simprof.profiler.session.observation import Invocation, Observation
-from simprof.profiler.session.passes import Events, Runs, Study, run_passes
+from simprof.profiler.session.passes import Runs, Study, run_passes
 from simprof.profiler.session.recordings import graph_digest, result_fields, result_from
 from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.session.world import Events
 from simprof.profiler.trace.format import check_counts, read_discoveries
 from simprof.profiler.trace.recording_format import (
     Recording,
@@ -120,7 +121,7 @@ class RecordedRun(Events):
         assert observation is not None
         return replace(observation, memory=study.memory)
 
-    def program(self, discoveries: Discoveries) -> Program:
+    def program_with(self, discoveries: Discoveries) -> Program:
         """Return the program with what it has loaded."""
         return self._program
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -30,7 +30,6 @@ from simprof.profiler.plan.decoders import (
     check_shape,
 )
 from simprof.profiler.profiles.accuracy import SplittingDecoder, attribute
-from simprof.profiler.profiles.calls import CallTree
 from simprof.profiler.profiles.documents import COST_MODEL, own_version
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.profile import (
@@ -46,7 +45,6 @@ from simprof.profiler.profiles.profile import (
 )
 from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.recovery.code_image import CodeImage
-from simprof.profiler.request.request import Setting
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeDefinition
 from simprof.profiler.session.counters import WRAP, RoutineEvents, check_reading
@@ -254,8 +252,8 @@ def measure_all(
         check = SelfCheck(observation)
         check.check_graphs()
     check_flow(observation)
-    memory, known = observation.memory, observation.discoveries
-    facts = KnownFacts() if check is not None else memory.facts(known)
+    memory = observation.memory
+    facts = KnownFacts() if check is not None else memory.facts(observation.discoveries)
     measuring = [
         Measuring(observation, scheme, facts, check=check, brief=brief)
         for scheme in observation.schemes
@@ -269,9 +267,7 @@ def measure_all(
             observation.forget(routine)
     measurements = tuple(scheme.measurement() for scheme in measuring)
     if check is None:
-        memory.keep_facts(known, facts)
-        for scheme in measuring:
-            memory.keep_costs(known, scheme.scheme.setting, scheme.costs)
+        memory.keep_learnt()
     else:
         for measurement in measurements:
             check.check_profile(measurement)
@@ -370,23 +366,46 @@ class Measuring:
             check_shape(plan, scheme.name, reading)
         check_reading(events, scheme.name, reading, plan)
         price = self._price(number, plan, counters)
-        self._cost_contexts(number, price, counters)
+        ledger, tree = observation.ledger, self._tree_costs
+        if ledger is not None and tree is not None:
+            spent = price.added + counters.hash_instructions
+            ledger.add_costs(tree, number, price.code, scheme.slot, spent)
         facts = self._facts.of(number, events.cfg)
         routine = RoutineReading(self._definition, plan, events, counters, reading, price, facts)
+        patterns = observation.invocation.selection.routines
         return RoutineResult(
             profile=routine_profile(
                 routine,
-                _alias(observation, events.cfg),
+                observation.names.alias(events.cfg, patterns) if patterns else None,
                 observation.recovered.code,
                 with_edges=not self._brief,
             ),
             counts=_counts(routine),
             sizes=_sizes(routine),
-            lost={**_lost(routine), **_misjudged(observation, number, routine)},
+            lost={**_lost(routine), **self._misjudged(number, routine)},
             wraps=counters.largest >= WRAP,
             misguided=_misguided(routine),
             inferred=reading.inferred,
         )
+
+    def _misjudged(self, number: int, routine: RoutineReading) -> dict[str, int]:
+        """Blocks in paths, and those that the scheme attributes wrongly, by its judge (TPP 5).
+
+        Empty where nothing judges it.
+        """
+        judge = self._observation.judges.get(self._definition.judged_by or "")
+        if judge is None:
+            return {}
+        exact = judge.definition.path_decoder(judge.routine_plan(number))
+        if exact is None:
+            return {}
+        truth = exact.read(self._observation.counters.of(judge, number))
+        judged = attribute(exact, truth, cast(SplittingDecoder, routine.plan), routine.reading)
+        return {
+            "flow_blocks": judged.flow,
+            "overcounted_blocks": judged.overcounted,
+            "undercounted_blocks": judged.undercounted,
+        }
 
     def _price(
         self, number: int, plan: RoutinePlan | None, counters: RoutineCounters
@@ -398,17 +417,6 @@ class Measuring:
         code = self.pricer.cost_once(number, events.cfg, plan.plan, context, self.costs)
         executed = events.edges, events.block_counts, counters.taken
         return RoutinePrice(code, added(code, *executed))
-
-    def _cost_contexts(self, number: int, price: RoutinePrice, counters: RoutineCounters) -> None:
-        """Hand out what the scheme's code executed in a routine to the routine's contexts."""
-        ledger, costs = self._observation.ledger, self._tree_costs
-        if ledger is not None and costs is not None:
-            total = price.added + counters.hash_instructions
-            ledger.add_costs(costs, number, price.code, self.scheme.slot, total)
-
-    def _call_tree(self) -> CallTree | None:
-        ledger, costs = self._observation.ledger, self._tree_costs
-        return None if ledger is None or costs is None else ledger.tree(costs)
 
     def _guide(self) -> Guide | None:
         """Return what guided the scheme."""
@@ -436,9 +444,17 @@ class Measuring:
         definition, machine = self._definition, observation.program.machine
         routines = tuple(result.profile for result in results)
         sizes = _total(result.sizes for result in results)
-        unattributed = {**_unattributed(observation), **window_counts(observation)}
+        unattributed = {
+            "unattributed_transfers": observation.unattributed.transfers,
+            "unattributed_instructions": observation.unattributed.instructions,
+            "runs": observation.runs,
+            "whole_runs": observation.whole_runs,
+            "system_calls": observation.result.system_calls,
+            **window_counts(observation),
+        }
         wrapped = [result.profile.name for result in results if result.wraps]
         run, guide = observation.result, self._guide()
+        ledger, tree = observation.ledger, self._tree_costs
         return RunMeasurement(
             program=program_info(observation),
             mode=definition.mode,
@@ -460,31 +476,12 @@ class Measuring:
                 RefusedCalls(call.name, call.error, count)
                 for call, count in sorted(run.refused_calls.items())
             ),
-            call_tree=self._call_tree(),
+            call_tree=None if ledger is None or tree is None else ledger.tree(tree),
             threads=threads(run),
             guide=guide,
             origin=Origin(own_version(), COST_MODEL),
             input_sha256=observation.invocation.input_sha256,
         )
-
-
-def with_prices(
-    measured: Mapping[Setting, RunMeasurement], profiler: Setting | None, asked: Sequence[Setting]
-) -> tuple[RunMeasurement, ...]:
-    """Return the measurements asked for, the guided ones with what an edge profile costs."""
-    priced = []
-    for setting in asked:
-        found = measured[setting]
-        if found.guide is not None and profiler is not None:
-            guide = replace(found.guide, mode=profiler.mode, added=measured[profiler].added)
-            found = replace(found, guide=guide)
-        priced.append(found)
-    return tuple(priced)
-
-
-def _alias(observation: Observation, cfg: ControlFlowGraph) -> str | None:
-    patterns = observation.invocation.selection.routines
-    return observation.names.alias(cfg, patterns) if patterns else None
 
 
 def _total(parts: Iterable[Mapping[str, int]]) -> Counter[str]:
@@ -529,37 +526,6 @@ def _lost(routine: RoutineReading) -> dict[str, int]:
     if reading.edges is not None or routine.definition.guided:
         return dict(reading.lost)
     return {**reading.lost, "unknown_edges": len(routine.events.edges)}
-
-
-def _unattributed(observation: Observation) -> dict[str, int]:
-    """Transfers and instructions that no graph explains."""
-    return {
-        "unattributed_transfers": observation.unattributed.transfers,
-        "unattributed_instructions": observation.unattributed.instructions,
-        "runs": observation.runs,
-        "whole_runs": observation.whole_runs,
-        "system_calls": observation.result.system_calls,
-    }
-
-
-def _misjudged(observation: Observation, number: int, routine: RoutineReading) -> dict[str, int]:
-    """Blocks in paths, and those that the scheme attributes wrongly, by its judge (TPP 5).
-
-    Empty where nothing judges it.
-    """
-    judge = observation.judges.get(routine.definition.judged_by or "")
-    if judge is None:
-        return {}
-    exact = judge.definition.path_decoder(judge.routine_plan(number))
-    if exact is None:
-        return {}
-    truth = exact.read(observation.counters.of(judge, number))
-    judged = attribute(exact, truth, cast(SplittingDecoder, routine.plan), routine.reading)
-    return {
-        "flow_blocks": judged.flow,
-        "overcounted_blocks": judged.overcounted,
-        "undercounted_blocks": judged.undercounted,
-    }
 
 
 def _misguided(routine: RoutineReading) -> bool:

@@ -18,7 +18,7 @@ from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import SchemeOptions, Selection, Setting, Weights
 from simprof.profiler.schemes.definition import SchemeDefinition
-from simprof.profiler.schemes.registry import definition, judges, make_plan, needs_edge_profile
+from simprof.profiler.schemes.registry import definition, find, make_plan, needs_edge_profile
 
 
 class Graphs:
@@ -189,6 +189,20 @@ class Planner:
             counts = self._edge_counts(cfg)
             counts = (0,) * len(cfg.edges) if counts is None else counts
         return make_plan(cfg, self.setting.mode, self.setting.options, self._weights(cfg), counts)
+
+
+def judges(settings: Sequence[Setting]) -> list[Setting]:
+    """Return the settings that judge some of `settings` and are not among them.
+
+    Each has the options of the last setting that it judges.
+    """
+    used = {setting.mode: setting for setting in settings}
+    missing: dict[str, Setting] = {}
+    for mode, setting in used.items():
+        judge = definition(mode).judged_by
+        if judge is not None and judge not in used and find(judge) is not None:
+            missing[judge] = Setting(judge, judge, setting.options)
+    return list(missing.values())
 
 
 class Planners:

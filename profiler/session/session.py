@@ -11,7 +11,7 @@ Steps -> functions
 4. or replay a recording of it                             `replay.RecordedRun`
 5. regenerate traces (`--self-check`)                      `self_check.check_trace`
 6. measure: read the counters, price the code              `results.measure_all`, `shared`
-7. the price of an edge profile that guides schemes        `results.with_prices`
+7. the price of an edge profile that guides schemes        `_compare`
 
 A comparison of a large program is recorded under no scheme and measured from the recording, by
 several processes (`_observe_recorded`, `shared`).
@@ -39,14 +39,14 @@ from simprof.profiler.request.request import (
     Setting,
     report_progress,
 )
-from simprof.profiler.schemes.registry import definition, edge_profiler
-from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name, with_kept_lines
+from simprof.profiler.schemes.registry import definition
+from simprof.profiler.session.memory import BinaryMemory, run_name, with_kept_lines
 from simprof.profiler.session.observation import Invocation, Observation, SchemeComparison
-from simprof.profiler.session.passes import Emulated, Runs, Study, run_passes
-from simprof.profiler.session.results import measure_all, with_prices
+from simprof.profiler.session.passes import Study, observe_in
+from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import EdgeCounts, Planners
 from simprof.profiler.session.world import World, open_world
-from simprof.simulator.binary.dynamic import are_unchanged, load_program
+from simprof.simulator.binary.dynamic import load_program
 from simprof.simulator.binary.program import Platform, Program
 from simprof.simulator.errors import SimulatorError, UnsupportedError, UsageError
 
@@ -62,6 +62,9 @@ and measure many schemes in a large program takes longer than to run it; what it
 run is little beside that, and spares a second one."""
 FEW_ROUTINES = 100
 """Routines of a recorded run below which one process is enough."""
+
+EDGE_PROFILER = "qpt2"
+"""The mode whose price is that of the edge profiles that guide others: it adds least."""
 
 
 def run_program(request: RunRequest) -> RunMeasurement:
@@ -114,7 +117,7 @@ def _compare(
         )
 
     asked = tuple(settings)
-    profiler = edge_profiler(asked)
+    profiler = _edge_profiler(asked)
     settings = asked if profiler is None or profiler in asked else (*asked, profiler)
     ordered = any(definition(setting.mode).depends_on_order for setting in settings)
     shares = jobs > 1 and len(asked) > 1 and not ordered and _may_share(request)
@@ -135,14 +138,34 @@ def _compare(
             keep_plans=False,
             told=told,
         )
-    measurements = with_prices(dict(zip(settings, measurements, strict=True)), profiler, asked)
+    measured = dict(zip(settings, measurements, strict=True))
+    priced = []
+    for setting in asked:
+        found = measured[setting]
+        if found.guide is not None and profiler is not None:
+            guide = replace(found.guide, mode=profiler.mode, added=measured[profiler].added)
+            found = replace(found, guide=guide)
+        priced.append(found)
     return SchemeComparison(
-        measurements,
+        tuple(priced),
         observation.runs,
         observation.whole_runs,
         observation.reasons,
         observation.program.lines,
     )
+
+
+def _edge_profiler(settings: Sequence[Setting]) -> Setting | None:
+    """Return the setting that prices the edge profiles of some settings; None if none is guided.
+
+    It is one of them, or else has the weights of the first that is guided.
+    """
+    guided = [setting for setting in settings if definition(setting.mode).guided]
+    if not guided:
+        return None
+    options = SchemeOptions(weights=guided[0].options.weights)
+    asked = (setting for setting in settings if setting.mode == EDGE_PROFILER)
+    return next(asked, Setting(EDGE_PROFILER, EDGE_PROFILER, options))
 
 
 def _may_share(request: RunRequest) -> bool:
@@ -169,7 +192,7 @@ def _observe_recorded(
     with _studied(request, settings) as (study, world):
         program = world.program
         if program.platform is not Platform.LINUX or _text(program) < LARGE_PROGRAM:
-            return _observed(study, world, request), None
+            return observe_in(world, study), None
         study.planners.of(settings)  # what is wrong with saved profiles shows before a whole run
         from simprof.profiler.session.recordings import RecordingOrder
         from simprof.profiler.session.replay import RecordedRun
@@ -181,11 +204,11 @@ def _observe_recorded(
                 order = RecordingOrder(scratch / "recording", study.invocation, request.guest)
                 stack.callback(order.close)
                 recorded = replace(study, recording=order, settings=(NO_SCHEME,))
-                observation = _observed(recorded, world, request)
+                observation = observe_in(world, recorded)
                 recording = Recording(order.path)
             except (UnsupportedError, UsageError, OSError):
                 # a second thread, or no room for the file; whatever else it is will show again
-                return _observed(study, world, request), None
+                return observe_in(world, study), None
             graphs = observation.discoveries, observation.recovered
             study = replace(study, progress=None, recovered=graphs)
             return observation, RecordedRun(study, program, recording, order.path)
@@ -218,7 +241,7 @@ def observe(
     if request.replay is not None:
         return _recorded(request, request.replay).observe(settings)
     with _studied(request, settings) as (study, world):
-        return _observed(study, world, request, seen, guide)
+        return observe_in(world, study, seen, guide)
 
 
 @contextmanager
@@ -250,72 +273,26 @@ def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple
         if request.recording is not None:
             recording = RecordingOrder(request.recording, invocation, guest)
     planners = Planners(program.sha256)
-    study = Study(invocation, tuple(settings), planners, trace, recording, request.progress, memory)
+    name = ""
+    if request.remember:
+        name = run_name(request.program, request.arguments, guest, request.selection)
+    study = Study(
+        invocation,
+        tuple(settings),
+        planners,
+        trace,
+        recording,
+        request.progress,
+        memory,
+        checks_traces=request.self_check,
+        name=name,
+    )
     with ExitStack() as stack:
         world = stack.enter_context(open_world(program, request.arguments, guest))
         if recording is not None:
             stack.callback(recording.close)
         stack.enter_context(_discarded_if_refused(trace, recording))
         yield study, world
-
-
-def _observed(
-    study: Study,
-    world: World,
-    request: RunRequest,
-    seen: Discoveries | None = None,
-    guide: EdgeCounts | None = None,
-) -> Observation:
-    """Observe a program in its world; `seen`, `guide`: see `observe`."""
-    memory, settings = study.memory, study.settings
-    name = ""
-    if request.remember and seen is None:
-        name = run_name(request.program, request.arguments, request.guest, request.selection)
-    with ExitStack() as stack:
-        checked = _checked_traces(study, world, stack) if request.self_check else []
-        own = None if study.trace is None else study.trace.path
-        orders = tuple(each for each in checked if each[1] != own)
-        study = replace(study, orders=orders)
-        runs = run_passes(study, _begun(memory, name, Emulated(world), seen), guide)
-        observation = runs.observation
-        assert observation is not None
-        for setting, path in checked:
-            from simprof.profiler.session.self_check import check_trace  # reads traces: numba
-
-            check_trace(path, setting.name, observation.events.values())
-    if name and runs.past is None and not observation.result.is_cut_short:
-        _keep_run(memory, name, runs, is_dynamic=bool(world.program.parts))
-    if study.recording is not None:
-        study.recording.finish(observation, world.files.output_digest)
-    if len(settings) == 1:
-        _keep_plans(memory, observation)
-    return replace(
-        observation,
-        memory=memory,
-        opened=frozenset(world.files.opened),
-        runs=runs.runs,
-        whole_runs=runs.whole_runs,
-        reasons=runs.reasons,
-    )
-
-
-def _checked_traces(study: Study, world: World, stack: ExitStack) -> list[tuple[Setting, Path]]:
-    """Return the traces that a self-check regenerates: a scheme that writes one, and its file.
-
-    That is the trace which the user wanted, if it is a file; the others are temporary.
-    """
-    contexts = study.invocation.contexts
-    if world.program.parts or (contexts is not None and contexts.entry is not None):
-        return []  # a trace is of a whole run, and tells nothing of stubs
-    found: list[tuple[Setting, Path]] = []
-    for position, setting in enumerate(study.settings):
-        if not definition(setting.mode).writes_trace:
-            continue
-        own = None if study.trace is None or position else study.trace.path
-        if own is None or (own.exists() and not own.is_file()):
-            own = stack.enter_context(scratch_directory("simprof-self-check-")) / "trace"
-        found.append((setting, own))
-    return found
 
 
 @contextmanager
@@ -353,30 +330,3 @@ def _recorded(request: RunRequest, path: Path) -> RecordedRun:
     planners = Planners(program.sha256)
     study = Study(invocation, (), planners, None, None, request.progress, memory)
     return RecordedRun(study, program, recording, path, partial=request.partial)
-
-
-def _begun(memory: BinaryMemory, name: str, events: Emulated, seen: Discoveries | None) -> Runs:
-    """Return what is known before a program is run.
-
-    `name`: Of the run, in `memory`: what a run is guessed to discover counts only if it was the
-    same run. `seen`: What other runs have shown.
-    """
-    past = memory.run(name) if name else None
-    if past is not None and past.is_same and are_unchanged(past.discoveries.modules):
-        return Runs(events, past.discoveries, past=past)
-    return Runs(events, seen or Discoveries())
-
-
-def _keep_run(memory: BinaryMemory, name: str, runs: Runs, *, is_dynamic: bool) -> None:
-    """Keep what a run has shown, unless it is what another one had shown."""
-    past, record = memory.run(name), runs.events.record
-    is_plain = not is_dynamic and runs.discoveries == runs.begun
-    is_same = past is None or is_plain or past.record == record
-    memory.keep_run(name, PastRun(runs.discoveries, record, is_same, is_plain))
-
-
-def _keep_plans(memory: BinaryMemory, observation: Observation) -> None:
-    (scheme,) = observation.schemes
-    entered = ((events.cfg, scheme.routine_plan(n)) for n, events in observation.events.items())
-    plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
-    memory.keep_plans(observation.discoveries, scheme.setting, plans)

@@ -175,10 +175,9 @@ def measure_shared(
         measurements.append(measuring.measurement())
         for part in learnt:
             costs[place].added.update(part.costs[place])
-        memory.keep_costs(known, scheme.setting, costs[place])
     for part in learnt:
         facts.learn(part.facts)
-    memory.keep_facts(known, facts)
+    memory.keep_learnt()
     return tuple(measurements)
 
 

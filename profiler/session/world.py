@@ -1,24 +1,43 @@
-"""What a program is started with: its arguments, its surroundings and its budgets."""
+"""Where the events of a program come from, and the world in which it runs and raises them.
+
+Terms
+events
+    What a pass counts: those of the program as it runs (`World`), or of a recording
+    (`replay.RecordedRun`).
+world
+    What a program is started with: its arguments, its surroundings and its budgets.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from simprof.profiler.recovery.recovery import Discoveries
+from simprof.profiler.recovery.code_image import build_code_image
+from simprof.profiler.recovery.recovery import START_UP, Discoveries, ProgramGraphs, read_words
 from simprof.profiler.request.request import GuestOptions
+from simprof.profiler.session.execution import (
+    ExecutionOptions,
+    ProgramExecution,
+    RecordedExecution,
+    all_loaded,
+    execute,
+)
+from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.simulator.binary.dynamic import DEFAULT_SYSROOT, link
 from simprof.simulator.binary.program import Platform, Program
 from simprof.simulator.errors import UsageError
 from simprof.simulator.linux.files import Host
 from simprof.simulator.linux.outside import LEAST_LIMIT, CallLog, RecordingHost
 from simprof.simulator.machine.machine import Machine
-from simprof.simulator.machine.running import Limits, Observer
+from simprof.simulator.machine.running import Limits, Observer, RunResult
 
 if TYPE_CHECKING:
+    from simprof.profiler.code.context import ProgramContexts
     from simprof.simulator.leon.machine import LeonMachine
 
 WINDOWS = 8
@@ -26,9 +45,42 @@ WINDOWS = 8
 dead stack memory holds, and a few programs (memchr's last word) execute by that."""
 
 
+class Events(ABC):
+    """Where the events of a program come from."""
+
+    is_emulated = False
+    limit: int | None = None  # The budget in instructions; None: none.
+    record = b""  # Digest of what the program asked of the outside, and of the answers
+    contexts: ProgramContexts | None = None  # What code generation knows of the routines
+
+    @abstractmethod
+    def program_with(self, discoveries: Discoveries) -> Program:
+        """Return the program with what it has loaded."""
+
+    @abstractmethod
+    def execute(
+        self,
+        discoveries: Discoveries,
+        recovered: ProgramGraphs,
+        schemes: Sequence[SchemeRun],
+        options: ExecutionOptions,
+    ) -> ProgramExecution | RecordedExecution:
+        """Execute them under schemes, on graphs that rest on `discoveries`."""
+
+    def ending_like(self, result: RunResult) -> Events:
+        """Return these events for runs that end where one ended that was cut short from outside."""
+        return self
+
+    def untimed(self) -> Events:
+        """Return these events for a run that takes as long as it takes."""
+        return self
+
+
 @dataclass(frozen=True)
-class World:
+class World(Events):
     """A program with all that it sees and may use; it can be run in it any number of times."""
+
+    is_emulated = True
 
     program: Program
     arguments: tuple[bytes, ...]  # Of the program, without its own name
@@ -68,17 +120,82 @@ class World:
             thread_seed=guest.thread_seed,
         )
 
-    def linked(self, discoveries: Discoveries) -> World:
-        """Return this world with what the program has loaded, if it is dynamically linked."""
-        if not self.program.parts:
-            return self
-        program = link(self.program, discoveries.modules, discoveries.earlier)
-        return replace(self, program=program)
+    @property
+    def limit(self) -> int | None:  # type: ignore[override]
+        """The budget in instructions; None: none."""
+        return self.guest.max_instructions
 
-    def ending_after(self, instructions: int) -> World:
-        """Return this world for runs that end after so many instructions, however long it takes."""
-        guest = replace(self.guest, max_instructions=instructions, timeout=None)
+    @property
+    def record(self) -> bytes:  # type: ignore[override]
+        """Digest of what the program asked of the outside, and of the answers."""
+        return self.host.log.digest
+
+    def program_with(self, discoveries: Discoveries) -> Program:
+        """Return the program with what it has loaded, if it is dynamically linked."""
+        if not self.program.parts:
+            return self.program
+        return link(self.program, discoveries.modules, discoveries.earlier)
+
+    def execute(
+        self,
+        discoveries: Discoveries,
+        recovered: ProgramGraphs,
+        schemes: Sequence[SchemeRun],
+        options: ExecutionOptions,
+    ) -> ProgramExecution:
+        """Run the program."""
+        linked = replace(self, program=self.program_with(discoveries))
+        return execute(linked.machine, recovered, schemes, options)
+
+    def ending_like(self, result: RunResult) -> World:
+        """Return runs that end where one ended that was cut short from outside.
+
+        Their budget is the number of instructions that it executed.
+        """
+        if result.reason not in ("budget", "interrupted"):
+            return self
+        guest = replace(self.guest, max_instructions=result.instructions, timeout=None)
         return replace(self, guest=guest)
+
+    def untimed(self) -> World:
+        """Return a run that takes as long as it takes."""
+        return replace(self, guest=replace(self.guest, timeout=None))
+
+    # -- what only the start-up shows; nothing is counted
+
+    def late_words(self) -> Discoveries | None:
+        """Return the words of code that the program writes while it starts.
+
+        It is run up to the first use of such code. None if there is no such code: then it is not
+        run.
+        """
+        spans = build_code_image(self.program).deferred
+        if not spans:
+            return None
+        words: frozenset[tuple[int, int]] = frozenset()
+
+        def on_late_code() -> None:
+            nonlocal words
+            words = read_words(machine.read, spans)
+            machine.stop_soon(0)
+
+        machine = self.machine(on_late_code=on_late_code)
+        machine.stop_soon(START_UP)
+        machine.run()
+        machine.close()
+        return Discoveries(late_words=words)
+
+    def loaded_modules(self) -> tuple[Discoveries, RunResult]:
+        """Run a dynamically linked program to see what it loads, and how its stubs are bound.
+
+        Most of its code is in libraries, and graphs of all of it are needed before anything can be
+        counted. Also return how the run ended.
+        """
+        machine = self.machine()
+        result = machine.run()
+        loaded = machine.loaded
+        machine.close()
+        return all_loaded(loaded), result
 
 
 @contextmanager

@@ -21,15 +21,16 @@ from simprof.profiler.request.request import (
     Setting,
     TableChoice,
 )
-from simprof.profiler.session import execution, passes, session
+from simprof.profiler.session import execution, session, world
 from simprof.profiler.session.execution import ExecutionOptions, ProgramExecution
 from simprof.profiler.session.memory import BinaryMemory, run_name
 from simprof.profiler.session.observation import Observation
-from simprof.profiler.session.passes import Emulated, Reason, Runs, why
+from simprof.profiler.session.passes import Reason, Runs, why
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.session.session import observe
 from simprof.profiler.session.world import World
 from simprof.simulator.binary.elf import load
+from simprof.simulator.machine.machine import Machine
 
 Find = Callable[..., Path]
 PP = Setting("pp", "pp", SchemeOptions())
@@ -80,7 +81,7 @@ def test_events_that_are_too_sparse(
     dense = []
 
     def lost_once(
-        world: World,
+        start: Callable[..., Machine],
         recovered: ProgramGraphs,
         schemes: Sequence[SchemeRun],
         options: ExecutionOptions,
@@ -88,10 +89,10 @@ def test_events_that_are_too_sparse(
         dense.append(options.is_dense)
         if not options.is_dense:
             raise EventsLostError("by an unknown way")
-        return execute(world, recovered, schemes, options)
+        return execute(start, recovered, schemes, options)
 
     expected = observe(RunRequest(fixture_elf("loops"), guest), [PP])
-    monkeypatch.setattr(passes, "execute", lost_once)
+    monkeypatch.setattr(world, "execute", lost_once)
     found = observe(RunRequest(fixture_elf("loops"), guest), [PP])
     assert (found.reasons, dense) == ((Reason.EVENTS,), [False, True])
     assert found.events == expected.events
@@ -136,7 +137,7 @@ def test_reasons_come_in_order(fixture_elf: Find, guest: GuestOptions) -> None:
 
 def test_why_a_program_is_run(observation: Observation) -> None:
     """One reason after the other, until there is none."""
-    events = Emulated.__new__(Emulated)  # which is not asked
+    events = World.__new__(World)  # which is not asked
     runs = Runs(events)
     assert why(runs) is Reason.START_UP
     runs = replace(runs, begun=Discoveries())
