@@ -31,9 +31,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from simprof.profiler.profiles.codec import big_integers, parse_json
+from simprof.profiler.profiles.codec import big_integers, decode, decoder, expect, parse_json
 from simprof.profiler.profiles.output import write_atomically
 from simprof.profiler.profiles.profile import Ending
+from simprof.profiler.profiles.storage import FileFormat
 from simprof.simulator.binary.program import LineTable
 from simprof.simulator.errors import UsageError
 
@@ -123,8 +124,7 @@ def short_digest(text: str, digits: int = 12) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:digits]
 
 
-MAGIC = "simprof-baseline"
-VERSION = 1
+FORMAT = FileFormat("baseline", version=1, option="simprof regress record", longest=64)
 END = "end"
 LARGEST = 1 << 30  # bytes; a damaged or hostile file must not fill the memory
 
@@ -163,7 +163,7 @@ def to_text(baseline: Baseline) -> str:
     """Return the content of a baseline's file."""
     with big_integers():
         lines = [json.dumps(fact, sort_keys=True) for fact in _facts(baseline)]
-    return "\n".join([f"{MAGIC} {VERSION}", *lines, END, ""])
+    return FORMAT.first_line.decode() + "\n".join([*lines, END, ""])
 
 
 def _facts(baseline: Baseline) -> Iterator[list[Any]]:
@@ -192,26 +192,13 @@ def _routine(routine: BaselineRoutine) -> dict[str, Any]:
     return {**texts, **routine.numbers, "places": places}
 
 
-class _Damage(Exception):  # noqa: N818 - never leaves this module
-    """What is wrong with a line, or with the whole."""
-
-
 def from_text(text: str, name: str) -> Baseline:
     """Return the baseline in the content of a file; `name` is for messages.
 
     Raises UsageError as `load` does.
     """
-    first, _, rest = text.partition("\n")
-    if not first.startswith(f"{MAGIC} "):
-        raise UsageError(
-            f"{name} is not a baseline: give a file that `simprof regress record` wrote"
-        )
-    if first != f"{MAGIC} {VERSION}":
-        raise UsageError(
-            f"{name} is a baseline of version {first.removeprefix(MAGIC).strip()!r}, this simprof "
-            f"reads version {VERSION}: record it again"
-        )
-    *lines, last, after = rest.split("\n") if rest.count("\n") else ("", "")
+    start = FORMAT.check(text[: FORMAT.longest].encode("ascii", "replace"), name)
+    *lines, last, after = text[start:].split("\n") if "\n" in text[start:] else ("", "")
     if last != END or after:
         raise _damaged(name, "its last line is not `end`, so it is cut short or was changed")
     reader = _BaselineReader()
@@ -219,12 +206,12 @@ def from_text(text: str, name: str) -> Baseline:
         try:
             with big_integers():
                 reader.take(parse_json(line))
-        except (_Damage, ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             reason = " ".join(str(error).split()) or "no JSON"
             raise _damaged(name, f"line {number}: {reason}") from None
     try:
         return reader.finish()
-    except _Damage as error:
+    except ValueError as error:
         raise _damaged(name, str(error)) from None
 
 
@@ -236,7 +223,7 @@ def _damaged(name: str, reason: str) -> UsageError:
 
 
 class _BaselineReader:
-    """Puts the facts of a file together."""
+    """Puts the facts of a file together; its methods raise ValueError where that fails."""
 
     def __init__(self) -> None:
         self._tool: dict[str, str] = {}
@@ -249,62 +236,59 @@ class _BaselineReader:
 
     def take(self, fact: object) -> None:
         """Note one line."""
-        if not isinstance(fact, list) or len(fact) < 3:
-            raise _Damage("it is no list of what and value")
-        *what, value = fact
-        if not all(isinstance(word, str) for word in what):
-            raise _Damage("what it is about is no text")
+        *what, value = expect(list, fact, "it")
+        if not what or not all(isinstance(word, str) for word in what):
+            raise ValueError("what it is about is no text")
         match what:
             case ["tool", name]:
-                _put(self._tool, name, _text(value))
+                _put(self._tool, name, decode(str, value, name))
             case ["cost", name]:
-                _put(self._costs, name, _text(value))
+                _put(self._costs, name, decode(str, value, name))
             case ["setting", setting, name]:
-                _put(self._settings.setdefault(setting, {}), name, _fact(value))
+                _put(self._settings.setdefault(setting, {}), name, _fact(value, name))
             case ["run", run, "program" | "input" | "ending" as title, name]:
                 facts = self._facts.setdefault(run, {}).setdefault(title, {})
-                _put(facts, name, _fact(value))
+                _put(facts, name, _fact(value, name))
             case ["run", run, "uses", setting]:
-                _put(self._kinds, (run, setting), _texts(value))
+                _put(self._kinds, (run, setting), decode(tuple[str, ...], value, "uses"))
             case ["run", run, "count", setting, name]:
-                _put(self._metrics.setdefault((run, setting), {}), name, _integer(value))
+                metrics = self._metrics.setdefault((run, setting), {})
+                _put(metrics, name, decode(int, value, name))
             case ["run", run, "routine", setting, address, name]:
                 routine = _parse_routine(address, name, value)
                 _put(self._routines.setdefault((run, setting), {}), routine.key, routine)
             case _:
-                raise _Damage("it is about nothing that a baseline holds")
+                raise ValueError("it is about nothing that a baseline holds")
 
     def finish(self) -> Baseline:
         """Return the whole, which must be complete."""
         for title, facts in (("tool", self._tool), ("cost", self._costs)):
             if not facts:
-                raise _Damage(f"it has no {title} lines")
+                raise ValueError(f"it has no {title} lines")
         for setting, options in self._settings.items():
             if "mode" not in options:
-                raise _Damage(f"setting {setting} has no mode")
+                raise ValueError(f"setting {setting} has no mode")
         expected = {(run, setting) for run in self._facts for setting in self._settings}
-        for defined in (self._kinds, self._metrics):
-            if set(defined) != expected:
-                raise _Damage("runs and settings do not fit together")
-        if not expected or not set(self._routines) <= expected:
-            raise _Damage("runs and settings do not fit together")
+        known = set(self._kinds), set(self._metrics)
+        if not expected or known != (expected, expected) or not set(self._routines) <= expected:
+            raise ValueError("runs and settings do not fit together")
         runs = {run: self._run(run, facts) for run, facts in self._facts.items()}
         return Baseline(self._tool, self._costs, self._settings, runs)
 
     def _run(self, run: str, facts: Mapping[str, Mapping[str, Fact]]) -> BaselineRun:
         for title, names in _REQUIRED.items():
             if absent := names - set(facts.get(title, {})):
-                raise _Damage(f"run {run} has no {title} {sorted(absent)[0]}")
+                raise ValueError(f"run {run} has no {title} {sorted(absent)[0]}")
         program = facts["program"]
         if "file" not in program and not {"suite", "benchmark", "build", "input"} <= set(program):
-            raise _Damage(f"run {run} has no program file")
+            raise ValueError(f"run {run} has no program file")
         results = {setting: self._result(run, setting) for setting in self._settings}
         return BaselineRun(program, facts["input"], facts["ending"], results)
 
     def _result(self, run: str, setting: str) -> SettingResult:
         metrics = self._metrics[run, setting]
         if not {"base", "added"} <= set(metrics):
-            raise _Damage(f"run {run} has no base and added of {setting}")
+            raise ValueError(f"run {run} has no base and added of {setting}")
         routines = self._routines.get((run, setting), {})
         ordered = tuple(routines[key] for key in sorted(routines))
         return SettingResult(metrics, self._kinds[run, setting], ordered)
@@ -312,45 +296,23 @@ class _BaselineReader:
 
 def _put(facts: dict[Any, Any], name: object, value: object) -> None:
     if name in facts:
-        raise _Damage("it is there twice")
+        raise ValueError("it is there twice")
     facts[name] = value
 
 
+_fact = decoder(Fact)
+
+
 def _parse_routine(address: str, name: str, value: object) -> BaselineRoutine:
-    if not isinstance(value, dict) or not {*_ROUTINE_TEXTS, "places"} <= set(value):
-        raise _Damage("a routine lacks something")
-    texts = {key: _text(value.pop(key)) for key in (*_ROUTINE_TEXTS, "places")}
+    numbers = dict(expect(dict, value, "a routine"))
     places: dict[str, str] = {}
-    for word in texts.pop("places").split():
+    for word in decode(str, numbers.pop("places", None), "places").split():
         place, equals, digest = word.rpartition("=")
         if not equals:
-            raise _Damage(f"{word!r} is no place")
+            raise ValueError(f"{word!r} is no place")
         _put(places, place, digest)
-    numbers = {key: _integer(number) for key, number in value.items()}
+    texts = {key: numbers.pop(key) for key in _ROUTINE_TEXTS if key in numbers}
     if int(address, 16) < 0:
-        raise _Damage("an address is negative")
-    return BaselineRoutine(name, int(address, 16), places=places, numbers=numbers, **texts)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise _Damage(f"{value!r} is no text")
-    return value
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise _Damage(f"{value!r} is no list")
-    return tuple(map(_text, value))
-
-
-def _integer(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _Damage(f"{value!r} is no whole number")
-    return value
-
-
-def _fact(value: object) -> Fact:
-    if value is None or isinstance(value, str | int | float):
-        return value
-    return _texts(value)
+        raise ValueError("an address is negative")
+    own = {"name": name, "address": int(address, 16), "places": places, "numbers": numbers}
+    return decode(BaselineRoutine, {**own, **texts}, "a routine")
