@@ -42,12 +42,12 @@ from simprof.profiler.experiments.regress.file import (
     BaselineRun,
     SettingResult,
 )
-from simprof.profiler.experiments.regress.measure import Target, file_targets
-from simprof.profiler.experiments.regress.regress import CheckOptions, check, record
+from simprof.profiler.experiments.regress.measure import Target, file_targets, suite_targets
+from simprof.profiler.experiments.regress.regress import check, record
 from simprof.profiler.experiments.reports import regress as reports
 from simprof.profiler.graphs.spanning import uniform
 from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.request.request import SchemeOptions, Setting, Weights
+from simprof.profiler.request.request import Phase, Progress, SchemeOptions, Setting, Weights
 from simprof.profiler.schemes import cost_model, registry
 from simprof.profiler.schemes.qpt import planner as qpt
 from simprof.simulator.binary.program import LineTable, Range, SourceLine
@@ -58,7 +58,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / "fixtures/bin"
 QPT2 = Setting("qpt2", "qpt2", SchemeOptions())
 PP = Setting("pp", "pp", SchemeOptions())
-EXACT = CheckOptions()
+EXACT = CheckLimits()
 MODEL = Target("", Path(), {})
 
 
@@ -395,9 +395,11 @@ def recorded(place: Path, *settings: Setting, **given: Any) -> Baseline:
     return loaded
 
 
-def again(old: Baseline, place: Path, options: CheckOptions = EXACT) -> Check:
+def again(
+    old: Baseline, place: Path, limits: CheckLimits = EXACT, weights: Weights | None = None
+) -> Check:
     """Check the baseline in `place`."""
-    return check(old, place / "b", options)
+    return check(old, place / "b", limits, weights=weights)
 
 
 def test_an_unchanged_program_is_the_same(place: Path) -> None:
@@ -440,13 +442,12 @@ def test_a_changed_compiler_note_is_told_though_no_count_is(place: Path) -> None
     assert cause.kind == "binary"
     assert cause.details[0].startswith("compiler GNU C11 ")
     assert " -> GNU C17 " in cause.details[0]
-    strict = CheckOptions(CheckLimits(strict=True))
-    assert again(old, place, strict).status == 1
+    assert again(old, place, CheckLimits(strict=True)).status == 1
 
 
 def test_another_weighting_is_caught(place: Path) -> None:
     old = recorded(place)
-    found = again(old, place, CheckOptions(weights=Weights.UNIFORM))
+    found = again(old, place, weights=Weights.UNIFORM)
     assert found.status == 1
     assert kinds(only(found)) == ["setting", "plans"]
     assert only(found).causes[0].details == ("weights heuristic -> uniform",)
@@ -597,6 +598,9 @@ def test_a_suite_is_recorded_and_checked(
     suite.write_text(SUITE)
     command = ["regress", "record", "-o", str(path), "--suite", str(suite), "--mode", "qpt2"]
     assert cli.run([*command, "--input", "train", "--input", "ref"]) == 0
+    told: list[Progress] = []
+    suite_targets(str(suite), [64], ["ref"], MODEL, tmp_path, told.append)
+    assert {each.phase for each in told} == {Phase.BUILDING}
     old = regress_file.load(path)
     assert list(old.runs) == ["loops ref v9-O2", "loops train v9-O2"]
     assert old.runs["loops ref v9-O2"].input["arguments"] == ("2",)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -25,16 +24,20 @@ from simprof.profiler.commands.options import (
     INPUTS,
     one_of,
     several,
+    width_of,
 )
 from simprof.profiler.commands.program_words import WithArguments, arguments_of
-from simprof.profiler.commands.progress import ready_engine
-from simprof.profiler.request.request import Setting, Weights
+from simprof.profiler.commands.progress import progress_bar, ready_engine
+from simprof.profiler.commands.progress import wanted as is_wanted
+from simprof.profiler.request.request import Weights
 from simprof.profiler.schemes.mode_options import ModeSetting, read
 from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
+    from simprof.profiler.experiments.regress.compare import Ceiling, Check, Limit
     from simprof.profiler.experiments.regress.measure import Failures, Target
     from simprof.profiler.experiments.regress.regress import BaselineRecording
+    from simprof.profiler.request.request import ProgressCallback
 
 DEFAULT_MODES = ("pp", "qpt2", "tpp")
 FAILED = 1
@@ -116,11 +119,15 @@ def record_command(
     outputs.check_outputs(
         output, inputs=(*programs, chosen["stdin_file"], *options.profiles(scheme))
     )
-    arguments = arguments_of(ctx)
-    targets, failures = _targets(programs, arguments, output.resolve().parent, chosen)
-    recording = _record(targets, wanted, output, chosen)
-    failures = {**failures, **recording.failures}
-    return _written(recording, failures, output)
+    from simprof.profiler.experiments.regress.regress import record
+
+    directory = output.resolve().parent
+    with progress_bar(is_wanted(chosen["progress"])) as bar:
+        targets, failures = _targets(programs, arguments_of(ctx), directory, chosen, bar)
+    ready_engine(chosen["progress"])
+    with progress_bar(is_wanted(chosen["progress"])) as bar:
+        recording = record(targets, wanted, directory, bar, chosen["timeout"])
+    return _written(recording, {**failures, **recording.failures}, output)
 
 
 def _check_record(
@@ -130,9 +137,9 @@ def _check_record(
     suite, root, stdin = chosen["suite"], chosen["root"], chosen["stdin_file"]
     if bool(programs) == (suite is not None):
         raise UsageError("name programs or a --suite, and not both")
-    given = [
-        name for name in ("stdin", "root", "writable", "env", "argv0") if _is_given(name, chosen)
-    ]
+    inputs = {"stdin": "stdin_file", "root": "root", "writable": "writable"}
+    inputs |= {"env": "environment", "argv0": "argv0"}
+    given = [option for option, name in inputs.items() if chosen[name]]
     if suite is not None and given:
         raise UsageError(f"--{given[0]} cannot be used with --suite: suites bring their inputs")
     if suite is None and (chosen["builds"] or chosen["inputs"]):
@@ -145,15 +152,12 @@ def _check_record(
         raise UsageError("--writable needs --root: name the directory to copy")
 
 
-def _is_given(name: str, chosen: dict[str, Any]) -> bool:
-    return bool(chosen[{"stdin": "stdin_file", "env": "environment"}.get(name, name)])
-
-
 def _targets(
     programs: Sequence[Path],
     arguments: tuple[str, ...],
     directory: Path,
     chosen: dict[str, Any],
+    progress: ProgressCallback | None,
 ) -> tuple[tuple[Target, ...], Failures]:
     import os
 
@@ -180,34 +184,16 @@ def _targets(
         return file_targets(programs, model), {}
     if arguments:
         raise UsageError("arguments cannot be given to a suite: suites bring their inputs")
-    widths = [
-        int(width)
-        for width, build in BUILDS.items()
-        if build in (chosen["builds"] or (BUILDS["64"],))
-    ]
-    inputs = chosen["inputs"] or ("ref",)
-    show = watch(chosen["progress"])
+    builds = chosen["builds"] or (BUILDS["64"],)
     return suite_targets(
         chosen["suite"],
-        widths,  # type: ignore[arg-type]
-        inputs,
+        [width_of(build) for build in BUILDS.values() if build in builds],
+        chosen["inputs"] or ("ref",),
         model,
         directory,
-        show,
+        progress,
         allow_commands=chosen["allow_commands"],
     )
-
-
-def _record(
-    targets: Sequence[Target], settings: Sequence[Setting], output: Path, chosen: dict[str, Any]
-) -> BaselineRecording:
-
-    ready_engine(chosen["progress"])
-    from simprof.profiler.commands.progress import progress_bar, wanted
-    from simprof.profiler.experiments.regress.regress import record
-
-    with progress_bar(wanted(chosen["progress"])) as show:
-        return record(targets, settings, output.resolve().parent, show, chosen["timeout"])
 
 
 class _NothingError(SimulatorError):
@@ -216,6 +202,7 @@ class _NothingError(SimulatorError):
 
 def _written(recording: BaselineRecording, failures: Failures, output: Path) -> int:
     from simprof.profiler.experiments.regress.file import save
+    from simprof.profiler.reports.run_text import ending_text, failure_text
 
     for name, reason in failures.items():
         streams.write(streams.STDERR, f"{name}: not recorded: {reason}\n")
@@ -223,75 +210,57 @@ def _written(recording: BaselineRecording, failures: Failures, output: Path) -> 
     if not runs:
         raise recording.error or _NothingError(f"{output} was not written: no program could be run")
     save(recording.baseline, output)
-    _show_endings(recording)
+    endings = {name: run.ended for name, run in runs.items() if run.ended}
+    width = max(map(len, endings), default=0)
+    for name, ending in endings.items():
+        streams.write(streams.STDOUT, f"{name:{width}}  {ending_text(ending)}\n")
+    for name in recording.failed:
+        streams.write(streams.STDERR, f"{failure_text(name, endings[name])}\n")
     names = ", ".join(recording.baseline.settings)
     count = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
     streams.write(streams.STDOUT, f"{output}: {count} under {names}\n")
     return FAILED if failures else 0
 
 
-def _show_endings(recording: BaselineRecording) -> None:
-    """Say how each program ended, and warn of those that failed."""
-    from simprof.profiler.reports.run_text import ending_text, failure_text
-
-    endings = {name: run.ended for name, run in recording.baseline.runs.items() if run.ended}
-    width = max(map(len, endings), default=0)
-    for name, ending in endings.items():
-        streams.write(streams.STDOUT, f"{name:{width}}  {ending_text(ending)}\n")
-    for name in recording.failed:
-        streams.write(streams.STDERR, f"{failure_text(name, endings[name])}\n")
-
-
-def watch(progress: bool | None) -> Callable[[Any], None] | None:
-    """Tell what is being built, a line each, where somebody watches."""
-    if progress is False or not (progress or sys.stderr.isatty()):
-        return None
-
-    def tell(state: Any) -> None:
-        if state.state in ("fetching", "building"):
-            line = f"{state.done}/{state.total} {state.state} {state.benchmark} {state.build}\n"
-            streams.write(streams.STDERR, line)
-
-    return tell
-
-
-if TYPE_CHECKING:
-    from simprof.profiler.experiments.regress.compare import Check, CheckLimits
-
-
-def percent_limit(value: str | tuple[str, Fraction, bool]) -> tuple[str, Fraction, bool]:
-    """Return pattern, percentage and whether only growth is limited, of METRIC=[+]PCT."""
+def percent_limit(value: str | Limit) -> Limit:
+    """Return the limit that METRIC=[+]PCT says."""
     if not isinstance(value, str):
         return value
+    from simprof.profiler.experiments.regress.compare import Limit
+
     pattern, equals, text = value.rpartition("=")
     number = _fraction(text.removesuffix("%").removeprefix("+"))
     if not equals or not pattern or number is None or number < 0:
         raise click.BadParameter(f"{value!r} is not of the form METRIC=PCT or METRIC=+PCT")
-    return pattern, number, text.startswith("+")
+    return Limit(pattern, number, text.startswith("+"))
 
 
-def ceiling(value: str | tuple[str, Fraction]) -> tuple[str, Fraction]:
-    """Return pattern and value of METRIC=VALUE."""
+def ceiling(value: str | Ceiling) -> Ceiling:
+    """Return the ceiling that METRIC=VALUE says."""
     if not isinstance(value, str):
         return value
+    from simprof.profiler.experiments.regress.compare import Ceiling
+
     pattern, equals, text = value.rpartition("=")
     number = _fraction(text)
     if not equals or not pattern or number is None:
         raise click.BadParameter(f"{value!r} is not of the form METRIC=VALUE")
-    return pattern, number
+    return Ceiling(pattern, number)
 
 
 LARGE_EXPONENT = re.compile(r"e[+-]?[\d_]{4}", re.IGNORECASE)
 
 
-def tolerance(value: str | tuple[Fraction, bool]) -> tuple[Fraction, bool]:
-    """Return a percentage, exactly, and whether only growth is limited, of PCT or +PCT."""
+def tolerance(value: str | Limit) -> Limit:
+    """Return the limit of all metrics that PCT or +PCT says."""
     if not isinstance(value, str):
         return value
+    from simprof.profiler.experiments.regress.compare import Limit
+
     number = _fraction(value.removesuffix("%").removeprefix("+"))
     if number is None or number < 0:
         raise click.BadParameter(f"{value!r} is not a percentage: write a number such as 0.5 or +2")
-    return number, value.startswith("+")
+    return Limit("*", number, value.startswith("+"))
 
 
 def _fraction(text: str) -> Fraction | None:
@@ -347,9 +316,9 @@ def _fraction(text: str) -> Fraction | None:
 @options.progress_option()
 def check_command(
     baseline: Path,
-    tolerance: tuple[Fraction, bool] | None,
-    limits: tuple[tuple[str, Fraction, bool], ...],
-    ceilings: tuple[tuple[str, Fraction], ...],
+    tolerance: Limit | None,
+    limits: tuple[Limit, ...],
+    ceilings: tuple[Ceiling, ...],
     strict: bool,
     weights: Weights | Path | None,
     **chosen: Any,
@@ -366,53 +335,29 @@ def check_command(
     if outputs.STANDARD_STREAM in written[:2]:
         raise UsageError("only --json can write to stdout (-): name a file")
     for output in written:
-        _remove_old(output)
-    checked = _check(baseline, make_limits(tolerance, limits, ceilings, strict), weights, chosen)
+        # what an earlier check wrote would be taken for this one's if this one fails
+        if output is not None and output != outputs.STANDARD_STREAM and output.is_file():
+            output.resolve().unlink()
+    ready_engine(chosen["progress"])
+    from simprof.profiler.experiments.regress.compare import CheckLimits
+    from simprof.profiler.experiments.regress.file import load
+    from simprof.profiler.experiments.regress.regress import check
+
+    # limits without a tolerance say what matters: nothing else is judged
+    general = CheckLimits.tolerance if tolerance is None and not limits else tolerance
+    old = load(baseline)
+    with progress_bar(is_wanted(chosen["progress"])) as bar:
+        checked = check(
+            old,
+            baseline,
+            CheckLimits(general, limits, ceilings, strict),
+            weights=weights,
+            timeout=chosen["timeout"],
+            allow_commands=chosen["allow_commands"],
+            progress=bar,
+        )
     _report(checked, chosen)
     return checked.status
-
-
-def _remove_old(output: Path | None) -> None:
-    """Remove what an earlier check wrote, which would be taken for this one's if this one fails."""
-    if output is not None and output != outputs.STANDARD_STREAM and output.is_file():
-        output.resolve().unlink()
-
-
-def make_limits(
-    tolerance: tuple[Fraction, bool] | None,
-    limits: Sequence[tuple[str, Fraction, bool]],
-    ceilings: Sequence[tuple[str, Fraction]],
-    strict: bool,
-) -> CheckLimits:
-    """Return the limits that the options ask for.
-
-    Limits without a tolerance say what matters: nothing else is judged.
-    """
-    from simprof.profiler.experiments.regress.compare import Ceiling, CheckLimits, Limit
-
-    if tolerance is None and not limits:
-        tolerance = (Fraction(0), False)
-    return CheckLimits(
-        None if tolerance is None else Limit("*", *tolerance),
-        tuple(Limit(*limit) for limit in limits),
-        tuple(Ceiling(*ceiling) for ceiling in ceilings),
-        strict,
-    )
-
-
-def _check(
-    baseline: Path, limits: CheckLimits, weights: Weights | Path | None, chosen: dict[str, Any]
-) -> Check:
-
-    ready_engine(chosen["progress"])
-    from simprof.profiler.commands.progress import progress_bar, wanted
-    from simprof.profiler.experiments.regress.file import load
-    from simprof.profiler.experiments.regress.regress import CheckOptions, check
-
-    old = load(baseline)
-    how = CheckOptions(limits, weights, chosen["timeout"], chosen["allow_commands"])
-    with progress_bar(wanted(chosen["progress"])) as show:
-        return check(old, baseline, how, show, watch(chosen["progress"]))
 
 
 def _report(checked: Check, chosen: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ Beside the causes: the routines that differ, in their counts, graph, plan or reg
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal
@@ -57,13 +57,11 @@ class ChangeCause:
     details: tuple[str, ...] = ()  # More lines: which parts, files, routines, edges.
 
 
-def unexplained() -> ChangeCause:
-    """Return the cause to report where counts differ though nothing recorded changed."""
-    return ChangeCause(
-        "unexplained",
-        "nothing that was recorded changed: the program may depend on time or chance, or the "
-        "emulation did change",
-    )
+UNEXPLAINED = ChangeCause(
+    "unexplained",
+    "nothing that was recorded changed: the program may depend on time or chance, or the "
+    "emulation did change",
+)
 
 
 def run_causes(
@@ -130,7 +128,12 @@ def setting_causes(
     parts = tuple(cost_changes(old.costs, new.costs, {*results[0].kinds, *results[1].kinds}))
     if parts:
         yield ChangeCause("cost model", "instrumentation is other code", parts)
-    options = tuple(_option_changes(old.settings[setting], new.settings[setting]))
+    one, two = old.settings[setting], new.settings[setting]
+    options = tuple(
+        f"{name} {_shown(one.get(name))} -> {_shown(two.get(name))}"
+        for name in sorted({*one, *two})
+        if one.get(name) != two.get(name)
+    )
     if options:
         yield ChangeCause("setting", "options changed", options)
     given = any(cause.kind in ("binary", "input") for cause in run_causes) or bool(options)
@@ -172,7 +175,7 @@ def plan_text(plan: PlanChange, lines: Mapping[str, str] = MappingProxyType({}))
     `lines`: Place -> its source line, where that is known.
     """
     parts = [
-        f"{title} {' '.join(_limited(_located(place, lines) for place in places))}"
+        f"{title} {' '.join(_limited(place_text(place, lines.get(place)) for place in places))}"
         for title, places in (
             ("now on", plan.added),
             ("no longer on", plan.removed),
@@ -183,19 +186,15 @@ def plan_text(plan: PlanChange, lines: Mapping[str, str] = MappingProxyType({}))
     return "; ".join(parts) or "other tables of counters"
 
 
-def _located(place: str, lines: Mapping[str, str]) -> str:
-    text = place_text(place)
-    return f"{text} ({lines[place]})" if place in lines else text
-
-
-def place_text(place: str) -> str:
-    """Return a place for people: "+0x1c->+0x40", "ENTRY->+0x0"."""
+def place_text(place: str, line: str | None = None) -> str:
+    """Return a place for people, with its line: "+0x1c->+0x40 (main.c:12)", "ENTRY->+0x0"."""
+    behind = f" ({line})" if line else ""
     if place[-1:] in ("^", "$"):
-        return f"{_vertex(place[:-1], '')}{'(top)' if place[-1] == '^' else '(end)'}"
+        return f"{_vertex(place[:-1], '')}{'(top)' if place[-1] == '^' else '(end)'}{behind}"
     ends, _, kind = place.partition(":")
     source, _, target = ends.partition(">")
     suffix = f"({kind})" if kind else ""
-    return f"{_vertex(source, 'ENTRY')}->{_vertex(target, 'EXIT')}{suffix}"
+    return f"{_vertex(source, 'ENTRY')}->{_vertex(target, 'EXIT')}{suffix}{behind}"
 
 
 def _vertex(name: str, outside: str) -> str:
@@ -217,7 +216,8 @@ def cost_changes(
     used = None if kinds is None else frozenset(kinds)
     for part in sorted({*old, *new}):
         if old.get(part) != new.get(part) and (used is None or _matters(part, used)):
-            yield part if part in old and part in new else f"{part} ({_presence(part, new)})"
+            presence = "" if part in old and part in new else " (new)" if part in new else " (gone)"
+            yield f"{part}{presence}"
 
 
 def _matters(part: str, kinds: frozenset[str]) -> bool:
@@ -229,16 +229,6 @@ def _matters(part: str, kinds: frozenset[str]) -> bool:
         callers = [known for symbol, known in routine_callers().items() if name.startswith(symbol)]
         return bool(kinds.intersection(*callers)) if callers else bool(kinds)
     return sort == "generation" or bool(kinds)
-
-
-def _presence(part: str, new: Mapping[str, str]) -> str:
-    return "new" if part in new else "gone"
-
-
-def _option_changes(old: Facts, new: Facts) -> Iterator[str]:
-    for name in sorted({*old, *new}):
-        if old.get(name) != new.get(name):
-            yield f"{name} {_shown(old.get(name))} -> {_shown(new.get(name))}"
 
 
 def _names(routines: Sequence[RoutineChange]) -> tuple[str, ...]:
@@ -274,11 +264,6 @@ class PlanChange:
     added: tuple[str, ...]
     removed: tuple[str, ...]
     changed: tuple[str, ...]
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """All of them."""
-        return (*self.added, *self.removed, *self.changed)
 
 
 @dataclass(frozen=True)
@@ -318,18 +303,8 @@ class RoutineChange:
         return abs((new or 0) - (old or 0))
 
 
-def located(change: RoutineChange, table: LineTable | None) -> RoutineChange:
-    """Return a change with the source lines of the routine and of its places."""
-    if table is None or change.presence == "gone":
-        return change
-    places = () if change.plan is None else change.plan.places
-    lines = {place: _line(table, change.address + _offset(place)) for place in places}
-    known = {place: line for place, line in lines.items() if line}
-    return replace(change, source=_line(table, change.address), lines=known)
-
-
-def _line(table: LineTable, address: int) -> str:
-    found = table.find(address)
+def _line(table: LineTable | None, address: int) -> str:
+    found = None if table is None else table.find(address)
     return "" if found is None else f"{PurePath(found.file).name}:{found.line}"
 
 
@@ -340,29 +315,37 @@ def _offset(place: str) -> int:
 
 
 def routine_changes(
-    old: SettingResult, new: SettingResult, same_program: bool
+    old: SettingResult, new: SettingResult, same_program: bool, lines: LineTable | None
 ) -> Iterator[RoutineChange]:
-    """Yield the routines that differ, those that matter most first.
+    """Yield the routines that differ, those that matter most first, with their source `lines`.
 
     Routines of different programs are matched by name, and in order where several have one.
     """
     changes = [
         change
         for one, two in matched(old.routines, new.routines, same_program)
-        if (change := _change(one, two)) is not None
+        if (change := _change(one, two, lines)) is not None
     ]
     yield from sorted(changes, key=lambda change: (-change.weight, change.address, change.name))
 
 
-def _change(old: BaselineRoutine | None, new: BaselineRoutine | None) -> RoutineChange | None:
-    if old is None or new is None:
-        return _coming_or_going(old, new)
-    graph = old.graph != new.graph
+def _change(
+    old: BaselineRoutine | None, new: BaselineRoutine | None, table: LineTable | None
+) -> RoutineChange | None:
+    here = new or old
+    assert here is not None
+    one, two = (each.numbers if each else {} for each in (old, new))
     numbers = {
-        name: (old.numbers.get(name), new.numbers.get(name))
-        for name in dict.fromkeys((*old.numbers, *new.numbers))
-        if old.numbers.get(name) != new.numbers.get(name)
+        name: (one.get(name), two.get(name))
+        for name in dict.fromkeys((*one, *two))
+        if one.get(name) != two.get(name)
     }
+    source = "" if new is None else _line(table, new.address)
+    if old is None or new is None:
+        presence = "new" if old is None else "gone"
+        none = (False, False, None)
+        return RoutineChange(here.name, here.address, numbers, {}, presence, *none, source)
+    graph = old.graph != new.graph
     facts = {
         name: (getattr(old, name), getattr(new, name))
         for name in ("table", "register")
@@ -372,21 +355,11 @@ def _change(old: BaselineRoutine | None, new: BaselineRoutine | None) -> Routine
     profile = old.profile != new.profile
     if not (graph or numbers or facts or plan or profile):
         return None
-    return RoutineChange(new.name, new.address, numbers, facts, "both", graph, profile, plan)
-
-
-def _coming_or_going(
-    old: BaselineRoutine | None, new: BaselineRoutine | None
-) -> RoutineChange | None:
-    here = new if old is None else old
-    if here is None:
-        return None
-    numbers = {
-        name: (None, number) if old is None else (number, None)
-        for name, number in here.numbers.items()
-    }
-    presence = "new" if old is None else "gone"
-    return RoutineChange(here.name, here.address, numbers, {}, presence, False, False, None)
+    places = () if plan is None else (*plan.added, *plan.removed, *plan.changed)
+    found = ((place, _line(table, new.address + _offset(place))) for place in places)
+    lines = {place: line for place, line in found if line}
+    named = (new.name, new.address, numbers, facts)
+    return RoutineChange(*named, "both", graph, profile, plan, source, lines)
 
 
 def _plan_change(old: Mapping[str, str], new: Mapping[str, str]) -> PlanChange:

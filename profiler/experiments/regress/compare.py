@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Literal
 
 from simprof.profiler.experiments.regress.causes import (
+    UNEXPLAINED,
     ChangeCause,
     RoutineChange,
-    located,
     routine_changes,
     run_causes,
     setting_causes,
-    unexplained,
 )
-from simprof.profiler.experiments.regress.file import OVERHEAD, Baseline, BaselineRun, SettingResult
+from simprof.profiler.experiments.regress.file import OVERHEAD, Baseline, SettingResult
 from simprof.simulator.errors import UsageError
 
 Number = int | Fraction
@@ -112,12 +111,8 @@ class SettingCheck:
         """In a word."""
         if self.failed:
             return "changed"
-        return "within limits" if self.differences or self.counts_moved else "same"
-
-    @property
-    def counts_moved(self) -> bool:
-        """Whether routines' counts differ."""
-        return any(routine.counts_differ for routine in self.routines)
+        moved = any(routine.counts_differ for routine in self.routines)
+        return "within limits" if self.differences or moved else "same"
 
 
 @dataclass(frozen=True)
@@ -166,28 +161,19 @@ class Check:
 def compare_runs(old: Baseline, new: Baseline, limits: CheckLimits) -> Iterator[RunCheck]:
     """Compare the runs of `new` with those of the same names in `old`."""
     for name, run in new.runs.items():
-        yield _compare_run(name, old, new, run, limits)
-
-
-def _compare_run(
-    name: str, old: Baseline, new: Baseline, run: BaselineRun, limits: CheckLimits
-) -> RunCheck:
-    before = old.runs[name]
-    causes = tuple(run_causes(old, new, before, run))
-    ending = tuple(_ending(before, run))
-    settings = tuple(
-        _compare_setting((name, setting), old, new, causes, limits) for setting in run.results
-    )
-    if ending and not causes:
-        causes = (unexplained(),)
-    return RunCheck(name, ending=ending, settings=settings, causes=causes)
-
-
-def _ending(old: BaselineRun, new: BaselineRun) -> Iterator[MetricChange]:
-    for fact in ("reason", "status", "output"):
-        before, after = old.ending[fact], new.ending[fact]
-        if before != after:
-            yield MetricChange(fact, str(before), str(after), "exact", True)
+        before = old.runs[name]
+        causes = tuple(run_causes(old, new, before, run))
+        ending = tuple(
+            MetricChange(fact, str(before.ending[fact]), str(run.ending[fact]), "exact", True)
+            for fact in ("reason", "status", "output")
+            if before.ending[fact] != run.ending[fact]
+        )
+        settings = tuple(
+            _compare_setting((name, setting), old, new, causes, limits) for setting in run.results
+        )
+        if ending and not causes:
+            causes = (UNEXPLAINED,)
+        yield RunCheck(name, ending=ending, settings=settings, causes=causes)
 
 
 def _compare_setting(
@@ -202,15 +188,14 @@ def _compare_setting(
     one, two = before.results[setting], after.results[setting]
     differences = tuple(_differences(one, two, names, limits))
     same_program = before.program["sha256"] == after.program["sha256"]
-    changes = routine_changes(one, two, same_program)
-    routines = tuple(located(change, after.lines) for change in changes)
+    routines = tuple(routine_changes(one, two, same_program, after.lines))
     all_causes = (*causes, *setting_causes(setting, old, new, (one, two), routines, causes))
-    moved = bool(differences) or any(routine.counts_differ for routine in routines)
-    if moved and not all_causes:
-        all_causes = (unexplained(),)
+    counts_moved = any(routine.counts_differ for routine in routines)
+    if (differences or counts_moved) and not all_causes:
+        all_causes = (UNEXPLAINED,)
     failed = (
         any(difference.exceeded for difference in differences)
-        or (limits.exact and any(routine.counts_differ for routine in routines))
+        or (limits.exact and counts_moved)
         or (limits.strict and bool(all_causes))
     )
     return SettingCheck(setting, differences, routines, all_causes, failed)
@@ -262,7 +247,13 @@ def check_patterns(baseline: Baseline, limits: CheckLimits) -> None:
 
     Raises UsageError naming a pattern that matches no metric of the baseline.
     """
-    names = set(_all_names(baseline.runs))
+    names = {
+        alias
+        for name, run in baseline.runs.items()
+        for setting, result in run.results.items()
+        for metric in (*result.metrics, OVERHEAD)
+        for alias in metric_names(name, setting, metric)
+    }
     patterns = [limit.pattern for limit in limits.limits]
     patterns += [ceiling.pattern for ceiling in limits.ceilings]
     for pattern in patterns:
@@ -271,10 +262,3 @@ def check_patterns(baseline: Baseline, limits: CheckLimits) -> None:
                 f"{pattern!r} matches no metric of the baseline: name one such as added, "
                 "overhead, pp/counts.path_increments or 'counts.*'"
             )
-
-
-def _all_names(runs: Mapping[str, BaselineRun]) -> Iterator[str]:
-    for name, run in runs.items():
-        for setting, result in run.results.items():
-            for metric in (*result.metrics, OVERHEAD):
-                yield from metric_names(name, setting, metric)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from simprof.profiler.experiments.regress.file import (
@@ -27,7 +27,6 @@ from simprof.profiler.experiments.regress.file import (
 from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import (
     BUILDS,
-    BuildReport,
     BuiltProgram,
     Input,
     Width,
@@ -87,8 +86,8 @@ def measure(target: Target, context: MeasuringContext) -> BaselineRun:
     started = time.monotonic()
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_directory("simprof-regress-"))
-        outputs = [_output(stack, scratch / name) for name in ("stdout", "stderr")]
-        request = _request(target, scratch, outputs, context)
+        files = [stack.enter_context((scratch / n).open("xb")) for n in ("stdout", "stderr")]
+        request = _request(target, scratch, [file.fileno() for file in files], context)
         given = input_facts(target, context.directory)
         observation = observe(request, context.settings)
         given |= _files(target, request.guest.root, observation.opened)
@@ -97,9 +96,10 @@ def measure(target: Target, context: MeasuringContext) -> BaselineRun:
     ending = measurements[0].ending
     if ending.reason == "interrupted":
         raise Stopped(ending.code - 128)
-    if ending.reason == "budget" and _is_late(started, context):
+    timeout = context.timeout
+    if ending.reason == "budget" and timeout is not None and time.monotonic() - started >= timeout:
         raise TimeSpentError(
-            f"{target.name} was not done after {context.timeout:g} seconds: raise --timeout"
+            f"{target.name} was not done after {timeout:g} seconds: raise --timeout"
         )
     return BaselineRun(
         program=program_facts(target, observation, context.directory),
@@ -114,17 +114,6 @@ def measure(target: Target, context: MeasuringContext) -> BaselineRun:
     )
 
 
-def _is_late(started: float, context: MeasuringContext) -> bool:
-    return context.timeout is not None and time.monotonic() - started >= context.timeout
-
-
-def _output(stack: ExitStack, path: Path) -> int:
-    """Open a new file for as long as `stack` lasts; return its descriptor."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-    stack.callback(os.close, descriptor)
-    return descriptor
-
-
 def _request(
     target: Target, scratch: Path, outputs: Sequence[int], context: MeasuringContext
 ) -> RunRequest:
@@ -137,13 +126,15 @@ def _request(
     else:
         root = target.root
     variables = (variable.partition("=") for variable in target.environment)
+    # its file as the program sees it, wherever that is built or checked out
+    exe = b"/" + os.fsencode(target.argv0) if target.facts else seen_file(target.program, None)
     guest = GuestOptions(
         root=root,
         writable=root if target.writable else None,
         stdin=Path(os.devnull) if target.stdin is None else target.stdin,
         environment=tuple((os.fsencode(n), os.fsencode(value)) for n, _, value in variables),
         argv0=os.fsencode(target.argv0),
-        exe=_seen_file(target),
+        exe=exe,
         stdout=outputs[0],
         stderr=outputs[1],
         max_instructions=target.max_instructions,
@@ -160,11 +151,6 @@ def _request(
         progress=context.progress,
         remember=is_wanted(),
     )
-
-
-def _seen_file(target: Target) -> bytes:
-    """Return the path of its file as the program sees it, wherever that is built or checked out."""
-    return b"/" + os.fsencode(target.argv0) if target.facts else seen_file(target.program, None)
 
 
 def _digest(*paths: Path) -> str:
@@ -412,7 +398,7 @@ def suite_targets(
     inputs: Sequence[str],
     model: Target,
     directory: Path,
-    watch: ProgressCallback | None = None,
+    progress: ProgressCallback | None = None,
     *,
     allow_commands: bool = False,
 ) -> tuple[tuple[Target, ...], Failures]:
@@ -421,7 +407,7 @@ def suite_targets(
     - `name`: Of the suite, or the path of its file.
     - `model`: Gives budgets and the selection of routines.
     - `directory`: The baseline's; a suite's file is recorded as it is found from there.
-    - `watch`: Called as programs are built.
+    - `progress`: Called as programs are built.
     - `allow_commands`: Whether a suite's file that does not come with simprof may have commands
       executed.
 
@@ -429,7 +415,7 @@ def suite_targets(
     """
     suite = load_suite(name, allow_commands=allow_commands)
     label = relative(suite.path, directory) if name.endswith(".toml") else suite.name
-    report = build_suite(suite, widths=widths, progress=watch)
+    report = build_suite(suite, widths=widths, progress=progress)
     targets = []
     for benchmark in suite.benchmarks:
         for width in widths:
@@ -438,11 +424,7 @@ def suite_targets(
                 continue
             for input_name in dict.fromkeys(inputs):
                 targets.append(_suite_target(label, built, benchmark.inputs[input_name], model))
-    return tuple(targets), _failures(report)
-
-
-def _failures(report: BuildReport) -> Failures:
-    return {
+    return tuple(targets), {
         f"{benchmark} {build}": f"it could not be built: {reason}"
         for (benchmark, build), reason in report.failures.items()
     }
@@ -474,50 +456,50 @@ def _suite_target(suite: str, built: BuiltProgram, given: Input, model: Target) 
 def recorded_targets(
     runs: Mapping[str, BaselineRun],
     directory: Path,
-    watch: ProgressCallback | None = None,
+    progress: ProgressCallback | None = None,
     *,
     allow_commands: bool = False,
 ) -> tuple[tuple[Target, ...], Failures]:
     """Return the targets of a baseline in `directory`, and why others could not be made.
 
-    Suites are built again where they have to be.
+    Suites are built again where they have to be, each once.
     """
     targets, failures = [], dict[str, str]()
-    suites = _Suites(runs, directory, watch, allow_commands)
+    build = cache(partial(_build_again, runs, directory, progress, allow_commands))
     for name, run in runs.items():
+        program, given = run.program, run.input
         try:
-            if "suite" in run.program:
-                target = suites.target(name, run)
+            if "suite" not in program:
+                target = Target(
+                    name,
+                    directory / str(program["file"]),
+                    {},
+                    arguments=_texts(given["arguments"]),
+                    stdin=_path(directory, given.get("stdin_file")),
+                    root=_path(directory, given.get("root")),
+                    writable=given.get("writable") is True,
+                    environment=_texts(given.get("environment")),
+                    argv0=str(given["argv0"]),
+                )
             else:
-                target = _recorded_file(name, run, directory)
-            targets.append(target)
+                suite = str(program["suite"])
+                built, failed = build(suite)
+                if name not in built:
+                    reason = failed.get(f"{program['benchmark']} {program['build']}")
+                    again = f"suite {suite} has it no more: record the baseline again"
+                    raise UsageError(reason or again)
+                target = built[name]
+            targets.append(_limited(target, given))
         except UsageError as error:
             failures[name] = str(error)
     return tuple(targets), failures
 
 
-def _recorded_file(name: str, run: BaselineRun, directory: Path) -> Target:
-    given = run.input
-    return replace(
-        _shared(name, run),
-        program=directory / str(run.program["file"]),
-        arguments=_texts(given["arguments"]),
-        stdin=_path(directory, given.get("stdin_file")),
-        root=_path(directory, given.get("root")),
-        writable=given.get("writable") is True,
-        environment=_texts(given.get("environment")),
-    )
-
-
-def _shared(name: str, run: BaselineRun) -> Target:
-    """Return what is taken from the baseline whatever the program is."""
-    given = run.input
+def _limited(target: Target, given: Facts) -> Target:
+    """Return a target with what is taken from the baseline whatever the program is."""
     budget = given.get("max_instructions")
-    return Target(
-        name,
-        Path(),
-        {},
-        argv0=str(given["argv0"]),
+    return replace(
+        target,
         max_instructions=budget if isinstance(budget, int) else None,
         memory_limit=_number(given.get("memory_limit"), DEFAULT_MEMORY_LIMIT),
         stack_size=_number(given.get("stack_size"), DEFAULT_STACK_SIZE),
@@ -542,62 +524,26 @@ def _path(directory: Path, value: Fact) -> Path | None:
     return directory / value if isinstance(value, str) else None
 
 
-class _Suites:
-    """The suites of a baseline, each built once."""
-
-    def __init__(
-        self,
-        runs: Mapping[str, BaselineRun],
-        directory: Path,
-        watch: ProgressCallback | None,
-        allow_commands: bool,
-    ) -> None:
-        self._runs, self._allow_commands = runs, allow_commands
-        self._directory = directory
-        self._watch = watch
-        self._known: dict[str, tuple[dict[str, Target], Failures]] = {}
-
-    def target(self, name: str, run: BaselineRun) -> Target:
-        """Return the target of a run.
-
-        Raises UsageError if there is none.
-        """
-        suite = str(run.program["suite"])
-        if suite not in self._known:
-            self._known[suite] = self._build(suite)
-        targets, failures = self._known[suite]
-        program = run.program
-        if name in targets:
-            shared = _shared(name, run)
-            built = targets[name]
-            return replace(
-                built,
-                max_instructions=shared.max_instructions,
-                memory_limit=shared.memory_limit,
-                stack_size=shared.stack_size,
-                selection=shared.selection,
-                files=shared.files,
-            )
-        reason = failures.get(f"{program['benchmark']} {program['build']}")
-        raise UsageError(reason or f"suite {suite} has it no more: record the baseline again")
-
-    def _build(self, suite: str) -> tuple[dict[str, Target], Failures]:
-        runs = [run.program for run in self._runs.values() if run.program.get("suite") == suite]
-        builds = {str(program["build"]) for program in runs}
-        widths = [width for width, build in BUILDS.items() if build in builds]
-        inputs = sorted({str(program["input"]) for program in runs})
-        name = str(self._directory / suite) if suite.endswith(".toml") else suite
-        model = Target("", Path(), {})
-        targets, failures = suite_targets(
-            name,
-            widths,
-            inputs,
-            model,
-            self._directory,
-            self._watch,
-            allow_commands=self._allow_commands,
-        )
-        return {target.name: target for target in targets}, failures
+def _build_again(
+    runs: Mapping[str, BaselineRun],
+    directory: Path,
+    progress: ProgressCallback | None,
+    allow_commands: bool,
+    suite: str,
+) -> tuple[dict[str, Target], Failures]:
+    """Build a suite of a baseline; return its targets by name, and why others could not be made."""
+    recorded = [run.program for run in runs.values() if run.program.get("suite") == suite]
+    builds = {str(program["build"]) for program in recorded}
+    targets, failures = suite_targets(
+        str(directory / suite) if suite.endswith(".toml") else suite,
+        [width for width, build in BUILDS.items() if build in builds],
+        sorted({str(program["input"]) for program in recorded}),
+        Target("", Path(), {}),
+        directory,
+        progress,
+        allow_commands=allow_commands,
+    )
+    return {target.name: target for target in targets}, failures
 
 
 def relative(path: Path, directory: Path) -> str:

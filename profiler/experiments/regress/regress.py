@@ -7,7 +7,7 @@ is given, of the cost model, or of an algorithm; `causes` says which.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
@@ -63,19 +63,15 @@ def record(
     targets: Sequence[Target],
     settings: Sequence[Setting],
     directory: Path,
-    show: ProgressCallback | None = None,
+    progress: ProgressCallback | None = None,
     timeout: float | None = None,
 ) -> BaselineRecording:
-    """Run all targets under all settings.
+    """Run all targets under all settings, each for `timeout` seconds at most.
 
-    - `directory`: Where the baseline will be.
-    - `show`: Called as the programs run.
-    - `timeout`: Seconds for each program.
-
-    Raises UsageError if there is nothing to record.
+    `directory`: Where the baseline will be.
     """
     described = {setting.name: describe(setting, directory) for setting in settings}
-    context = MeasuringContext(tuple(settings), directory, timeout, show)
+    context = MeasuringContext(tuple(settings), directory, timeout, progress)
     runs, failures = _measure_all(targets, context)
     expected = {target.name: target.status or 0 for target in targets}
     failed = tuple(
@@ -95,23 +91,16 @@ def _measure_all(
     for target in targets:
         try:
             run = measure(target, context)
-            _check_status(target, run)
+            reason, status = run.ending["reason"], run.ending["status"]
+            # a suite says how its programs end: results of one that ends otherwise are worthless
+            if target.status is not None and reason == "exit" and status != target.status:
+                raise SimulatorError(f"it ended with status {status}, not {target.status}")
+            if target.status is not None and reason in ("signal", "fault"):
+                raise SimulatorError(f"it was ended by a {reason} (status {status})")
             runs[target.name] = run
         except SimulatorError as error:
             failures[target.name] = error
     return runs, failures
-
-
-def _check_status(target: Target, run: BaselineRun) -> None:
-    """Refuse a suite's program that did not end as it should.
-
-    Raises SimulatorError saying how it ended.
-    """
-    reason, status = run.ending["reason"], run.ending["status"]
-    if target.status is not None and (reason == "exit") and status != target.status:
-        raise SimulatorError(f"it ended with status {status}, not {target.status}")
-    if target.status is not None and reason in ("signal", "fault"):
-        raise SimulatorError(f"it was ended by a {reason} (status {status})")
 
 
 def _baseline(settings: Mapping[str, Facts], runs: Mapping[str, BaselineRun]) -> Baseline:
@@ -121,51 +110,45 @@ def _baseline(settings: Mapping[str, Facts], runs: Mapping[str, BaselineRun]) ->
     return Baseline(tool, costs, settings, runs)
 
 
-@dataclass(frozen=True)
-class CheckOptions:
-    """How a baseline is checked."""
-
-    limits: CheckLimits = field(default_factory=CheckLimits)
-    # Source of edge weights in place of the recorded one; None: that.
-    weights: Weights | Path | None = None
-    timeout: float | None = None  # Seconds for each program
-    # Whether suites' files that do not come with simprof may have commands executed
-    allow_commands: bool = False
-
-
 def check(
     old: Baseline,
     path: Path,
-    options: CheckOptions,
-    show: ProgressCallback | None = None,
-    watch: ProgressCallback | None = None,
+    limits: CheckLimits,
+    *,
+    weights: Weights | Path | None = None,
+    timeout: float | None = None,
+    allow_commands: bool = False,
+    progress: ProgressCallback | None = None,
 ) -> Check:
     """Run the programs of the baseline at `path` again and compare.
 
+    - `weights`: Source of edge weights in place of the recorded one; None: that.
+    - `timeout`: Seconds for each program.
+    - `allow_commands`: Whether suites' files that do not come with simprof may have commands
+      executed.
+
     Raises UsageError if a limit is about nothing, or a file that a setting names is not there.
     """
-    check_patterns(old, options.limits)
+    check_patterns(old, limits)
     directory = path.resolve().parent
     settings = tuple(restore(name, facts, directory) for name, facts in old.settings.items())
-    if options.weights is not None:
-        settings = tuple(_weighted(each, options.weights) for each in settings)
+    if weights is not None:
+        settings = tuple(
+            replace(each, options=replace(each.options, weights=weights)) for each in settings
+        )
     described = {setting.name: describe(setting, directory) for setting in settings}
     targets, missing = recorded_targets(
-        old.runs, directory, watch, allow_commands=options.allow_commands
+        old.runs, directory, progress, allow_commands=allow_commands
     )
-    context = MeasuringContext(settings, directory, options.timeout, show)
+    context = MeasuringContext(settings, directory, timeout, progress)
     runs, failures = _measure_all(targets, context)
     new = _baseline(described, runs)
-    checks = {run.name: run for run in compare_runs(old, new, options.limits)}
+    checks = {run.name: run for run in compare_runs(old, new, limits)}
     errors = {name: RunCheck(name, error=reason) for name, reason in missing.items()} | {
         name: RunCheck(name, error=str(error), budget=isinstance(error, TimeSpentError))
         for name, error in failures.items()
     }
     return Check(str(path), tuple((checks | errors)[name] for name in old.runs))
-
-
-def _weighted(setting: Setting, weights: Weights | Path) -> Setting:
-    return replace(setting, options=replace(setting.options, weights=weights))
 
 
 def describe(setting: Setting, directory: Path) -> Facts:
