@@ -463,16 +463,6 @@ if not kernels.PLAIN:
         """
         return _block_address()  # type: ignore[no-any-return]
 
-    @c_function(*_PART, result=_types.int64)
-    def call_execute(k: int, operation: int, address: int) -> int:
-        """`execute`, for Python."""
-        return execute(k, operation, address)
-
-    @c_function(*_PART, result=_types.int64)
-    def call_advance(k: int, address: int, size: int) -> int:
-        """`advance`, for Python."""
-        return advance(k, address, size)
-
     @c_function(*_PART)
     def execute_hook(k: int, operation: int, address: int) -> None:
         """`execute`, out of line."""
@@ -487,5 +477,6 @@ if not kernels.PLAIN:
         kernels.SEARCH_PART: search_hook.address,
         kernels.BUDGET_PART: budget_hook.address,
     }
-else:
-    call_execute, call_advance = execute, advance
+
+call_execute = compiled.for_python(execute)
+call_advance = compiled.for_python(advance)

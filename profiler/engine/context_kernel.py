@@ -352,17 +352,9 @@ if not kernels.PLAIN:
         else:
             count_in_table(k, at)
 
-    @kernels.c_function(_WORD, _WORD, _WORD, result=_WORD)
-    def call_move(base: int, old: int, rows: int) -> int:
-        """`move`, for Python."""
-        move(base, old, rows)
-        return 0
 
-    @kernels.c_function(_WORD, _WORD, _WORD, result=_WORD)
-    def call_move_children(base: int, old: int, rows: int) -> int:
-        """`move_children`, for Python."""
-        move_children(base, old, rows)
-        return 0
+call_move = compiled.for_python(move)
+call_move_children = compiled.for_python(move_children)
 
 
 def part() -> int:

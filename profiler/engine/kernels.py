@@ -452,6 +452,8 @@ else:
         """`hashed_count` out of line."""
         hashed_count(k, at)
 
+    PARTS[HASH_PART] = hash_hook.address
+
     @inline
     def count_in_table(k: int, at: int) -> None:
         """`hashed_count` through a pointer, so that `execute` need not make room for it."""
@@ -581,18 +583,5 @@ def ended_known(k: int, frame: int, at: int) -> bool:
     return True
 
 
-if not PLAIN:
-    PARTS[HASH_PART] = hash_hook.address
-
-    @c_function(*_PART, result=_types.int64)
-    def find_spilled(k: int, state: int, key: int) -> int:
-        """`spilled`, for Python."""
-        return spilled(k, state, key)
-
-    @c_function(_types.int64, result=_types.int64)
-    def read_stack_pointer(k: int) -> int:
-        """`stack_pointer`, for Python."""
-        return stack_pointer(k)
-
-else:
-    find_spilled, read_stack_pointer = spilled, stack_pointer
+find_spilled = compiled.for_python(spilled)
+read_stack_pointer = compiled.for_python(stack_pointer)

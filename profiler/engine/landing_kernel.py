@@ -16,9 +16,11 @@ early end
 
 from __future__ import annotations
 
+from typing import Any
+
 from simprof.profiler.engine import block_kernel, kernels
 from simprof.profiler.engine.kernels import ENDED_BIT, SIGNAL_BIT, STRIDE, get, put
-from simprof.simulator.cpu.compiled import types
+from simprof.simulator.cpu import compiled
 
 NOTHING_DONE = -1
 _SIGN = -(1 << 63)
@@ -173,16 +175,12 @@ def land(k: int, operation: int, address: int) -> int:
     return get(landing, kernels.LANDING_ENTRY)
 
 
+_call_land: Any = compiled.for_python(land)
 if kernels.PLAIN:
     kernels.PLAIN_PARTS[kernels.LAND_PART] = land
 else:
 
-    @kernels.c_function(*[types.int64] * 3, result=types.int64)
-    def land_hook(k: int, operation: int, address: int) -> int:
-        """`land`, for the kernel to call."""
-        return land(k, operation, address)
-
-    @kernels.c_function(types.int64)
+    @kernels.c_function(compiled.types.int64)
     def context_hook(k: int) -> None:
         """Note that the program has set a context: an event of its own, at address `LEFT`."""
         found, successor = block_kernel.follow(k, kernels.LEFT, 0)
@@ -196,7 +194,7 @@ else:
 
 def part() -> int:
     """Return the address of `land`, for the clock's LAND_PART."""
-    return 1 if kernels.PLAIN else int(land_hook.address)
+    return 1 if kernels.PLAIN else int(_call_land.address)
 
 
 def context_part() -> int:

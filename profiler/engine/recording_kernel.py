@@ -408,26 +408,11 @@ if not kernels.PLAIN:
         """`note`, where the kernel calls its hashing routine."""
         note(k, get(at, 1))
 
-    @kernels.c_function(_WORD, _WORD, _WORD, _WORD, _WORD, result=_WORD)
-    def call_note_token(base: int, frame: int, routine: int, token: int, ends: int) -> int:
-        """`note_token`, for Python."""
-        note_token(base, frame, routine, token, ends)
-        return 0
 
-    @kernels.c_function(_WORD, result=_WORD)
-    def call_stretches(p: int) -> int:
-        """`stretches`, for Python."""
-        return stretches(p)
-
-    @kernels.c_function(_WORD, result=_WORD)
-    def call_pack(p: int) -> int:
-        """`pack`, for Python."""
-        return pack(p)
-
-    @kernels.c_function(_WORD, _WORD, _WORD, _WORD, _WORD, result=_WORD)
-    def call_find_row(p: int, a: int, b: int, c: int, d: int) -> int:
-        """`find_row`, for Python."""
-        return find_row(p, a, b, c, d)
+call_note_token = compiled.for_python(note_token)
+call_stretches = compiled.for_python(stretches)
+call_pack = compiled.for_python(pack)
+call_find_row = compiled.for_python(find_row)
 
 
 def part() -> int:

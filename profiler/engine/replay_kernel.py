@@ -12,14 +12,10 @@ behind it. Hash tables are kept call by call.
 
 from __future__ import annotations
 
-from typing import Any
-
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.kernels import OPERATION, STRIDE, get, put
 from simprof.profiler.engine.recording_kernel import BEGINS, ENDS, ENDS_EARLY, get_byte
 from simprof.simulator.cpu import compiled
-
-_types: Any = compiled.types
 
 # Words of what is kept from one stop to the next, and of what is replayed.
 POSITION = 0  # of the next byte
@@ -308,14 +304,5 @@ def count(w: int) -> int:
         put(w, DEPTH, depth)
 
 
-if not kernels.PLAIN:
-
-    @kernels.c_function(_types.int64, _types.int64, result=_types.int64)
-    def call_replay(k: int, w: int) -> int:
-        """`replay`, for Python."""
-        return replay(k, w)
-
-    @kernels.c_function(_types.int64, result=_types.int64)
-    def call_count(w: int) -> int:
-        """`count`, for Python."""
-        return count(w)
+call_replay = compiled.for_python(replay)
+call_count = compiled.for_python(count)

@@ -5,9 +5,9 @@ small program runs. So what numba has made of all C functions (those with an add
 pointers in arrays, and for Python) can be had as one object file (`dump`) and be given to a later
 process (`load`), which needs llvmlite alone to link it.
 
-Modules of native code take everything from here: `types`, `ir`, `intrinsic`, `jit`, `inline` and
-`c_function`. Where machine code has been loaded, `types` and `ir` stand for nothing, bodies are not
-read, and only C functions can be called: Python must call nothing else.
+Modules of native code take everything from here: `types`, `ir`, `intrinsic`, `jit`, `inline`,
+`c_function` and `for_python`. Where machine code has been loaded, `types` and `ir` stand for
+nothing, bodies are not read, and only C functions can be called: Python must call nothing else.
 
 numba knows only the file that a function stands in, and would take what it has kept though another
 module has changed whose functions and numbers are compiled into it. So what it keeps lies in a
@@ -25,7 +25,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar, cast
@@ -241,6 +241,17 @@ def c_function(signature: Any, **options: Any) -> Callable[[Callable[..., Any]],
     return decorate
 
 
+def for_python(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a native function of 64-bit words as Python may call it."""
+    if is_plain():
+        return function
+    types = __getattr__("types")
+    body: Any = getattr(function, "py_func", None) or cast(Any, function).__wrapped__
+    result = types.void if body.__annotations__["return"] == "None" else types.int64
+    signature = result(*[types.int64] * body.__code__.co_argcount)
+    return cast(Callable[P, T], c_function(signature, error_model="numpy")(body))
+
+
 @contextmanager
 def _kept(function: Callable[..., Any]) -> Iterator[bool]:
     """Have numba keep what the body makes of a function in `_directory`; yields whether it can."""
@@ -368,6 +379,7 @@ def element_at(bits: int, is_set: bool) -> tuple[Any, Callable[..., Any]]:
 
 
 def _uncalled(function: Callable[P, T]) -> Callable[P, T]:
+    @wraps(function)
     def call(*arguments: P.args, **options: P.kwargs) -> T:
         raise RuntimeError(f"{function.__name__} is part of machine code: it cannot be called")
 

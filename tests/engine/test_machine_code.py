@@ -195,13 +195,13 @@ def test_all_modules_with_c_functions_are_kept() -> None:
     found = set()
     for package in ("profiler", "simulator"):
         for path in ROOT.glob(f"{package}/**/*.py"):
-            decorators = [
-                decorator
-                for node in ast.walk(ast.parse(path.read_text()))
-                if isinstance(node, ast.FunctionDef)
-                for decorator in node.decorator_list
-            ]
-            if any("c_function" in ast.unparse(each) for each in decorators):
+            nodes = list(ast.walk(ast.parse(path.read_text())))
+            functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+            makers = [each for function in functions for each in function.decorator_list]
+            called = [node.func for node in nodes if isinstance(node, ast.Call)]
+            if any("c_function" in ast.unparse(each) for each in makers) or any(
+                ast.unparse(each) == "compiled.for_python" for each in called
+            ):
                 found.add(".".join(("simprof", *path.relative_to(ROOT).with_suffix("").parts)))
     assert found == set(kernel_cache.MODULES)
 
