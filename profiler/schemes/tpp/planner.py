@@ -26,34 +26,53 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import Dag, make_dag
+from simprof.profiler.graphs.dag import NO_EDGES, Dag, make_dag, thin
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
-from simprof.profiler.graphs.paths import PathRecord, path_record
-from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree, given_weights, measured
-from simprof.profiler.plan.actions import CountEdge
+from simprof.profiler.graphs.numbering import (
+    PATH_LIMIT,
+    TOTAL_LIMIT,
+    PathNumbering,
+    find_cut_edges,
+    number,
+)
+from simprof.profiler.graphs.paths import PathRecord, dag_tree, path_record
+from simprof.profiler.graphs.spanning import (
+    ChordIncrements,
+    SpanningTree,
+    chord_increments,
+    given_weights,
+    measured,
+)
+from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.placement import (
+    choose_table,
+    place,
+    uses_register,
+    with_edge_counters,
+)
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
-from simprof.profiler.schemes.tpp.actions import COLD_COUNTER, CountHotPath
+from simprof.profiler.schemes.tpp.actions import (
+    COLD_COUNTER,
+    POISON,
+    CountColdPath,
+    CountHotPath,
+)
 from simprof.profiler.schemes.tpp.cold import cold_edges, remove_cold
 from simprof.profiler.schemes.tpp.disconnection import Disconnection, disconnect
-from simprof.profiler.schemes.tpp.drafts import (
-    POISON_REACH,
-    DraftInputs,
-    PlanDraft,
-    draft,
-    poisonable_draft,
-)
-from simprof.profiler.schemes.tpp.obvious import ObviousPaths
-from simprof.profiler.schemes.tpp.poisoning import HotGraphs
+from simprof.profiler.schemes.tpp.obvious import ObviousPaths, find_obvious
+from simprof.profiler.schemes.tpp.poisoning import HotGraphs, register_range
+
+POISON_REACH = -POISON // 2
+"""Path registers stay this close to where they start, so that poison is told from any of them."""
 
 
 class ObviousCounts(NamedTuple):
@@ -78,37 +97,19 @@ class TppPlan:
     weights: tuple[float, ...]
     edge_profile: tuple[int, ...]  # The edge counts that the plan was made from, by edge id
     disconnection: Disconnection  # The loops that are cut out
-    draft: PlanDraft  # The graphs, numbers and increments that the plan was made from
-
-    @property
-    def cold(self) -> frozenset[int]:
-        """Edges left out because they are cold by themselves; none where not worth it."""
-        return self.draft.cold
-
-    @property
-    def graphs(self) -> HotGraphs:
-        """The acyclic graph without cold edges, and the part of it that is instrumented."""
-        return self.draft.graphs
-
-    @property
-    def obvious(self) -> ObviousPaths:
-        """The obvious paths of the former."""
-        return self.draft.obvious
-
-    @property
-    def numbering(self) -> PathNumbering:
-        """Numbers of the paths that have counters."""
-        return self.draft.numbering
-
-    @property
-    def tree(self) -> SpanningTree:
-        """Spanning tree of the instrumented graph."""
-        return self.draft.tree
-
-    @property
-    def increments(self) -> ChordIncrements:
-        """Increments of its chords."""
-        return self.draft.increments
+    # Edges left out because they are cold by themselves; none where that is not worth it
+    cold: frozenset[int]
+    # The acyclic graph without cold edges, and the part of it that is instrumented
+    graphs: HotGraphs
+    obvious: ObviousPaths  # The obvious paths of the former
+    # numbering, tree, increments: Of the latter.
+    numbering: PathNumbering
+    tree: SpanningTree
+    increments: ChordIncrements
+    # Vertices at which the path register means nothing, because one path leads there
+    static_region: frozenset[int]
+    natural: CounterTable  # The table that EPP would choose; NONE where nothing is instrumented.
+    reach: int  # How far the path register gets from its first values (`poisoning.register_range`)
 
     @property
     def dag(self) -> Dag:
@@ -244,7 +245,7 @@ class TppPlan:
                 raise ValueError(f"{self.cfg.name}: block {block} reached without a count")
             return None if end.last == COLD_COUNTER else self._prefix(end.last, block)
         if block in graphs.kept_vertices:
-            register = 0 if block in self.draft.static_region else end.registers[0]
+            register = 0 if block in self.static_region else end.registers[0]
             if block in graphs.poisoned and register < -POISON_REACH:
                 return None
             return self._prefix(register + self.increments.potential[block], block)
@@ -355,37 +356,110 @@ def plan_tpp(
     dfs = depth_first(cfg)
     profile = measured(cfg, edge_counts)
     cuts = disconnect(cfg, dfs, profile, _exactly(loop))
-    edge_weights = given_weights(cfg, weights)
-    early = _early_blocks(cfg, profile)
-    inputs = DraftInputs(
+    executions = block_counts(cfg, profile)
+    left = (sum(profile[edge] for edge in cfg.out_edges[block.id]) for block in cfg.blocks)
+    draft = partial(
+        _draft,
         cfg,
-        dfs,
-        edge_weights,
+        given_weights(cfg, weights),
+        profile,
         cuts,
-        path_limit,
-        total_limit,
-        table,
-        early,
-        count_obvious,
-        cold_counter,
+        # Activations end early in blocks that the profile enters more often than it leaves.
+        early=frozenset(b for b, (n, m) in enumerate(zip(executions, left, strict=True)) if n > m),
+        table=table,
+        count_obvious=count_obvious,
+        cold_counter=cold_counter,
     )
-    chosen = draft(inputs)
+    chosen = draft(NO_EDGES, path_limit, total_limit)
     if cold_always or chosen.natural is CounterTable.HASH:
         left_out = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)
-        reduced = poisonable_draft(inputs, left_out) if left_out else chosen
+        reduced = draft(left_out, path_limit, total_limit) if left_out else chosen
+        limit = POISON_REACH
+        # Poison must be told from all path numbers (TPP 5.1 reports the same of its own tool).
+        while left_out and reduced.reach >= POISON_REACH and limit > 1:
+            limit //= 2
+            paths = limit if path_limit is None else min(limit, path_limit)
+            reduced = draft(left_out, paths, limit)
         if cold_always or (reduced.natural is not CounterTable.HASH and reduced.graphs.hot.edges):
             chosen = reduced
-    return TppPlan(cfg, chosen.plan, edge_weights, profile, cuts, chosen)
+    return chosen
 
 
-def _early_blocks(cfg: ControlFlowGraph, counts: Sequence[int]) -> frozenset[int]:
-    """Blocks that an edge profile enters more often than it leaves."""
-    executions = block_counts(cfg, counts)
-    return frozenset(
-        block
-        for block, count in enumerate(executions)
-        if count > sum(counts[edge] for edge in cfg.out_edges[block])
+def _draft(
+    cfg: ControlFlowGraph,
+    weights: tuple[float, ...],
+    profile: tuple[int, ...],
+    disconnection: Disconnection,
+    cold: frozenset[int],
+    path_limit: int | None,
+    total_limit: int | None,
+    *,
+    early: frozenset[int],
+    table: CounterTable | None,
+    count_obvious: bool,
+    cold_counter: bool,
+) -> TppPlan:
+    """Plan without the edges `cold` and what is cold because of them."""
+    cuts, merged = disconnection.cuts, disconnection.merged
+    dfs = depth_first(cfg)
+    hot = remove_cold(make_dag(cfg, dfs, cuts, merged), cold)
+    if more := find_cut_edges(hot, path_limit, total_limit):
+        hot = remove_cold(make_dag(cfg, dfs, cuts | frozenset(more), merged), cold)
+    obvious = find_obvious(hot, early)
+    if count_obvious:
+        obvious = replace(obvious, kept=frozenset(edge.id for edge in hot.edges))
+    graphs = HotGraphs(hot, thin(hot, obvious.kept), cold_counter)
+    kept = graphs.kept
+    numbering = number(kept)
+    tree = dag_tree(kept, weights)
+    increments = chord_increments(tree, numbering.values)
+    placement = place(kept, tree, increments.increments, (), graphs.detours)
+    if hot.edges and not kept.edges:
+        # Where every path is obvious no path is instrumented, cold ones included (4.2.2).
+        actions = with_edge_counters({}, placement.edge_counters)
+    else:
+        actions = graphs.actions(placement)
+    natural, _ = choose_table(increments.greatest)
+    kind, addressing = choose_table(increments.greatest, table)
+    if all(isinstance(action, CountEdge) for action in chain.from_iterable(actions.values())):
+        natural, kind, addressing = CounterTable.NONE, CounterTable.NONE, None
+    if kind is CounterTable.HASH:
+        actions = {edge: tuple(map(_hashed, group)) for edge, group in actions.items()}
+    has_cold = any(
+        isinstance(action, CountHotPath | CountColdPath)
+        for action in chain.from_iterable(actions.values())
     )
+    plan = InstrumentationPlan(
+        actions=actions,
+        uses_register=uses_register(actions),
+        table=kind,
+        path_counters=numbering.total if kind is CounterTable.ARRAY else 0,
+        addressing=addressing,
+        edge_counters=len(placement.edge_counters),
+        counted_region=placement.counted_region,
+        uncounted_entries=graphs.uncounted_entries(placement),
+        named_counters=("cold",) * has_cold,
+    )
+    return TppPlan(
+        cfg,
+        plan,
+        weights,
+        profile,
+        disconnection,
+        cold,
+        graphs,
+        obvious,
+        numbering,
+        tree,
+        increments,
+        placement.static_region,
+        natural,
+        register_range(kept, actions, increments.increments),
+    )
+
+
+def _hashed(action: Action) -> Action:
+    return replace(action, hashed=True) if isinstance(action, CountHotPath) else action
 
 
 def _exactly(percent: float) -> Fraction:

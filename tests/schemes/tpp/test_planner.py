@@ -21,7 +21,6 @@ from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
 from simprof.profiler.schemes.tpp.actions import COLD_COUNTER, CountColdPath, CountHotPath, Poison
 from simprof.profiler.schemes.tpp.disconnection import disconnect
-from simprof.profiler.schemes.tpp.drafts import DraftInputs, draft
 from simprof.profiler.schemes.tpp.planner import TppPlan, plan_tpp
 from tests.oracles.brute import graph, random_graph, random_walk
 from tests.oracles.exact import simulate
@@ -266,20 +265,12 @@ def test_pruned_code_counts_no_more_than_whole_code(seed: int) -> None:
     cfg = random_graph(rng)
     walks = [walk for _ in range(20) if (walk := random_walk(rng, cfg))]
     executed = [ExecutedWalk(tuple(walk)) for walk in walks]
-    inputs = DraftInputs(
-        cfg,
-        depth_first(cfg),
-        tuple(map(float, crossings(cfg, walks))),
-        disconnect(cfg, depth_first(cfg), crossings(cfg, walks), Fraction(30)),
-        None,
-        None,
-        None,
-    )
-    pruned = draft(inputs)
+    profile = crossings(cfg, walks)
+    pruned = plan_tpp(cfg, profile, cold=0, loop=30, weights=profile, path_limit=None)
     dag = pruned.graphs.hot
     numbering = number(dag)
     ends = [(edge.source, edge.target) for edge in dag.edges]
-    weights = dag.edge_weights(inputs.weights)
+    weights = dag.edge_weights(profile)
     tree = maximum_spanning_tree(cfg.vertex_count, ends, weights, (cfg.exit, cfg.entry))
     found = chord_increments(tree, numbering.values).increments
     whole = replace(pruned.plan, actions=place(dag, tree, found).actions)
@@ -497,7 +488,7 @@ def test_very_many_paths(limit: int | None) -> None:
     assert (few.num_paths, few.plan.table) == (8, CounterTable.ARRAY)
     many = plan_tpp(cfg, biased(cfg, 100, 90), cold=5, loop=15, path_limit=limit, cold_always=True)
     many.validate()
-    assert many.cold and many.draft.reach < 1 << 29
+    assert many.cold and many.reach < 1 << 29
     rng = random.Random(2)
     check_plan(cfg, few, [random_walk(rng, cfg, 10**4) for _ in range(20)])
 
