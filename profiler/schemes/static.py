@@ -6,7 +6,7 @@ Lists by edge follow the graph's edges; they have null where a scheme has nothin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag, DagEdge
@@ -15,34 +15,6 @@ from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree
 
 ROOT_EDGE = ["EXIT", "ENTRY"]
 """What joins the halves of a spanning tree: no edge of the graph, and no code can be on it."""
-
-
-class AcyclicPlan(Protocol):
-    """A plan that numbers the paths of an acyclic graph and places increments on its chords."""
-
-    @property
-    def cfg(self) -> ControlFlowGraph:
-        """The routine."""
-
-    @property
-    def dag(self) -> Dag:
-        """The acyclic graph."""
-
-    @property
-    def weights(self) -> tuple[float, ...]:
-        """By edge id."""
-
-    @property
-    def numbering(self) -> PathNumbering:
-        """Of the dag."""
-
-    @property
-    def tree(self) -> SpanningTree:
-        """Of the dag."""
-
-    @property
-    def increments(self) -> ChordIncrements:
-        """Of the dag."""
 
 
 def ends(cfg: ControlFlowGraph, edge: int) -> list[str]:
@@ -58,15 +30,26 @@ def num_paths(cfg: ControlFlowGraph, numbers: Sequence[int]) -> dict[str, int]:
     return {str(cfg.name_of(block.id)): numbers[block.id] for block in cfg.blocks}
 
 
-def describe_acyclic(plan: AcyclicPlan) -> dict[str, Any]:
+def describe_tree(tree: SpanningTree) -> dict[str, Any]:
+    """Return which edges of the routine are in the spanning tree that chose the counted ones."""
+    return {"tree": list(tree.in_tree), "root_edge": ROOT_EDGE}
+
+
+def describe_acyclic(
+    dag: Dag,
+    edge_weights: Sequence[float],
+    numbering: PathNumbering,
+    tree: SpanningTree,
+    chord_increments: ChordIncrements,
+) -> dict[str, Any]:
     """Return what numbering and placement computed on the acyclic graph that is instrumented."""
-    cfg, numbering, increments = plan.cfg, plan.numbering, plan.increments.increments
-    real = [plan.dag.real.get(edge.id) for edge in cfg.edges]
-    weights = plan.dag.edge_weights(plan.weights)
+    cfg, increments = dag.cfg, chord_increments.increments
+    real = [dag.real.get(edge.id) for edge in cfg.edges]
+    weights = dag.edge_weights(edge_weights)
     return {
         "num_paths": num_paths(cfg, numbering.num_paths),
         "values": by_edge(real, numbering.values),
-        "tree": [edge is not None and plan.tree.in_tree[edge] for edge in real],
+        "tree": [edge is not None and tree.in_tree[edge] for edge in real],
         "root_edge": ROOT_EDGE,
         "increments": by_edge(real, increments),
         "dummy_edges": [
@@ -75,9 +58,9 @@ def describe_acyclic(plan: AcyclicPlan) -> dict[str, Any]:
                 "value": numbering.values[edge.id],
                 "increment": increments[edge.id],
                 "weight": weights[edge.id],
-                "tree": plan.tree.in_tree[edge.id],
+                "tree": tree.in_tree[edge.id],
             }
-            for edge in dummies(plan.dag)
+            for edge in dummies(dag)
         ],
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import methodcaller
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
@@ -28,12 +28,6 @@ def _code() -> SchemeCode:
     return CODE
 
 
-def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from simprof.profiler.schemes.bittrace.static import describe
-
-    return describe(plan)
-
-
 BITTRACE = SchemeDefinition(
     mode="bittrace",
     description="acyclic paths, named by their branch outcomes (Ball and Larus 1996, section 2)",
@@ -41,5 +35,5 @@ BITTRACE = SchemeDefinition(
     plan=_plan,
     reads=PLANNING,
     code=_code,
-    describe=_describe,
+    describe=methodcaller("describe"),
 )

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from simprof.profiler.code.hash_routine import MAX_WORDS, code_key, key_code
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -42,6 +43,7 @@ from simprof.profiler.schemes.bittrace.branch_codes import (
     BranchCodes,
     branch_codes,
 )
+from simprof.profiler.schemes.static import by_edge, dummies, dummy, num_paths
 from simprof.simulator.errors import UsageError
 
 
@@ -88,6 +90,29 @@ class BitTracePlan(AcyclicPathPlan):
     def encode(self, blocks: Sequence[int], edges: Sequence[int]) -> int:
         """Return the number of a path given as in `PathRecord`; inverse of `decode`."""
         return code_key(self.codes.encode(self.dag_path(blocks, edges)))
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`: labels by edge, initial values of path starts."""
+        cfg, codes = self.cfg, self.codes
+        real = [self.dag.real.get(edge.id) for edge in cfg.edges]
+        labels = [codes.labels[edge.id] for edge in self.dag.edges]
+        widths = [codes.widths[edge.source] for edge in self.dag.edges]
+        return {
+            "num_paths": num_paths(cfg, self.numbering.num_paths),
+            "labels": by_edge(real, labels),
+            "bits": by_edge(real, widths),
+            "words": codes.word_count,
+            "largest_code": codes.largest,
+            "dummy_edges": [
+                dummy(cfg, edge)
+                | {
+                    "label": labels[edge.id],
+                    "bits": widths[edge.id],
+                    "initial": codes.initial.get(edge.id),
+                }
+                for edge in dummies(self.dag)
+            ],
+        }
 
     def validate(self) -> None:
         """Check every structure; AssertionError if one is wrong."""

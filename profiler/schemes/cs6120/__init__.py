@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import methodcaller
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import PlanOrder, SchemeCode, SchemeDefinition, StateScope
@@ -32,12 +32,6 @@ def _code() -> SchemeCode:
     return CODE
 
 
-def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from simprof.profiler.schemes.cs6120.static import describe
-
-    return describe(plan)
-
-
 NAIVE = SchemeDefinition(
     mode="naive", description="edges, a counter on every one", plan=_plan_naive
 )
@@ -46,7 +40,7 @@ CALLS = SchemeDefinition(
     description="edges, two logging calls on every one (CS6120)",
     plan=_plan_calls,
     code=_code,
-    describe=_describe,
+    describe=methodcaller("describe"),
     scope=StateScope.PROGRAM,
 )
 CALLS_OPTIMAL = SchemeDefinition(
@@ -55,6 +49,6 @@ CALLS_OPTIMAL = SchemeDefinition(
     plan=_plan_calls_optimal,
     reads=("weights",),
     code=_code,
-    describe=_describe,
+    describe=methodcaller("describe"),
     scope=StateScope.PROGRAM,
 )

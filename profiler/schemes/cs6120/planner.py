@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import propagate
@@ -37,6 +38,7 @@ from simprof.profiler.schemes.cs6120.edge_log import (
     log_span,
     logged_edges,
 )
+from simprof.profiler.schemes.static import describe_tree
 
 _ActionLists = dict[int, list[Action]]
 
@@ -88,6 +90,19 @@ class CallsPlan:
         if self.tree is None:
             return Reading(edges=tuple(pairs.get(edge.id, 0) for edge in self.cfg.edges))
         return Reading(edges=propagate(self.cfg, self.tree, pairs, counters.early))
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`: pairs of numbers, and places of `logdisrupt`."""
+        pairs: list[list[int] | None] = [None] * len(self.cfg.edges)
+        for pair in self.logged:
+            pairs[pair.edge] = [pair.source, pair.destination]
+        blocks = sorted(self.disrupted.blocks)
+        static: dict[str, Any] = {
+            "pairs": pairs,
+            "disrupted_blocks": [str(self.cfg.name_of(block)) for block in blocks],
+            "disrupted_edges": sorted(self.disrupted.edges),
+        }
+        return static if self.tree is None else static | describe_tree(self.tree)
 
     def validate(self) -> None:
         """Check the tree, the numbers of the pairs, the calls, and that no wrong way is open."""

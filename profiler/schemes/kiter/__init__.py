@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from operator import attrgetter, methodcaller
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
@@ -68,18 +68,6 @@ def _code() -> SchemeCode:
     return CODE
 
 
-def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from simprof.profiler.schemes.kiter.static import describe
-
-    return describe(plan)
-
-
-def _iterations(plan: RoutinePlan) -> int | None:
-    from simprof.profiler.schemes.kiter.planner import longest_iterations
-
-    return longest_iterations(plan)
-
-
 def _setting_text(options: Mapping[str, object]) -> str:
     parts = [f" with k = {options.get('iterations')}"]
     if options.get(UNOPTIMISED.name):
@@ -97,7 +85,7 @@ KITER = SchemeDefinition(
     reads=PLANNING,
     options=(ITERATIONS, UNOPTIMISED, HASH_ABOVE),
     code=_code,
-    describe=_describe,
-    iterations=_iterations,
+    describe=methodcaller("describe"),
+    iterations=attrgetter("most_iterations"),
     setting_text=_setting_text,
 )

@@ -31,18 +31,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
 from simprof.profiler.graphs.paths import PathRecord, record_path, removed_forest
 from simprof.profiler.graphs.spanning import SpanningTree, given_weights
-from simprof.profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan, UnfinishedPath
+from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.path_plan import PathCountingPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation
-from simprof.profiler.plan.plan import (
-    CounterTable,
-)
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.kiter.flow import unrolled_edge_counts
 from simprof.profiler.schemes.kiter.limits import fit
 from simprof.profiler.schemes.kiter.loops import IteratedLoop, find_loops, with_iterations
@@ -57,6 +56,7 @@ from simprof.profiler.schemes.kiter.placement import (
     tree_weights,
 )
 from simprof.profiler.schemes.kiter.unrolled import Unrolled
+from simprof.profiler.schemes.static import ROOT_EDGE, num_paths
 from simprof.simulator.errors import UsageError
 
 
@@ -98,22 +98,10 @@ class IterationPlan(PathCountingPlan):
         """The loops whose paths span several iterations, with their k."""
         return self.unrolled.loops
 
-    @cached_property
-    def values(self) -> tuple[tuple[int, ...] | None, ...]:
-        """val(e, i) by control-flow edge, then by iteration; None for edges that end paths."""
-        return self._by_edge(self.numbering.values)
-
-    @cached_property
-    def compensation(self) -> tuple[tuple[int, ...] | None, ...]:
-        """cval(e, i), like `values`."""
-        return self._by_edge(self.numbering.compensation)
-
-    def _by_edge(self, numbers: Sequence[int]) -> tuple[tuple[int, ...] | None, ...]:
-        copies = self.unrolled.by_cfg_edge
-        return tuple(
-            tuple(numbers[copy] for copy in copies[edge.id]) if edge.id in copies else None
-            for edge in self.cfg.edges
-        )
+    @property
+    def most_iterations(self) -> int:
+        """How many iterations of a loop a path spans at most."""
+        return max((loop.iterations for loop in self.loops), default=1)
 
     def decode(self, path_id: int) -> PathRecord:
         """Return the path that counter `path_id` counts (KITER algorithm 2).
@@ -174,6 +162,49 @@ class IterationPlan(PathCountingPlan):
         vertex = self.unrolled.copy(end.block, itr + 1)
         path_sum = end.registers[itr] + self.increments.potential[vertex]
         return self.numbering.decode_prefix(path_sum, vertex)
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`: by edge a list by iteration."""
+        cfg, unrolled, numbering = self.cfg, self.unrolled, self.numbering
+        increments, in_tree = self.increments.increments, self.tree.in_tree
+        weights = unrolled.edge_weights(self.weights)
+        return {
+            "loops": [
+                {
+                    "head": str(cfg.name_of(loop.head)),
+                    "blocks": [str(cfg.name_of(block)) for block in sorted(loop.body)],
+                    "back_edges": list(loop.back_edges),
+                    "iterations": loop.iterations,
+                }
+                for loop in self.loops
+            ],
+            "num_paths": num_paths(cfg, numbering.num_paths),
+            "invalid_paths": num_paths(cfg, numbering.invalid_paths),
+            "values": self._by_iteration(numbering.values),
+            "compensation": self._by_iteration(numbering.compensation),
+            "tree": self._by_iteration(in_tree),
+            "root_edge": ROOT_EDGE,
+            "increments": self._by_iteration(increments),
+            "dummy_edges": [
+                {
+                    "from": str(cfg.name_of(unrolled.copies[edge.source].vertex)),
+                    "to": str(cfg.name_of(unrolled.copies[edge.target].vertex)),
+                    "for": list(edge.stands_for),
+                    "iteration": edge.iteration,
+                    "value": numbering.values[edge.id],
+                    "compensation": numbering.compensation[edge.id],
+                    "increment": increments[edge.id],
+                    "weight": weights[edge.id],
+                    "tree": in_tree[edge.id],
+                }
+                for edge in unrolled.edges
+                if edge.cfg_edge is None
+            ],
+        }
+
+    def _by_iteration(self, values: Sequence[int]) -> list[list[int] | None]:
+        copies = (self.unrolled.by_cfg_edge.get(edge.id) for edge in self.cfg.edges)
+        return [None if each is None else [values[copy] for copy in each] for each in copies]
 
     def validate(self) -> None:
         """Check every structure; AssertionError if one is wrong."""
@@ -256,9 +287,3 @@ def plan_kiter(
         increments=increments,
         static_region=placement.static_region,
     )
-
-
-def longest_iterations(plan: RoutinePlan) -> int:
-    """Return how many iterations of a loop the paths of a plan span at most."""
-    assert isinstance(plan, IterationPlan)
-    return max((loop.iterations for loop in plan.unrolled.loops), default=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import methodcaller
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import PLANNING, PlanOrder, ProfileKind, SchemeDefinition
@@ -16,19 +16,11 @@ def _plan(order: PlanOrder) -> RoutinePlan:
     )
 
 
-def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from simprof.profiler.schemes.pp.planner import PathPlan
-    from simprof.profiler.schemes.static import describe_acyclic
-
-    assert isinstance(plan, PathPlan)
-    return describe_acyclic(plan)
-
-
 PP = SchemeDefinition(
     mode="pp",
     description="acyclic paths (Ball and Larus 1996)",
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    describe=_describe,
+    describe=methodcaller("describe"),
 )

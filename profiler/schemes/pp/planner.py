@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
@@ -37,6 +38,7 @@ from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation, place
 from simprof.profiler.plan.plan import CounterTable
+from simprof.profiler.schemes.static import describe_acyclic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +86,10 @@ class PathPlan(AcyclicPathPlan):
             path_sum = sum_of_increments + self.increments.potential[end.block]
         path = self.numbering.decode_prefix(path_sum, end.block)
         return path_record(self.dag, path, partial=True)
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`."""
+        return describe_acyclic(self.dag, self.weights, self.numbering, self.tree, self.increments)
 
     def validate(self) -> None:
         """Check every structure; AssertionError if one is wrong."""

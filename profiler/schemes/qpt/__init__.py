@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from operator import methodcaller
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutinePlan
@@ -31,14 +31,8 @@ def _plan_placed(order: PlanOrder, placement: VertexPlacement) -> RoutinePlan:
     return make_plan(order.cfg, placement, BLOCKS.of(order.options), order.weights)
 
 
-def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from simprof.profiler.schemes.qpt.static import describe
-
-    return describe(plan)
-
-
 def _placed_on(plan: RoutinePlan) -> ControlFlowGraph:
-    from simprof.profiler.schemes.qpt.merged import MergedPlan
+    from simprof.profiler.schemes.qpt.planner import MergedPlan
 
     return plan.contraction.graph if isinstance(plan, MergedPlan) else plan.cfg
 
@@ -61,7 +55,7 @@ QPT2 = SchemeDefinition(
     plan=_plan_qpt2,
     reads=("weights",),
     options=(BLOCKS, REGISTERS),
-    describe=_describe,
+    describe=methodcaller("describe"),
     placed_on=_placed_on,
     registers=REGISTERS.of,
     setting_text=_basis,
@@ -73,7 +67,7 @@ QPT = SchemeDefinition(
     plan=_plan_qpt,
     reads=("weights",),
     options=(PLACEMENT, BLOCKS, REGISTERS),
-    describe=_describe,
+    describe=methodcaller("describe"),
     placed_on=_placed_on,
     registers=REGISTERS.of,
     setting_text=lambda options: f" with placement {options.get('placement')}{_basis(options)}",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import solve_tree
@@ -60,6 +61,11 @@ class MixedPlan:
             supply[self.cfg.exit] += count
         solved, _ = solve_tree(self.tree, counts, supply)
         return Reading(edges=tuple(solved[: len(self.cfg.edges)]))
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`."""
+        blocks = [str(self.cfg.name_of(block)) for block in self.counted_blocks]
+        return {"counted_edges": list(self.counted_edges), "counted_blocks": blocks}
 
     def validate(self) -> None:
         """Check the tree and that the plan counts its chords and nothing else."""

@@ -17,13 +17,14 @@ plan                  counters                               BL94            the
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import Where
 from simprof.profiler.code.places import find_place
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.contraction import contract
+from simprof.profiler.graphs.contraction import Contraction, contract
 from simprof.profiler.graphs.flow import NO_EXITS, block_counts, propagate
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import SpanningTree, edge_tree, given_weights
@@ -31,7 +32,6 @@ from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
 from simprof.profiler.plan.placement import counter_plan
 from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.profiler.schemes.qpt.merged import MergedPlan, merged
 from simprof.profiler.schemes.qpt.mixed import MixedPlan, plan_mixed
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.profiler.schemes.qpt.vertex_counts import (
@@ -41,6 +41,7 @@ from simprof.profiler.schemes.qpt.vertex_counts import (
     removable,
     vertex_flow,
 )
+from simprof.profiler.schemes.static import describe_tree
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,10 @@ class EdgePlan:
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive the edge counts."""
         return Reading(edges=self.edge_counts(counters.events, counters.early))
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`."""
+        return describe_tree(self.tree) | {"dummy_edges": []}
 
     def validate(self) -> None:
         """Check the tree and that the plan counts its chords and nothing else."""
@@ -111,6 +116,10 @@ class VertexPlan:
         edges = edges_from_blocks(self.cfg, depth_first(self.cfg), blocks, counters.early)
         return Reading(edges=edges, blocks=blocks)
 
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`."""
+        return {"counted_blocks": [str(self.cfg.name_of(block)) for block in self.counted]}
+
     def validate(self) -> None:
         """Check the tree and that the plan counts its blocks and nothing else."""
         if self.flow is not None:
@@ -124,15 +133,10 @@ class VertexPlan:
 
 
 @dataclass(frozen=True)
-class EdgeHeuristicPlan:
+class EdgeHeuristicPlan(EdgePlan):
     """Counters on edges that tell block counts: Vprof(Ecnt), BL94 figure 11."""
 
-    # cfg, plan, weights: See `RoutinePlan`.
-    cfg: ControlFlowGraph
-    plan: InstrumentationPlan
-    weights: tuple[float, ...]
-    tree: SpanningTree  # Spanning tree as that of `qpt2`
-    removed: tuple[int, ...]  # Its chords without counters
+    removed: tuple[int, ...]  # Chords without counters
 
     @property
     def counted(self) -> tuple[int, ...]:
@@ -150,6 +154,11 @@ class EdgeHeuristicPlan:
         edges = propagate(self.cfg, self.tree, chords, counters.early)
         blocks = block_counts(self.cfg, edges)
         return Reading(edges=None if self.removed else edges, blocks=blocks)
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`."""
+        counted = {"counted_edges": list(self.counted), "removed_counters": list(self.removed)}
+        return describe_tree(self.tree) | counted
 
     def validate(self) -> None:
         """Check the tree and that the plan counts its chords but those removed."""
@@ -193,6 +202,80 @@ def plan_qpt(
     return VertexPlan(cfg, counter_plan(blocks=every), edge_weights, every, None)
 
 
+# A plan of the contracted graph becomes one of the routine: a counter on an edge is on the same
+# edge, a counter in a block is in the first of its chain. So it is generated, priced and counted
+# like any other, and its counters are read for every block and edge of the routine.
+@dataclass(frozen=True)
+class MergedPlan:
+    """A plan for the blocks of BL94."""
+
+    contraction: Contraction  # The routine and its contracted graph
+    inner: (
+        EdgePlan | VertexPlan | MixedPlan
+    )  # The plan of the contracted graph; its counters have the same numbers.
+    plan: InstrumentationPlan  # The same actions on the edges and blocks of the routine
+
+    @property
+    def cfg(self) -> ControlFlowGraph:
+        """The routine."""
+        return self.contraction.cfg
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The edge weights that guided the placement, by edge id of the routine."""
+        return self.contraction.spread(self.inner.weights)
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive the counts of the contracted graph, and from them those of the routine."""
+        early = counters.early
+        reading = self.inner.read(replace(counters, early=self.contraction.early(early)))
+        edges, blocks = reading.edges, reading.blocks
+        if edges is not None:
+            edges = self.contraction.edge_counts(edges, early)
+        if blocks is not None:
+            blocks = self.contraction.block_counts([n for n in blocks if n is not None], early)
+            if edges is not None:
+                blocks = block_counts(self.cfg, edges)
+        return replace(reading, edges=edges, blocks=blocks)
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`, by the routine's edges.
+
+        Edges inside chains are tree edges.
+        """
+        kept = self.contraction.kept
+        found: dict[str, Any] = self.inner.describe() | {
+            "merged_blocks": [
+                [str(self.cfg.name_of(block)) for block in chain]
+                for chain in self.contraction.chains
+            ]
+        }
+        if "tree" in found:
+            in_tree = {edge for edge, inside in zip(kept, found["tree"], strict=True) if inside}
+            in_tree.update(self.contraction.inside)
+            found["tree"] = [edge.id in in_tree for edge in self.cfg.edges]
+        for key in ("counted_edges", "removed_counters"):
+            if key in found:
+                found[key] = [kept[edge] for edge in found[key]]
+        return found
+
+    def validate(self) -> None:
+        """Check the contraction and its plan, and that the routine's plan is that one."""
+        self.contraction.validate()
+        self.inner.validate()
+        assert self.plan == lift(self.contraction, self.inner.plan), "other actions than planned"
+
+
+def lift(contraction: Contraction, plan: InstrumentationPlan) -> InstrumentationPlan:
+    """Return a plan of the contracted graph as one of the routine."""
+    assert not plan.block_ends, "a counter at the end of a block counts no early ends"
+    return replace(
+        plan,
+        actions={contraction.kept[edge]: actions for edge, actions in plan.actions.items()},
+        blocks={contraction.chains[block][0]: actions for block, actions in plan.blocks.items()},
+    )
+
+
 def make_plan(
     cfg: ControlFlowGraph,
     placement: VertexPlacement,
@@ -208,8 +291,8 @@ def make_plan(
     if placement is VertexPlacement.MIXED:
         jumps = jumping(cfg)
         there = [at for at, edge in enumerate(contraction.kept) if edge in jumps]
-    graph = contraction.graph
-    return merged(contraction, plan_qpt(graph, placement=placement, weights=kept, jumps=there))
+    inner = plan_qpt(contraction.graph, placement=placement, weights=kept, jumps=there)
+    return MergedPlan(contraction, inner, lift(contraction, inner.plan))
 
 
 def jumping(cfg: ControlFlowGraph) -> frozenset[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from operator import methodcaller
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.request.request import OptionValue
@@ -97,12 +97,6 @@ def _code() -> SchemeCode:
     return CODE
 
 
-def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from simprof.profiler.schemes.tpp.static import describe
-
-    return describe(plan)
-
-
 def _number(value: object) -> str:
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
@@ -128,7 +122,7 @@ TPP = SchemeDefinition(
     guided=True,
     judged_by="pp",
     code=_code,
-    describe=_describe,
+    describe=methodcaller("describe"),
     losses=(
         Loss("cold_paths", "cold paths", "counted together", of_paths=True),
         Loss("overcounted_paths", "obvious paths", "too many"),

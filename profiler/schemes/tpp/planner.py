@@ -30,12 +30,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import NO_EDGES, Dag, make_dag, thin
 from simprof.profiler.graphs.flow import block_counts
-from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.numbering import (
     PATH_LIMIT,
     TOTAL_LIMIT,
@@ -60,6 +60,7 @@ from simprof.profiler.plan.placement import (
     with_edge_counters,
 )
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.schemes.static import describe_acyclic, ends
 from simprof.profiler.schemes.tpp.actions import (
     COLD_COUNTER,
     POISON,
@@ -286,6 +287,30 @@ class TppPlan:
         if self.plan.table is CounterTable.NONE:
             cold += sum(int(edge_counts[edge]) for edge in self.graphs.cold_ends)
         return ObviousCounts(inferred, cold, -sum(count for count in left if count < 0))
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`: edges on no hot path are `cold`."""
+        cfg, hot = self.cfg, self.graphs.hot
+        kept = set(hot.real) | {removed for edge in hot.edges for removed in edge.stands_for}
+        live = live_edges(cfg, hot.dfs) - hot.dfs.self_loops
+        acyclic = describe_acyclic(
+            self.dag, self.weights, self.numbering, self.tree, self.increments
+        )
+        return acyclic | {
+            "edge_profile": list(self.edge_profile),
+            "cold": [edge.id in live - kept for edge in cfg.edges],
+            "locally_cold": [ends(cfg, edge) for edge in sorted(self.cold)],
+            "disconnected_loops": [
+                {
+                    "blocks": [str(cfg.name_of(block)) for block in sorted(loop.body)],
+                    "entries": [ends(cfg, edge) for edge in loop.entries],
+                    "exits": [ends(cfg, edge) for edge in loop.exits],
+                }
+                for loop in self.disconnection.loops
+            ],
+            "counted_paths": self.numbering.total,
+            "obvious": list(range(self.numbering.total, self.num_paths)),
+        }
 
     def validate(self) -> None:
         """Check every structure; AssertionError if one is wrong."""

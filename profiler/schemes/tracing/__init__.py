@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import methodcaller
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
@@ -32,12 +32,6 @@ def _code() -> SchemeCode:
     return CODE
 
 
-def _describe(plan: RoutinePlan) -> dict[str, Any]:
-    from simprof.profiler.schemes.tracing.static import describe
-
-    return describe(plan)
-
-
 WITNESS = SchemeDefinition(
     mode="witness",
     description="a trace of witnesses that tells the whole execution (Ball and Larus 1994)",
@@ -45,7 +39,7 @@ WITNESS = SchemeDefinition(
     plan=_plan_witness,
     reads=("weights",),
     code=_code,
-    describe=_describe,
+    describe=methodcaller("describe"),
     scope=StateScope.PROGRAM,
 )
 BITS = SchemeDefinition(
@@ -56,6 +50,6 @@ BITS = SchemeDefinition(
     plan=_plan_bits,
     reads=("weights",),
     code=_code,
-    describe=_describe,
+    describe=methodcaller("describe"),
     scope=StateScope.PROGRAM,
 )

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.flow import propagate
@@ -87,6 +88,16 @@ class TracePlan:
         (trace,) = self.plan.buffers
         known = dict(zip(trace.edges, counters.events, strict=True))
         return Reading(edges=propagate(self.cfg, self.tree, known, counters.early))
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`: value and bits that each edge writes."""
+        tokens = [self.tokens.get(edge.id) for edge in self.cfg.edges]
+        return {
+            "witnesses": [None if token is None else token.value for token in tokens],
+            "bits": [None if token is None else token.width for token in tokens],
+            "minimal_width": self.minimal_width,
+            "tree": list(self.tree.in_tree),
+        }
 
     def validate(self) -> None:
         """Check that the tokens solve the tracing problem (BL94 4.2); AssertionError if not."""

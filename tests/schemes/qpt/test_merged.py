@@ -9,10 +9,8 @@ import pytest
 from simprof.profiler.graphs.contraction import contract
 from simprof.profiler.plan.decoders import Reading, RoutinePlan
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.schemes.qpt.merged import MergedPlan
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
-from simprof.profiler.schemes.qpt.planner import make_plan, plan_qpt
-from simprof.profiler.schemes.qpt.static import describe
+from simprof.profiler.schemes.qpt.planner import MergedPlan, make_plan, plan_qpt
 from tests.oracles.brute import graph, random_graph, random_walk, structured_graph, with_slots
 from tests.support.figures import named
 
@@ -96,9 +94,9 @@ def test_an_early_end_in_the_middle_of_a_chain() -> None:
 def test_answers_of_graph_files_are_by_the_routines_own_edges() -> None:
     cfg = named("A>B B>C B>D C>E D>E E>F", "A", "F")
     plan = make_plan(cfg, VertexPlacement.EDGE, BlockBasis.MERGED)
-    found = describe(plan)
+    found = plan.describe()
     assert found["merged_blocks"] == [["A", "B"], ["C"], ["D"], ["E", "F"]]
     assert len(found["tree"]) == len(cfg.edges)
     assert {e for e, inside in enumerate(found["tree"]) if not inside} == set(plan.plan.actions)
-    heuristic = describe(make_plan(cfg, VertexPlacement.EDGE_HEURISTIC, BlockBasis.MERGED))
+    heuristic = make_plan(cfg, VertexPlacement.EDGE_HEURISTIC, BlockBasis.MERGED).describe()
     assert heuristic["counted_edges"] == sorted(plan.plan.actions)

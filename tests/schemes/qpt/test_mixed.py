@@ -11,7 +11,6 @@ from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.schemes.qpt.mixed import INCREMENT, MixedPlan, plan_mixed
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.profiler.schemes.qpt.planner import jumping, make_plan, plan_qpt2
-from simprof.profiler.schemes.qpt.static import describe
 from tests.oracles.brute import graph, random_graph, random_walk, structured_graph
 from tests.support.figures import by_edge, edge, named
 from tests.support.vertex_counts import cheapest, edge_truth, entering, on_edges, tells_edges
@@ -100,6 +99,6 @@ def test_merged_blocks_know_the_jumps_of_the_routines_own_edges() -> None:
     for basis in BlockBasis:
         plan = make_plan(cfg, VertexPlacement.MIXED, basis)
         plan.validate()
-        found = describe(plan)
+        found = plan.describe()
         assert len(found["counted_edges"]) + len(found["counted_blocks"]) == 3
         assert set(found["counted_edges"]) == set(plan.plan.actions)
