@@ -23,7 +23,7 @@ from simprof.profiler.session.execution import (
 )
 from simprof.profiler.session.observation import Invocation, Observation, collect
 from simprof.profiler.session.results import measure_all
-from simprof.profiler.session.scheme_runs import Graphs, Planner, SavedProfiles, make_schemes
+from simprof.profiler.session.scheme_runs import Graphs, Planner, make_schemes, saved_profiles
 from simprof.profiler.session.world import open_world
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import Program
@@ -59,7 +59,7 @@ class Example:
     @property
     def counters(self) -> RoutineCounters:
         """What the scheme's counters hold."""
-        return self.observation.counters.of(self.observation.schemes[0], self.routine)
+        return self.observation.counters(self.observation.schemes[0], self.routine)
 
     def name(self, vertex: int) -> str:
         """What a vertex is called: a block's address in hexadecimal digits, ENTRY or EXIT."""
@@ -98,7 +98,7 @@ def follow() -> Example:
     silent = os.open(os.devnull, os.O_WRONLY)
     with open_world(program, (), replace(request.guest, stdout=silent)) as world:
         recovered = recover(program, world.late_words() or Discoveries(), Known())
-        planner = Planner(request.setting, SavedProfiles(program.sha256))
+        planner = Planner(request.setting, saved_profiles(program.sha256))
         schemes = make_schemes(Graphs(recovered, request.selection), [planner])
         execution = execute(world.machine, recovered, schemes, ExecutionOptions())
     os.close(silent)

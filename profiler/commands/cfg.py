@@ -107,9 +107,9 @@ def render_code(
     from simprof.profiler.code.context import ProgramContexts
     from simprof.profiler.code.pricing import Pricer
     from simprof.profiler.reports import code_text
-    from simprof.profiler.session.scheme_runs import Planner, SavedProfiles
+    from simprof.profiler.session.scheme_runs import Planner, saved_profiles
 
-    profiles = SavedProfiles(recovered.program.sha256)
+    profiles = saved_profiles(recovered.program.sha256)
     planner = Planner(setting, profiles)
     mode = setting.mode
     use = registry.definition(mode).registers(setting.options)

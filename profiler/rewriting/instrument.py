@@ -64,7 +64,13 @@ from simprof.profiler.rewriting.program import (
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import StreamBuffer
 from simprof.profiler.schemes.registry import definition
-from simprof.profiler.session.scheme_runs import EdgeCounts, Graphs, Planner, SavedProfiles
+from simprof.profiler.session.scheme_runs import (
+    EdgeCounts,
+    Graphs,
+    Planner,
+    ReadProfile,
+    saved_profiles,
+)
 from simprof.profiler.session.session import NO_SCHEME, observe
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, heap_start
@@ -122,7 +128,7 @@ class Basis:
         SimulatorError
             If a saved profile cannot be read, or a selection names what is not there.
         """
-        profiles = SavedProfiles(self.recovered.program.sha256)
+        profiles = saved_profiles(self.recovered.program.sha256)
         graphs = Graphs(self.recovered, self.selection)
         planner = Planner(setting, profiles, self.edge_counts)
 
@@ -145,7 +151,7 @@ class Basis:
 
 
 def _guides(
-    setting: Setting, profiles: SavedProfiles, observed: EdgeCounts | None
+    setting: Setting, profiles: ReadProfile, observed: EdgeCounts | None
 ) -> tuple[EdgeCounts | None, EdgeCounts | None]:
     """Return the edge profile of a guided scheme and the weights of edges (None: there are none).
 

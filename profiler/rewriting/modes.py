@@ -218,7 +218,7 @@ class _Trial:
         observation, total = self.observation, 0
         for number in self._instrumented:
             events = observation.events[number]
-            counters = observation.counters.of(self.scheme, number)
+            counters = observation.counters(self.scheme, number)
             code = self.made.codes[number]
             total += added(code, events.edges, events.block_counts, counters.taken)
             total += counters.hash_instructions

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.profiles.profile import Ending
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import Setting
@@ -23,9 +22,8 @@ from simprof.profiler.rewriting.elsewhere.signals import FATAL, signal_cost
 from simprof.profiler.rewriting.elsewhere.startup import start_cost
 from simprof.profiler.rewriting.elsewhere.writing import exit_cost
 from simprof.profiler.rewriting.instrument import Instrumented
-from simprof.profiler.session.counters import CounterSource, RoutineEvents
+from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation
-from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.simulator.binary.program import MachineKind
 
 EMULATOR, QEMU = "emulator", "qemu"
@@ -150,7 +148,7 @@ class CountedRun:
         """Return how many of its own instructions routine number `routine` has executed."""
         events = self.observation.events.get(routine)
         others = sum(other.instructions for other in self.others if other.number == routine)
-        return others + (0 if events is None else _instructions(events))
+        return others + (0 if events is None else events.instructions)
 
 
 def count_on(recovered: ProgramGraphs, observation: Observation) -> CountedRun:
@@ -169,31 +167,14 @@ def count_on(recovered: ProgramGraphs, observation: Observation) -> CountedRun:
         if number is not None and recovered.routines[number] == cfg:
             events[number], numbers[number] = counted, there
         else:
-            others.append(OtherRoutine(number, cfg.name, _instructions(counted)))
-    counters = _Renumbered(observation.counters, numbers)
-    renumbered = replace(observation, recovered=recovered, events=events, counters=counters)
+            others.append(OtherRoutine(number, cfg.name, counted.instructions))
+    renumbered = replace(
+        observation,
+        recovered=recovered,
+        events=events,
+        counters=lambda scheme, routine: observation.counters(scheme, numbers[routine]),
+    )
     return CountedRun(renumbered, tuple(others))
-
-
-def _instructions(events: RoutineEvents) -> int:
-    blocks = zip(events.block_counts, events.cfg.blocks, strict=True)
-    return sum(count * block.instructions for count, block in blocks)
-
-
-@dataclass(frozen=True)
-class _Renumbered:
-    """Counters, asked for by other numbers of the routines: a `CounterSource`."""
-
-    source: CounterSource
-    numbers: Mapping[int, int]
-
-    def of(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
-        """Return what the counters of a routine hold."""
-        return self.source.of(scheme, self.numbers[routine])
-
-    def replay(self, schemes: Sequence[SchemeRun]) -> list[frozenset[int]]:
-        """Say that no other scheme can be derived."""
-        return [frozenset(self.numbers) for _ in schemes]
 
 
 def predicted_rewriting(

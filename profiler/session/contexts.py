@@ -139,9 +139,7 @@ class CountedWindow:
         total = 0
         for events in self.events.values():
             blocks = events.cfg.blocks
-            counts = zip(events.block_counts, blocks, strict=True)
-            total += sum(count * block.instructions for count, block in counts)
-            total -= sum(
+            total += events.instructions - sum(
                 cut.count * (blocks[cut.block].instructions - cut.executed) for cut in events.cut
             )
         return total

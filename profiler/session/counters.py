@@ -7,11 +7,11 @@ that the automaton saw (`check_reading`); a difference is a defect of simprof, n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ from simprof.profiler.plan.decoders import (
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import CutBlock
 from simprof.profiler.request.errors import CountError
-from simprof.profiler.request.request import Setting
 from simprof.profiler.session.scheme_runs import SchemeRun
 
 
@@ -74,6 +73,12 @@ class RoutineEvents:
     def block_counts(self) -> tuple[int, ...]:
         """Executions by block."""
         return flow.block_counts(self.cfg, self.edges)
+
+    @property
+    def instructions(self) -> int:
+        """Instructions of the routine's blocks, each as often as it was executed."""
+        counts = zip(self.block_counts, self.cfg.blocks, strict=True)
+        return sum(count * block.instructions for count, block in counts)
 
 
 def collect_events(
@@ -133,16 +138,8 @@ class _PathTotals:
     unfinished: Counter[tuple[int, tuple[int, ...], int | None]] = field(default_factory=Counter)
 
 
-class CounterSource(Protocol):
-    """What knows the counters of a run's schemes: the run itself, or a program that counted."""
-
-    def of(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
-        """Return what the counters of `scheme` for routine number `routine` hold."""
-        ...
-
-    def replay(self, schemes: Sequence[SchemeRun]) -> list[frozenset[int]]:
-        """Derive the counters of other schemes; return for each the routines without them."""
-        ...
+ReadCounters = Callable[[SchemeRun, int], RoutineCounters]
+"""(scheme, routine number) -> what the scheme's counters for the routine hold."""
 
 
 class Counters:
@@ -220,7 +217,7 @@ class Counters:
                 self._paths[routine, scheme.slot] = paths
         return frozenset(left)
 
-    def of(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
+    def __call__(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
         """Return what the counters of `scheme` for routine number `routine` hold."""
         events = self._events[routine]
         plan = scheme.plan(routine)
@@ -240,32 +237,6 @@ class Counters:
             hash_instructions=0 if hash_work is None else hash_work.instructions,
             taken=counted.totals.taken,
         )
-
-
-class CompletedCounters:
-    """The counters of a run, but for some that only another run of the program could count.
-
-    `first`, `second`: Those of the two runs. `schemes`: Setting and number of a routine -> the
-    second run's scheme that has its counters.
-    """
-
-    def __init__(
-        self,
-        first: CounterSource,
-        second: CounterSource,
-        schemes: Mapping[tuple[Setting, int], SchemeRun],
-    ) -> None:
-        self._first, self._second = first, second
-        self._schemes = schemes
-
-    def of(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
-        """Return what the counters of `scheme` for routine number `routine` hold."""
-        other = self._schemes.get((scheme.setting, routine))
-        return self._first.of(scheme, routine) if other is None else self._second.of(other, routine)
-
-    def replay(self, schemes: Sequence[SchemeRun]) -> list[frozenset[int]]:
-        """Derive the counters of other schemes; return for each the routines without them."""
-        return self._first.replay(schemes)
 
 
 def _replayed(

@@ -265,7 +265,14 @@ class Unattributed:
 
 @dataclass(frozen=True)
 class Counted:
-    """What a run has counted, wherever its events came from."""
+    """What a run has counted, wherever its events came from; as an execution, a recorded one.
+
+    Its graphs lack nothing: it was recorded on them.
+    """
+
+    given_up = False
+    expected = None
+    discoveries = Discoveries()
 
     # recovered, schemes, index: Its graphs and its schemes, and the numbers of the former.
     recovered: ProgramGraphs
@@ -280,6 +287,16 @@ class Counted:
     unattributed: Unattributed  # What the graphs still lack
     # (address, reason) of code that was executed though recovery refused to follow it
     irregular: tuple[tuple[int, str], ...]
+
+    def counted(self) -> Counted:
+        """Return what has been counted."""
+        return self
+
+    def ways(self) -> None:
+        """Return None: paths through the graphs are those of the emulator's blocks."""
+
+    def close(self) -> None:
+        """Free nothing: others may replay the same recording."""
 
 
 def lost_counts(number: int) -> CountError:
@@ -371,31 +388,6 @@ class ProgramExecution:
         assert isinstance(self.lowering, Lowering)
         self.expected.choose(self.lowering, self.expected.used(self.counts.edge_counts))
         return replace(self, recovered=recovered, schemes=schemes, index=GraphIndex(recovered))
-
-
-@dataclass(frozen=True)
-class RecordedExecution:
-    """A recorded run that has been replayed. Its graphs lack nothing: it was recorded on them."""
-
-    counts: Counted
-    discoveries: Discoveries = field(default_factory=Discoveries)
-    given_up: bool = False
-    expected: None = None
-
-    @property
-    def result(self) -> RunResult:
-        """How the run ended."""
-        return self.counts.result
-
-    def counted(self) -> Counted:
-        """Return what has been counted."""
-        return self.counts
-
-    def ways(self) -> None:
-        """Return None: paths through the graphs are those of the emulator's blocks."""
-
-    def close(self) -> None:
-        """Free nothing: others may replay the same recording."""
 
 
 class _GivingUp:

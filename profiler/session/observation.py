@@ -40,7 +40,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption, plain
-from simprof.profiler.session.counters import Counters, CounterSource, RoutineEvents, collect_events
+from simprof.profiler.session.counters import Counters, ReadCounters, RoutineEvents, collect_events
 from simprof.profiler.session.execution import Counted, Unattributed
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
@@ -87,7 +87,7 @@ class Observation:
     judges: Mapping[str, SchemeRun]
     # What the run itself counted, by number of each routine that was entered
     events: Mapping[int, RoutineEvents]
-    counters: CounterSource  # What the schemes' counters hold
+    counters: ReadCounters  # What the schemes' counters hold
     contexts: ProgramContexts  # What code generation knows of the routines
     result: RunResult  # How the run ended
     unattributed: Unattributed  # What the graphs still lack after the last round

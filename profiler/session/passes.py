@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.engine.lowering import KnownProducts
 from simprof.profiler.engine.silence import EventsLostError
+from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.request.request import (
@@ -48,11 +49,11 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.contexts import check_contexts
-from simprof.profiler.session.counters import CompletedCounters
+from simprof.profiler.session.counters import Counters
 from simprof.profiler.session.execution import (
+    Counted,
     ExecutionOptions,
     ProgramExecution,
-    RecordedExecution,
     are_same,
     expected_entries,
 )
@@ -417,7 +418,7 @@ def _count(before: Runs, stage: Stage) -> Runs:
         runs=before.runs + events.is_emulated,
     )
     has_more = runs.discoveries != before.discoveries
-    right: ProgramExecution | RecordedExecution | None = execution
+    right: ProgramExecution | Counted | None = execution
     if isinstance(execution, ProgramExecution) and execution.expected is not None:
         right = _turned_out(stage, runs, execution)
         expects = not execution.lacks_nothing and has_more
@@ -452,7 +453,7 @@ def _play(
     options: ExecutionOptions,
     *,
     expects: bool = False,
-) -> ProgramExecution | RecordedExecution:
+) -> ProgramExecution | Counted:
     """Recover, choose, execute; `expects`: on graphs with what may turn out."""
     events, discoveries = runs.events, runs.discoveries
     report_progress(study.progress, Phase.RECOVERING, limit=events.limit)
@@ -545,6 +546,7 @@ def _replayed(
     Those that need no edge profile were. The others are replayed on what the run counted. Also
     return those that cannot be, each with the routines whose counters it lacks.
     """
+    assert isinstance(guide.counters, Counters)
     graphs = Graphs(guide.recovered, guide.invocation.selection)
     known = {scheme.setting: scheme for scheme in guide.schemes}
     slots = count(sum(scheme.slot is not None for scheme in guide.schemes))
@@ -590,7 +592,13 @@ def _completed(runs: Runs, stage: Stage, again: Observation) -> Runs:
         for scheme in again.schemes
         for routine in stage.left_out[scheme.setting]
     }
-    counters = CompletedCounters(first.counters, again.counters, schemes)
+
+    def counters(scheme: SchemeRun, routine: int) -> RoutineCounters:
+        other = schemes.get((scheme.setting, routine))
+        if other is None:
+            return first.counters(scheme, routine)
+        return again.counters(other, routine)
+
     return replace(runs, observation=replace(first, counters=counters))
 
 

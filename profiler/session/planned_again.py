@@ -30,7 +30,7 @@ from simprof.profiler.request.request import (
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import chosen_options
-from simprof.profiler.session.scheme_runs import Planner, SavedProfiles
+from simprof.profiler.session.scheme_runs import Planner, saved_profiles
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 
@@ -116,7 +116,7 @@ def _planned(
 ) -> dict[int, PlannedRoutine]:
     """Plan and generate in the order of the run, for that decides where counters are."""
     setting = Setting(measurement.mode, measurement.mode, options)
-    saved = SavedProfiles(recovered.program.sha256)
+    saved = saved_profiles(recovered.program.sha256)
     planner = Planner(setting, saved, measurement.edge_profile().counts_for)
     use = registry.definition(measurement.mode).registers(options)
     pricer = Pricer(registry.generators(measurement.mode), use)

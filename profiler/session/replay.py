@@ -23,7 +23,6 @@ from simprof.profiler.request.request import Selection, Setting
 from simprof.profiler.session.execution import (
     Counted,
     ExecutionOptions,
-    RecordedExecution,
     Unattributed,
     lost_counts,
 )
@@ -131,7 +130,7 @@ class RecordedRun(Events):
         recovered: ProgramGraphs,
         schemes: Sequence[SchemeRun],
         options: ExecutionOptions,
-    ) -> RecordedExecution:
+    ) -> Counted:
         """Replay the recording."""
         for scheme in schemes:
             if scheme.definition.depends_on_order:
@@ -158,19 +157,17 @@ class RecordedRun(Events):
                 replayer.end_alive(self._cut_run.alive)
         if lowering.products.lost and not end.unattributed[0] and self._cut_run is None:
             raise lost_counts(lowering.products.lost)
-        return RecordedExecution(
-            Counted(
-                recovered,
-                schemes,
-                index,
-                lowering,
-                _edge_counts(index, end),
-                _early(index, end, replayer.early),
-                _cut(index, end),
-                self._result,
-                Unattributed(*end.unattributed),
-                tuple((address, reason) for address, reason in end.irregular),
-            )
+        return Counted(
+            recovered,
+            schemes,
+            index,
+            lowering,
+            _edge_counts(index, end),
+            _early(index, end, replayer.early),
+            _cut(index, end),
+            self._result,
+            Unattributed(*end.unattributed),
+            tuple((address, reason) for address, reason in end.irregular),
         )
 
 

@@ -88,7 +88,7 @@ def routine_profile(
       with those of loops of one block, which are on no path of `pp`.
     """
     events = routine.events
-    cfg, blocks = events.cfg, events.block_counts
+    cfg = events.cfg
     plan = None if routine.plan is None else routine.plan.plan
     decoder = routine.definition.path_decoder(routine.plan)
     facts = routine_facts(cfg, routine.facts, plan, decoder, routine.price.path_register)
@@ -98,9 +98,7 @@ def routine_profile(
         **facts,
         activations=events.activations,
         added=routine.price.added + routine.counters.hash_instructions,
-        instructions=sum(
-            count * block.instructions for count, block in zip(blocks, cfg.blocks, strict=True)
-        ),
+        instructions=events.instructions,
         edge_counts=tuple(_edges(routine)) if with_edges else loops,
         path_counts=tuple(_paths(routine)),
         alias=alias,
@@ -360,7 +358,7 @@ class Measuring:
             self._check.check_plan(scheme, number)
         events = observation.events[number]
         plan = scheme.routine_plan(number)
-        counters = observation.counters.of(scheme, number)
+        counters = observation.counters(scheme, number)
         reading = Reading(events.edges) if plan is None else plan.read(counters)
         if plan is not None:
             check_shape(plan, scheme.name, reading)
@@ -399,7 +397,7 @@ class Measuring:
         exact = judge.definition.path_decoder(judge.routine_plan(number))
         if exact is None:
             return {}
-        truth = exact.read(self._observation.counters.of(judge, number))
+        truth = exact.read(self._observation.counters(judge, number))
         judged = attribute(exact, truth, cast(SplittingDecoder, routine.plan), routine.reading)
         return {
             "flow_blocks": judged.flow,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 
@@ -56,33 +57,19 @@ class Graphs:
         return cfg if self._taken[routine] else None
 
 
-class SavedProfiles:
-    """The saved profiles that options name, each loaded once.
+ReadProfile = Callable[[Path], EdgeProfile]
+"""Returns the edge counts of a saved profile; UsageError, ProfileMismatchError if it cannot."""
 
-    `sha256`: Digest of the program that they must be of.
-    """
 
-    def __init__(self, sha256: str) -> None:
-        self._sha256 = sha256
-        self._loaded: dict[Path, EdgeProfile] = {}
-
-    def __call__(self, path: Path) -> EdgeProfile:
-        """Return the edge counts of a saved profile.
-
-        Raises
-        ------
-        UsageError, ProfileMismatchError
-            If it cannot be read, or is of another program.
-        """
-        if path not in self._loaded:
-            self._loaded[path] = _load_profile(path, self._sha256)
-        return self._loaded[path]
+def saved_profiles(sha256: str) -> ReadProfile:
+    """Return what loads the saved profiles of one program, which `sha256` is of, each once."""
+    return cache(partial(_load_profile, sha256))
 
 
 class WeightSource:
     """Edge weights by graph, as the options ask for them."""
 
-    def __init__(self, options: SchemeOptions, profiles: SavedProfiles) -> None:
+    def __init__(self, options: SchemeOptions, profiles: ReadProfile) -> None:
         self._weights = options.weights
         self._profile: EdgeProfile | None = None
         if isinstance(options.weights, Path):
@@ -100,7 +87,7 @@ class WeightSource:
         return None
 
 
-def _load_profile(path: Path, sha256: str) -> EdgeProfile:
+def _load_profile(sha256: str, path: Path) -> EdgeProfile:
     from simprof.profiler.profiles.storage import load
 
     profile = load(path)
@@ -157,7 +144,7 @@ class Planner:
     """
 
     def __init__(
-        self, setting: Setting, profiles: SavedProfiles, edge_counts: EdgeCounts | None = None
+        self, setting: Setting, profiles: ReadProfile, edge_counts: EdgeCounts | None = None
     ) -> None:
         self.setting = setting
         self._weights = WeightSource(setting.options, profiles)
@@ -212,7 +199,7 @@ class Planners:
     """
 
     def __init__(self, sha256: str) -> None:
-        self._profiles = SavedProfiles(sha256)
+        self._profiles = saved_profiles(sha256)
         self._made: dict[Setting, Planner] = {}
 
     def of(

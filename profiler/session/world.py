@@ -21,9 +21,9 @@ from simprof.profiler.recovery.code_image import build_code_image
 from simprof.profiler.recovery.recovery import START_UP, Discoveries, ProgramGraphs, read_words
 from simprof.profiler.request.request import GuestOptions
 from simprof.profiler.session.execution import (
+    Counted,
     ExecutionOptions,
     ProgramExecution,
-    RecordedExecution,
     all_loaded,
     execute,
 )
@@ -64,7 +64,7 @@ class Events(ABC):
         recovered: ProgramGraphs,
         schemes: Sequence[SchemeRun],
         options: ExecutionOptions,
-    ) -> ProgramExecution | RecordedExecution:
+    ) -> ProgramExecution | Counted:
         """Execute them under schemes, on graphs that rest on `discoveries`."""
 
     def ending_like(self, result: RunResult) -> Events:

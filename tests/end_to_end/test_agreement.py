@@ -115,7 +115,7 @@ class Run:
     def _routine(self, scheme: SchemeRun, routine: int) -> RoutineRun:
         plan = scheme.routine_plan(routine)
         assert plan is not None
-        counters = self.observation.counters.of(scheme, routine)
+        counters = self.observation.counters(scheme, routine)
         events = self.observation.events[routine]
         return RoutineRun(events, plan, counters, plan.read(counters))
 

@@ -116,7 +116,7 @@ def check(seed: int) -> None:
         plan, routine_plan = scheme.plan(0), scheme.routine_plan(0)
         assert plan is not None and routine_plan is not None and scheme.slot is not None
         plain = execute(cfg, plan, [ExecutedWalk(tuple(w)) for w in walks], hash_costs(MACHINE))
-        mine = found.of(scheme, 0)
+        mine = found(scheme, 0)
         where = (seed, scheme.name)
         assert {k: v for k, v in mine.paths.items() if v} == dict(plain.paths), where
         assert mine.events == plain.events and dict(mine.early) == dict(plain.early), where

@@ -78,7 +78,7 @@ def test_a_path_that_is_missing_in_a_table(observation: Observation) -> None:
     image = Image(observation, "pp-hash")
     number, code = image.first(lambda code: len(image.tables[code.layout.path_base]) > 2080)
     assert code.table is not None
-    counted = dict(observation.counters.of(image.scheme, number).paths)
+    counted = dict(observation.counters(image.scheme, number).paths)
     image.tables[code.layout.path_base] = table_bytes(code.table, {})
     (line,) = image.differences()
     path = min(counted)

@@ -34,7 +34,7 @@ from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.registry import make_plan
 from simprof.profiler.session import scheme_runs, session
 from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name, with_kept_lines
-from simprof.profiler.session.scheme_runs import KnownPlans, Planner, SavedProfiles
+from simprof.profiler.session.scheme_runs import KnownPlans, Planner, saved_profiles
 from simprof.profiler.session.session import run_program
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import LineRows, LineTable, Program, SourceLine
@@ -221,7 +221,7 @@ def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
 
 def test_plans_come_back_with_the_graph_that_is_there(fixture_elf: Find) -> None:
     recovered = recover(elf.load(fixture_elf("switches", "v9")))
-    planner = Planner(Setting("kiter", "kiter", SchemeOptions()), SavedProfiles(""))
+    planner = Planner(Setting("kiter", "kiter", SchemeOptions()), saved_profiles(""))
     made = [(cfg, planner.make(cfg)) for cfg in recovered.routines]
     some = KnownPlans().extended(made[3:])
     known = some.extended(made)
@@ -238,7 +238,7 @@ def test_plans_come_back_with_the_graph_that_is_there(fixture_elf: Find) -> None
 def test_costs_hold_for_one_place_of_counters_only(fixture_elf: Find) -> None:
     recovered = recover(elf.load(fixture_elf("switches", "v9")))
     contexts = ProgramContexts(recovered)
-    planner = Planner(Setting("pp", "pp", SchemeOptions()), SavedProfiles(""))
+    planner = Planner(Setting("pp", "pp", SchemeOptions()), saved_profiles(""))
     plans = [planner.make(cfg) for cfg in recovered.routines]
     costs = KnownCosts(keeps=True)
 

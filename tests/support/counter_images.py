@@ -87,7 +87,7 @@ class Image:
             self._write(number, code)
 
     def _write(self, number: int, code: PlacedPlan) -> None:
-        counters, plan = self.observation.counters.of(self.scheme, number), code.plan
+        counters, plan = self.observation.counters(self.scheme, number), code.plan
         paths = dict(counters.paths)
         if -1 in paths:
             self.words[code.layout.named] = paths.pop(-1)

@@ -186,7 +186,7 @@ def _run_row(
     events = observation.events[routine]
     context = observation.contexts.of(routine)
     places = _places(events.cfg, scheme.plan(routine), context, events.edges)
-    counters = observation.counters.of(scheme, routine)
+    counters = observation.counters(scheme, routine)
     paths = [path for path in profile.path_counts if path.count and not path.partial]
     # `isinstance` would ask for all other members of the protocol, some of them slow to make
     has_names = hasattr(decoder, "names")

@@ -29,7 +29,7 @@ from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.schemes.registry import definition, generators, make_plan, needs_edge_profile
-from simprof.profiler.session.scheme_runs import SavedProfiles, WeightSource
+from simprof.profiler.session.scheme_runs import WeightSource, saved_profiles
 from simprof.simulator.binary import elf
 from simprof.simulator.errors import SimulatorError, UsageError
 
@@ -140,7 +140,7 @@ def _planner(
     if needs_edge_profile(setting.mode) or setting.weights is WeightChoice.EXACT:
         raise UsageError(f"{setting.name} needs a run: it cannot be planned from the file alone")
     options = setting.scheme().options
-    weights = WeightSource(options, SavedProfiles(recovered.program.sha256))
+    weights = WeightSource(options, saved_profiles(recovered.program.sha256))
     return lambda cfg: make_plan(cfg, setting.mode, options, weights(cfg))
 
 

@@ -226,7 +226,7 @@ def _simulated(
 ) -> MemoryCounters:
     """Return what a routine's counters should hold: nothing where it was not entered."""
     if number in observation.events:
-        return in_memory(plan, observation.counters.of(scheme, number))
+        return in_memory(plan, observation.counters(scheme, number))
     return MemoryCounters({}, (0,) * (plan.edge_counters + len(plan.slot_edges)))
 
 

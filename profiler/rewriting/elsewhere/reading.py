@@ -31,7 +31,7 @@ from pathlib import Path
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.layout import COUNTER_SIZE, CounterSpace
-from simprof.profiler.graphs.flow import FlowError, block_counts
+from simprof.profiler.graphs.flow import FlowError
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.plan.decoders import (
     Reading,
@@ -94,7 +94,8 @@ def read_profile(file: CounterFile, program: Path | None = None) -> RunMeasureme
     for frames in file.frames:
         for number, early in stacks.ends(frames).items():
             ends.setdefault(number, Counter()).update(early)
-    read = _Read({}, {})
+    events: dict[int, RoutineEvents] = {}
+    counted: dict[int, RoutineCounters] = {}
     try:
         for number, code in codes.items():
             memory, early = read_counters(code, file.read), ends.get(number, Counter())
@@ -102,31 +103,15 @@ def read_profile(file: CounterFile, program: Path | None = None) -> RunMeasureme
                 plan = plans[number]
                 counters, edges = _read_routine(scheme, recipe, number, plan, memory, early)
                 segments = tuple(UnfinishedSegment(block, 0, 0, n) for block, n in early.items())
-                read.events[number] = RoutineEvents(plan.cfg, edges, segments)
-                read.counters[number] = counters
-        return _measured(recipe, recovered, contexts, plans, read, file.ends)
+                events[number] = RoutineEvents(plan.cfg, edges, segments)
+                counted[number] = counters
+        return _measured(recipe, recovered, contexts, plans, events, counted, file.ends)
     except FlowError as error:
         what, _, _ = str(error).partition(";")
         raise UsageError(
             f"{file.name}: {what}: the file is damaged, or the program left routines by longjmp or "
             "an exception, which its counters do not tell: use `simprof run`"
         ) from None
-
-
-@dataclass(frozen=True)
-class _Read:
-    """What was read, by routine number: the `CounterSource` of an observation."""
-
-    events: dict[int, RoutineEvents]
-    counters: dict[int, RoutineCounters]
-
-    def of(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
-        """Return what the counters of a routine hold; there is one scheme."""
-        return self.counters[routine]
-
-    def replay(self, schemes: Sequence[SchemeRun]) -> list[frozenset[int]]:
-        """Say that no other scheme can be derived."""
-        return [frozenset(self.events) for _ in schemes]
 
 
 def recovered_again(file: CounterFile, recipe: PlanRecipe, program: Path | None) -> ProgramGraphs:
@@ -228,7 +213,8 @@ def _measured(
     recovered: ProgramGraphs,
     contexts: ProgramContexts,
     plans: Mapping[int, RoutinePlan],
-    read: _Read,
+    events: Mapping[int, RoutineEvents],
+    counted: Mapping[int, RoutineCounters],
     ends: Sequence[int],
 ) -> RunMeasurement:
     """Measure what was read as if a simulated run had counted it."""
@@ -246,10 +232,10 @@ def _measured(
         recovered=recovered,
         schemes=(scheme,),
         judges={},
-        events=dict(sorted(read.events.items())),
-        counters=read,
+        events=dict(sorted(events.items())),
+        counters=lambda _, routine: counted[routine],
         contexts=contexts,
-        result=_result(ends, _instructions(read)),
+        result=_result(ends, sum(each.instructions for each in events.values())),
         unattributed=Unattributed(0, 0),
         irregular=(),
         memory=BinaryMemory(recovered.program, None),
@@ -274,17 +260,6 @@ def _result(ends: Sequence[int], instructions: int) -> RunResult:
         return RunResult(128 + number, "signal", number, None, instructions, 0, 0, 0, 0.0, 0.0, 0)
     status = end & ~EXITED
     return RunResult(status, "exit", None, None, instructions, 0, 0, 0, 0.0, 0.0, 0)
-
-
-def _instructions(read: _Read) -> int:
-    """Return the instructions of all blocks executed: of the routines that were instrumented."""
-    return sum(
-        count * block.instructions
-        for events in read.events.values()
-        for count, block in zip(
-            block_counts(events.cfg, events.edges), events.cfg.blocks, strict=True
-        )
-    )
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import plain
 from simprof.profiler.session.observation import chosen_options
-from simprof.profiler.session.scheme_runs import EdgeCounts, Planner, SavedProfiles
+from simprof.profiler.session.scheme_runs import EdgeCounts, Planner
 from simprof.profiler.trace.format import discovery_fields, read_discoveries
 from simprof.simulator.errors import UsageError
 
@@ -89,29 +89,18 @@ class PlanRecipe:
         def guiding(cfg: ControlFlowGraph) -> Sequence[int] | None:
             return self.edge_counts.get(numbers[cfg.address, cfg.name])
 
-        profiles = _RecordedProfiles(self, recovered)
+        def profiles(path: Path) -> EdgeProfile:
+            # the saved profiles that shaped the plans, as far as the header has them
+            counts = self.weights if path == self.options.weights else self.edge_counts
+            graphs = recovered.routines
+            return EdgeProfile(
+                {
+                    (graphs[n].address, graphs[n].name): _named(graphs[n], counted)
+                    for n, counted in counts.items()
+                }
+            )
+
         return Planner(Setting(self.mode, self.mode, self.options), profiles, guiding)
-
-
-class _RecordedProfiles(SavedProfiles):
-    """The saved profiles that shaped the plans, as far as the header has them."""
-
-    def __init__(self, recipe: PlanRecipe, recovered: ProgramGraphs) -> None:
-        super().__init__(recovered.program.sha256)
-        self._recipe = recipe
-        self._recovered = recovered
-
-    def __call__(self, path: Path) -> EdgeProfile:
-        """Return the edge counts of a profile that options name."""
-        weights = path == self._recipe.options.weights
-        counts = self._recipe.weights if weights else self._recipe.edge_counts
-        graphs = self._recovered.routines
-        return EdgeProfile(
-            {
-                (graphs[n].address, graphs[n].name): _named(graphs[n], counted)
-                for n, counted in counts.items()
-            }
-        )
 
 
 def _named(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[EdgeCount, ...]:

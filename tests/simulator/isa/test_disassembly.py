@@ -16,7 +16,7 @@ from simprof.profiler.recovery.recovery import recover
 from simprof.profiler.reports.code_text import generated_text
 from simprof.profiler.request.request import SchemeOptions, Setting
 from simprof.profiler.schemes import registry
-from simprof.profiler.session.scheme_runs import Planner, SavedProfiles
+from simprof.profiler.session.scheme_runs import Planner, saved_profiles
 from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.disassembly import Disassembler, disassemble
@@ -96,7 +96,7 @@ def test_generated_code_assembles_to_its_words(
         if scheme.guided or not scheme.instruments:
             continue
         options = SchemeOptions()
-        planner = Planner(Setting(mode, mode, options), SavedProfiles(recovered.program.sha256))
+        planner = Planner(Setting(mode, mode, options), saved_profiles(recovered.program.sha256))
         pricer = Pricer(registry.generators(mode), scheme.registers(options))
         for number, cfg in enumerate(recovered.routines):
             code = pricer.code(cfg, planner.make(cfg).plan, contexts.of(number))
