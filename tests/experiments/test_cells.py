@@ -234,7 +234,7 @@ def test_a_cell_has_the_numbers_of_compare(
     with (tmp_path / "out").open("wb") as out:
         guest = GuestOptions(tmp_path, stdin=Path("/dev/null"), argv0=b"switches",
                              stdout=out.fileno())  # fmt: skip
-        names = ("pp", "qpt2", "tpp", "kiter", "witness")
+        names = ("pp", "qpt", "qpt2", "tpp", "kiter", "witness")
         compared = compare_program(
             RunRequest(fixture_elf("switches"), guest),
             [Setting(name, name, SchemeOptions()) for name in names],
@@ -248,18 +248,21 @@ def test_a_cell_has_the_numbers_of_compare(
         assert (cell.sizes, cell.lost) == (measurement.sizes, measurement.lost)
         rows = [(r.name, r.address, r.added, r.instructions) for r in cell.routines]
         assert rows == [(r.name, r.address, r.added, r.instructions) for r in measurement.routines]
+        if name == "qpt":
+            placed = [(row.placed_blocks, row.placed_edges) for row in cell.routines]
+            assert placed == [(r.blocks, r.edges) for r in measurement.routines]
+        if "inferred_paths" in cell.counts:
+            inferred = (p.count for r in measurement.routines for p in r.path_counts if p.inferred)
+            assert sum(inferred) == cell.counts["inferred_paths"] > 0
 
 
 def test_rows_add_up(found: dict[str, CellResult]) -> None:
     for name, cell in found.items():
         for total in ("path_increments", "hashed_increments", "edge_increments"):
             assert sum(getattr(row, total) for row in cell.routines) == cell.counts[total], name
-        if "inferred_paths" in cell.counts:
-            inferred = sum(row.inferred_paths for row in cell.routines)
-            assert inferred == cell.counts["inferred_paths"] > 0
     pp = found["pp"]
     assert pp.facts is not None
-    assert sum(row.executed_paths for row in pp.routines) == pp.facts.paths == len(pp.paths)
+    assert pp.facts.paths == len(pp.paths)
     assert pp.facts.executions == sum(path.count for path in pp.paths)
     assert {row.table for row in pp.routines} <= set(CounterTable)
     assert all(row.num_paths is None for row in found["qpt2"].routines)
@@ -288,7 +291,6 @@ def test_merged_blocks_cost_what_their_counters_execute(found: dict[str, CellRes
     """Merging takes counters out of straight lines; the chords of a tree stay as many."""
     split, merged = found["qpt"], found["qpt:blocks=merged"]
     for one, two in zip(split.routines, merged.routines, strict=True):
-        assert (one.placed_blocks, one.placed_edges) == (one.blocks, one.edges)
         gone = one.placed_blocks - two.placed_blocks
         assert 0 <= gone <= one.placed_edges - two.placed_edges  # dead edges are gone, too
         assert two.instrumented_edges == two.placed_blocks
@@ -367,7 +369,7 @@ def test_a_plan_cell_knows_all_routines_and_runs_nothing(fixture_elf: Find) -> N
             same.instrumented_edges,
             same.no_jump_edges,
         )
-        assert 0 <= row.no_jump_edges <= row.instrumented_edges <= row.edges
+        assert 0 <= row.no_jump_edges <= row.instrumented_edges
     assert [row.num_paths for row in once.routines] == [row.num_paths for row in pp.routines]
     grown = zip(once.routines, thrice.routines, strict=True)
     assert all((a.num_paths or 0) <= (b.num_paths or 0) for a, b in grown)

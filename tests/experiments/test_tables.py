@@ -392,14 +392,12 @@ def test_tpp_path_lengths() -> None:
 
 
 def test_bl94_tables() -> None:
-    def counted(name: str, blocks: int, edges: int, **numbers: int) -> RoutineRow:
-        """A routine with ten blocks and edges more before they are merged."""
-        merged = {"placed_blocks": blocks, "placed_edges": edges, **numbers}
-        return routine(name, CounterTable.NONE, blocks=blocks + 10, edges=edges + 10, **merged)
+    def counted(name: str, **numbers: int) -> RoutineRow:
+        return routine(name, CounterTable.NONE, **numbers)
 
     rows = (
-        counted("a", edges=10, instrumented_edges=4, no_jump_edges=3, blocks=6),
-        counted("b", edges=20, instrumented_edges=8, no_jump_edges=3, blocks=14),
+        counted("a", placed_edges=10, instrumented_edges=4, no_jump_edges=3, placed_blocks=6),
+        counted("b", placed_edges=20, instrumented_edges=8, no_jump_edges=3, placed_blocks=14),
     )
     row = only_row(table_of("bl94-table2", {"plan": CellResult(routines=rows)}))
     assert (row["edges"], row["profiled"], row["profiled_share"]) == (30, 12, 40.0)

@@ -24,9 +24,8 @@ COLUMNS = (
 def routine(name: str, table: CounterTable, **numbers: Any) -> RoutineRow:
     """A routine with the given numbers and nothing else of interest."""
     plain: dict[str, Any] = {
-        "address": 0, "blocks": 4, "edges": 6, "back_edges": 0, "irreducible": False,
-        "potential_paths": 10, "num_paths": 10, "cut_edges": 0, "addressing": None,
-        "path_register": None, "instrumented_edges": None, "no_jump_edges": None,
+        "address": 0, "potential_paths": 10, "num_paths": 10,
+        "instrumented_edges": None, "no_jump_edges": None,
     }  # fmt: skip
     return RoutineRow(name, table=table, **(plain | numbers))
 

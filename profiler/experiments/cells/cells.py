@@ -22,7 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from simprof.profiler.experiments.cells.settings import CellSetting
-from simprof.profiler.plan.plan import Addressing, CounterTable
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.accuracy import DefiniteFlow
 
 DEFAULT_BUILD = "v9-O2"
@@ -137,19 +137,10 @@ class RoutineRow:
 
     name: str
     address: int
-    # blocks, edges, back_edges, irreducible: The graph.
-    blocks: int
-    edges: int
-    back_edges: int
-    irreducible: bool
     potential_paths: int  # Acyclic potential paths before truncation (EPP 5.3)
     # Static paths that the plan tells apart; None for modes that count no paths.
     num_paths: int | None
-    cut_edges: int  # Edges cut by truncation
-    # table, addressing, path_register: As in `profile.RoutineProfile`.
     table: CounterTable
-    addressing: Addressing | None
-    path_register: str | None
     # instrumented_edges, no_jump_edges: Edges with code (and blocks with code: `qpt`'s counters in
     # blocks); those of them whose code needs no jump (BL94 table 2).
     instrumented_edges: int
@@ -158,9 +149,8 @@ class RoutineRow:
     # one, or BL94's of merged blocks.
     placed_blocks: int = 0
     placed_edges: int = 0
-    # activations, instructions, added: Dynamic; `instructions` without callees. 0 in PLAN cells,
-    # like all that follow.
-    activations: int = 0
+    # instructions, added: Dynamic; `instructions` without callees. 0 in PLAN cells, like all that
+    # follow.
     instructions: int = 0
     added: int = 0
     # path_increments, hashed_increments, hashing: Increments of path counters; those of them that
@@ -173,8 +163,6 @@ class RoutineRow:
     # edges needed (BL94 6.1).
     edge_increments: int = 0
     jumps: int = 0
-    inferred_paths: int = 0  # Path executions known without a counter (TPP's obvious paths)
-    executed_paths: int = 0  # Different whole paths executed
     # name_bits, name_counters: Bits of the greatest name of a path, and counters of an array that
     # the names index (None: no word does); 0 where a scheme's names are not compared
     # (`decoders.NamingDecoder`).

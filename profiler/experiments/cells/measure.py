@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from typing import cast
+from typing import Any, NamedTuple, cast
 
-from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import Where
 from simprof.profiler.code.places import find_place, fold_slot_blocks, runs_into_code
-from simprof.profiler.code.pricing import Pricer, RoutineCost
+from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.experiments.cells.cells import (
     TREES,
     CellResult,
-    PathFacts,
     PathRow,
     RoutineRow,
     TreeCost,
@@ -27,16 +25,13 @@ from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.spanning import measured, postorder
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import (
-    GuidedDecoder,
     LimitedDecoder,
     NamingDecoder,
-    PathDecoder,
     PathNames,
     RoutinePlan,
 )
 from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
-from simprof.profiler.profiles.routine_facts import routine_facts
+from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.profiler.request.request import DEFAULT_MODE, RunRequest, SchemeOptions, Setting
 from simprof.profiler.schemes.registry import definition, generators, make_plan
@@ -61,87 +56,59 @@ def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResul
     return tuple(_result(observation, scheme, measurement, trees) for scheme, measurement in pairs)
 
 
+RUNS = frozenset({"runs", "whole_runs"})
+"""Totals that are no property of a cell: how often the program had to be run again."""
+
+
 def _result(
     observation: Observation,
     scheme: SchemeRun,
     measurement: RunMeasurement,
     trees: Callable[[SchemeOptions], Mapping[str, TreeCost]],
 ) -> CellResult:
-    rows = tuple(run_rows(observation, scheme, measurement))
-    facts, paths = _paths(observation, scheme, measurement)
-    options = scheme.setting.options
+    mode, options = scheme.setting.mode, scheme.setting.options
+    entered = [routine for routine in observation.events if scheme.selects(routine)]
+    measured = list(zip(entered, measurement.routines, strict=True))
+    loops_added = _self_loops_added(observation, scheme, entered)
+    rows = tuple(
+        replace(_run_row(observation, scheme, *each), self_loop_added=loops_added.get(each[0], 0))
+        for each in measured
+    )
+    counts = {name: count for name, count in measurement.counts.items() if name not in RUNS}
+    facts, paths = None, tuple[PathRow, ...]()
+    if definition(mode).counts_paths:
+        routines = [_routine_paths(observation, scheme, *each) for each in measured]
+        exact = mode == DEFAULT_MODE
+        facts = path_facts(routines, predict=exact)
+        paths = path_rows(routines) if exact else ()
     return CellResult(
         base=measurement.base,
         added=measurement.added,
         reason=measurement.ending.reason,
-        status=measurement.ending.status
-        if measurement.ending.reason == "exit"
-        else measurement.ending.code,
-        counts=_counts(measurement, rows),
+        status=measurement.ending.code,
+        counts={
+            **counts,
+            "jumps": sum(row.jumps for row in rows),
+            "hashing": sum(row.hashing for row in rows),
+        },
         sizes=dict(measurement.sizes),
         lost=dict(measurement.lost),
         routines=rows,
         facts=facts,
         paths=paths,
-        trees=trees(SchemeOptions(own=options.own)) if has_trees(scheme.setting.mode) else {},
+        trees=trees(SchemeOptions(own=options.own)) if mode == "qpt2" else {},
         warnings=measurement.warnings,
     )
 
 
-RUNS = frozenset({"runs", "whole_runs"})
-
-
-def _counts(measurement: RunMeasurement, rows: Sequence[RoutineRow]) -> dict[str, int]:
-    """Totals by name; how often the program had to be run again is no property of the cell."""
-    counts = {name: count for name, count in measurement.counts.items() if name not in RUNS}
-    counts["jumps"] = sum(row.jumps for row in rows)
-    counts["hashing"] = sum(row.hashing for row in rows)
-    return counts
-
-
-def _paths(
-    observation: Observation, scheme: SchemeRun, measurement: RunMeasurement
-) -> tuple[PathFacts | None, tuple[PathRow, ...]]:
-    mode = scheme.setting.mode
-    if not definition(mode).counts_paths:
-        return None, ()
-    routines = tuple(_routine_paths(observation, scheme, measurement))
-    exact = mode == DEFAULT_MODE
-    return path_facts(routines, predict=exact), path_rows(routines) if exact else ()
-
-
 def _routine_paths(
-    observation: Observation, scheme: SchemeRun, measurement: RunMeasurement
-) -> Iterator[RoutinePaths]:
-    selected = [routine for routine in observation.events if scheme.selects(routine)]
-    for routine, profile in zip(selected, measurement.routines, strict=True):
-        events = observation.events[routine]
-        routine_plan = scheme.routine_plan(routine)
-        decoder = definition(scheme.setting.mode).path_decoder(routine_plan)
-        cuts = () if decoder is None else decoder.cut_edges
-        dfs = depth_first(events.cfg)
-        removed = (dfs.back_edges - dfs.self_loops) | set(cuts)
-        yield RoutinePaths(events.cfg, profile.path_counts, events.edges, removed)
-
-
-@dataclass(frozen=True)
-class _Places:
-    """Where the code of a plan is: places, those that need no jump, jumps executed."""
-
-    places: int = 0
-    without_jump: int = 0
-    jumps: int = 0
-
-
-def run_rows(
-    observation: Observation, scheme: SchemeRun, measurement: RunMeasurement
-) -> Iterator[RoutineRow]:
-    """Yield a row for each routine that a run entered, by address."""
-    selected = [routine for routine in observation.events if scheme.selects(routine)]
-    loops_added = _self_loops_added(observation, scheme, selected)
-    for routine, profile in zip(selected, measurement.routines, strict=True):
-        row = _run_row(observation, scheme, routine, profile)
-        yield replace(row, self_loop_added=loops_added.get(routine, 0))
+    observation: Observation, scheme: SchemeRun, routine: int, profile: RoutineProfile
+) -> RoutinePaths:
+    events = observation.events[routine]
+    decoder = definition(scheme.setting.mode).path_decoder(scheme.routine_plan(routine))
+    dfs = depth_first(events.cfg)
+    removed = (dfs.back_edges - dfs.self_loops) | set(() if decoder is None else decoder.cut_edges)
+    return RoutinePaths(events.cfg, profile.path_counts, events.edges, removed)
 
 
 def find_jumps(
@@ -156,6 +123,14 @@ def find_jumps(
         for edge, place in places.items()
         if place.where is Where.STUB and (place.edge == edge or place.edge not in places)
     )
+
+
+class _Places(NamedTuple):
+    """Where the code of a plan is: places, those that need no jump, jumps executed."""
+
+    places: int = 0
+    without_jump: int = 0
+    jumps: int = 0
 
 
 def _places(
@@ -180,63 +155,52 @@ def _run_row(
     routine: int,
     profile: RoutineProfile,
 ) -> RoutineRow:
-    routine_plan = scheme.routine_plan(routine)
-    own = definition(scheme.setting.mode)
-    decoder = own.path_decoder(routine_plan)
+    routine_plan, plan = scheme.routine_plan(routine), scheme.plan(routine)
+    decoder = definition(scheme.setting.mode).path_decoder(routine_plan)
     events = observation.events[routine]
-    context = observation.contexts.of(routine)
-    places = _places(events.cfg, scheme.plan(routine), context, events.edges)
+    places = _places(events.cfg, plan, observation.contexts.of(routine), events.edges)
     counters = observation.counters(scheme, routine)
-    paths = [path for path in profile.path_counts if path.count and not path.partial]
     # `isinstance` would ask for all other members of the protocol, some of them slow to make
     has_names = hasattr(decoder, "names")
     names = cast("NamingDecoder", decoder).names if has_names else PathNames(0, 0)
+    line = observation.program.lines.find(events.cfg.address)
     return RoutineRow(
+        **_planned(scheme.setting.mode, profile.potential_paths, routine_plan),
         name=profile.name,
         address=profile.address,
-        blocks=profile.blocks,
-        edges=profile.edges,
-        back_edges=profile.back_edges,
-        irreducible=profile.irreducible,
-        potential_paths=profile.potential_paths,
-        num_paths=None if decoder is None else decoder.num_paths,
-        cut_edges=profile.cut_edges,
         table=profile.table,
-        addressing=profile.addressing,
-        path_register=profile.path_register,
         instrumented_edges=places.places,
         no_jump_edges=places.without_jump,
-        **_placed_on(scheme.setting.mode, routine_plan),
-        activations=profile.activations,
         instructions=profile.instructions,
         added=profile.added,
         path_increments=counters.path_increments,
         hashed_increments=counters.hashed_increments,
         hashing=counters.hash_instructions,
-        edge_increments=0 if own.writes_trace else sum(counters.events),
+        edge_increments=0 if definition(scheme.setting.mode).writes_trace else sum(counters.events),
         jumps=places.jumps,
-        inferred_paths=_inferred(own.guided_decoder(routine_plan), paths),
-        executed_paths=len(paths),
         name_bits=names.bits,
         name_counters=names.counters,
-        untruncated_paths=_untruncated(decoder, profile.potential_paths),
         self_loop_increments=sum(
-            events.edges[edge] for edge in _counted_self_loops(events.cfg, scheme.plan(routine))
+            events.edges[edge] for edge in _counted_self_loops(events.cfg, plan)
         ),
-        own=_is_own(observation, events.cfg),
+        own=line is not None and not is_library_source(line.file),
     )
 
 
-def _is_own(observation: Observation, cfg: ControlFlowGraph) -> bool:
-    line = observation.program.lines.find(cfg.address)
-    return line is not None and not is_library_source(line.file)
-
-
-def _placed_on(mode: str, routine_plan: RoutinePlan | None) -> dict[str, int]:
-    if routine_plan is None:
-        return {}
-    graph = definition(mode).placed_on(routine_plan)
-    return {"placed_blocks": len(graph.blocks), "placed_edges": len(graph.edges)}
+def _planned(mode: str, potential_paths: int, plan: RoutinePlan | None) -> dict[str, Any]:
+    """Return the fields of a row that follow from graph and plan alone."""
+    decoder = definition(mode).path_decoder(plan)
+    untruncated = None if decoder is None else potential_paths
+    if hasattr(decoder, "untruncated_paths"):
+        untruncated = cast("LimitedDecoder", decoder).untruncated_paths
+    graph = None if plan is None else definition(mode).placed_on(plan)
+    return {
+        "potential_paths": potential_paths,
+        "num_paths": None if decoder is None else decoder.num_paths,
+        "untruncated_paths": untruncated,
+        "placed_blocks": 0 if graph is None else len(graph.blocks),
+        "placed_edges": 0 if graph is None else len(graph.edges),
+    }
 
 
 def _counted_self_loops(cfg: ControlFlowGraph, plan: InstrumentationPlan | None) -> tuple[int, ...]:
@@ -275,39 +239,19 @@ def _self_loops_added(
     return found
 
 
-def _untruncated(decoder: PathDecoder | None, potential_paths: int) -> int | None:
-    """Return how many paths a plan would tell apart without a path limit."""
-    if decoder is None:
-        return None
-    if not hasattr(decoder, "untruncated_paths"):
-        return potential_paths
-    return cast("LimitedDecoder", decoder).untruncated_paths
-
-
-def _inferred(guided: GuidedDecoder | None, paths: Sequence[PathCount]) -> int:
-    if guided is None:
-        return 0
-    return sum(path.count for path in paths if path.id is not None and guided.is_obvious(path.id))
-
-
 def plan_row(
-    mode: str,
-    routine_plan: RoutinePlan,
-    code: RoutineCode | RoutineCost,
-    context: RoutineContext,
-    own: bool,
+    mode: str, routine_plan: RoutinePlan, context: RoutineContext, own: bool
 ) -> RoutineRow:
     """Return the row of a routine that was planned under `mode` and not run."""
-    cfg, plan, facts = routine_plan.cfg, routine_plan.plan, graph_facts(routine_plan.cfg)
-    places = _places(cfg, plan, context, (0,) * len(cfg.edges))
-    decoder = definition(mode).path_decoder(routine_plan)
+    cfg = routine_plan.cfg
+    places = _places(cfg, routine_plan.plan, context, (0,) * len(cfg.edges))
     return RoutineRow(
-        **routine_facts(cfg, facts, plan, decoder, code.path_register),
-        num_paths=None if decoder is None else decoder.num_paths,
-        untruncated_paths=_untruncated(decoder, facts.potential_paths),
+        **_planned(mode, graph_facts(cfg).potential_paths, routine_plan),
+        name=cfg.name,
+        address=cfg.address,
+        table=routine_plan.plan.table,
         instrumented_edges=places.places,
         no_jump_edges=places.without_jump,
-        **_placed_on(mode, routine_plan),
         own=own,
     )
 
@@ -346,8 +290,3 @@ def _placements(events: RoutineEvents, plain: SchemeOptions) -> Iterator[tuple[s
     yield "exact-max", make_plan(cfg, "qpt2", plain, exact)
     yield "exact-min", make_plan(cfg, "qpt2", plain, [-weight for weight in exact])
     yield "postorder-max", make_plan(cfg, "qpt2", plain, postorder(cfg, depth_first(cfg)))
-
-
-def has_trees(mode: str) -> bool:
-    """Whether cells of this mode carry `tree_costs`."""
-    return mode == "qpt2"

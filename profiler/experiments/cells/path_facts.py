@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 from simprof.profiler.experiments.cells.cells import PathFacts, PathRow, PredictedPaths
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
@@ -44,39 +45,23 @@ def inner_edges(cfg: ControlFlowGraph, path: PathCount) -> list[int]:
 
 def path_facts(routines: Iterable[RoutinePaths], *, predict: bool) -> PathFacts:
     """Sum up the executed paths of a program; `predict` where the paths are acyclic (`pp`)."""
-    paths = executions = edges = instructions = partial = executed = 0
-    longest_edges = longest_instructions = most = 0
-    tally, definite = _Tally(), DefiniteFlow()
-    for routine in routines:
-        partial += sum(path.count for path in routine.paths if path.partial)
-        whole = routine.whole
-        executed += bool(whole)
-        most = max(most, len(whole))
-        predictor = _Predictor(routine) if predict else None
-        if predict:
-            definite += _definite(routine)
-        for path in whole:
-            length = len(inner_edges(routine.cfg, path))
-            paths += 1
-            executions += path.count
-            edges += path.count * length
-            instructions += path.count * path.instructions
-            longest_edges = max(longest_edges, length)
-            longest_instructions = max(longest_instructions, path.instructions)
-            if predictor is not None:
-                tally.add(path.count, predictor.follow(path))
+    routines = tuple(routines)
+    whole = [(routine.cfg, path) for routine in routines for path in routine.whole]
+    lengths = [len(inner_edges(cfg, path)) for cfg, path in whole]
+    paths = [path for _, path in whole]
+    by_routine = [len(routine.whole) for routine in routines]
     return PathFacts(
-        paths=paths,
-        executions=executions,
-        edges=edges,
-        instructions=instructions,
-        longest_edges=longest_edges,
-        longest_instructions=longest_instructions,
-        partial=partial,
-        routines=executed,
-        most_paths=most,
-        predicted=tally.result() if predict else None,
-        definite=definite if predict else None,
+        paths=len(paths),
+        executions=sum(path.count for path in paths),
+        edges=sum(path.count * length for path, length in zip(paths, lengths, strict=True)),
+        instructions=sum(path.count * path.instructions for path in paths),
+        longest_edges=max(lengths, default=0),
+        longest_instructions=max((path.instructions for path in paths), default=0),
+        partial=sum(path.count for each in routines for path in each.paths if path.partial),
+        routines=sum(map(bool, by_routine)),
+        most_paths=max(by_routine, default=0),
+        predicted=_predicted(routines) if predict else None,
+        definite=sum(map(_definite, routines), DefiniteFlow()) if predict else None,
     )
 
 
@@ -92,61 +77,45 @@ def _definite(routine: RoutinePaths) -> DefiniteFlow:
     return definite_flow(cfg, routine.removed, routine.edges, paths)
 
 
-@dataclass(frozen=True)
-class _Prefix:
+class _Prefix(NamedTuple):
     """How far a path is predicted, and whether to its end."""
 
+    executions: int  # Of the path
     edges: int
     instructions: int
     correct: bool
 
 
-@dataclass
-class _Tally:
-    """Sums over predicted paths."""
-
-    correct: int = 0
-    correct_executions: int = 0
-    edges: int = 0
-    instructions: int = 0
-    longest_edges: int = 0
-    longest_instructions: int = 0
-
-    def add(self, count: int, prefix: _Prefix) -> None:
-        """Add a path that was executed `count` times."""
-        self.correct += prefix.correct
-        self.correct_executions += count * prefix.correct
-        self.edges += count * prefix.edges
-        self.instructions += count * prefix.instructions
-        self.longest_edges = max(self.longest_edges, prefix.edges)
-        self.longest_instructions = max(self.longest_instructions, prefix.instructions)
-
-    def result(self) -> PredictedPaths:
-        """Return the sums."""
-        return PredictedPaths(
-            self.correct,
-            self.correct_executions,
-            self.edges,
-            self.instructions,
-            self.longest_edges,
-            self.longest_instructions,
-        )
+def _predicted(routines: Iterable[RoutinePaths]) -> PredictedPaths:
+    found: list[_Prefix] = []
+    for routine in routines:
+        found += map(_Predictor(routine).follow, routine.whole)
+    return PredictedPaths(
+        correct=sum(each.correct for each in found),
+        correct_executions=sum(each.executions for each in found if each.correct),
+        edges=sum(each.executions * each.edges for each in found),
+        instructions=sum(each.executions * each.instructions for each in found),
+        longest_edges=max((each.edges for each in found), default=0),
+        longest_instructions=max((each.instructions for each in found), default=0),
+    )
 
 
 class _Predictor:
     """Follows the most frequent edge out of each block of one routine."""
 
     def __init__(self, routine: RoutinePaths) -> None:
-        self._cfg = routine.cfg
+        self._cfg = cfg = routine.cfg
         self._removed = frozenset(routine.removed)
-        self._blocks = {(block.start, block.is_slot): block.id for block in routine.cfg.blocks}
-        self._next = [self._favourite(block.id, routine.edges) for block in routine.cfg.blocks]
+        self._blocks = {(block.start, block.is_slot): block.id for block in cfg.blocks}
 
-    def _favourite(self, block: int, counts: Sequence[int]) -> int | None:
-        """Return the predicted edge out of a block, None where there is none."""
-        edges = self._cfg.edges
-        candidates = [e for e in self._cfg.out_edges[block] if edges[e].target != block]
-        return min(candidates, key=lambda e: _rank(counts[e], edges[e].kind, e), default=None)
+        def rank(edge: int) -> tuple[int, bool, int]:
+            # the most frequent; of equals the edge not taken; then the first
+            return -routine.edges[edge], cfg.edges[edge].kind is not EdgeKind.FALL_THROUGH, edge
+
+        self._next = [
+            min((e for e in out if cfg.edges[e].target != block), key=rank, default=None)
+            for block, out in enumerate(cfg.out_edges[: len(cfg.blocks)])
+        ]
 
     def follow(self, path: PathCount) -> _Prefix:
         """Return how far the prediction that starts where `path` does goes with it."""
@@ -154,11 +123,11 @@ class _Predictor:
         instructions, length = self._cfg.blocks[block].instructions, 0
         for edge in inner_edges(self._cfg, path):
             if self._next[block] != edge:
-                return _Prefix(length, instructions, False)
+                return _Prefix(path.count, length, instructions, False)
             block = self._cfg.edges[edge].target
             instructions += self._cfg.blocks[block].instructions
             length += 1
-        return _Prefix(length, instructions, self._ends(path, self._next[block]))
+        return _Prefix(path.count, length, instructions, self._ends(path, self._next[block]))
 
     def _ends(self, path: PathCount, predicted: int | None) -> bool:
         """Whether the predicted edge out of the path's last block ends it as it did end.
@@ -169,11 +138,6 @@ class _Predictor:
         if last is not None and self._cfg.edges[last].kind is EdgeKind.EXIT:
             return predicted == last
         return predicted in self._removed
-
-
-def _rank(count: int, kind: EdgeKind, edge: int) -> tuple[int, bool, int]:
-    """Order of preference: the most frequent; of equals the edge not taken; then the first."""
-    return (-count, kind is not EdgeKind.FALL_THROUGH, edge)
 
 
 def path_rows(routines: Iterable[RoutinePaths]) -> tuple[PathRow, ...]:

@@ -86,7 +86,8 @@ class _Planning:
         self._planning = self._generation = 0.0
         with self._noting_errors():
             self._make = _planner(setting, recovered)
-            self._pricer = _pricer(setting)
+            use = definition(setting.mode).registers(setting.scheme().options)
+            self._pricer = Pricer(generators(setting.mode), use)
             self._selected = SelectedRoutines(recovered, setting.selection)
 
     @contextmanager
@@ -119,7 +120,7 @@ class _Planning:
         if self.is_timed:
             self._generation += time.perf_counter() - planned
         own = self._selected.is_own(cfg)
-        self._rows.append(plan_row(self._setting.mode, plan, code, context, own))
+        self._rows.append(plan_row(self._setting.mode, plan, context, own))
         self._sizes.update(plan_sizes(plan.plan, code, 0))
 
     def result(self, recovery: float) -> CellResult:
@@ -142,8 +143,3 @@ def _planner(
     options = setting.scheme().options
     weights = WeightSource(options, saved_profiles(recovered.program.sha256))
     return lambda cfg: make_plan(cfg, setting.mode, options, weights(cfg))
-
-
-def _pricer(setting: CellSetting) -> Pricer:
-    use = definition(setting.mode).registers(setting.scheme().options)
-    return Pricer(generators(setting.mode), use)

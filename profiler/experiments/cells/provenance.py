@@ -70,11 +70,6 @@ def engine_digest() -> str:
 
 
 @cache
-def rewriting_digest() -> str:
-    """Return a digest of the code that writes instrumented programs and runs them."""
-    return _code_digest(_REWRITING)
-
-
 def _code_digest(patterns: Iterable[str], more: Iterable[str] = ()) -> str:
     digest = hashlib.sha256()
     for pattern in patterns:
@@ -115,7 +110,7 @@ class Keys:
             simprof=current.simprof,
             engine=current.engine,
             cost_model=current.cost_model,
-            rewriting=rewriting_digest() if job.cell.kind.of_instrumented else "",
+            rewriting=_code_digest(_REWRITING) if job.cell.kind.of_instrumented else "",
         )
 
     def _file(self, path: Path) -> str:
@@ -160,8 +155,6 @@ def _digest(facts: object) -> str:
     text = json.dumps(facts, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-
-_Group = tuple[Job, ...]
 
 _EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 """SHA-256 of nothing, which is what a program reads that no input is named for."""
@@ -286,9 +279,9 @@ def _differences(
     )
 
 
-def stages(groups: Sequence[_Group]) -> list[list[_Group]]:
+def stages(groups: Sequence[tuple[Job, ...]]) -> list[list[tuple[Job, ...]]]:
     """Put groups that make recordings before those that need them; mostly it is one stage."""
-    making: dict[Path, _Group] = {}
+    making: dict[Path, tuple[Job, ...]] = {}
     others = []
     for group in groups:
         path = group[0].replay
@@ -309,7 +302,10 @@ def recorded(job: Job, request: RunRequest) -> RunRequest:
     path = job.replay
     if path is None:
         return request
-    if job.records and not _is_whole(path):
+    is_whole = False
+    with suppress(UsageError):
+        is_whole = path.exists() and Recording(path).end is not None
+    if job.records and not is_whole:
         from simprof.profiler.session.session import observe
 
         passing = path.with_name(f".{path.name}.{os.getpid()}")
@@ -319,12 +315,6 @@ def recorded(job: Job, request: RunRequest) -> RunRequest:
         finally:
             passing.unlink(missing_ok=True)
     return replace(request, replay=path)
-
-
-def _is_whole(path: Path) -> bool:
-    with suppress(UsageError):
-        return path.exists() and Recording(path).end is not None
-    return False
 
 
 def output_of(path: Path) -> str:

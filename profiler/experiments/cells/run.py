@@ -64,15 +64,13 @@ def groups(jobs: Iterable[Job]) -> tuple[JobGroup, ...]:
         alike.setdefault(shared, []).append(job)
     parts: list[JobGroup] = []
     for together in alike.values():
-        size = AT_ONCE if _is_large(together[0].program) else len(together)
+        program = together[0].program
+        is_large = program.is_file() and program.stat().st_size > LARGE_PROGRAM
+        size = AT_ONCE if is_large else len(together)
         if together[0].cell.kind is CellKind.TIME:
             size = 1
         parts += (tuple(together[at : at + size]) for at in range(0, len(together), size))
     return tuple(parts)
-
-
-def _is_large(program: Path) -> bool:
-    return program.is_file() and program.stat().st_size > LARGE_PROGRAM
 
 
 def run_group(group: JobGroup) -> tuple[CellResult, ...]:
@@ -127,17 +125,20 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
     job = group[0]
     with ExitStack() as stack:
         directory = stack.enter_context(scratch_directory("simprof-cell-"))
-        errors = _output(stack, directory / "stderr")
         profile = None
         if any(each.cell.setting.weights is WeightChoice.EXACT for each in group):
             profile = _edge_profile(job, stack, directory)
-        written = directory / "stdout"
-        request = _request(job, directory, _output(stack, written), errors)
+        request = _request(job, directory, *_outputs(stack, directory))
         results = measure(request, [_scheme(each, profile) for each in group])
-        digest = file_sha256(written) if request.replay is None else output_of(request.replay)
+        replay, written = request.replay, request.guest.writable
+        digest = file_sha256(directory / "stdout") if replay is None else output_of(replay)
         error = _wrong(job, results[0], digest)
-        results = tuple(replace(result, output=digest, error=error) for result in results)
-        return _with_compiler_counts(results, request.guest.writable)
+        # how often the counters that a compiler put into the program count
+        more = {} if error or written is None else {COMPILER_INCREMENTS: arc_increments(written)}
+        return tuple(
+            replace(result, output=digest, error=error, counts={**result.counts, **more})
+            for result in results
+        )
 
 
 def _instrumented(group: JobGroup) -> tuple[CellResult, ...]:
@@ -147,7 +148,7 @@ def _instrumented(group: JobGroup) -> tuple[CellResult, ...]:
     job = group[0]
     with ExitStack() as stack:
         directory = stack.enter_context(scratch_directory("simprof-cell-"))
-        out, errors = (_output(stack, directory / name) for name in ("stdout", "stderr"))
+        out, errors = _outputs(stack, directory)
         timing = job.cell.kind is CellKind.TIME
         settings = [each.cell.setting for each in group]
         profile = None
@@ -163,29 +164,21 @@ def _instrumented(group: JobGroup) -> tuple[CellResult, ...]:
 
 
 def _edge_profile(job: Job, stack: ExitStack, directory: Path) -> Path:
-    """Run the program for its edge profile; return the profile's file."""
+    """Run the program for its edge profile, whose counts are exact weights; return its file."""
+    from simprof.profiler.profiles.storage import save
+    from simprof.profiler.session.session import NO_SCHEME, compare_program
+
     profile = directory / "edges.profile"
-    out, errors = (_output(stack, directory / name) for name in ("first", "first-stderr"))
-    everything = replace(_request(job, directory, out, errors), selection=ALL_ROUTINES)
-    _take_edge_profile(everything, profile)
+    request = _request(job, directory, *_outputs(stack, directory, "first-"))
+    everything = replace(request, selection=ALL_ROUTINES)
+    save(compare_program(everything, (NO_SCHEME,)).measurements[0], profile)
     return profile
 
 
-def _with_compiler_counts(
-    results: tuple[CellResult, ...], written: Path | None
-) -> tuple[CellResult, ...]:
-    """Add how often the counters that the program has in it count; None: it has none."""
-    if written is None or any(result.failed for result in results):
-        return results
-    extra = {COMPILER_INCREMENTS: arc_increments(written)}
-    return tuple(replace(result, counts={**result.counts, **extra}) for result in results)
-
-
-def _output(stack: ExitStack, path: Path) -> int:
-    """Open a new file for as long as `stack` lasts; return its descriptor."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-    stack.callback(os.close, descriptor)
-    return descriptor
+def _outputs(stack: ExitStack, directory: Path, prefix: str = "") -> list[int]:
+    """Open new files "stdout" and "stderr" for as long as `stack` lasts; return descriptors."""
+    paths = (directory / f"{prefix}{name}" for name in ("stdout", "stderr"))
+    return [stack.enter_context(path.open("xb")).fileno() for path in paths]
 
 
 def _request(job: Job, directory: Path, stdout: int, stderr: int) -> RunRequest:
@@ -223,14 +216,6 @@ def _root(job: Job, directory: Path) -> Path:
     copy = Path(tempfile.mkdtemp(prefix="root-", dir=directory))
     shutil.copytree(root, copy, symlinks=True, dirs_exist_ok=True)
     return copy
-
-
-def _take_edge_profile(request: RunRequest, path: Path) -> None:
-    """Save the edge profile of a run: exact weights are its counts."""
-    from simprof.profiler.profiles.storage import save
-    from simprof.profiler.session.session import NO_SCHEME, compare_program
-
-    save(compare_program(request, (NO_SCHEME,)).measurements[0], path)
 
 
 def _scheme(job: Job, profile: Path | None) -> Setting:

@@ -157,7 +157,10 @@ def unpack(parcel: Parcel, directory: Path) -> JobGroup:
     root = None
     if parcel.files is not None:
         root = directory / "root"
-        _write_files(root, parcel.files)
+        root.mkdir()
+        for name, content in parcel.files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(content)
     assert program is not None
     return tuple(
         replace(job, program=program, stdin=stdin, expected=expected, root=root)
@@ -173,14 +176,6 @@ def _write(directory: Path, original: Path | None, content: bytes | None) -> Pat
     path = directory / original.name
     path.write_bytes(content)
     return path
-
-
-def _write_files(root: Path, files: Mapping[str, bytes]) -> None:
-    root.mkdir()
-    for name, content in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
 
 
 def run_on_cluster(groups: Sequence[JobGroup], address: str) -> Iterator[Finished]:
