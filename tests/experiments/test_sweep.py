@@ -133,8 +133,8 @@ stdin = "a.txt"
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("modes = [", "no TOML file"),
-        ("mods = ['pp']\nsuite = 'micro'", "mods is not known"),
+        ("modes = [", "is not TOML"),
+        ("mods = ['pp']\nsuite = 'micro'", "unknown key 'mods'"),
         ("suite = 'micro'\nmodes = ['ppp']", "'ppp' is no mode"),
         ("suite = 'micro'\nmodes = []", "modes must be a list of texts"),
         ("suite = 'micro'\nweights = [1]", "weights must be a list of texts"),
@@ -146,8 +146,8 @@ stdin = "a.txt"
         ("suite = 'micro'\nbenchmarks = ['zz*']", "no benchmark 'zz*'"),
         ("suite = 'nosuch'", "no suite 'nosuch'"),
         ("suite = 1", "suite must be a text"),
-        ("suite = 'micro'\nmax_instructions = 0", "above 0"),
-        ("[[program]]\nname = 'a'", "has no file"),
+        ("suite = 'micro'\nmax_instructions = 0", "1 or more"),
+        ("[[program]]\nname = 'a'", "file is missing"),
         ("[[program]]\nfile = 'a.elf'\n[[program]]\nfile = 'b/a.elf'", "two programs are called a"),
         ("modes = ['pp']", "the grid has no programs"),
     ],

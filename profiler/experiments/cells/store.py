@@ -242,15 +242,6 @@ def default_store_path() -> Path:
 
 
 @dataclass(frozen=True)
-class Record:
-    """A result with the job that it is of."""
-
-    job: Job
-    key: CellKey
-    result: CellResult
-
-
-@dataclass(frozen=True)
 class StoredBenchmark:
     """A benchmark of which a store has results; `group` is "INT", "FP" or ""."""
 
@@ -299,9 +290,15 @@ class Store:
             row = self._connection.execute(query, (row_key(job, key),)).fetchone()
         return None if row is None else self._unpack(*row)
 
-    def put(self, records: Iterable[Record]) -> None:
-        """Add results in one transaction; those that are there already stay."""
-        rows = [(_facts(record), _times(record)) for record in records]
+    def put(self, records: Iterable[tuple[Job, CellKey, CellResult]]) -> None:
+        """Add results of jobs in one transaction; those that are there already stay."""
+        rows = [
+            (
+                _facts(job, key, result),
+                (row_key(job, key), time.time(), json.dumps(encode(result.timing))),
+            )
+            for job, key, result in records
+        ]
         places = ",".join("?" * len(_FACTS))
         with self._transaction():
             for facts, times in rows:
@@ -526,8 +523,7 @@ def _damaged(path: Path, reason: object) -> UsageError:
     return UsageError(f"{path} is damaged ({text}): restore it, or name a new file")
 
 
-def _facts(record: Record) -> Sequence[object]:
-    job, key, result = record.job, record.key, record.result
+def _facts(job: Job, key: CellKey, result: CellResult) -> Sequence[object]:
     cell = job.cell
     with big_integers():
         plain = encode(replace(result, timing=Timing()))
@@ -557,8 +553,3 @@ def _facts(record: Record) -> Sequence[object]:
         result.added,
         zlib.compress(text.encode(), 6),
     )
-
-
-def _times(record: Record) -> tuple[str, float, str]:
-    timing = json.dumps(encode(record.result.timing))
-    return row_key(record.job, record.key), time.time(), timing

@@ -36,7 +36,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from simprof.profiler.experiments.cells.cells import (
     DEFAULT_BUILD,
@@ -51,7 +50,7 @@ from simprof.profiler.experiments.cells.cells import (
 from simprof.profiler.experiments.cells.provenance import Keys, find, missing_key, row_key, stages
 from simprof.profiler.experiments.cells.run import JobGroup, groups
 from simprof.profiler.experiments.cells.settings import CellSetting, WeightChoice, combinations
-from simprof.profiler.experiments.cells.store import Record, Store
+from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.workers import Finished, run_here, run_processes
 from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import (
@@ -62,8 +61,7 @@ from simprof.profiler.experiments.suites.suite import (
     Suite,
     parse_build,
 )
-from simprof.profiler.experiments.suites.suite_file import load_suite
-from simprof.profiler.profiles.codec import parse_toml
+from simprof.profiler.experiments.suites.suite_file import Fields, load_suite, load_toml
 from simprof.profiler.request.request import Phase, ProgressCallback, report_progress
 from simprof.profiler.schemes import registry
 from simprof.simulator.errors import UsageError
@@ -217,33 +215,32 @@ def carry_out(
     Raises UsageError if a file of a job cannot be read, the store cannot be written, or the
     recording is of another run.
     """
-    keys = _keys(order)
+    made = Keys()
+    keys = {job: made.key(job) for job in order.jobs}
+    keys |= {job: missing_key(job) for job, _ in order.failures}
     replays = None if replay is None else find(replay, {job: keys[job] for job in order.jobs})
     stored = {} if store is None else _stored(store, keys, retry)
     results: dict[Job, CellResult] = dict(stored)
-    teller = _Teller(len(keys), len(stored), progress)
+    report_progress(progress, Phase.MEASURING_CELLS, len(results), len(keys))
+
+    def take(fresh: Mapping[Job, CellResult]) -> None:
+        if store is not None:
+            store.put((job, keys[job], result) for job, result in fresh.items())
+        results.update(fresh)
+        first = next(iter(fresh)).cell
+        name = " ".join(filter(None, (first.benchmark, first.input)))
+        report_progress(progress, Phase.MEASURING_CELLS, len(results), len(keys), text=name)
+
     broken = {job: failure(text) for job, text in order.failures if job not in results}
     if broken:
-        _save(store, keys, broken)
-        results |= broken
-        teller.tell(broken)
+        take(broken)
     left = (job for job in order.jobs if job not in results)
     if replays is not None:
         left = (replays.of(job, keys[job]) for job in left)
     for work in stages(groups(left)):
         for number, group_results in run(work):
-            fresh = dict(zip(work[number], group_results, strict=True))
-            _save(store, keys, fresh)
-            results |= fresh
-            teller.tell(fresh)
+            take(dict(zip(work[number], group_results, strict=True)))
     return Outcome({job: results[job] for job in keys}, len(stored))
-
-
-def _keys(order: JobOrder) -> dict[Job, CellKey]:
-    keys = Keys()
-    return {job: keys.key(job) for job in order.jobs} | {
-        job: missing_key(job) for job, _ in order.failures
-    }
 
 
 def _stored(store: Store, keys: Mapping[Job, CellKey], retry: bool) -> dict[Job, CellResult]:
@@ -253,30 +250,6 @@ def _stored(store: Store, keys: Mapping[Job, CellKey], retry: bool) -> dict[Job,
     if again:
         store.forget(row_key(job, keys[job]) for job in again)
     return {job: result for job, result in stored.items() if job not in again}
-
-
-def _save(
-    store: Store | None, keys: Mapping[Job, CellKey], results: Mapping[Job, CellResult]
-) -> None:
-    if store is not None:
-        store.put(Record(job, keys[job], result) for job, result in results.items())
-
-
-class _Teller:
-    """Reports how many cells have a result."""
-
-    def __init__(self, total: int, done: int, progress: ProgressCallback | None) -> None:
-        self._total, self._done, self._progress = total, done, progress
-        self.tell({})
-
-    def tell(self, fresh: Mapping[Job, CellResult]) -> None:
-        """Tell that these cells have got their results."""
-        self._done += len(fresh)
-        first = next(iter(fresh), None)
-        name = ""
-        if first is not None:
-            name = " ".join(filter(None, (first.cell.benchmark, first.cell.input)))
-        report_progress(self._progress, Phase.MEASURING_CELLS, self._done, self._total, text=name)
 
 
 FILE_BUILD = "file"
@@ -322,31 +295,40 @@ def read_grid(path: Path) -> Grid:
 
     Raises UsageError if it cannot be read or is not as the module says.
     """
-    try:
-        table = parse_toml(path.read_text())
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise UsageError(f"{path} is no TOML file: {error}") from None
-    fields = _Table(table, str(path))
-    here = path.parent
-    programs = tuple(_program(each, here) for each in fields.tables("program"))
-    suite = fields.text("suite")
-    plain = Grid()
+    fields = Fields(load_toml(path), str(path))
+    programs = fields.tables("program")
+    options = fields.tables("settings")
+    plain, limit = Grid(), "max_instructions"
+    suite = fields.optional("suite")
     grid = Grid(
-        suite=suite if suite is None or not suite.endswith(".toml") else str(here / suite),
-        programs=programs,
-        benchmarks=fields.texts("benchmarks", ()),
+        suite=str(path.parent / suite) if suite and suite.endswith(".toml") else suite,
+        programs=tuple(
+            _program(Fields(each, f"{path}: program"), path.parent) for each in programs
+        ),
+        benchmarks=fields.texts("benchmarks"),
         builds=fields.texts("builds", plain.builds),
         inputs=fields.texts("inputs", plain.inputs),
         kinds=tuple(map(kind, fields.texts("kinds", (CellKind.RUN.value,)))),
         modes=fields.texts("modes", plain.modes),
-        options=tuple(each.rest() for each in fields.tables("settings")) or ({},),
+        options=tuple(Fields(each, f"{path}: settings").rest() for each in options) or ({},),
         weights=fields.texts("weights", plain.weights),
-        max_instructions=fields.number("max_instructions"),
+        max_instructions=fields.number(limit, least=1) if limit in fields.rest() else None,
     )
     fields.finish()
     return grid
+
+
+def _program(fields: Fields, here: Path) -> GridProgram:
+    file, stdin, root = fields.text("file"), fields.optional("stdin"), fields.optional("root")
+    program = GridProgram(
+        here / file,
+        fields.text("name", Path(file).stem),
+        fields.texts("arguments"),
+        None if stdin is None else here / stdin,
+        None if root is None else here / root,
+    )
+    fields.finish()
+    return program
 
 
 def kind(name: str) -> CellKind:
@@ -357,70 +339,6 @@ def kind(name: str) -> CellKind:
         raise UsageError(
             f"{name!r} is no kind of cells: write one of {', '.join(CellKind)}"
         ) from None
-
-
-class _Table:
-    """A TOML table whose keys are taken one by one; what is left over is an error."""
-
-    def __init__(self, table: Mapping[str, Any], where: str) -> None:
-        self._left = dict(table)
-        self._where = where
-
-    def _take(self, key: str, kind: type, default: Any, what: str) -> Any:
-        value = self._left.pop(key, default)
-        if value is not default and (not isinstance(value, kind) or isinstance(value, bool)):
-            raise UsageError(f"{self._where}: {key} must be {what}")
-        return value
-
-    def text(self, key: str) -> str | None:
-        """Take a text; None where there is none."""
-        value: str | None = self._take(key, str, None, "a text")
-        return value
-
-    def number(self, key: str) -> int | None:
-        """Take a whole number above 0; None where there is none."""
-        value: int | None = self._take(key, int, None, "a whole number above 0")
-        if value is not None and value < 1:
-            raise UsageError(f"{self._where}: {key} must be a whole number above 0")
-        return value
-
-    def texts(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        """Take a list of texts; it may be empty only if `default` is."""
-        value = self._take(key, list, default, "a list of texts")
-        if not all(isinstance(each, str) for each in value) or (not value and default):
-            raise UsageError(f"{self._where}: {key} must be a list of texts")
-        return tuple(value)
-
-    def tables(self, key: str) -> list[_Table]:
-        """Take a list of tables; empty where there is none."""
-        value = self._take(key, list, [], "a list of tables")
-        if not all(isinstance(each, dict) for each in value):
-            raise UsageError(f"{self._where}: {key} must be a list of tables")
-        return [_Table(each, f"{self._where}: {key}") for each in value]
-
-    def rest(self) -> dict[str, object]:
-        """Return what has not been taken yet, and leave it there."""
-        return dict(self._left)
-
-    def finish(self) -> None:
-        """Raise UsageError if something has not been taken."""
-        if self._left:
-            raise UsageError(f"{self._where}: {', '.join(self._left)} is not known: leave it out")
-
-
-def _program(table: _Table, here: Path) -> GridProgram:
-    file, stdin, root = (table.text(key) for key in ("file", "stdin", "root"))
-    if file is None:
-        raise UsageError("a [[program]] of the grid has no file: name its ELF file")
-    program = GridProgram(
-        here / file,
-        table.text("name") or Path(file).stem,
-        table.texts("arguments", ()),
-        None if stdin is None else here / stdin,
-        None if root is None else here / root,
-    )
-    table.finish()
-    return program
 
 
 def make_order(

@@ -93,10 +93,13 @@ class Fields:
             raise self.fail(f"{key} {value!r} is not {what}")
         return value
 
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of texts, empty where it is not there."""
-        value = self._left.pop(key, [])
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    def texts(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Return a list of texts; it may be empty only if `default` is."""
+        if key not in self._left:
+            return default
+        value = self._left.pop(key)
+        is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        if not is_list or (default and not value):
             raise self.fail(f"{key} must be a list of texts")
         return tuple(value)
 
@@ -107,11 +110,11 @@ class Fields:
             raise self.fail(f"{key} must be true or false")
         return value
 
-    def number(self, key: str, default: int | None = None) -> int:
-        """Return an integer that is not negative."""
+    def number(self, key: str, default: int | None = None, least: int = 0) -> int:
+        """Return an integer that is not below `least`."""
         value = self._left.pop(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise self.fail(f"{key} must be a whole number, not negative")
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise self.fail(f"{key} must be a whole number, {least} or more")
         return value
 
     def tables(self, key: str) -> list[object]:
@@ -128,9 +131,9 @@ class Fields:
             raise self.fail(f"{key} must be a table")
         return value
 
-    def left(self) -> tuple[str, ...]:
-        """Return the keys that are left, in the file's order."""
-        return tuple(self._left)
+    def rest(self) -> dict[str, object]:
+        """Return what nobody has taken, in the file's order, and leave it there."""
+        return dict(self._left)
 
     def finish(self) -> None:
         """Refuse keys that nobody took."""
@@ -143,7 +146,7 @@ def read_suite(path: Path) -> Suite:
 
     Raises UsageError: in one line, what is wrong in which table.
     """
-    fields = Fields(_load(path), str(path))
+    fields = Fields(load_toml(path), str(path))
     reader = _SuiteReader(path)
     title, executed = fields.text("title"), fields.texts("executed")
     for name, table in fields.table("package").items():
@@ -164,11 +167,12 @@ def read_suite(path: Path) -> Suite:
     return Suite(path.stem, title, tuple(benchmarks), path, executed)
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file; raises UsageError if there is none."""
     try:
         return parse_toml(path.read_bytes().decode())
     except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}): name a suite file") from None
+        raise UsageError(f"{path} cannot be read ({error.strerror}): name a TOML file") from None
     except ValueError as error:
         raise UsageError(f"{path} is not TOML: {error}") from None
 
@@ -203,7 +207,7 @@ class _SuiteReader:
         committed, expected = fields.optional("committed"), fields.optional("expected")
         counted = fields.table("counted")
         fields.finish()
-        for name, table in _load(path).items():
+        for name, table in load_toml(path).items():
             if not isinstance(table, dict):
                 raise UsageError(f"{path}: {name} is not a table")
             completed = self._completed(name, table, path.parent, committed)
@@ -304,7 +308,9 @@ class _SuiteReader:
         if recipe.commands and recipe.product is None:
             raise fields.fail("commands need product, the file that they make")
         if recipe.package is None and recipe.sources and not recipe.files:
-            return _compiled(recipe, tuple(self._own(fields, name) for name in recipe.sources))
+            # committed sources are copied, and then compiled by their names
+            files = tuple(self._own(fields, name) for name in recipe.sources)
+            return replace(recipe, files=files, sources=tuple(path.name for path in files))
         return recipe
 
     def _chosen_package(self, fields: Fields) -> Package | None:
@@ -330,7 +336,7 @@ class _SuiteReader:
             arguments=fields.texts("arguments"),
             stdin=None if stdin is None else root / stdin,
             root=root if files else None,
-            environment=tuple((key, environment.text(key)) for key in environment.left()),
+            environment=tuple((key, environment.text(key)) for key in environment.rest()),
             files=files,
             status=fields.number("status", 0),
             expected=None if expected is None else self._file(fields, expected),
@@ -382,11 +388,6 @@ def _from_base(directory: Path, base: Path, name: object) -> str:
     """A path in a manifest, from the suite file's directory."""
     path = directory / str(name)
     return str(path.relative_to(base) if path.is_relative_to(base) else path)
-
-
-def _compiled(recipe: Recipe, files: tuple[Path, ...]) -> Recipe:
-    """Return the recipe of a program whose sources are committed: copied, compiled by name."""
-    return replace(recipe, files=files, sources=tuple(path.name for path in files))
 
 
 def suite_names() -> tuple[str, ...]:
