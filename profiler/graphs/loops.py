@@ -28,22 +28,13 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 
 @dataclass(frozen=True)
 class DepthFirst:
-    """A depth-first search from ENTRY.
+    """A depth-first search from ENTRY."""
 
-    Attributes
-    ----------
-    preorder, postorder
-        The vertices reached, in order of discovery and of completion.
-    back_edges
-        Ids of the back edges, self-loops included.
-    self_loops
-        Ids of the edges with one vertex as source and target.
-    """
-
+    # preorder, postorder: The vertices reached, in order of discovery and of completion.
     preorder: tuple[int, ...]
     postorder: tuple[int, ...]
-    back_edges: frozenset[int]
-    self_loops: frozenset[int]
+    back_edges: frozenset[int]  # Ids of the back edges, self-loops included
+    self_loops: frozenset[int]  # Ids of the edges with one vertex as source and target
 
     @cached_property
     def reached(self) -> frozenset[int]:

@@ -42,21 +42,13 @@ class PathEnd(StrEnum):
 
 @dataclass(frozen=True)
 class PathRecord:
-    """A path as reported.
+    """A path as reported."""
 
-    Attributes
-    ----------
-    blocks
-        Block ids in order.
-    edges
-        Control-flow edge ids in order, edges from ENTRY and to EXIT included; the edges that
-        ended the path before it and that ended this one (back edges, cut edges) are not.
-    start, end
-        Why it starts and ends where it does.
-    """
-
-    blocks: tuple[int, ...]
+    blocks: tuple[int, ...]  # Block ids in order
+    # Control-flow edge ids in order, edges from ENTRY and to EXIT included; the edges that ended
+    # the path before it and that ended this one (back edges, cut edges) are not.
     edges: tuple[int, ...]
+    # start, end: Why it starts and ends where it does.
     start: PathStart
     end: PathEnd
 

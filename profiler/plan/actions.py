@@ -45,31 +45,21 @@ class Guard(NamedTuple):
 
 @dataclass
 class Execution:
-    """What the actions of one activation read and write.
+    """What the actions of one activation read and write."""
 
-    Attributes
-    ----------
-    registers
-        Its path registers.
-    last
-        The path counter that it incremented last; None where it has not yet, or a path has begun
-        since that nothing counts.
-    edge, place
-        The edge whose actions are being executed, and the place of the current one among them.
-    passes
-        Whether the guard of the current edge's guarded action lets it pass (`Action.guard`).
-    counted
-        Increments of path counters, in order.
-    taken
-        Conditional parts that were executed, in order (see `take`).
-    """
-
-    registers: list[int]
+    registers: list[int]  # Its path registers
+    # The path counter that it incremented last; None where it has not yet, or a path has begun
+    # since that nothing counts.
     last: int | None = None
+    # edge, place: The edge whose actions are being executed, and the place of the current one among
+    # them.
     edge: int = -1
     place: int = 0
+    # Whether the guard of the current edge's guarded action lets it pass (`Action.guard`).
     passes: bool = False
+    # Increments of path counters, in order.
     counted: list[PathIncrement] = field(default_factory=list)
+    # Conditional parts that were executed, in order (see `take`).
     taken: list[TakenPart] = field(default_factory=list)
 
     def count(self, counter: int, on_back_edge: bool = False) -> None:
@@ -97,15 +87,10 @@ class RegisterEffect(Enum):
 
 
 class Action:
-    """What instrumentation does at one place. Actions are frozen: they are compared and hashed.
+    """What instrumentation does at one place. Actions are frozen: they are compared and hashed."""
 
-    Attributes
-    ----------
-    effect
-        What kinds of actions may say of themselves so that hashed counts can be told early;
-        `USES` is always right.
-    """
-
+    # What kinds of actions may say of themselves so that hashed counts can be told early; `USES` is
+    # always right.
     effect: ClassVar[RegisterEffect] = RegisterEffect.USES
 
     @property

@@ -30,32 +30,19 @@ class UnfinishedPath:
 
 @dataclass(frozen=True)
 class RoutineCounters:
-    """What one scheme's counters hold for one routine after a run: all that a decoder may read.
+    """What one scheme's counters hold for one routine after a run: all that a decoder may read."""
 
-    Attributes
-    ----------
-    paths
-        Path counter -> value, where that is not 0 (named ones, below 0, among them).
-    events
-        Values of the plan's `CountEdge` counters.
-    early
-        Block id -> activations that ended early in it (BL94 3.2, EPP 3.6).
-    unfinished
-        The same activations with their registers; empty where the plan counts no paths.
-    hashed_increments
-        How many of the increments of path counters called the hashing routine.
-    hash_instructions
-        Instructions that the hashing routine executed.
-    taken
-        How often conditional parts of code were executed (`plan.Execution.take`).
-    """
-
+    # Path counter -> value, where that is not 0 (named ones, below 0, among them).
     paths: Mapping[int, int]
-    events: tuple[int, ...]
+    events: tuple[int, ...]  # Values of the plan's `CountEdge` counters
+    # Block id -> activations that ended early in it (BL94 3.2, EPP 3.6).
     early: Mapping[int, int] = field(default_factory=dict)
+    # The same activations with their registers; empty where the plan counts no paths.
     unfinished: tuple[UnfinishedPath, ...] = ()
+    # How many of the increments of path counters called the hashing routine.
     hashed_increments: int = 0
-    hash_instructions: int = 0
+    hash_instructions: int = 0  # Instructions that the hashing routine executed
+    # How often conditional parts of code were executed (`plan.Execution.take`).
     taken: Mapping[TakenPart, int] = field(default_factory=dict)
 
     @property
@@ -80,30 +67,20 @@ class RoutineCounters:
 
 @dataclass(frozen=True)
 class Reading:
-    """The profile that a scheme's counters give of one routine.
+    """The profile that a scheme's counters give of one routine."""
 
-    Attributes
-    ----------
-    edges
-        Count by edge id, derived from the counters alone; None where they do not tell.
-    blocks
-        Count by block id where the counters tell these but not the edges; None for a block
-        whose count they do not tell.
-    paths
-        Path number -> count of finished paths, counts taken ahead of an early end taken back.
-    partial
-        Unfinished paths with their counts.
-    lost
-        What the scheme is known to have lost, by name ("cold_paths": path executions).
-    inferred
-        How much of each of these is known from an edge profile, and not from counters.
-    """
-
+    # Count by edge id, derived from the counters alone; None where they do not tell.
     edges: tuple[int, ...] | None
+    # Count by block id where the counters tell these but not the edges; None for a block whose
+    # count they do not tell.
     blocks: tuple[int | None, ...] | None = None
+    # Path number -> count of finished paths, counts taken ahead of an early end taken back.
     paths: Mapping[int, int] = field(default_factory=dict)
+    # Unfinished paths with their counts.
     partial: Mapping[PathRecord, int] = field(default_factory=dict)
+    # What the scheme is known to have lost, by name ("cold_paths": path executions).
     lost: Mapping[str, int] = field(default_factory=dict)
+    # How much of each of these is known from an edge profile, and not from counters.
     inferred: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -32,95 +32,55 @@ class Addressing(StrEnum):
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory of the whole program that a scheme's own code writes, under a name.
+    """Memory of the whole program that a scheme's own code writes, under a name."""
 
-    Attributes
-    ----------
-    name
-        What messages call it.
-    offset
-        Where it is among the buffers of its scheme, in bytes (`code.layout.buffer_address`).
-    size
-        Its bytes; of one with slots, as many as the plans' numbers make.
-    has_slots
-        Whether it consists of slots with counters (`schemes.definition.SchemeCode.slots`).
-    kept
-        Offset and size of the words in it that the counters' file of an instrumented program has.
-    """
-
-    name: str
+    name: str  # What messages call it
+    # Where it is among the buffers of its scheme, in bytes (`code.layout.buffer_address`).
     offset: int = 0
-    size: int = 0
+    size: int = 0  # Its bytes; of one with slots, as many as the plans' numbers make
+    # Whether it consists of slots with counters (`schemes.definition.SchemeCode.slots`).
     has_slots: bool = False
+    # Offset and size of the words in it that the counters' file of an instrumented program has.
     kept: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
 class BufferUse:
-    """What one routine's plan has to do with a buffer.
+    """What one routine's plan has to do with a buffer."""
 
-    Attributes
-    ----------
-    buffer
-        The buffer.
-    edges
-        Edges whose crossings can be counted by whoever reads it: in slots, or in what it holds.
-    numbers
-        How many numbers the routine takes of each series of numbers that all routines share.
-    """
-
-    buffer: Buffer
+    buffer: Buffer  # The buffer
+    # Edges whose crossings can be counted by whoever reads it: in slots, or in what it holds.
     edges: tuple[int, ...] = ()
+    # How many numbers the routine takes of each series of numbers that all routines share.
     numbers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class InstrumentationPlan:
-    """The actions of one scheme on one routine.
+    """The actions of one scheme on one routine."""
 
-    Attributes
-    ----------
-    actions
-        Edge id -> actions in execution order. Edges without actions are absent.
-    uses_register
-        Whether any action touches the path register.
-    table, path_counters
-        Kind of path counter table, and for ARRAY the number of its counters.
-    addressing
-        For ARRAY tables; None otherwise.
-    edge_counters
-        How many `CountEdge` counters the plan has (numbered from 0).
-    blocks, block_ends
-        Block id -> actions executed whenever the block is, at its top or before its control
-        transfer. They do not touch path registers or path counters.
-    registers
-        Number of path registers.
-    counted_region
-        Vertices at which an activation has counted its current path already.
-    uncounted_entries
-        Edges into the counted region on which a path begins that nothing counts.
-    named_counters
-        Names of path counters beside the table, with the numbers -1, -2, and so on.
-    buffers
-        What its code has to do with the scheme's buffers.
-    words
-        Names of 32-bit words of the whole program that its code reads and writes: for all plans of
-        a scheme the same ones in the same order. They are 0 at first.
-    """
-
+    # Edge id -> actions in execution order. Edges without actions are absent.
     actions: Mapping[int, tuple[Action, ...]]
-    uses_register: bool = False
+    uses_register: bool = False  # Whether any action touches the path register
+    # table, path_counters: Kind of path counter table, and for ARRAY the number of its counters.
     table: CounterTable = CounterTable.NONE
     path_counters: int = 0
-    addressing: Addressing | None = None
-    edge_counters: int = 0
+    addressing: Addressing | None = None  # For ARRAY tables; None otherwise
+    edge_counters: int = 0  # How many `CountEdge` counters the plan has (numbered from 0)
+    # blocks, block_ends: Block id -> actions executed whenever the block is, at its top or before
+    # its control transfer. They do not touch path registers or path counters.
     blocks: Mapping[int, tuple[Action, ...]] = field(default_factory=dict)
     block_ends: Mapping[int, tuple[Action, ...]] = field(default_factory=dict)
-    registers: int = 1
+    registers: int = 1  # Number of path registers
+    # Vertices at which an activation has counted its current path already.
     counted_region: frozenset[int] = frozenset()
+    # Edges into the counted region on which a path begins that nothing counts.
     uncounted_entries: frozenset[int] = frozenset()
+    # Names of path counters beside the table, with the numbers -1, -2, and so on.
     named_counters: tuple[str, ...] = ()
-    buffers: tuple[BufferUse, ...] = ()
+    buffers: tuple[BufferUse, ...] = ()  # What its code has to do with the scheme's buffers
+    # Names of 32-bit words of the whole program that its code reads and writes: for all plans of a
+    # scheme the same ones in the same order. They are 0 at first.
     words: tuple[str, ...] = ()
 
     @property

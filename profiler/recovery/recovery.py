@@ -74,40 +74,26 @@ class Discoveries:
 
 @dataclass(frozen=True)
 class ProgramGraphs:
-    """The graphs of a program.
-
-    Attributes
-    ----------
-    routines
-        By address. Each is made when it is first asked for (`PackedGraphs`).
-    code
-        The code image; `block_at` has one entry for each of its words.
-    block_at
-        int32: global number of the ordinary (non-slot) block that starts at the word, or -1.
-    first_block
-        int64, one a routine: global number of its block 0.
-    unresolved_jumps
-        Addresses of indirect jumps whose targets only runs can show, sorted.
-    no_return_calls
-        Addresses of calls and traps behind which nothing executes; their block has one edge,
-        to EXIT.
-    call_aliases
-        Addresses of `call .+8` that only read the program counter: no calls in the graphs.
-    irregular
-        (address, reason) of transfers that we refuse to follow; their block has an edge to
-        EXIT only. A program that executes one cannot be profiled exactly there.
-    """
+    """The graphs of a program."""
 
     # A block's *global number* is `first_block[routine] + block id`.
 
     program: Program
+    # By address. Each is made when it is first asked for (`PackedGraphs`).
     routines: Sequence[ControlFlowGraph]
-    code: CodeImage
+    code: CodeImage  # The code image; `block_at` has one entry for each of its words
+    # int32: global number of the ordinary (non-slot) block that starts at the word, or -1.
     block_at: NDArray[np.int32] = field(repr=False, compare=False)
+    # int64, one a routine: global number of its block 0.
     first_block: NDArray[np.int64] = field(repr=False, compare=False)
+    # Addresses of indirect jumps whose targets only runs can show, sorted.
     unresolved_jumps: tuple[int, ...]
+    # Addresses of calls and traps behind which nothing executes; their block has one edge, to EXIT.
     no_return_calls: frozenset[int]
+    # Addresses of `call .+8` that only read the program counter: no calls in the graphs.
     call_aliases: frozenset[int]
+    # (address, reason) of transfers that we refuse to follow; their block has an edge to EXIT only.
+    # A program that executes one cannot be profiled exactly there.
     irregular: tuple[tuple[int, str], ...]
 
     def __repr__(self) -> str:

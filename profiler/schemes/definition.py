@@ -53,47 +53,26 @@ PLANNING = ("path_limit", "weights", "table")
 
 @dataclass(frozen=True)
 class SchemeOption:
-    """An option of a scheme's own.
+    """An option of a scheme's own."""
 
-    Attributes
-    ----------
-    name
-        Its name in `SchemeOptions`, in settings and in JSON.
-    kind
-        `int`, `float`, `bool` or a `StrEnum`.
-    default
-        Its value where none is given.
-    help
-        What it means, for help texts, without the mode's name.
-    hint
-        What to write, for the message that refuses a value ("give a percentage from 0 to 100").
-    metavar
-        What stands for the value in help texts.
-    word
-        What is written behind the mode in place of the name (`kiter:k=3`); empty: the name, with
-        dashes for underscores.
-    shared
-        Whether it is an option of commands (`--registers`), for all modes that declare it.
-    least, greatest
-        Bounds of a number, inclusive; None: none.
-    default_text
-        What help texts say of the default; empty: the default itself.
-    fallback
-        The value where none is given behind the mode, as a function of the values of the scheme's
-        other options; None: the default.
-    """
-
-    name: str
-    kind: type
-    default: OptionValue
-    help: str
+    name: str  # Its name in `SchemeOptions`, in settings and in JSON
+    kind: type  # `int`, `float`, `bool` or a `StrEnum`
+    default: OptionValue  # Its value where none is given
+    help: str  # What it means, for help texts, without the mode's name
+    # What to write, for the message that refuses a value ("give a percentage from 0 to 100").
     hint: str
-    metavar: str | None = None
+    metavar: str | None = None  # What stands for the value in help texts
+    # What is written behind the mode in place of the name (`kiter:k=3`); empty: the name, with
+    # dashes for underscores.
     word: str = ""
+    # Whether it is an option of commands (`--registers`), for all modes that declare it.
     shared: bool = False
+    # least, greatest: Bounds of a number, inclusive; None: none.
     least: float | None = None
     greatest: float | None = None
-    default_text: str = ""
+    default_text: str = ""  # What help texts say of the default; empty: the default itself
+    # The value where none is given behind the mode, as a function of the values of the scheme's
+    # other options; None: the default.
     fallback: Callable[[Mapping[str, OptionValue]], OptionValue] | None = None
 
     @property
@@ -122,49 +101,24 @@ def plain(value: OptionValue) -> OptionValue:
 
 @dataclass(frozen=True)
 class Loss:
-    """Something that a scheme can lose, and how reports say so.
+    """Something that a scheme can lose, and how reports say so."""
 
-    Attributes
-    ----------
-    name
-        Its key in `Reading.lost`: a number of events.
-    about
-        What the loss is about ("cold paths").
-    text
-        What became of the events ("counted together").
-    unit
-        What is counted, in the singular.
-    of_paths
-        Whether reports also give it as a share of all path executions.
-    """
-
-    name: str
-    about: str
-    text: str
-    unit: str = "execution"
-    of_paths: bool = False
+    name: str  # Its key in `Reading.lost`: a number of events
+    about: str  # What the loss is about ("cold paths")
+    text: str  # What became of the events ("counted together")
+    unit: str = "execution"  # What is counted, in the singular
+    of_paths: bool = False  # Whether reports also give it as a share of all path executions
 
 
 @dataclass(frozen=True)
 class PlanOrder:
-    """What a planner is given.
+    """What a planner is given."""
 
-    Attributes
-    ----------
-    cfg
-        The routine.
-    options
-        What the user wants. `weights` and `edge_profile` of it are not read: they are
-    weights
-        edge weights by edge id, None for BL94's heuristic, and
-    edge_counts
-        an edge profile by edge id, for guided schemes.
-    """
-
-    cfg: ControlFlowGraph
+    cfg: ControlFlowGraph  # The routine
+    # What the user wants. Its `weights` and `edge_profile` are not read, but those here.
     options: SchemeOptions
-    weights: Sequence[float] | None = None
-    edge_counts: Sequence[int] | None = None
+    weights: Sequence[float] | None = None  # By edge id; None for BL94's heuristic
+    edge_counts: Sequence[int] | None = None  # By edge id, for guided schemes
 
     @property
     def table(self) -> CounterTable | None:
@@ -175,47 +129,23 @@ class PlanOrder:
         return tables.get(self.options.table)
 
 
-def _no_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
-    """No run-time routine with counted costs."""
-    return iter(())
-
-
-def _no_cost(machine: MachineKind, sizes: Mapping[str, int]) -> int:
-    """Nothing besides the snippets."""
-    return 0
-
-
-def _no_slots(plan: RoutinePlan, layout: CounterLayout) -> tuple[BufferSlot, ...]:
-    """No slots in buffers."""
-    return ()
-
-
 @dataclass(frozen=True)
 class StreamBuffer:
     """A buffer that a scheme's code appends to, and a routine of its own writes when it is full.
 
     A rewritten program opens the file, says so in the buffer, and writes what is left at its end.
-
-    Attributes
-    ----------
-    start, size
-        Its address, and the bytes in it when it is written; one `sethi` makes where these end.
-    position
-        Bytes behind that end: the word with the units that were appended, less those of `size`.
-    descriptor
-        Bytes behind that end: the word with the file's descriptor.
-    packing
-        Symbol of the routine that code calls which appends bits; units are bytes without it.
-    flush
-        Instructions of a flush, its call included.
     """
 
+    # start, size: Its address, and the bytes in it when it is written; one `sethi` makes where
+    # these end.
     start: int
     size: int
+    # Bytes behind that end: the word with the units that were appended, less those of `size`.
     position: int
-    descriptor: int
+    descriptor: int  # Bytes behind that end: the word with the file's descriptor
+    # Symbol of the routine that code calls which appends bits; units are bytes without it.
     packing: str
-    flush: Callable[[MachineKind], int]
+    flush: Callable[[MachineKind], int]  # Instructions of a flush, its call included
 
     @property
     def end(self) -> int:
@@ -225,126 +155,59 @@ class StreamBuffer:
 
 @dataclass(frozen=True)
 class SchemeCode:
-    """A scheme's own SPARC code; the code of `plan.plan`'s actions is there already.
+    """A scheme's own SPARC code; the code of `plan.plan`'s actions is there already."""
 
-    Attributes
-    ----------
-    generators
-        Kind of action -> its code.
-    samples
-        Kind of action -> the samples that the cost model's digest is made of.
-    routines
-        Run-time routines that the code calls.
-    routine_costs
-        For a machine, what is counted in these routines, by symbol, as text for the digest.
-    callers
-        Beginning of a run-time routine's symbol -> kinds of own actions whose code may call it.
-    run_cost
-        Instructions that a whole run adds besides snippets, of the run's `sizes`.
-    slots
-        Of a routine's plan and the layout of its counters: its slots in buffers, in the order of
-        `InstrumentationPlan.slot_edges`.
-    stream
-        The buffer that its code appends to; None: it appends to none.
-    """
-
-    generators: Mapping[type, Generator] = field(default_factory=dict)
+    generators: Mapping[type, Generator] = field(default_factory=dict)  # Kind of action -> its code
+    # Kind of action -> the samples that the cost model's digest is made of.
     samples: Mapping[type, Sequence[Samples]] = field(default_factory=dict)
-    routines: tuple[Routines, ...] = ()
-    routine_costs: Callable[[MachineKind], Iterator[tuple[str, str]]] = _no_costs
+    routines: tuple[Routines, ...] = ()  # Run-time routines that the code calls
+    # For a machine, what is counted in these routines, by symbol, as text for the digest.
+    routine_costs: Callable[[MachineKind], Iterator[tuple[str, str]]] = lambda machine: iter(())
+    # Beginning of a run-time routine's symbol -> kinds of own actions whose code may call it.
     callers: Mapping[str, tuple[type, ...]] = field(default_factory=dict)
-    run_cost: Callable[[MachineKind, Mapping[str, int]], int] = _no_cost
-    slots: Callable[[RoutinePlan, CounterLayout], tuple[BufferSlot, ...]] = _no_slots
+    # Instructions that a whole run adds besides snippets, of the run's `sizes`.
+    run_cost: Callable[[MachineKind, Mapping[str, int]], int] = lambda machine, sizes: 0
+    # Of a routine's plan and the layout of its counters: its slots in buffers, in the order of
+    # `InstrumentationPlan.slot_edges`.
+    slots: Callable[[RoutinePlan, CounterLayout], tuple[BufferSlot, ...]] = lambda plan, layout: ()
+    # The buffer that its code appends to; None: it appends to none.
     stream: StreamBuffer | None = None
-
-
-def _no_limit(plan: RoutinePlan) -> int | None:
-    return None
-
-
-def _nothing(plan: RoutinePlan) -> dict[str, Any]:
-    """Nothing but what every plan has."""
-    return {}
-
-
-def _dead_ones(options: SchemeOptions) -> RegisterUse:
-    """Those that liveness says are dead."""
-    return RegisterUse.LIVENESS
-
-
-def _itself(plan: RoutinePlan) -> ControlFlowGraph:
-    """The routine's own graph."""
-    return plan.cfg
-
-
-def _no_text(options: Mapping[str, object]) -> str:
-    """Nothing beside the mode's name."""
-    return ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SchemeDefinition:
-    """One scheme.
+    """One scheme."""
 
-    Attributes
-    ----------
-    mode
-        Its name on command lines, in reports and in files.
-    description
-        What it does, with its source, in one line.
-    collects
-        The kind of its profile, or a function that tells it from the options of a measurement.
-    plan
-        The planner; None for a mode that instruments nothing.
-    reads
-        Common options that the planner reads: some of `PLANNING`.
-    options
-        Options of its own.
-    guided
-        Whether planning needs an edge profile of the routine.
-    judged_by
-        Mode whose exact profile says how good this one's is (TPP 5), measured beside it; None:
-        it is exact.
-    code
-        Its own actions as SPARC code.
-    describe
-        What its plan was made from, for `static` of `simprof explain`.
-    iterations
-        How many iterations of a loop a path of a plan spans at most (k); None: no such limit.
-    losses
-        What it can lose.
-    placed_on
-        The graph whose blocks and edges a plan chose counters from.
-    registers
-        Which registers its code may take without saving them, of the options.
-    setting_text
-        What reports add to its name, of the options of a measurement (" with k = 2").
-    scope
-        What shares the state that its code keeps. Words and buffers are the program's.
-    depends_on_order
-        Whether its counters depend on the order of what different routines execute: as guards do
-        (`plan.actions.Guard`). It then needs runs of its own program: recordings lack that order.
-    estimates
-        Whether what it reads of its counters is an estimate of what was executed, and not exact.
-    """
-
-    mode: str
-    description: str
+    mode: str  # Its name on command lines, in reports and in files
+    description: str  # What it does, with its source, in one line
+    # The kind of its profile, or a function that tells it from the options of a measurement.
     collects: ProfileKind | Callable[[Mapping[str, object]], ProfileKind] = ProfileKind.EDGES
+    # The planner; None for a mode that instruments nothing.
     plan: Callable[[PlanOrder], RoutinePlan] | None
-    reads: tuple[str, ...] = ()
-    options: tuple[SchemeOption, ...] = ()
-    guided: bool = False
+    reads: tuple[str, ...] = ()  # Common options that the planner reads: some of `PLANNING`
+    options: tuple[SchemeOption, ...] = ()  # Options of its own
+    guided: bool = False  # Whether planning needs an edge profile of the routine
+    # Mode whose exact profile says how good this one's is (TPP 5), measured beside it; None: it is
+    # exact.
     judged_by: str | None = None
-    code: Callable[[], SchemeCode] = SchemeCode
-    describe: Callable[[RoutinePlan], dict[str, Any]] = _nothing
-    iterations: Callable[[RoutinePlan], int | None] = _no_limit
-    losses: tuple[Loss, ...] = ()
-    placed_on: Callable[[RoutinePlan], ControlFlowGraph] = _itself
-    registers: Callable[[SchemeOptions], RegisterUse] = _dead_ones
-    setting_text: Callable[[Mapping[str, object]], str] = _no_text
+    code: Callable[[], SchemeCode] = SchemeCode  # Its own actions as SPARC code
+    # What its plan was made from, for `static` of `simprof explain`.
+    describe: Callable[[RoutinePlan], dict[str, Any]] = lambda plan: {}
+    # How many iterations of a loop a path of a plan spans at most (k); None: no such limit.
+    iterations: Callable[[RoutinePlan], int | None] = lambda plan: None
+    losses: tuple[Loss, ...] = ()  # What it can lose
+    # The graph whose blocks and edges a plan chose counters from.
+    placed_on: Callable[[RoutinePlan], ControlFlowGraph] = lambda plan: plan.cfg
+    # Which registers its code may take without saving them, of the options.
+    registers: Callable[[SchemeOptions], RegisterUse] = lambda options: RegisterUse.LIVENESS
+    # What reports add to its name, of the options of a measurement (" with k = 2").
+    setting_text: Callable[[Mapping[str, object]], str] = lambda options: ""
+    # What shares the state that its code keeps. Words and buffers are the program's.
     scope: StateScope = StateScope.ACTIVATION
+    # Whether its counters depend on the order of what different routines execute: as guards do
+    # (`plan.actions.Guard`). It then needs runs of its own program: recordings lack that order.
     depends_on_order: bool = False
+    # Whether what it reads of its counters is an estimate of what was executed, and not exact.
     estimates: bool = False
 
     def collected(self, options: Mapping[str, object] = MappingProxyType({})) -> ProfileKind:

@@ -51,12 +51,8 @@ from simprof.simulator.errors import UsageError
 class BitTracePlan(AcyclicPathPlan):
     """Bit tracing of one routine and the way back from counters to paths.
 
-    A path's number is `hash_routine.code_key` of its code.
-
-    Attributes
-    ----------
-    weights
-        They choose removed edges with counters, and the increments that `choose_table` judges.
+    A path's number is `hash_routine.code_key` of its code. Weights choose removed edges with
+    counters, and the increments that `choose_table` judges.
     """
 
     codes: BranchCodes  # The codes of the paths

@@ -113,15 +113,7 @@ class _Region:
 
 
 class _Search:
-    """Which sources may be the last ones where, given the places that have `logdisrupt`.
-
-    Attributes
-    ----------
-    blocks, edges
-        Places that have `logdisrupt` and might do without.
-    guards
-        Edges that have it for good.
-    """
+    """Which sources may be the last ones where, given the places that have `logdisrupt`."""
 
     def __init__(
         self, cfg: ControlFlowGraph, logged: tuple[LoggedEdge, ...], live: frozenset[int]
@@ -132,8 +124,9 @@ class _Search:
         self._find_pairs(logged)
         busy = {pair.edge for pair in logged}
         self._bare = {edge for edge in live if edge not in busy}
-        self.guards = interior_entries(cfg) & self._bare
+        self.guards = interior_entries(cfg) & self._bare  # have `logdisrupt` for good
         self._bare -= self.guards
+        # Places that have `logdisrupt` and might do without.
         self.blocks: set[int] = set()
         self.edges: set[int] = set()
         self._find_places()
