@@ -9,7 +9,7 @@ address (in a graph file: file order).
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, wraps
@@ -89,6 +89,18 @@ def edges_by_vertex(count: int, ends: Iterable[int]) -> tuple[tuple[int, ...], .
     return tuple(map(tuple, table))
 
 
+def closure(starts: Iterable[int], onward: Callable[[int], Iterable[int]]) -> set[int]:
+    """Return `starts` and all that can be reached from them; `onward` gives what follows one."""
+    found = set(starts)
+    work = list(found)
+    while work:
+        for other in onward(work.pop()):
+            if other not in found:
+                found.add(other)
+                work.append(other)
+    return found
+
+
 @dataclass(frozen=True)
 class ControlFlowGraph:
     """One routine. `address` and `size` in bytes (0 in graph files).
@@ -129,6 +141,14 @@ class ControlFlowGraph:
         """Incoming edge ids by vertex."""
         targets = (edge.target for edge in self.edges)
         return edges_by_vertex(self.vertex_count, targets)
+
+    def targets(self, vertex: int) -> Iterator[int]:
+        """Yield where the edges of a vertex lead."""
+        return (self.edges[edge].target for edge in self.out_edges[vertex])
+
+    def sources(self, vertex: int) -> Iterator[int]:
+        """Yield where the edges to a vertex come from."""
+        return (self.edges[edge].source for edge in self.in_edges[vertex])
 
     def names(self) -> list[VertexName]:
         """Return `name_of` of all vertices."""

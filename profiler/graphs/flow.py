@@ -44,7 +44,7 @@ def solve_tree(
         rest[source] -= result[chord]
         rest[target] += result[chord]
     result.append(0)
-    for vertex, edge, other, sign in reversed(_rooted(tree)):
+    for vertex, edge, other, sign in reversed(rooted_edges(tree)):
         # All tree edges of `vertex` but this one are solved and taken out of `rest`.
         result[edge] = sign * rest[vertex]
         rest[other] += rest[vertex]
@@ -52,7 +52,7 @@ def solve_tree(
     return result[:-1], result[-1]
 
 
-def _rooted(tree: SpanningTree) -> list[tuple[int, int, int, int]]:
+def rooted_edges(tree: SpanningTree) -> list[tuple[int, int, int, int]]:
     """List (vertex, edge to parent, parent, direction), parents before children."""
     seen = [False] * tree.vertex_count
     links: list[tuple[int, int, int, int]] = []

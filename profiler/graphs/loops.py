@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
+from simprof.profiler.graphs.cfg import ControlFlowGraph, closure, remembers_recent
 
 
 @dataclass(frozen=True)
@@ -111,32 +111,25 @@ def natural_loops(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[Loop, ...]:
 
 
 def _loop(cfg: ControlFlowGraph, dfs: DepthFirst, entry: int, back_edges: list[int]) -> Loop:
-    body = _reaching(cfg, dfs, entry, (cfg.edges[edge].source for edge in back_edges))
+    body = loop_body(cfg, dfs, entry, (cfg.edges[edge].source for edge in back_edges))
     exits = sorted(
         edge
         for vertex in body
         for edge in cfg.out_edges[vertex]
         if cfg.edges[edge].target not in body
     )
-    return Loop(entry, frozenset(body), tuple(back_edges), tuple(exits))
+    return Loop(entry, body, tuple(back_edges), tuple(exits))
 
 
-def _reaching(
+def loop_body(
     cfg: ControlFlowGraph, dfs: DepthFirst, entry: int, sources: Iterable[int]
-) -> set[int]:
-    body = {entry}
-    work = []
-    for source in sources:
-        if source not in body:
-            body.add(source)
-            work.append(source)
-    while work:
-        for edge in cfg.in_edges[work.pop()]:
-            vertex = cfg.edges[edge].source
-            if vertex not in body and vertex in dfs.reached:
-                body.add(vertex)
-                work.append(vertex)
-    return body
+) -> frozenset[int]:
+    """Return `entry` and the vertices from which `sources` are reached without passing it."""
+
+    def before(vertex: int) -> Iterable[int]:
+        return () if vertex == entry else dfs.reached.intersection(cfg.sources(vertex))
+
+    return frozenset(closure({entry, *sources}, before))
 
 
 def immediate_dominators(cfg: ControlFlowGraph, dfs: DepthFirst) -> dict[int, int]:

@@ -24,7 +24,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
+from simprof.profiler.graphs.cfg import ControlFlowGraph, closure, remembers_recent
 from simprof.profiler.graphs.loops import DepthFirst, depth_first, live_edges, natural_loops
 
 
@@ -72,14 +72,9 @@ class SpanningTree:
         if self.root_edge is not None:
             usable.append(self.root_edge)
         vertices = {vertex for ends in usable for vertex in ends}
-        reached = {usable[0][0]} if usable else set()
-        work = list(reached)
         neighbours = self.neighbours()
-        while work:
-            for _, other, _ in neighbours[work.pop()]:
-                if other not in reached:
-                    reached.add(other)
-                    work.append(other)
+        first = [usable[0][0]] if usable else []
+        reached = closure(first, lambda v: (other for _, other, _ in neighbours[v]))
         assert reached == vertices, "the tree does not span the graph"
         size = sum(self.in_tree) + (self.root_edge is not None)
         assert size == max(len(vertices) - 1, 0), "the tree has a cycle"
@@ -130,7 +125,16 @@ class ChordIncrements:
         """
         # `tree`: The tree that they were moved off, with its root edge.
         # `values`: The values by edge.
-        check_increments(tree, values, self.increments, self.potential)
+        increments, potential = self.increments, self.potential
+        assert tree.root_edge is not None, "increments without the edge EXIT -> ENTRY"
+        ends = [potential[vertex] for vertex in tree.root_edge]
+        assert not any(ends), "ENTRY or EXIT has a potential"
+        for edge, (source, target) in enumerate(tree.ends):
+            assert increments[edge] == values[edge] + potential[source] - potential[target], (
+                f"the increment of edge {edge} does not reproduce its value {values[edge]}"
+            )
+            inside = tree.in_tree[edge] and increments[edge]
+            assert not inside, f"tree edge {edge} has an increment"
 
 
 # Kruskal's algorithm with stable order: of equal weights the lower edge id enters the tree.
@@ -176,22 +180,6 @@ def find_root(parent: list[int], vertex: int) -> int:
         parent[vertex] = parent[parent[vertex]]
         vertex = parent[vertex]
     return vertex
-
-
-def check_increments(
-    tree: SpanningTree,
-    values: Sequence[int],
-    increments: Sequence[int],
-    potential: Sequence[int],
-) -> None:
-    """Check that increments reproduce the values; see `ChordIncrements.validate`."""
-    assert tree.root_edge is not None, "increments without the edge EXIT -> ENTRY"
-    assert not any(potential[vertex] for vertex in tree.root_edge), "ENTRY or EXIT has a potential"
-    for edge, (source, target) in enumerate(tree.ends):
-        assert increments[edge] == values[edge] + potential[source] - potential[target], (
-            f"the increment of edge {edge} does not reproduce its value {values[edge]}"
-        )
-        assert not (tree.in_tree[edge] and increments[edge]), f"tree edge {edge} has an increment"
 
 
 @remembers_recent

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
 
 TARGET_BITS = 32
 """Bits of a recorded address: the lower half of one; what lies above is the same everywhere."""
@@ -46,18 +46,11 @@ def _next_witnesses(cfg: ControlFlowGraph, witnessed: Collection[int], first: in
     """The witnessed edges that witness-free ways through `first` lead to; `first` among them."""
     if first in witnessed:
         return [first]
-    found: list[int] = []
-    seen = {cfg.edges[first].target}
-    work = list(seen)
-    while work:
-        for edge in cfg.out_edges[work.pop()]:
-            target = cfg.edges[edge].target
-            if edge in witnessed:
-                found.append(edge)
-            elif target not in seen:
-                seen.add(target)
-                work.append(target)
-    return found
+    seen = closure(
+        [cfg.edges[first].target],
+        lambda v: (cfg.edges[e].target for e in cfg.out_edges[v] if e not in witnessed),
+    )
+    return [edge for vertex in seen for edge in cfg.out_edges[vertex] if edge in witnessed]
 
 
 def free_way(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind, closure
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
@@ -90,13 +90,7 @@ def _check_ids(graph: ControlFlowGraph) -> None:
 
 
 def _check_reachable(graph: ControlFlowGraph) -> None:
-    seen, work = {graph.entry}, [graph.entry]
-    while work:
-        for edge in graph.out_edges[work.pop()]:
-            target = graph.edges[edge].target
-            if target not in seen:
-                seen.add(target)
-                work.append(target)
+    seen = closure([graph.entry], graph.targets)
     for block in graph.blocks:
         _require(block.id in seen, "unreachable block", block.start)
 

@@ -24,6 +24,7 @@ import heapq
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
+from simprof.profiler.graphs.cfg import closure
 from simprof.profiler.recovery.effects import (
     CONDITION,
     FIRST_SLOT,
@@ -450,7 +451,7 @@ class Slice:
 # -- The blocks from which an indirect jump can be reached
 #
 # Where each block ends (`_extents`), what follows it, and backwards from the jumps what leads to
-# them (`_reaching`).
+# them.
 
 _EVERYWHERE = -(1 << 20)  # below any frame offset
 
@@ -502,7 +503,7 @@ def block_graph(exploration: Exploration, number: int) -> BlockGraph:
                 predecessors[successor].append(leader)
     goals = exploration.jumps.get(number, set())
     jumps = [leader for leader, extent in extents.items() if extent.at in goals]
-    reaching = _reaching(predecessors, jumps)
+    reaching = closure(jumps, predecessors.__getitem__)
     return BlockGraph(
         {leader: extents[leader] for leader in reaching},
         {leader: predecessors[leader] for leader in reaching},
@@ -533,17 +534,6 @@ def _extents(exploration: Exploration, number: int) -> dict[int, BlockExtent]:
         if flow is not None:
             extents[leader] = BlockExtent(at, -1, at, flow)
     return extents
-
-
-def _reaching(predecessors: dict[int, list[int]], goals: list[int]) -> set[int]:
-    """Everything from which one of `goals` can be reached."""
-    reaching, work = set(goals), list(goals)
-    while work:
-        for source in predecessors[work.pop()]:
-            if source not in reaching:
-                reaching.add(source)
-                work.append(source)
-    return reaching
 
 
 def frame_escapes(exploration: Exploration, number: int) -> dict[int, int]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.loops import DepthFirst, proper_back_edges
+from simprof.profiler.graphs.loops import DepthFirst, loop_body, proper_back_edges
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def find_loops(cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int) -> tuple
 def _innermost(
     cfg: ControlFlowGraph, dfs: DepthFirst, head: int, back_edges: list[int], iterations: int
 ) -> IteratedLoop | None:
-    bodies = [_body(cfg, dfs, head, [cfg.edges[edge].source]) for edge in back_edges]
+    bodies = [loop_body(cfg, dfs, head, [cfg.edges[edge].source]) for edge in back_edges]
     smallest = (body for body in bodies if not any(other < body for other in bodies))
     body = frozenset().union(*smallest)
     own = tuple(edge for edge in back_edges if cfg.edges[edge].source in body)
@@ -52,18 +52,6 @@ def _innermost(
             if inside and edge not in own and edge not in dfs.self_loops:
                 return None
     return IteratedLoop(head, body, own, iterations)
-
-
-def _body(cfg: ControlFlowGraph, dfs: DepthFirst, head: int, work: list[int]) -> frozenset[int]:
-    """Return the vertices from which a source in `work` is reached without passing `head`."""
-    body = {head, *work}
-    while work:
-        for edge in cfg.in_edges[work.pop()]:
-            vertex = cfg.edges[edge].source
-            if vertex not in body and vertex in dfs.reached:
-                body.add(vertex)
-                work.append(vertex)
-    return frozenset(body)
 
 
 def with_iterations(

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simprof.profiler.graphs.spanning import (
+    ChordIncrements,
     SpanningTree,
-    check_increments,
     chord_increments,
     maximum_spanning_tree,
 )
@@ -36,15 +36,12 @@ from simprof.profiler.schemes.kiter.unrolled import Unrolled
 
 
 @dataclass(frozen=True)
-class IterationIncrements:
-    """Increments by edge of the unrolled graph, and what sums lack at its vertices.
+class IterationIncrements(ChordIncrements):
+    """Increments by edge of the unrolled graph.
 
-    The values of any way from ENTRY to a vertex add up to its increments plus the vertex's
-    `potential`. `compensation` is taken off the increments of compensated paths.
+    `compensation` is taken off the increments of compensated paths.
     """
 
-    increments: tuple[int, ...]
-    potential: tuple[int, ...]
     compensation: tuple[int, ...]
 
     @property
@@ -52,13 +49,6 @@ class IterationIncrements:
         """The greatest absolute constant in the code."""
         pairs = zip(self.increments, self.compensation, strict=True)
         return max((max(abs(i), abs(c), abs(i - c)) for i, c in pairs), default=0)
-
-    def validate(self, tree: SpanningTree, values: Sequence[int]) -> None:
-        """Check that the increments reproduce `values`; see `ChordIncrements.validate`.
-
-        `tree`: The tree that they were moved off. `values`: `entry_values` of the numbering.
-        """
-        check_increments(tree, values, self.increments, self.potential)
 
 
 def busy_tree(unrolled: Unrolled, weights: Sequence[float]) -> SpanningTree:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.flow import solve_tree
+from simprof.profiler.graphs.flow import rooted_edges, solve_tree
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.spanning import SpanningTree, find_root, maximum_spanning_tree
 
@@ -135,20 +135,10 @@ class _Upward:
     def __init__(self, tree: SpanningTree) -> None:
         self._ends = tree.ends
         self._parent: dict[int, tuple[int, bool]] = {}  # vertex -> parent, edge leads up
-        self._depth: dict[int, int] = {}
-        neighbours = tree.neighbours()
-        for root in range(tree.vertex_count):
-            if root in self._depth:
-                continue
-            self._depth[root] = 0
-            work = [root]
-            while work:
-                vertex = work.pop()
-                for _, other, sign in neighbours[vertex]:
-                    if other not in self._depth:
-                        self._depth[other] = self._depth[vertex] + 1
-                        self._parent[other] = vertex, sign < 0
-                        work.append(other)
+        self._depth = dict.fromkeys(range(tree.vertex_count), 0)
+        for vertex, _, parent, direction in rooted_edges(tree):
+            self._depth[vertex] = self._depth[parent] + 1
+            self._parent[vertex] = parent, direction > 0
 
     def cycle(self, chord: int) -> list[tuple[int, bool]]:
         """Return the cycle that `chord` closes.

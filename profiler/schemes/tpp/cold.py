@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
 from simprof.profiler.graphs.dag import Dag, DagEdge, thin
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import DepthFirst
@@ -52,7 +52,10 @@ def cold_edges(
     """
     if not percent:
         return frozenset()
-    entered = _entered(cfg, counts)
+    # Vertices that control reaches over edges that the profile says it took.
+    entered = closure(
+        [cfg.entry], lambda v: (cfg.edges[e].target for e in cfg.out_edges[v] if counts[e])
+    )
     flow = dict(enumerate(block_counts(cfg, counts)))
     share, part = percent.numerator, 100 * percent.denominator
     flow[cfg.entry] = sum(counts[edge] for edge in cfg.out_edges[cfg.entry])
@@ -67,19 +70,6 @@ def cold_edges(
             or part * counts[edge.id] < share * exit_flow.get(edge.id, flow[edge.source])
         )
     )
-
-
-def _entered(cfg: ControlFlowGraph, counts: Sequence[int]) -> frozenset[int]:
-    """Vertices that control reaches from ENTRY: over edges that the profile says it took."""
-    entered = {cfg.entry}
-    work = [cfg.entry]
-    while work:
-        for edge in cfg.out_edges[work.pop()]:
-            target = cfg.edges[edge].target
-            if counts[edge] and target not in entered:
-                entered.add(target)
-                work.append(target)
-    return frozenset(entered)
 
 
 def remove_cold(dag: Dag, cold: Collection[int]) -> Dag:

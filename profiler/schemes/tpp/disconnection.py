@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
+from simprof.profiler.graphs.cfg import ControlFlowGraph, closure, remembers_recent
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import DepthFirst, natural_loops, proper_back_edges
 
@@ -117,19 +117,6 @@ def _region(cfg: ControlFlowGraph, dfs: DepthFirst, body: frozenset[int]) -> Loo
 
 def _component(cfg: ControlFlowGraph, dfs: DepthFirst, vertex: int) -> frozenset[int]:
     """Return the strongly connected component of `vertex`."""
-    ahead = {vertex}
-    work = [vertex]
-    while work:
-        for edge in cfg.out_edges[work.pop()]:
-            target = cfg.edges[edge].target
-            if target not in ahead:
-                ahead.add(target)
-                work.append(target)
-    behind, work = {vertex}, [vertex]
-    while work:
-        for edge in cfg.in_edges[work.pop()]:
-            source = cfg.edges[edge].source
-            if source in ahead and source not in behind and source in dfs.reached:
-                behind.add(source)
-                work.append(source)
-    return frozenset(behind)
+    ahead = closure([vertex], cfg.targets)
+    inside = ahead & dfs.reached
+    return frozenset(closure([vertex], lambda v: inside.intersection(cfg.sources(v))))

@@ -22,6 +22,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from simprof.profiler.graphs.cfg import closure
 from simprof.profiler.graphs.dag import Dag, DagEdge
 
 _SEVERAL = 2
@@ -90,30 +91,18 @@ def find_obvious(dag: Dag, early: frozenset[int] = frozenset()) -> ObviousPaths:
     before, after = ways_in(dag), ways_out(dag, early)
     defining = tuple(before[edge.source] == after[edge.target] == 1 for edge in dag.edges)
     needed = set(dag.in_edges[dag.cfg.exit]) - obvious_recording_points(dag, defining)
-    work = list(needed)
-    while work:
-        for edge in dag.in_edges[dag.edges[work.pop()].source]:
-            if edge not in needed:
-                needed.add(edge)
-                work.append(edge)
-    return ObviousPaths(dag, defining, frozenset(needed), early)
+    kept = closure(needed, lambda edge: dag.in_edges[dag.edges[edge].source])
+    return ObviousPaths(dag, defining, frozenset(kept), early)
 
 
 def obvious_recording_points(dag: Dag, defining: Sequence[bool]) -> set[int]:
     """Return the edges to EXIT that no path without defining edge reaches (TPP figure 8)."""
-    obvious = set(dag.in_edges[dag.cfg.exit])
-    seen = {dag.cfg.entry}
-    work = [dag.cfg.entry]
-    while work:
-        for edge in dag.out_edges[work.pop()]:
-            target = dag.edges[edge].target
-            if defining[edge]:
-                continue
-            obvious.discard(edge)
-            if target not in seen:
-                seen.add(target)
-                work.append(target)
-    return obvious
+    seen = closure(
+        [dag.cfg.entry],
+        lambda v: (dag.edges[e].target for e in dag.out_edges[v] if not defining[e]),
+    )
+    ends = dag.in_edges[dag.cfg.exit]
+    return {edge for edge in ends if defining[edge] or dag.edges[edge].source not in seen}
 
 
 def ways_in(dag: Dag) -> list[int]:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from simprof.profiler.graphs.cfg import Edge
+from simprof.profiler.graphs.cfg import Edge, closure
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.plan.actions import Action, CountPath, SetRegister
 from simprof.profiler.plan.placement import Detours, Placement
@@ -91,14 +91,11 @@ class HotGraphs:
     @cached_property
     def poisoned(self) -> frozenset[int]:
         """Vertices of the kept graph where the path register may be poisoned."""
-        reached = set(self.detours.joins)
-        work = list(reached)
-        while work:
-            for edge in map(self.kept.edges.__getitem__, self.kept.out_edges[work.pop()]):
-                if edge.target not in reached and edge.target != self.kept.cfg.exit:
-                    reached.add(edge.target)
-                    work.append(edge.target)
-        return frozenset(reached)
+        kept = self.kept
+        reached = closure(
+            self.detours.joins, lambda v: (kept.edges[e].target for e in kept.out_edges[v])
+        )
+        return frozenset(reached - {kept.cfg.exit})
 
     @cached_property
     def cold_ends(self) -> frozenset[int]:

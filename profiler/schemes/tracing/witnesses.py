@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, closure
 from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 
@@ -48,20 +48,11 @@ def blockers(
     The union of BL94's `blockers(G, v)`; backwards from the vertices, up to the predicates.
     """
     forks = predicates(cfg, live)
-    blocking: set[int] = set()
-    seen = set(vertices)
-    work = list(seen)
-    while work:
-        for edge in cfg.in_edges[work.pop()]:
-            source = cfg.edges[edge].source
-            if edge not in live:
-                continue
-            if source in forks:
-                blocking.add(edge)
-            elif source not in seen:
-                seen.add(source)
-                work.append(source)
-    return frozenset(blocking)
+    into = [[edge for edge in edges if edge in live] for edges in cfg.in_edges]
+    seen = closure(
+        vertices, lambda v: {cfg.edges[edge].source for edge in into[v]}.difference(forks)
+    )
+    return frozenset(edge for v in seen for edge in into[v] if cfg.edges[edge].source in forks)
 
 
 def place_witnesses(cfg: ControlFlowGraph, weights: Sequence[float]) -> frozenset[int]:
