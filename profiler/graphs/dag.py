@@ -17,7 +17,7 @@ dead end
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,15 +57,24 @@ class Dag:
     removed: tuple[int, ...]
     cut_edges: tuple[int, ...]  # Those of `removed` that are no back edges
 
+    @property
+    def vertex_count(self) -> int:
+        """Number of vertex ids."""
+        return self.cfg.vertex_count
+
+    def targets_of(self, edges: Iterable[DagEdge]) -> Iterable[int]:
+        """Return which vertex of `cfg` each of some edges leads to."""
+        return (edge.target for edge in edges)
+
     @cached_property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:
         """Outgoing dag edge ids by vertex."""
-        return edges_by_vertex(self.cfg.vertex_count, (edge.source for edge in self.edges))
+        return edges_by_vertex(self.vertex_count, (edge.source for edge in self.edges))
 
     @cached_property
     def in_edges(self) -> tuple[tuple[int, ...], ...]:
         """Incoming dag edge ids by vertex."""
-        return edges_by_vertex(self.cfg.vertex_count, (edge.target for edge in self.edges))
+        return edges_by_vertex(self.vertex_count, (edge.target for edge in self.edges))
 
     @cached_property
     def real(self) -> dict[int, int]:

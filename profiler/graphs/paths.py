@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, remembers_recent
-from simprof.profiler.graphs.dag import Dag, make_dag
+from simprof.profiler.graphs.dag import Dag, DagEdge, make_dag
 from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.numbering import find_cut_edges
@@ -88,11 +87,9 @@ def dag_tree(dag: Dag, weights: Sequence[float]) -> SpanningTree:
     SpanningTree
         By dag edge; EXIT -> ENTRY is its root edge.
     """
-    cfg = dag.cfg
     ends = [(edge.source, edge.target) for edge in dag.edges]
-    return maximum_spanning_tree(
-        cfg.vertex_count, ends, dag.edge_weights(weights), (cfg.exit, cfg.entry)
-    )
+    root = (dag.cfg.exit, dag.cfg.entry)
+    return maximum_spanning_tree(dag.vertex_count, ends, dag.edge_weights(weights), root)
 
 
 def removed_forest(
@@ -149,51 +146,22 @@ def edge_counts(
     return tuple(counts)
 
 
-class PathStep(Protocol):
-    """An edge of an acyclic graph on which paths are numbered."""
-
-    @property
-    def cfg_edge(self) -> int | None:
-        """The control-flow edge; None for a dummy edge."""
-
-    @property
-    def stands_for(self) -> tuple[int, ...]:
-        """The removed control-flow edges that a dummy edge stands for."""
-
-
 def path_record(dag: Dag, path: Iterable[int], partial: bool = False) -> PathRecord:
     """Return the path of these dag edges, from ENTRY to EXIT (to its last block if `partial`)."""
-    edges = [dag.edges[edge] for edge in path]
-    return record_path(dag.cfg, dag.dfs, edges, (edge.target for edge in edges), partial)
-
-
-def record_path(
-    cfg: ControlFlowGraph,
-    dfs: DepthFirst,
-    steps: Sequence[PathStep],
-    vertices: Iterable[int],
-    partial: bool = False,
-) -> PathRecord:
-    """Return the path that these edges of an acyclic graph of `cfg` make.
-
-    - `cfg`, `dfs`: The routine and its depth-first search.
-    - `steps`: The edges from ENTRY to EXIT; to the last block of the path if it is `partial`.
-    - `vertices`: The vertex of `cfg` that each of them leads to.
-    - `partial`: Whether the path was never finished.
-    """
-    blocks = tuple(vertex for vertex in vertices if vertex != cfg.exit)
+    steps = [dag.edges[edge] for edge in path]
+    blocks = tuple(vertex for vertex in dag.targets_of(steps) if vertex != dag.cfg.exit)
     real = tuple(step.cfg_edge for step in steps if step.cfg_edge is not None)
-    end = PathEnd.PARTIAL if partial else _end(dfs, steps[-1])
-    return PathRecord(blocks, real, _start(dfs, steps[0]), end)
+    end = PathEnd.PARTIAL if partial else _end(dag.dfs, steps[-1])
+    return PathRecord(blocks, real, _start(dag.dfs, steps[0]), end)
 
 
-def _start(dfs: DepthFirst, step: PathStep) -> PathStart:
+def _start(dfs: DepthFirst, step: DagEdge) -> PathStart:
     if step.cfg_edge is not None or not step.stands_for:
         return PathStart.ENTRY
     return PathStart.LOOP if _has_back_edge(dfs, step) else PathStart.CUT
 
 
-def _end(dfs: DepthFirst, step: PathStep) -> PathEnd:
+def _end(dfs: DepthFirst, step: DagEdge) -> PathEnd:
     if step.cfg_edge is not None:
         return PathEnd.EXIT
     if not step.stands_for:
@@ -201,5 +169,5 @@ def _end(dfs: DepthFirst, step: PathStep) -> PathEnd:
     return PathEnd.LOOP if _has_back_edge(dfs, step) else PathEnd.CUT
 
 
-def _has_back_edge(dfs: DepthFirst, step: PathStep) -> bool:
+def _has_back_edge(dfs: DepthFirst, step: DagEdge) -> bool:
     return any(removed in dfs.back_edges for removed in step.stands_for)

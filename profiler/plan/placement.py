@@ -16,9 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.graphs.spanning import SpanningTree
 from simprof.profiler.plan.actions import (
@@ -90,22 +88,6 @@ class Detours:
 NO_DETOURS = Detours()
 
 
-class AcyclicGraph(Protocol):
-    """A graph on which paths are numbered: `dag.Dag`, or the unrolled graph of `kiter`."""
-
-    @property
-    def cfg(self) -> ControlFlowGraph:
-        """The routine; its ENTRY and EXIT are this graph's too."""
-
-    @property
-    def out_edges(self) -> tuple[tuple[int, ...], ...]:
-        """Outgoing edge ids by vertex."""
-
-    @property
-    def in_edges(self) -> tuple[tuple[int, ...], ...]:
-        """Incoming edge ids by vertex."""
-
-
 @dataclass(frozen=True)
 class RegisterSteps:
     """What the edges of an acyclic graph do to the path register and the path counters."""
@@ -133,7 +115,7 @@ class RegisterSteps:
 
 
 def choose_steps(
-    graph: AcyclicGraph,
+    graph: Dag,
     tree: SpanningTree,
     increments: Sequence[int],
     joins: Collection[int] = (),

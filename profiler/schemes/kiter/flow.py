@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from simprof.profiler.graphs.dag import DagEdge
 from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.spanning import SpanningTree
 from simprof.profiler.schemes.kiter.loops import IteratedLoop
-from simprof.profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge
+from simprof.profiler.schemes.kiter.unrolled import Unrolled
 
 
 def unrolled_edge_counts(
@@ -69,28 +70,28 @@ def _supply(
     return supply
 
 
-def _new_part(unrolled: Unrolled, path: Sequence[int]) -> Iterator[tuple[UnrolledEdge, bool]]:
+def _new_part(unrolled: Unrolled, path: Sequence[int]) -> Iterator[tuple[DagEdge, bool]]:
     """Yield the edges that this path adds, and whether it adds the execution of their target."""
     edges = [unrolled.edges[edge] for edge in path]
     first, last = 0, len(edges)
     begun = _begun_by(unrolled, edges[0])
     if begun is not None:
-        first = _inner_back_edge(edges, begun, begun.iterations - 1)
+        first = _inner_back_edge(unrolled, path, begun, begun.iterations - 1)
     ended = _ended_by(unrolled, edges[-1])
     if ended is not None:
-        last = _inner_back_edge(edges, ended, 1)
+        last = _inner_back_edge(unrolled, path, ended, 1)
     for place in range(first, min(last + 1, len(edges))):
         yield edges[place], place != last
 
 
-def _begun_by(unrolled: Unrolled, edge: UnrolledEdge) -> IteratedLoop | None:
+def _begun_by(unrolled: Unrolled, edge: DagEdge) -> IteratedLoop | None:
     """Return the loop whose back edge began the path, where that is sure."""
     if edge.cfg_edge is not None or edge.target not in unrolled.full_loops:
         return None
     return unrolled.loop_of[unrolled.copies[edge.target].vertex]
 
 
-def _ended_by(unrolled: Unrolled, edge: UnrolledEdge) -> IteratedLoop | None:
+def _ended_by(unrolled: Unrolled, edge: DagEdge) -> IteratedLoop | None:
     """Return the loop whose back edge ended the path, if that began the next path unsurely."""
     loop = unrolled.loop_of.get(unrolled.copies[edge.source].vertex)
     if loop is None or loop.head in unrolled.full_loops or edge.cfg_edge is not None:
@@ -98,10 +99,11 @@ def _ended_by(unrolled: Unrolled, edge: UnrolledEdge) -> IteratedLoop | None:
     return loop if any(ended in loop.back_edges for ended in edge.stands_for) else None
 
 
-def _inner_back_edge(edges: Sequence[UnrolledEdge], loop: IteratedLoop, iteration: int) -> int:
-    """Return the place of the back edge out of copy `iteration` of `loop`."""
+def _inner_back_edge(unrolled: Unrolled, path: Sequence[int], loop: IteratedLoop, copy: int) -> int:
+    """Return the place of the back edge out of a copy of `loop`."""
+    edges = (unrolled.edges[edge] for edge in path)
     return next(
         place
         for place, edge in enumerate(edges)
-        if edge.iteration == iteration and edge.cfg_edge in loop.back_edges
+        if edge.cfg_edge in loop.back_edges and unrolled.copies[edge.source].iteration == copy
     )

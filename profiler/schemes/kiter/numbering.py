@@ -23,7 +23,8 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from simprof.profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge
+from simprof.profiler.graphs.dag import DagEdge
+from simprof.profiler.schemes.kiter.unrolled import Unrolled
 
 
 class Choices(NamedTuple):
@@ -62,7 +63,7 @@ class IterationNumbering:
                 number -= self.compensation[edge.id]
         return number
 
-    def _is_compensated(self, edge: UnrolledEdge, before: bool) -> bool:
+    def _is_compensated(self, edge: DagEdge, before: bool) -> bool:
         """Whether a path is compensated on `edge`, by whether it was on the edge before."""
         source, iteration = self.unrolled.copies[edge.source]
         if source == self.unrolled.cfg.entry:
@@ -131,7 +132,7 @@ class IterationNumbering:
         values = (self.values[edge] - self.compensation[edge] for edge in valid)
         return Choices(tuple(values), tuple(valid))
 
-    def _valid_over(self, edge: UnrolledEdge) -> int:
+    def _valid_over(self, edge: DagEdge) -> int:
         """Valid paths over an edge that a compensated path, or one at ENTRY, may take."""
         invalid = _invalid_over(self.unrolled, edge, self.num_paths, self.invalid_paths)
         return self.num_paths[edge.target] - invalid
@@ -200,7 +201,7 @@ class IterationNumbering:
 
 def _invalid_over(
     unrolled: Unrolled,
-    edge: UnrolledEdge,
+    edge: DagEdge,
     num_paths: Sequence[int],
     invalid_paths: Sequence[int],
 ) -> int:

@@ -51,15 +51,12 @@ class IterationIncrements(ChordIncrements):
         return max((max(abs(i), abs(c), abs(i - c)) for i, c in pairs), default=0)
 
 
-def busy_tree(unrolled: Unrolled, weights: Sequence[float]) -> SpanningTree:
-    """Return the maximum spanning tree: what it holds needs no increment."""
-    return _tree(unrolled, unrolled.edge_weights(weights), ())
-
-
 def dummy_tree(unrolled: Unrolled) -> SpanningTree:
     """Return a tree of dummy edges alone, which removes them as KITER 4.1 does."""
     real = [edge.id for edge in unrolled.edges if edge.cfg_edge is not None]
-    return _tree(unrolled, [0.0] * len(unrolled.edges), real)
+    ends = [(edge.source, edge.target) for edge in unrolled.edges]
+    root = (unrolled.cfg.exit, unrolled.cfg.entry)
+    return maximum_spanning_tree(unrolled.vertex_count, ends, [0.0] * len(ends), root, real)
 
 
 def tree_weights(
@@ -67,16 +64,10 @@ def tree_weights(
 ) -> tuple[float, ...]:
     """Return the weights, by edge of `unrolled`, by which `tree` is one of greatest weight.
 
-    `tree`: A `busy_tree`, or a `dummy_tree`, for which one dummy edge is as good as another.
+    `tree`: A `paths.dag_tree`, or a `dummy_tree`, for which one dummy edge is as good as another.
     `weights`: By control-flow edge.
     """
     return (0.0,) * len(unrolled.edges) if tree.excluded else unrolled.edge_weights(weights)
-
-
-def _tree(unrolled: Unrolled, weights: Sequence[float], excluded: Sequence[int]) -> SpanningTree:
-    ends = [(edge.source, edge.target) for edge in unrolled.edges]
-    root = (unrolled.cfg.exit, unrolled.cfg.entry)
-    return maximum_spanning_tree(len(unrolled.copies), ends, weights, root, excluded)
 
 
 def entry_values(numbering: IterationNumbering) -> list[int]:
@@ -121,7 +112,7 @@ def _moved(
 ) -> tuple[int, ...]:
     """Move compensation off busy edges, by event counting on the compensated part of each loop.
 
-    That part begins with the head's start dummy and ends where copy k begins. Sums over its ways
+    That part begins with the head's entry dummy and ends where copy k begins. Sums over its ways
     stay as they are; nothing else is ever compensated.
     """
     inside = frozenset(
@@ -141,7 +132,7 @@ def _moved(
         e.id
         for e in unrolled.edges
         if unrolled.leaves(e)
-        or (e.source not in inside and unrolled.start_dummy.get(e.target) != e.id)
+        or (e.source not in inside and unrolled.entry_dummy.get(e.target) != e.id)
         or ends[e.id] == (entry, entry)
     ]
     tree = maximum_spanning_tree(
@@ -182,7 +173,7 @@ class _Placer:
         self, unrolled: Unrolled, tree: SpanningTree, increments: IterationIncrements
     ) -> None:
         self.unrolled = unrolled
-        begins = frozenset(unrolled.start_dummy.values())
+        begins = frozenset(unrolled.entry_dummy.values())
         self.increments = [
             increment - (increments.compensation[edge] if edge in begins else 0)
             for edge, increment in enumerate(increments.increments)
@@ -219,11 +210,11 @@ class _Placer:
         """Count the path that a removed edge ends, and begin the next."""
         _, source, target, _ = self.unrolled.cfg.edges[cfg_edge]
         on_back_edge = cfg_edge in self.unrolled.dfs.back_edges
-        end = self.steps.on(self.unrolled.end_dummy[source], on_back_edge)
+        end = self.steps.on(self.unrolled.exit_dummy[source], on_back_edge)
         return end + self._begin(target, on_back_edge)
 
     def _begin(self, target: int, on_back_edge: bool) -> list[Action]:
-        return self.steps.on(self.unrolled.start_dummy[target], on_back_edge)
+        return self.steps.on(self.unrolled.entry_dummy[target], on_back_edge)
 
     def _add(self, copies: Sequence[int], loop: IteratedLoop) -> list[Action]:
         """Add the increments of an edge's copies to the accumulators of the loop's paths."""
@@ -237,8 +228,8 @@ class _Placer:
     def _back_edge(self, cfg_edge: int, loop: IteratedLoop) -> list[Action]:
         edge = self.unrolled.cfg.edges[cfg_edge]
         tail = self.unrolled.copy(edge.source, loop.iterations)
-        end = self.unrolled.end_dummy[tail]
-        start = self.unrolled.start_dummy[loop.head]
+        end = self.unrolled.exit_dummy[tail]
+        start = self.unrolled.entry_dummy[loop.head]
         return [
             CountIterations(loop.iterations, self.increments[end]),
             *self._add(self.unrolled.by_cfg_edge[cfg_edge], loop),
@@ -252,7 +243,7 @@ class _Placer:
         copies: Sequence[int]
         if removed:
             vertices = (self.unrolled.copy(edge.source, i + 1) for i in range(loop.iterations))
-            copies = [self.unrolled.end_dummy[vertex] for vertex in vertices]
+            copies = [self.unrolled.exit_dummy[vertex] for vertex in vertices]
         else:
             copies = self.unrolled.by_cfg_edge[cfg_edge]
         constants = {self.increments[number] for number in copies}

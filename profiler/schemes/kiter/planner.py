@@ -36,7 +36,7 @@ from typing import Any
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
-from simprof.profiler.graphs.paths import PathRecord, record_path, removed_forest
+from simprof.profiler.graphs.paths import PathRecord, dag_tree, path_record, removed_forest
 from simprof.profiler.graphs.spanning import SpanningTree, given_weights
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.path_plan import PathCountingPlan
@@ -48,7 +48,6 @@ from simprof.profiler.schemes.kiter.loops import IteratedLoop, find_loops, with_
 from simprof.profiler.schemes.kiter.numbering import IterationNumbering, number_iterations
 from simprof.profiler.schemes.kiter.placement import (
     IterationIncrements,
-    busy_tree,
     dummy_tree,
     entry_values,
     iteration_increments,
@@ -111,11 +110,11 @@ class IterationPlan(PathCountingPlan):
         ValueError
             If there is no such path.
         """
-        return self._record(self.numbering.decode(path_id))
+        return path_record(self.unrolled, self.numbering.decode(path_id))
 
     def all_paths(self) -> Iterator[PathRecord]:
         """Yield every valid path, by ascending number."""
-        return map(self._record, self.numbering.paths())
+        return (path_record(self.unrolled, path) for path in self.numbering.paths())
 
     def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
         """Yield every path with its number, by ascending number."""
@@ -126,11 +125,6 @@ class IterationPlan(PathCountingPlan):
         """Not known without listing the paths."""
         return None
 
-    def _record(self, path: Sequence[int], partial: bool = False) -> PathRecord:
-        edges = [self.unrolled.edges[edge] for edge in path]
-        vertices = (self.unrolled.copies[edge.target].vertex for edge in edges)
-        return record_path(self.cfg, self.unrolled.dfs, edges, vertices, partial)
-
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive paths, unfinished paths and edge counts."""
         paths = counters.finished_paths
@@ -140,7 +134,7 @@ class IterationPlan(PathCountingPlan):
             unfinished[self._unfinished(end)] += end.count
         partial: Counter[PathRecord] = Counter()
         for path, count in unfinished.items():
-            partial[self._record(path, partial=True)] += count
+            partial[path_record(self.unrolled, path, partial=True)] += count
         edges = unrolled_edge_counts(
             self.unrolled,
             self.removed_tree,
@@ -190,7 +184,7 @@ class IterationPlan(PathCountingPlan):
                     "from": str(cfg.name_of(unrolled.copies[edge.source].vertex)),
                     "to": str(cfg.name_of(unrolled.copies[edge.target].vertex)),
                     "for": list(edge.stands_for),
-                    "iteration": edge.iteration,
+                    "iteration": unrolled.copies[edge.source].iteration,
                     "value": numbering.values[edge.id],
                     "compensation": numbering.compensation[edge.id],
                     "increment": increments[edge.id],
@@ -265,7 +259,7 @@ def plan_kiter(
     )
     unrolled = fit(cfg, dfs, iterated, path_limit, total_limit)
     numbering = number_iterations(unrolled)
-    tree = busy_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
+    tree = dag_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
     increments = iteration_increments(numbering, tree, edge_weights if event_counting else None)
     forest = removed_forest(cfg, unrolled.removed, edge_weights)
     open_edges = [unrolled.removed[chord] for chord in forest.chords]

@@ -10,10 +10,10 @@ copy
     The loop-unrolled graph has k copies of an iterated loop (KITER 3.1); `iteration` i of a vertex
     or edge is the copy that it is in, 1 outside of such loops. The back edge leads from copy
     i to the head in copy i + 1.
-start dummy, end dummy
+entry dummy, exit dummy
     ENTRY -> head in copy 1, and tail in copy k -> EXIT: the paths that a back edge begins and
     ends. Removed edges share the dummies of their vertices; one that leaves an iterated loop has
-    an end dummy in every copy.
+    an exit dummy in every copy.
 """
 
 from __future__ import annotations
@@ -23,24 +23,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import Dag, DagEdge
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.schemes.kiter.loops import IteratedLoop
-
-
-class UnrolledEdge(NamedTuple):
-    """An edge of the unrolled graph.
-
-    `cfg_edge` is None for a dummy edge, which `stands_for` edges that end paths. `iteration` is
-    the copy that the source is in.
-    """
-
-    id: int
-    source: int
-    target: int
-    cfg_edge: int | None
-    iteration: int
-    stands_for: tuple[int, ...] = ()
 
 
 class Copy(NamedTuple):
@@ -51,40 +37,36 @@ class Copy(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Unrolled:
+class Unrolled(Dag):
     """A control-flow graph without cycles, its iterated loops unrolled.
 
-    Vertices keep their ids in copy 1; those of other copies follow. Edges whose source cannot be
-    reached are left out.
+    Vertices keep their ids in copy 1; those of other copies follow. Real edges are in control-flow
+    order, then by copy.
     """
 
-    # cfg, dfs: Where it comes from.
-    cfg: ControlFlowGraph
-    dfs: DepthFirst
     loops: tuple[IteratedLoop, ...]  # The iterated loops; their bodies are disjoint.
     copies: tuple[Copy, ...]  # By vertex
-    # By id: real edges in control-flow order, then by copy; start dummies; end dummies.
-    edges: tuple[UnrolledEdge, ...]
-    # Back edges of loops that are not iterated (self-loops excepted), and cut edges, ascending
-    removed: tuple[int, ...]
-    cut_edges: tuple[int, ...]  # Those of `removed` that are no back edges
     # The vertices, targets before sources; the copies of a loop are together, the last first.
     order: tuple[int, ...]
+
+    @property
+    def vertex_count(self) -> int:
+        """Number of vertex ids."""
+        return len(self.copies)
+
+    @property
+    def topological(self) -> tuple[int, ...]:
+        """The vertices, sources before targets."""
+        return self.order[::-1]
+
+    def targets_of(self, edges: Iterable[DagEdge]) -> Iterable[int]:
+        """Return which vertex of `cfg` each of some edges leads to."""
+        return (self.copies[edge.target].vertex for edge in edges)
 
     @cached_property
     def loop_of(self) -> Mapping[int, IteratedLoop]:
         """The iterated loop of each block that is in one."""
         return {vertex: loop for loop in self.loops for vertex in loop.body}
-
-    @cached_property
-    def out_edges(self) -> tuple[tuple[int, ...], ...]:
-        """Outgoing edges by vertex, by id."""
-        return edges_by_vertex(len(self.copies), (edge.source for edge in self.edges))
-
-    @cached_property
-    def in_edges(self) -> tuple[tuple[int, ...], ...]:
-        """Incoming edges by vertex, by id."""
-        return edges_by_vertex(len(self.copies), (edge.target for edge in self.edges))
 
     @cached_property
     def by_cfg_edge(self) -> Mapping[int, tuple[int, ...]]:
@@ -94,24 +76,6 @@ class Unrolled:
             if edge.cfg_edge is not None:
                 copies_of.setdefault(edge.cfg_edge, []).append(edge.id)
         return {edge: tuple(copies) for edge, copies in copies_of.items()}
-
-    @cached_property
-    def start_dummy(self) -> Mapping[int, int]:
-        """Vertex -> its start dummy."""
-        return {
-            edge.target: edge.id
-            for edge in self.edges
-            if edge.cfg_edge is None and edge.source == self.cfg.entry
-        }
-
-    @cached_property
-    def end_dummy(self) -> Mapping[int, int]:
-        """Vertex -> its end dummy (that of a dead end stands for nothing, see `dag`)."""
-        return {
-            edge.source: edge.id
-            for edge in self.edges
-            if edge.cfg_edge is None and edge.target == self.cfg.exit
-        }
 
     @cached_property
     def full_loops(self) -> frozenset[int]:
@@ -151,13 +115,13 @@ class Unrolled:
         """Whether the vertex is a copy of a block of an iterated loop."""
         return self.copies[vertex].vertex in self.loop_of
 
-    def leaves(self, edge: UnrolledEdge) -> bool:
+    def leaves(self, edge: DagEdge) -> bool:
         """Whether the edge leaves an iterated loop otherwise than by its k-th back edge."""
         loop = self.loop_of.get(self.copies[edge.source].vertex)
         if loop is None:
             return False
         if edge.cfg_edge is None:
-            return edge.iteration < loop.iterations
+            return self.copies[edge.source].iteration < loop.iterations
         return self.cfg.edges[edge.cfg_edge].target not in loop.body
 
     def edge_weights(self, weights: Sequence[float]) -> tuple[float, ...]:
@@ -175,26 +139,8 @@ class Unrolled:
         )
 
     def validate(self) -> None:
-        """Check that the graph is acyclic and that every path runs from ENTRY to EXIT;
-        AssertionError if not, or if a live control-flow edge is missing.
-        """
-        position = {vertex: place for place, vertex in enumerate(self.order)}
-        for edge in self.edges:
-            assert position[edge.source] > position[edge.target], (
-                f"the unrolled graph has the back edge {edge.id}"
-            )
-            assert self.copies[edge.source].iteration == edge.iteration, (
-                f"edge {edge.id} is not of the iteration of its source"
-            )
-        for vertex in self.order:
-            assert self.out_edges[vertex] or vertex == self.cfg.exit, (
-                f"vertex {vertex} of the unrolled graph is a leaf"
-            )
-        live = {edge.id for edge in self.cfg.edges if edge.source in self.dfs.reached}
-        kept = set(self.by_cfg_edge) | set(self.removed) | self.dfs.self_loops
-        assert kept == live, f"the unrolled graph lost the edges {sorted(kept ^ live)}"
-        both = set(self.by_cfg_edge) & set(self.removed)
-        assert not both, f"the edges {sorted(both)} are both kept and removed"
+        """Check what holds of every acyclic graph, and that iterated loops are disjoint."""
+        super().validate()
         bodies = sum(len(loop.body) for loop in self.loops)
         assert len(self.loop_of) == bodies, "a block is in two iterated loops"
 
@@ -247,7 +193,7 @@ class _Unroller:
                 for vertex in sorted(loop.body):
                     self.ids[Copy(vertex, iteration)] = len(self.copies)
                     self.copies.append(Copy(vertex, iteration))
-        self.edges: list[UnrolledEdge] = []
+        self.edges: list[DagEdge] = []
 
     def build(self) -> Unrolled:
         """Return the graph."""
@@ -259,11 +205,11 @@ class _Unroller:
         return Unrolled(
             self.cfg,
             self.dfs,
-            self.loops,
-            tuple(self.copies),
             tuple(self.edges),
             self.removed,
             tuple(sorted(self.cuts)),
+            self.loops,
+            tuple(self.copies),
             tuple(self._order()),
         )
 
@@ -271,15 +217,13 @@ class _Unroller:
         self, source: Copy, target: Copy, cfg_edge: int | None, stands_for: tuple[int, ...] = ()
     ) -> None:
         ends = self.ids[source], self.ids[target]
-        self.edges.append(
-            UnrolledEdge(len(self.edges), *ends, cfg_edge, source.iteration, stands_for)
-        )
+        self.edges.append(DagEdge(len(self.edges), *ends, cfg_edge, stands_for))
 
     def _add_real(self, cfg_edge: int) -> None:
         _, source, target, _ = self.cfg.edges[cfg_edge]
         loop = self.loop_of.get(source)
         if loop is None:  # first copies have the numbers of what they are copies of
-            self.edges.append(UnrolledEdge(len(self.edges), source, target, cfg_edge, 1, ()))
+            self.edges.append(DagEdge(len(self.edges), source, target, cfg_edge))
             return
         step = 1 if cfg_edge in self.back else 0
         for iteration in range(1, loop.iterations - step + 1):

@@ -198,7 +198,7 @@ def test_figure_5_values_and_compensation() -> None:
         given = static["compensation"][each.id]
         assert given == ([1, 0] if ends in ("2>4", "4>6") else [0] * len(given)), ends
     unrolled = plan.unrolled
-    start, end = unrolled.start_dummy[1], unrolled.end_dummy[unrolled.copy(4, 2)]
+    start, end = unrolled.entry_dummy[1], unrolled.exit_dummy[unrolled.copy(4, 2)]
     assert (plan.numbering.values[start], plan.numbering.values[end]) == (13, 1)
 
 
@@ -217,7 +217,11 @@ def trace_of_algorithm_1(cfg: ControlFlowGraph, plan: IterationPlan) -> list[lis
             each = unrolled.edges[number]
             target, value = each.target, numbering.values[number]
             paths = value + numbering.num_paths[target]
-            row = [name(vertex), f"{name(vertex)}>{name(target)}", str(each.iteration)]
+            row = [
+                name(vertex),
+                f"{name(vertex)}>{name(target)}",
+                str(unrolled.copies[each.source].iteration),
+            ]
             row += [str(value), str(paths), str(numbering.compensation[number])]
             rows.append(row)
     return rows
