@@ -39,11 +39,11 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.rewriting.calls import acts_on_signals
 from simprof.profiler.rewriting.draft import CallPlaces
-from simprof.profiler.rewriting.elsewhere.counter_file import FileRegion, RegionKind, header
+from simprof.profiler.rewriting.elsewhere.counter_file import FileRegion, header
 from simprof.profiler.rewriting.elsewhere.memory import PlacedPlan, placed, program_memory
-from simprof.profiler.rewriting.elsewhere.parts import Dumped, StartMemory, Stream, refusal_items
+from simprof.profiler.rewriting.elsewhere.parts import StartMemory, Stream, refusal_items
 from simprof.profiler.rewriting.elsewhere.recipe import (
-    CopyMap,
+    CopiedCalls,
     Counts,
     PlanRecipe,
     counts_of,
@@ -62,7 +62,6 @@ from simprof.profiler.rewriting.program import (
     size_of,
 )
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import StreamBuffer
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.scheme_runs import (
     EdgeCounts,
@@ -218,11 +217,15 @@ def instrument(
     calls = order.calls or CallPlaces(recovered, order.contexts)
     copies = copy_routines(recovered, order.contexts, codes, calls, shown)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
+    buffer, trace = scheme.code().stream, None
+    if buffer is not None and any(plan.plan.buffers for plan in plans.values()):
+        trace = Stream(buffer, packed=_calls(buffer.packing, codes.values()))
     memory = replace(
-        _memory(program, plans, codes, scheme.code().stream),
+        program_memory(plans),
+        trace=trace,
+        auxiliary=original_auxiliary(program),
         signals=not acts_on_signals(recovered, copies.left),
     )
-    regions = program_memory(plans).regions
 
     report_progress(progress, Phase.LINKING)
     front = program_items(recovered, copies, scheme.code().routines)
@@ -230,15 +233,16 @@ def instrument(
     behind = (*signal_items(program.machine, memory), *refusal_items(program.machine))
     left = tuple(number for number in plans if number in copies.left)
 
-    def end(copied: CopyMap) -> tuple[bytes, list[Item]]:
+    def end(copied: CopiedCalls) -> tuple[bytes, list[Item]]:
         """Return the header and what writes it, given where the calls are that it names."""
-        head = _header(order, plans, regions, copied, left)
+        head = _header(order, plans, memory.dumped, copied, left)
         return head, [*dump_items(program.machine, memory, head), *behind]
 
-    _, without = end(CopyMap())
+    _, without = end({})
     base = _room(program, front, size_of(without)) + HEADER_ROOM
     labels = assign_labels(front, base)
-    head, last = end(_copy_map(labels))
+    calls_of = ((address, name.rpartition(_CALL)) for name, address in labels.items())
+    head, last = end({address: int(old, 16) for address, (_, call, old) in calls_of if call})
     labels |= assign_labels(last, base + size_of(front))
     rewritten = place_program(copies, [*front, *last], base, labels, program.entry)
     file = extend(
@@ -289,7 +293,7 @@ def _header(
     order: Order,
     plans: Mapping[int, PlacedPlan],
     regions: Sequence[FileRegion],
-    copies: CopyMap,
+    copies: CopiedCalls,
     left: tuple[int, ...],
 ) -> bytes:
     program, setting = order.recovered.program, order.setting
@@ -301,7 +305,12 @@ def _header(
         edge_counts=order.edge_counts,
         weights=order.weights,
         copies=copies,
-        words={number: plan.layout.words for number, plan in plans.items() if _needs_words(plan)},
+        # only the code told how many words the path registers need beside the stack
+        words={
+            number: plan.layout.words
+            for number, plan in plans.items()
+            if plan.layout.words != max(plan.plan.registers - STACK_REGISTERS, 0)
+        },
         left=left,
     )
     return header(
@@ -313,17 +322,6 @@ def _header(
         regions=regions,
         more=recipe.fields(),
     )
-
-
-def _needs_words(plan: PlacedPlan) -> bool:
-    """Whether only the code told how many words the path registers need beside the stack."""
-    return plan.layout.words != max(plan.plan.registers - STACK_REGISTERS, 0)
-
-
-def _copy_map(labels: Mapping[str, int]) -> CopyMap:
-    """Return where each call of a copy was."""
-    calls = ((address, name.rpartition(_CALL)) for name, address in labels.items())
-    return CopyMap({address: int(old, 16) for address, (_, call, old) in calls if call})
 
 
 def _room(program: Program, front: Sequence[Item], rest: int) -> int:
@@ -358,23 +356,6 @@ def _codes(
         codes[number] = pricer.code(cfg, plan.plan, order.contexts.of(number))
         plans[number] = placed(scheme, plan, codes[number].layout)
     return codes, plans
-
-
-def _memory(
-    program: Program,
-    plans: Mapping[int, PlacedPlan],
-    codes: Mapping[int, RoutineCode],
-    buffer: StreamBuffer | None,
-) -> StartMemory:
-    needed = program_memory(plans)
-    dumped = tuple(
-        Dumped(r.address, None, r.free) if r.kind is RegionKind.TABLE else Dumped(r.address, r.size)
-        for r in needed.regions
-    )
-    trace = None
-    if buffer is not None and any(plan.plan.buffers for plan in plans.values()):
-        trace = Stream(buffer, packed=_calls(buffer.packing, codes.values()))
-    return StartMemory(needed.mapped, needed.fills, dumped, trace, original_auxiliary(program))
 
 
 def _calls(symbol: str, codes: Iterable[RoutineCode]) -> bool:

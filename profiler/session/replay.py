@@ -231,8 +231,8 @@ def _play(
     recovered: ProgramGraphs,
     take: Callable[[RecordedPiece], None],
 ) -> None:
-    for piece in recording.pieces():
-        for number, digest in piece.digests.items():
+    for digests, piece in recording.pieces():
+        for number, digest in digests.items():
             known = number < len(recovered.routines)
             if not known or graph_digest(recovered.routines[number]) != digest:
                 raise UsageError(
@@ -240,8 +240,8 @@ def _play(
                     f"simprof {recording.header.simprof}): record it again"
                 )
         try:
-            _check_stretches(piece.piece, recovered)
-            take(piece.piece)
+            _check_stretches(piece, recovered)
+            take(piece)
         except (DamagedError, ValueError):
             raise UsageError(f"{name} is damaged: record it again") from None
 

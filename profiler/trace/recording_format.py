@@ -87,12 +87,8 @@ class RecordingEnd:
     cut: Sequence[tuple[int, int, int, int]] = ()
 
 
-@dataclass(frozen=True)
-class FilePiece:
-    """A piece with what it says of graphs."""
-
-    digests: Mapping[int, bytes]  # Routine that it is the first to have -> digest of its graph
-    piece: RecordedPiece  # What the run did
+FilePiece = tuple[Mapping[int, bytes], RecordedPiece]
+"""A piece behind what it says of graphs: routine that it is the first to have -> digest."""
 
 
 class RecordingFile:
@@ -253,7 +249,7 @@ def _piece(content: bytes) -> FilePiece:
     streams = words[at : at + 2 * streamed].reshape(-1, 2).astype(np.int64)
     data = content[_WORD.itemsize * (at + 2 * streamed) :]
     piece = RecordedPiece(stretches, streams[:, 0], streams[:, 1], data)
-    return FilePiece(digests, piece)
+    return digests, piece
 
 
 def _stretches(words: list[int]) -> list[RecordedStretch]:

@@ -476,17 +476,12 @@ LONGEST_TAIL = 1 << 20
 """Crossings behind the last token after which the end is given up."""
 
 
-@dataclass(frozen=True)
-class Completion:
-    """What a trace lacked."""
+def complete(
+    trace: Trace, recovered: ProgramGraphs, block: int, bits: int
+) -> tuple[TraceEvent, TraceEnd]:
+    """Find out how a trace goes on behind its tokens: the program's end, and the totals.
 
-    event: TraceEvent  # The program's end
-    # The totals. The digest is that of what the tokens lead to: the run itself told none.
-    end: TraceEnd
-
-
-def complete(trace: Trace, recovered: ProgramGraphs, block: int, bits: int) -> Completion:
-    """Find out how a trace goes on behind its tokens.
+    Their digest is that of what the tokens lead to: the run itself told none.
 
     - `trace`: What there is: the tokens of all routines and the stream. It has no events.
     - `recovered`: The graphs of its program.
@@ -506,7 +501,7 @@ def complete(trace: Trace, recovered: ProgramGraphs, block: int, bits: int) -> C
 class _Follower(Regenerator):
     """Regenerates all that the tokens tell, and then goes on to a block."""
 
-    def follow(self, block: int) -> Completion:
+    def follow(self, block: int) -> tuple[TraceEvent, TraceEnd]:
         """Return what comes behind the tokens; parameters and errors as those of `complete`."""
         state = self._state
         leaving = self._index.exit_edge.get(block, UNKNOWN)
@@ -565,7 +560,7 @@ class _Follower(Regenerator):
         for edge in way:
             self._cross(int(index.first_edge[routine]) + edge)
 
-    def _completion(self, block: int, leaving: int) -> Completion:
+    def _completion(self, block: int, leaving: int) -> tuple[TraceEvent, TraceEnd]:
         state = self._state
         left = int(state[kernel.PLACE]) != block
         at = int(state[kernel.CROSSINGS]) - left
@@ -575,4 +570,4 @@ class _Follower(Regenerator):
         crossed = () if leaving == UNKNOWN else (leaving,)
         event = TraceEvent(at, bits, block, crossed, 0, UNKNOWN, UNKNOWN)
         digest = int(state[kernel.DIGEST]) % (1 << 64)
-        return Completion(event, TraceEnd(int(state[kernel.CROSSINGS]), digest, self._end))
+        return event, TraceEnd(int(state[kernel.CROSSINGS]), digest, self._end)

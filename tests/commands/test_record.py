@@ -110,8 +110,8 @@ def test_cut_recording(recorded: Path, refused: Refused, tmp_path: Path, share: 
     cut.write_bytes(data[: int(len(data) * share)])
     assert "record it again" in refused("run", "--replay", str(cut))
     if share > 0.3:
-        whole = [piece.piece.data for piece in Recording(recorded).pieces()]
-        left = [piece.piece.data for piece in Recording(cut).pieces()]
+        whole = [piece[1].data for piece in Recording(recorded).pieces()]
+        left = [piece[1].data for piece in Recording(cut).pieces()]
         assert left
         assert left == whole[: len(left)]
 

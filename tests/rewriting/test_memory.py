@@ -26,12 +26,12 @@ from simprof.profiler.rewriting.elsewhere import counter_file as cf
 from simprof.profiler.rewriting.elsewhere.memory import (
     MemoryCounters,
     PlacedPlan,
-    ProgramMemory,
     in_memory,
     placed,
     program_memory,
     read_counters,
 )
+from simprof.profiler.rewriting.elsewhere.parts import StartMemory
 from simprof.profiler.schemes.bittrace import branch_codes
 from simprof.profiler.schemes.bittrace.actions import CountWords
 from simprof.profiler.schemes.cs6120.edge_log import PAIRS
@@ -92,7 +92,7 @@ def check(
     untouched = MemoryCounters({}, (0,) * len(expected.events))
     assert read_counters(codes[1], lab.bench.read) == expected
     assert read_counters(codes[0], lab.bench.read) == untouched
-    regions = program_memory(codes).regions
+    regions = program_memory(codes).dumped
     header = cf.header(
         file="f", sha256="0", machine=lab.machine, mode=name, options={}, regions=regions
     )
@@ -197,10 +197,10 @@ def test_program_memory_of_arrays_alone() -> None:
         table=CounterTable.ARRAY, path_counters=3, edge_counters=2, named_counters=("cold",)
     )
     codes = {number: PlacedPlan(plan, space.place(plan)) for number in (4, 7)}
-    assert program_memory(codes) == ProgramMemory(
-        mapped=((RUNTIME_DATA, PAGE_SIZE), (ARRAYS_BASE, PAGE_SIZE)),
+    assert program_memory(codes) == StartMemory(
+        regions=((RUNTIME_DATA, PAGE_SIZE), (ARRAYS_BASE, PAGE_SIZE)),
         fills=(),
-        regions=(cf.FileRegion(cf.RegionKind.ARRAY, ARRAYS_BASE, 64),),
+        dumped=(cf.FileRegion(cf.RegionKind.ARRAY, ARRAYS_BASE, 64),),
     )
 
 
@@ -211,8 +211,8 @@ def test_program_memory_of_tables() -> None:
         plan_of(table=CounterTable.HASH, actions={0: (CountWords(words),)}) for words in (1, 3)
     ]
     memory = program_memory({n: PlacedPlan(p, space.place(p)) for n, p in enumerate(plans)})
-    assert memory.mapped == ((RUNTIME_DATA, PAGE_SIZE), (TABLES_BASE, 2 * TABLE_SPAN))
-    assert memory.regions == tuple(
+    assert memory.regions == ((RUNTIME_DATA, PAGE_SIZE), (TABLES_BASE, 2 * TABLE_SPAN))
+    assert memory.dumped == tuple(
         cf.FileRegion(cf.RegionKind.TABLE, TABLES_BASE + n * TABLE_SPAN, TABLE_SPAN, words)
         for n, words in enumerate((1, 3))
     )
@@ -228,8 +228,8 @@ def test_program_memory_of_a_trace_and_of_nothing() -> None:
     memory = program_memory({0: PlacedPlan(plan, CounterSpace().place(plan))})
     buffer = (0x5000_C000, 0x4000)
     position = cf.FileRegion(cf.RegionKind.ARRAY, 0x5000_E008, 4)
-    assert memory == ProgramMemory(((RUNTIME_DATA, PAGE_SIZE), buffer), (), (position,))
-    assert program_memory({}) == ProgramMemory(((RUNTIME_DATA, PAGE_SIZE),), (), ())
+    assert memory == StartMemory(((RUNTIME_DATA, PAGE_SIZE), buffer), (), (position,))
+    assert program_memory({}) == StartMemory(((RUNTIME_DATA, PAGE_SIZE),), (), ())
 
 
 def test_simulated_counters_wrap_as_words_do() -> None:

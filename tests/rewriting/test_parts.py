@@ -9,7 +9,6 @@ from simprof.profiler.code.hash_routine import BUCKETS, TableLayout
 from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_DATA, TABLES_BASE
 from simprof.profiler.rewriting.elsewhere.parts import (
     BASE,
-    Dumped,
     Reference,
     StartMemory,
     Stream,
@@ -56,12 +55,6 @@ def test_fills_are_runs_of_words() -> None:
 def test_a_fill_has_whole_words(fill: tuple[int, bytes]) -> None:
     with pytest.raises(ValueError, match="not made of words"):
         filled(StartMemory((), (fill,)))
-
-
-@pytest.mark.parametrize(("size", "end"), [(None, None), (4, 8)])
-def test_a_region_has_one_size(size: int | None, end: int | None) -> None:
-    with pytest.raises(ValueError, match="either a size or"):
-        Dumped(ARRAYS_BASE, size, end)
 
 
 def test_references_become_distances() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.rewriting.elsewhere.early_ends import StackReader
-from simprof.profiler.rewriting.elsewhere.recipe import CopyMap
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Register
@@ -35,7 +34,7 @@ class Stacks:
     def __init__(self, ends: Sequence[Item], copies: Mapping[int, int] | None = None) -> None:
         self.graphs = IndexedGraphs({"main": MAIN, "ends": ends, "helper": HELPER})
         recovered = self.graphs.index.recovered
-        self.reader = StackReader(recovered, ProgramContexts(recovered), CopyMap(copies or {}))
+        self.reader = StackReader(recovered, ProgramContexts(recovered), copies or {})
 
     def ends(self, *places: str) -> dict[str, list[str]]:
         """Return the first words of the blocks in which activations ended, by routine."""

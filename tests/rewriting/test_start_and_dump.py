@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.code.counting import executed
+from simprof.profiler.rewriting.elsewhere.counter_file import FileRegion, RegionKind
 from simprof.profiler.rewriting.elsewhere.parts import (
     FRAMES,
     FRAMES_END,
     LONGEST_NAME,
     NAME,
-    Dumped,
     StartMemory,
     Stream,
     Width,
@@ -41,7 +41,7 @@ from tests.support.tiny_programs import DATA
 
 R = Register
 STREAMS = {"bytes": Stream(STREAM, packed=False), "bits": Stream(STREAM, packed=True)}
-POSITION_WORD = Dumped(TRACE_END + POSITION, 4)
+POSITION_WORD = FileRegion(RegionKind.ARRAY, TRACE_END + POSITION, 4)
 ENVIRONMENT = (b"SIMPROF_OU=x", b"A=b", b"SIMPROF_OUT=counts", b"LATER=SIMPROF_OUT=not")
 pytestmark = pytest.mark.qemu
 

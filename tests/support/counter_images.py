@@ -13,19 +13,19 @@ from simprof.profiler.rewriting.elsewhere import counter_file as cf
 from simprof.profiler.rewriting.elsewhere.counter_file import table_bytes
 from simprof.profiler.rewriting.elsewhere.memory import (
     PlacedPlan,
-    ProgramMemory,
     differences,
     placed,
     program_memory,
 )
+from simprof.profiler.rewriting.elsewhere.parts import StartMemory
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.scheme_runs import SchemeRun
 from tests.support.code_bench import SPANS, CodeBench
 
 
-def prepare(bench: CodeBench, memory: ProgramMemory) -> None:
+def prepare(bench: CodeBench, memory: StartMemory) -> None:
     """Do what the start of an instrumented program does: map, and fill."""
-    for address, size in memory.mapped:
+    for address, size in memory.regions:
         base = max(base for base in SPANS if base <= address)
         bench.write(address, bytes(min(size, base + SPANS[base] - address)))
     for address, data in memory.fills:
@@ -119,7 +119,7 @@ class Image:
         more: Mapping[str, Any] | None = None,
     ) -> bytes:
         """The counter file of this memory."""
-        program, regions = self.observation.program, self.memory.regions
+        program, regions = self.observation.program, self.memory.dumped
         header = cf.header(
             file=str(program.path),
             sha256=program.sha256,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 
 from simprof.profiler.code.hash_routine import TableLayout
-from simprof.profiler.code.layout import ARRAYS_BASE, TABLES_BASE
+from simprof.profiler.code.layout import ARRAYS_BASE, TABLE_SPAN, TABLES_BASE
+from simprof.profiler.rewriting.elsewhere.counter_file import FileRegion, RegionKind
 from simprof.profiler.rewriting.elsewhere.parts import (
-    Dumped,
     StartMemory,
 )
 from simprof.simulator.binary.program import MachineKind
@@ -22,7 +22,10 @@ TABLE = TableLayout(1).initial(TABLES_BASE)
 MEMORY = StartMemory(
     regions=((ARRAYS_BASE, 20000), (TABLES_BASE, 1 << 18)),
     fills=((ARRAYS_BASE, COUNTERS), (TABLES_BASE, TABLE)),
-    dumped=(Dumped(ARRAYS_BASE, 48), Dumped(TABLES_BASE, None, TABLES_BASE + TableLayout().free)),
+    dumped=(
+        FileRegion(RegionKind.ARRAY, ARRAYS_BASE, 48),
+        FileRegion(RegionKind.TABLE, TABLES_BASE, TABLE_SPAN),
+    ),
 )
 
 

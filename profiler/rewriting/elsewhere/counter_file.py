@@ -68,13 +68,18 @@ class FileRegion:
     words: int = 1  # Of a hash table: 32-bit words of a key (see `hash_routine`).
 
     @property
+    def is_table(self) -> bool:
+        """Whether it is a hash table."""
+        return self.kind is RegionKind.TABLE
+
+    @property
     def table(self) -> TableLayout:
         """How the hash table is laid out."""
         return TableLayout(self.words)
 
     @property
     def free(self) -> int:
-        """Of a hash table: the address of the word that has its end's address."""
+        """Of a hash table: the address of the word that has the address behind its last byte."""
         return self.address + self.table.free
 
 
@@ -141,7 +146,7 @@ def header(
 
 def _region_fields(region: FileRegion) -> dict[str, Any]:
     fields = {"kind": str(region.kind), "address": region.address, "size": region.size}
-    return fields | ({"words": region.words} if region.kind is RegionKind.TABLE else {})
+    return fields | ({"words": region.words} if region.is_table else {})
 
 
 def load(path: Path) -> CounterFile:
@@ -166,7 +171,7 @@ def parse(data: bytes, name: str = "the counter file") -> CounterFile:
     width = _check_header(known)
     memory: dict[int, bytes] = {}
     for region in known.regions:
-        size = _table_size(data, at, region, name) if _is_table(region) else region.size
+        size = _table_size(data, at, region, name) if region.is_table else region.size
         memory[region.address] = _take(data, at, size, name)
         at += size
     count = int.from_bytes(_take(data, at, WORD, name), "big")
@@ -179,10 +184,6 @@ def parse(data: bytes, name: str = "the counter file") -> CounterFile:
         int.from_bytes(words[place : place + width], "big") for place in range(0, len(words), width)
     )
     return CounterFile(name, fields, memory, (frames,), (end,))
-
-
-def _is_table(region: FileRegion) -> bool:
-    return region.kind is RegionKind.TABLE
 
 
 def _header(data: bytes, name: str) -> tuple[dict[str, Any], int]:
@@ -313,7 +314,7 @@ def _difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
 
 def _sum(region: FileRegion, files: Sequence[CounterFile]) -> bytes:
     contents = [each.memory[region.address] for each in files]
-    if region.kind is RegionKind.TABLE:
+    if region.is_table:
         counts: dict[tuple[int, ...], int] = {}
         for content in contents:
             for key, count in table_counts(content, region.words):

@@ -35,7 +35,7 @@ from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters
 from simprof.profiler.plan.interpret import begin, follow
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.rewriting.elsewhere.memory import MemoryCounters
-from simprof.profiler.rewriting.elsewhere.recipe import CopyMap
+from simprof.profiler.rewriting.elsewhere.recipe import CopiedCalls
 from simprof.profiler.trace.calls import Callees
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa.decode import TransferKind
@@ -57,7 +57,7 @@ class StackReader:
     """
 
     def __init__(
-        self, recovered: ProgramGraphs, contexts: ProgramContexts, copies: CopyMap
+        self, recovered: ProgramGraphs, contexts: ProgramContexts, copies: CopiedCalls
     ) -> None:
         self._recovered = recovered
         self._contexts = contexts
@@ -99,11 +99,15 @@ class StackReader:
 
     def _calls(self, frames: Sequence[int]) -> tuple[list[int], int]:
         """Return the blocks of the calls on a stack, and the routine that the program ended in."""
-        words = [self._copies.original(word) for word in frames]
+        words = [self._original(word) for word in frames]
         leaf = self._leaf(words[0]) if words else UNKNOWN
         calls = words if leaf != UNKNOWN else words[1:]
         blocks = [self._call(word) for word in calls]
         return blocks, leaf if leaf != UNKNOWN else self._last(words[:1], blocks)
+
+    def _original(self, address: int) -> int:
+        """Return where a call was; one that is no copy is where it was."""
+        return self._copies.get(address, address)
 
     def _interrupted(self, frames: Sequence[int]) -> tuple[list[int], int]:
         """Return the blocks of the calls on the stack of a signal, and the block of the trap.
@@ -111,9 +115,9 @@ class StackReader:
         The signal came with a system call. %o7 is the return address of a routine that has no
         window there.
         """
-        trap = self._copies.original(frames[0] - _SIGNAL - 4)
+        trap = self._original(frames[0] - _SIGNAL - 4)
         block = next((b for b in self._trap_blocks if b[0] == trap), None)
-        if block is None or frames[0] - _SIGNAL - 4 not in self._copies.originals:
+        if block is None or frames[0] - _SIGNAL - 4 not in self._copies:
             raise UsageError(
                 f"a signal ended the program within a block, at {frames[0] - _SIGNAL:#x} of the "
                 "instrumented one: its profile cannot be told"
@@ -122,7 +126,7 @@ class StackReader:
         analysis = self._contexts.of(routine).analysis
         last = self._recovered.routines[routine].blocks[own].instructions - 1
         leaf = analysis is not None and analysis.frames.before(own, last).depth == 0
-        calls = [self._copies.original(word) for word in frames[1 if leaf else 2 :]]
+        calls = [self._original(word) for word in frames[1 if leaf else 2 :]]
         first = int(self._index.first_block[routine])
         return [self._call(word) for word in calls], first + own
 

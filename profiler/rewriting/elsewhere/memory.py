@@ -33,6 +33,7 @@ from simprof.profiler.rewriting.elsewhere.counter_file import (
     RegionKind,
     table_counts,
 )
+from simprof.profiler.rewriting.elsewhere.parts import StartMemory
 from simprof.profiler.schemes.definition import SchemeDefinition
 from simprof.simulator.binary.program import PAGE_SIZE, page_up
 
@@ -82,18 +83,7 @@ def placed(scheme: SchemeDefinition, plan: RoutinePlan, layout: CounterLayout) -
     return PlacedPlan(plan.plan, layout, scheme.code().slots(plan, layout))
 
 
-@dataclass(frozen=True)
-class ProgramMemory:
-    """The memory that a program's instrumentation takes."""
-
-    # (address, size in bytes) of the pages that must be there; all of them hold zeros but for
-    mapped: tuple[tuple[int, int], ...]
-    # (address, bytes) of what else must be there before the program starts
-    fills: tuple[tuple[int, bytes], ...]
-    regions: tuple[FileRegion, ...]  # What is written to the counter file at the end, in order
-
-
-def program_memory(codes: Mapping[int, PlacedPlan]) -> ProgramMemory:
+def program_memory(codes: Mapping[int, PlacedPlan]) -> StartMemory:
     """Return the memory that instrumented routines take together.
 
     All arrays are one region, as is each buffer with slots; each hash table is one, and so is what
@@ -129,7 +119,7 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> ProgramMemory:
         first, last = tables[0].address, tables[-1].address + TABLE_SPAN
         mapped.append((first, last - first))
     fills += [(table.address, table.table.initial(table.address)) for table in tables]
-    return ProgramMemory(tuple(mapped), tuple(fills), (*regions, *tables))
+    return StartMemory(tuple(mapped), tuple(fills), (*regions, *tables))
 
 
 def _owners(slots: Iterable[BufferSlot], start: int, size: int) -> bytes:

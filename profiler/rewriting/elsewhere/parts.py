@@ -31,6 +31,7 @@ import numpy as np
 
 from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import abi
+from simprof.profiler.rewriting.elsewhere.counter_file import FileRegion
 from simprof.profiler.schemes.definition import StreamBuffer
 from simprof.simulator.binary.program import PAGE_SIZE, MachineKind, page_up
 from simprof.simulator.isa import assembler as asm
@@ -212,21 +213,6 @@ LONGEST_NAME = 4000
 
 
 @dataclass(frozen=True)
-class Dumped:
-    """A region of memory that the counter file holds."""
-
-    address: int  # Where it begins
-    size: int | None  # Its bytes; None where `end` tells.
-    # Where a word lies that holds the address behind the region's last byte (a hash table's `free`)
-    end: int | None = None
-
-    def __post_init__(self) -> None:
-        """Check that one of the two tells the size."""
-        if (self.size is None) == (self.end is None):
-            raise ValueError("a region has either a size or a word that holds its end")
-
-
-@dataclass(frozen=True)
 class Stream:
     """The buffer through which a trace is written."""
 
@@ -247,7 +233,7 @@ class StartMemory:
     regions: tuple[tuple[int, int], ...]
     # (address, contents) of what is not zero in it at first, in words
     fills: tuple[tuple[int, bytes], ...] = ()
-    dumped: tuple[Dumped, ...] = ()  # What the counter file holds, in its order
+    dumped: tuple[FileRegion, ...] = ()  # What the counter file holds, in its order
     trace: Stream | None = None  # Through what a trace is written; None: there is none.
     # What the program shall see in its auxiliary vector, whatever the kernel has put there; each
     # key is there once.

@@ -160,7 +160,7 @@ def placed_again(
         if number in recipe.words:
             layout = space.with_words(layout, recipe.words[number])
         plans[number], codes[number] = plan, placed(scheme, plan, layout)
-    if not fits or program_memory(codes).regions != file.regions:
+    if not fits or program_memory(codes).dumped != file.regions:
         raise ProfileMismatchError(
             f"{file.name} is of a program that another version of simprof has instrumented: "
             "instrument it again"
@@ -344,11 +344,11 @@ def write_trace(
         If the file cannot be written.
     """
     problem: str | None = "the block is not known that the program ended in"
-    completion = None
+    event, end = None, None
     if end_block is not None:
         known = Trace(header, tokens, stream.stream, 0, {}, (), None, None)
         try:
-            completion = complete(known, recovered, end_block, stream.bits)
+            event, end = complete(known, recovered, end_block, stream.bits)
             problem = None
         except StopError as stop:
             problem = str(stop)
@@ -357,9 +357,9 @@ def write_trace(
         file.routine(number, written)
     if stream.stream:
         file.chunk(0, stream.stream)
-    if completion is not None:
-        file.event(completion.event)
-    file.close(None if completion is None else completion.end)
+    if event is not None:
+        file.event(event)
+    file.close(end)
     return problem
 
 

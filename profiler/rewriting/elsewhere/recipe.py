@@ -38,15 +38,8 @@ def counts_of(recovered: ProgramGraphs, source: EdgeCounts | None) -> Counts:
     return {number: tuple(counts) for number, counts in found if counts is not None}
 
 
-@dataclass(frozen=True)
-class CopyMap:
-    """Where the calls of copied routines were before: address of the copy -> that of the call."""
-
-    originals: Mapping[int, int] = field(default_factory=dict)
-
-    def original(self, address: int) -> int:
-        """Return where a call was; one that is no copy is where it was."""
-        return self.originals.get(address, address)
+CopiedCalls = Mapping[int, int]
+"""Where the calls of copied routines were before: address of the copy -> that of the call."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +56,7 @@ class PlanRecipe:
     edge_counts: Counts = field(default_factory=dict)
     # The counts that edge weights were taken from, if they were
     weights: Counts = field(default_factory=dict)
-    copies: CopyMap = CopyMap()  # Where calls are now
+    copies: CopiedCalls = field(default_factory=dict)
     # Routine number -> words for path registers beside the stack, where only its code told how many
     # it needs (`CounterSpace.with_words`)
     words: Mapping[int, int] = field(default_factory=dict)
@@ -78,7 +71,7 @@ class PlanRecipe:
             "weights": {str(n): list(counts) for n, counts in self.weights.items()},
             "trace": registry.definition(self.mode).writes_trace,
             "words": {str(n): words for n, words in self.words.items()},
-            "copies": sorted(map(list, self.copies.originals.items())),
+            "copies": sorted(map(list, self.copies.items())),
             "left": list(self.left),
         }
 
@@ -140,7 +133,7 @@ def of_header(file: CounterFile) -> PlanRecipe:
             routines=_integers(header["routines"]),
             edge_counts=_counts(header["edge_counts"]),
             weights=_counts(header["weights"]),
-            copies=CopyMap(dict(decode(tuple[tuple[int, int], ...], header["copies"]))),
+            copies=dict(decode(tuple[tuple[int, int], ...], header["copies"])),
             words={int(n): _integers([words])[0] for n, words in header["words"].items()},
             left=_integers(header["left"]),
         )

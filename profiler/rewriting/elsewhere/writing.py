@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from simprof.profiler.code.counting import executed
 from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import save_smallest_frame
-from simprof.profiler.rewriting.elsewhere.counter_file import EXITED, LAST_LINE
+from simprof.profiler.rewriting.elsewhere.counter_file import EXITED, LAST_LINE, FileRegion
 from simprof.profiler.rewriting.elsewhere.parts import (
     CLOSE,
     END,
@@ -116,12 +116,19 @@ def dump_items(machine: MachineKind, memory: StartMemory, header: bytes) -> tupl
         *text(f"{DUMP}.behind", _BEHIND_NAME),
         *words(
             f"{DUMP}.regions",
-            (w for d in memory.dumped for w in (d.address, d.size or 0, d.end or 0)),
+            (word for region in memory.dumped for word in _extent(region)),
         ),
         Label(f"{DUMP}.regions_end"),
         *text(f"{DUMP}.header", header),
     ]
     return resolve(parts, f"{DUMP}.base")
+
+
+def _extent(region: FileRegion) -> tuple[int, int, int]:
+    """Return where a region begins, and its bytes or else where the word with its end is."""
+    if region.is_table:
+        return region.address, 0, region.free
+    return region.address, region.size, 0
 
 
 def _entries(width: Width, trace: Stream | None) -> list[Part]:
@@ -469,7 +476,7 @@ def dump_outcomes(
     yield False
     yield from written
     for index, region in enumerate(memory.dumped):
-        yield region.end is None
+        yield not region.is_table
         yield from written
         yield index + 1 < len(memory.dumped)
     another, none = (False, False, False), True

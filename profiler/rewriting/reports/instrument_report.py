@@ -29,8 +29,8 @@ def render_json(program: Path, output: Path, mode: str, made: Instrumented) -> s
             "address": address_text(made.rewritten.base),
             "bytes": len(made.rewritten.code),
         },
-        "counter_bytes": sum(dumped.size or 0 for dumped in made.memory.dumped),
-        "tables": sum(dumped.size is None for dumped in made.memory.dumped),
+        "counter_bytes": sum(each.size for each in made.memory.dumped if not each.is_table),
+        "tables": sum(each.is_table for each in made.memory.dumped),
         "application_registers": [register.text for register in made.carried],
     }
     return json.dumps(facts) + "\n"
