@@ -126,14 +126,17 @@ def _saved_profile(document: GraphDocument, file: Path) -> tuple[int, ...]:
     """Find the answer about this graph among the lines of `file`."""
     cfg = document.cfg
     wanted = [(str(cfg.name_of(edge.source)), str(cfg.name_of(edge.target))) for edge in cfg.edges]
-    answers = _answers(file)
+    try:
+        answers = [parse_json(line) for line in read_file(file).splitlines() if line.strip()]
+    except (ValueError, RecursionError):
+        answers = []
     for answer in answers:
-        edges = answer.get("edges")
+        edges = answer.get("edges") if isinstance(answer, Mapping) else None
         if not isinstance(edges, list) or not all(isinstance(edge, Mapping) for edge in edges):
             continue
         if [(edge.get("source"), edge.get("target")) for edge in edges] == wanted:
             counts = [edge.get("executions") for edge in edges]
-            if _are_counts(counts):
+            if all(type(count) is int and 0 <= count <= GREATEST_COUNT for count in counts):
                 return tuple(counts)
             raise ProfileMismatchError(
                 f"{file}: has no whole edge counts of {cfg.name!r}: make the profile with a mode "
@@ -142,21 +145,6 @@ def _saved_profile(document: GraphDocument, file: Path) -> tuple[int, ...]:
     raise ProfileMismatchError(
         f"{file}: is no edge profile of the graph {cfg.name!r}: make one with "
         "`simprof explain --json`"
-    )
-
-
-def _answers(file: Path) -> list[Mapping[str, Any]]:
-    try:
-        lines = [parse_json(line) for line in read_file(file).splitlines() if line.strip()]
-    except (ValueError, RecursionError):
-        lines = []
-    return [line for line in lines if isinstance(line, Mapping)]
-
-
-def _are_counts(counts: Sequence[object]) -> bool:
-    return all(
-        isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= GREATEST_COUNT
-        for count in counts
     )
 
 

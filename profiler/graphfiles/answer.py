@@ -12,12 +12,11 @@ blocks, say what an edge profile determines of the runs' paths:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from simprof.profiler.code import pricing
-from simprof.profiler.code.codegen import Snippet
 from simprof.profiler.code.pricing import plan_sizes, trace_sizes
 from simprof.profiler.graphfiles.execution import MACHINE, Prices
 from simprof.profiler.graphfiles.reader import GraphDocument
@@ -25,7 +24,6 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.numbering import graph_facts
-from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.profiles.accuracy import Attribution, EdgeFlow, definite_flow
@@ -119,7 +117,7 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
         ]
     if isinstance(run.plan, AcyclicPathPlan):
         answer["definite_flow"] = definite_object(run.plan, run.crossings, run.reading)
-        flow = edge_flow(run.plan, run.crossings)
+        flow = EdgeFlow(run.cfg, frozenset(run.plan.dag.removed), run.crossings)
         for path in answer["paths"]:
             record = run.plan.decode(path["path"])
             path["definite"] = flow.definite_count(record.blocks[0], record.edges)
@@ -262,11 +260,6 @@ def _paths(run: GraphRun, plan: PathDecoder) -> Iterator[PathCount]:
             )
 
 
-def edge_flow(plan: AcyclicPathPlan, crossings: Sequence[int]) -> EdgeFlow:
-    """Return the runs' edge profile on the acyclic graph of a plan."""
-    return EdgeFlow(plan.cfg, frozenset(plan.dag.removed), crossings)
-
-
 def definite_object(
     plan: AcyclicPathPlan, crossings: Sequence[int], reading: Reading
 ) -> dict[str, Any]:
@@ -314,20 +307,11 @@ def _code(run: GraphRun) -> dict[str, Any]:
         ("block_end", plan.block_ends, code.block_end_snippets),
     ):
         if actions:
-            static[f"{place}_code"] = _block_actions(cfg, actions)
-            static[f"{place}_sparc"] = _block_texts(cfg, block_snippets)
+            names = {block: str(cfg.name_of(block)) for block in sorted(actions)}
+            static[f"{place}_code"] = {
+                name: [str(action) for action in actions[block]] for block, name in names.items()
+            }
+            static[f"{place}_sparc"] = {
+                name: list(block_snippets[block].text) for block, name in names.items()
+            }
     return static
-
-
-def _block_actions(
-    cfg: ControlFlowGraph, actions: Mapping[int, tuple[Action, ...]]
-) -> dict[str, list[str]]:
-    return {
-        str(cfg.name_of(block)): [str(action) for action in actions[block]]
-        for block in sorted(actions)
-    }
-
-
-def _block_texts(cfg: ControlFlowGraph, snippets: Mapping[int, Snippet]) -> dict[str, list[str]]:
-    """Block name -> the code for that."""
-    return {str(cfg.name_of(block)): list(snippets[block].text) for block in sorted(snippets)}

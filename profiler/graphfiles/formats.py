@@ -105,20 +105,12 @@ def is_node_link(document: object) -> bool:
     """Whether a JSON document is node-link data, and no graph file of our own."""
     if not isinstance(document, Mapping) or not isinstance(document.get("nodes"), list):
         return False
-    if _has_our_keys(document):
-        return False
-    edges = document.get("links", document.get("edges"))
-    return isinstance(edges, list) and all(isinstance(edge, Mapping) for edge in edges)
-
-
-def _has_our_keys(document: Mapping[str, Any]) -> bool:
-    """Whether a document has blocks or an entry, and edges as our own format has them."""
     edges = document.get("edges")
-    return (
-        ("entry" in document or "blocks" in document)
-        and isinstance(edges, list)
-        and not any(isinstance(edge, Mapping) for edge in edges)
-    )
+    lists = isinstance(edges, list) and not any(isinstance(edge, Mapping) for edge in edges)
+    if lists and ("entry" in document or "blocks" in document):
+        return False  # edges as our own format has them
+    edges = document.get("links", edges)
+    return isinstance(edges, list) and all(isinstance(edge, Mapping) for edge in edges)
 
 
 def _library(read: Callable[[], nx.MultiDiGraph], path: Path, what: str) -> nx.MultiDiGraph:

@@ -134,9 +134,13 @@ class Contraction:
         live = {edge.id for edge in self.cfg.edges if edge.source in reached}
         edges = (*self.kept, *self.inside, *self.folded.values())
         assert sorted(edges) == sorted(live), "edges are lost or made up"
-        assert not any(_is_split(self.graph, edge.id) for edge in self.graph.edges), (
-            "straight-line splits are left"
-        )
+        graph = self.graph
+        splits = [
+            edge.id
+            for edge in graph.edges
+            if _joins(graph, edge.source, edge.target, len(graph.in_edges[edge.target]))
+        ]
+        assert not splits, "straight-line splits are left"
 
 
 def contract(cfg: ControlFlowGraph, fold_slots: bool = False) -> Contraction:
@@ -185,11 +189,6 @@ def _joins(cfg: ControlFlowGraph, source: int, target: int, entering: int) -> bo
     """Whether a live edge is a straight-line split; ENTRY and EXIT are no blocks."""
     blocks = source < cfg.entry and target < cfg.entry
     return blocks and entering == 1 and len(cfg.out_edges[source]) == 1
-
-
-def _is_split(cfg: ControlFlowGraph, edge_id: int) -> bool:
-    edge = cfg.edges[edge_id]
-    return _joins(cfg, edge.source, edge.target, len(cfg.in_edges[edge.target]))
 
 
 def _chain(head: int, following: Mapping[int, int]) -> tuple[int, ...]:

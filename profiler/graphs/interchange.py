@@ -165,12 +165,9 @@ def only_node(nodes: Mapping[Any, Mapping[str, Any]], role: str) -> Any:
     """
     names = [node for node, data in nodes.items() if data.get("role") == role]
     if len(names) != 1:
-        raise InterchangeError(f"{_count(names)} the role {role!r}: give it to one")
+        count = f"{len(names)} nodes have" if names else "no node has"
+        raise InterchangeError(f"{count} the role {role!r}: give it to one")
     return names[0]
-
-
-def _count(names: Sequence[object]) -> str:
-    return f"{len(names)} nodes have" if names else "no node has"
 
 
 def number(value: object) -> Any:

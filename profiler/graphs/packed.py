@@ -89,7 +89,11 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
                 return self[position]
             if self._others is not None and number not in self._own:
                 return self._others[number]
-            graph = self._made[position] = self._unchanged(self._make(position))
+            graph = self._make(position)
+            known = self._known.setdefault(graph.address, graph)
+            if known != graph:
+                known = self._known[graph.address] = graph
+            graph = self._made[position] = known
         return graph
 
     def __eq__(self, other: object) -> bool:
@@ -175,13 +179,6 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
         # `known`: Graphs by address, extended by those that are made.
         arrays = {name: value for name, value in self.__dict__.items() if name != "_known"}
         return type(self)(**arrays, _known=known)
-
-    def _unchanged(self, graph: ControlFlowGraph) -> ControlFlowGraph:
-        known = self._known.get(graph.address)
-        if known is not None and known == graph:
-            return known
-        self._known[graph.address] = graph
-        return graph
 
     def _arrays(self) -> tuple[NDArray[np.generic], ...]:
         return tuple(value for value in self.__dict__.values() if isinstance(value, np.ndarray))

@@ -24,7 +24,7 @@ another one.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from time import monotonic
@@ -132,23 +132,12 @@ class Exploration:
         self.is64 = is64
         self.words, self.kinds, _, self.targets, self.next_end = code.lists
         self.state = self._initial_state(hints)  # All that the kernel has found
-        # leaders, entries, flows: Word indices by routine number; `Flow` by word index of the
-        # instruction that ends a block. Read from `state` when they are asked for.
-        self.leaders = _WordSets(self, k.LEADER)
-        self.entries = _WordSets(self, k.ENTRY)
-        self.flows = _Flows(self)
         self._hints = hints
         self._resolved: dict[int, Resolution] = {}
         self._analysed: dict[int, int] = {}
         self._jumps_seen = 0
         self._told: Callable[[int, int], None] | None = None
         self._telling = 0.0
-
-    def close(self) -> None:
-        """Let go of everything, when nobody asks for it any more."""
-        # What reads the arrays refers to the exploration, and it to that: they would stay in memory
-        # until Python looks for such cycles.
-        vars(self).clear()
 
     def run(
         self,
@@ -198,6 +187,38 @@ class Exploration:
         return slice(routine.start, end)
 
     # -- results ---------------------------------------------------------------------------
+
+    def leaders(self, number: int) -> set[int]:
+        """Return where the reachable blocks of a routine start."""
+        return self._words_of(k.LEADER, number)
+
+    def entries(self, number: int) -> set[int]:
+        """Return where a routine is entered."""
+        return self._words_of(k.ENTRY, number)
+
+    def _words_of(self, row: int, number: int) -> set[int]:
+        own = self.span(number)
+        words = self.state.at[row, own]
+        return set((np.flatnonzero(words == number + 1) + own.start).tolist())
+
+    def flows(self, words: Sequence[int]) -> list[Flow | None]:
+        """Return where control goes from instructions that end blocks; None: not known yet."""
+        rows = self.state.at[:, words].T.tolist()
+        return [
+            Flow(
+                self.kinds[at],
+                row[k.FALL] - 1,
+                row[k.TAKEN] - 1,
+                row[k.RETURN] - 1,
+                self.switch.get(at, set()),
+                bool(row[k.FLAGS] & k.LEAVES),
+                bool(row[k.FLAGS] & k.HAS_SLOT),
+                bool(row[k.FLAGS] & k.SLOT_BLOCK),
+            )
+            if row[k.FLAGS] & k.KNOWN
+            else None
+            for at, row in zip(words, rows, strict=True)
+        ]
 
     def fingerprint(self, number: int) -> Hashable:
         """Return a digest of where control goes within a routine, as far as it is explored."""
@@ -251,7 +272,7 @@ class Exploration:
         n = len(code.words)
         at = np.zeros((k.AT_ROWS, n), dtype=np.int32)
         at[k.OWNER] = self.routine_map.owners()
-        at[k.FLAGS, self.routine_map.symbol_starts()] |= k.SYMBOL
+        at[k.FLAGS, list(self.routine_map.symbol_starts)] |= k.SYMBOL
         at[k.FLAGS, sorted(hints.returning_calls)] |= k.RETURNS
         for span in code.deferred:
             first = code.place.index(span.start + 3 & ~3)
@@ -290,7 +311,6 @@ class Exploration:
         for jump, number in state.jumps[self._jumps_seen : count].tolist():
             self.jumps.setdefault(number, set()).add(jump)
         self._jumps_seen = count
-        self.flows.forget()
         if self._told is not None and monotonic() >= self._telling:
             self._telling = monotonic() + _TELLING
             known = state.routine[: state.counts[k.ROUTINES], k.LEADERS]
@@ -364,74 +384,3 @@ def _in_python(
     views: Any = (each.data for each in s)
     given: Any = words.data
     return exploration_kernel.obey(k.State(*views), command, jump, number, flags, given)
-
-
-class _WordSets(Sequence[set[int]]):
-    """Word indices by routine number, from a row (+1) of `State.at`."""
-
-    def __init__(self, exploration: Exploration, row: int) -> None:
-        self._exploration, self._row = exploration, row
-
-    def __len__(self) -> int:
-        return len(self._exploration.routine_map.routines)
-
-    def __getitem__(self, number: int) -> set[int]:  # type: ignore[override]
-        own = self._exploration.span(number)
-        words = self._exploration.state.at[self._row, own]
-        return set((np.flatnonzero(words == number + 1) + own.start).tolist())
-
-
-class _Flows(Mapping[int, Flow]):
-    """Flows by the word that ends a block."""
-
-    def __init__(self, exploration: Exploration) -> None:
-        self._exploration = exploration
-        self._known: dict[int, Flow] = {}
-
-    def forget(self) -> None:
-        """Read everything again: it may have changed."""
-        self._known.clear()
-
-    def __contains__(self, at: object) -> bool:
-        x = self._exploration
-        if at in self._known:
-            return True
-        if not isinstance(at, int) or not 0 <= at < len(x.words):
-            return False
-        return bool(x.state.at[k.FLAGS, at] & k.KNOWN)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __iter__(self) -> Iterator[int]:
-        x = self._exploration
-        return iter(np.flatnonzero(x.state.at[k.FLAGS] & k.KNOWN).tolist())
-
-    def __getitem__(self, at: int) -> Flow:
-        flow = self._known.get(at)
-        if flow is None:
-            if at not in self:
-                raise KeyError(at)
-            flow = self._known[at] = self._made(at, self._exploration.state.at[:, at].tolist())
-        return flow
-
-    def read(self, words: Sequence[int]) -> list[Flow | None]:
-        """Return the flows at many words at once, None where there is none."""
-        rows = self._exploration.state.at[:, words].T.tolist()
-        return [
-            self._made(at, row) if row[k.FLAGS] & k.KNOWN else None
-            for at, row in zip(words, rows, strict=True)
-        ]
-
-    def _made(self, at: int, row: list[int]) -> Flow:
-        x, flags = self._exploration, row[k.FLAGS]
-        return Flow(
-            x.kinds[at],
-            row[k.FALL] - 1,
-            row[k.TAKEN] - 1,
-            row[k.RETURN] - 1,
-            x.switch.get(at, set()),
-            bool(flags & k.LEAVES),
-            bool(flags & k.HAS_SLOT),
-            bool(flags & k.SLOT_BLOCK),
-        )

@@ -89,6 +89,10 @@ def build_graphs(exploration: Exploration) -> tuple[PackedGraphs, NDArray[np.int
     edges = _edges(exploration, numbers, extents, blocks, block_at, switches)
     edges = _sorted(edges, first_block)
     routines = [exploration.routine_map.routines[number] for number in numbers.tolist()]
+    # Control may go to a routine that the code does not name.
+    indirect = np.isin(extents.kind, _INDIRECT) | ((extents.kind == k.JUMP) & extents.exits)
+    are_indirect = np.zeros(len(blocks.start), dtype=np.bool_)
+    are_indirect[blocks.ordinary[indirect]] = True
     graphs = PackedGraphs(
         names=tuple(routine.name for routine in routines),
         addresses=np.array([exploration.code.address(each.start) for each in routines], np.int64),
@@ -98,7 +102,7 @@ def build_graphs(exploration: Exploration) -> tuple[PackedGraphs, NDArray[np.int
         block_start=exploration.code.place.addresses(blocks.start),
         block_length=blocks.length.astype(np.int32),
         block_is_slot=blocks.is_slot,
-        block_is_indirect=_are_indirect(extents, blocks),
+        block_is_indirect=are_indirect,
         edge_source=edges.source.astype(np.int32),
         edge_target=edges.target.astype(np.int32),
         edge_kind=edges.kind,
@@ -114,14 +118,6 @@ def _sizes(routines: list[Routine], blocks: Blocks, first_block: Integers) -> In
         end = int((blocks.start[own] + blocks.length[own]).max())
         sizes[position] = 4 * max(1, end - routines[position].start)
     return sizes
-
-
-def _are_indirect(extents: Extents, blocks: Blocks) -> Flags:
-    """Of each block, whether control may go to a routine that the code does not name."""
-    indirect = np.isin(extents.kind, _INDIRECT) | ((extents.kind == k.JUMP) & extents.exits)
-    are_indirect = np.zeros(len(blocks.start), dtype=np.bool_)
-    are_indirect[blocks.ordinary[indirect]] = True
-    return are_indirect
 
 
 def _routines(exploration: Exploration) -> Integers:

@@ -282,8 +282,10 @@ class Interpreter:
                 value = signed64(value)
             return value >> count & MASK64
         if count == 0:
+            # `sra %rX, 0, %rX` changes only an element of 32 bits that was read as unsigned.
             if isinstance(value, Entry) and op3 == 0x27 and not wide:
-                return _sign_extended(value)
+                is_plain = value.size == 4 and value.addend == value.shift == 0
+                return value._replace(signed=True) if is_plain else value
             return value
         if not isinstance(value, Affine):
             return None
@@ -481,9 +483,3 @@ ATOMIC = frozenset(
     if access.loads and access.stores
     for alternate in (0x00, 0x10)
 )
-
-
-def _sign_extended(entry: Entry) -> Entry:
-    """An element after `sra %rX, 0, %rX`; only one of 32 bits that was read as unsigned changes."""
-    is_plain = entry.size == 4 and entry.addend == entry.shift == 0
-    return entry._replace(signed=True) if is_plain else entry

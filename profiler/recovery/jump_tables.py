@@ -252,7 +252,9 @@ class DataFlow:
         return Affine(0, atom, 1)
 
     def _block(self, leader: int, state: SymbolicState) -> None:
-        extent, part = self._graph.extents[leader], self._part(leader)
+        extent, part = self._graph.extents[leader], self._parts.get(leader)
+        if part is None:
+            part = self._parts[leader] = self._slice.part(leader)
         for index in part.indices:
             self._step.execute(state, index)
         if extent.falls_to >= 0:
@@ -262,19 +264,14 @@ class DataFlow:
         if extent.flow is not None:
             self._transfer(extent.at, extent.flow, part, state)
 
-    def _part(self, leader: int) -> Part:
-        part = self._parts.get(leader)
-        if part is None:
-            part = self._parts[leader] = self._slice.part(leader)
-        return part
-
     def _transfer(self, at: int, flow: Flow, part: Part, state: SymbolicState) -> None:
         kind = flow.kind
         if kind == _K.BRANCH:
             self._branch(at, flow, part, state)
             return
         if kind == _K.JUMP:
-            self._jump(at, state)
+            value = self._step.jump_target(state, self._x.words[at])
+            self._jumps[at] = (value, self._bounds_of(value, state))
         if kind in (_K.CALL, _K.INDIRECT_CALL):
             state[O7] = self._code.address(at)
         if flow.has_slot and part.delay:
@@ -305,17 +302,14 @@ class DataFlow:
         else:
             state[register] = result
 
-    def _jump(self, at: int, state: SymbolicState) -> None:
-        value = self._step.jump_target(state, self._x.words[at])
-        self._jumps[at] = (value, self._bounds_of(value, state))
-
     def _branch(self, at: int, flow: Flow, part: Part, state: SymbolicState) -> None:
         word = self._x.words[at]
         comparison = state.get("cc")
         condition = (word >> 25) & 15
         group = (word >> 22) & 7
         if group == 3:
-            comparison = self._register_comparison(state, word)
+            value = state.get((word >> 14) & 31)
+            comparison = ComparedValues(value, 0) if isinstance(value, Affine) else None
             condition = _REGISTER_CONDITIONS[condition & 7]
         elif group not in (1, 2):
             comparison = None
@@ -335,10 +329,6 @@ class DataFlow:
             self._join(flow.fall, fall)
         if flow.taken >= 0:
             self._join(flow.taken, taken)
-
-    def _register_comparison(self, state: SymbolicState, word: int) -> ComparedValues | None:
-        value = state.get((word >> 14) & 31)
-        return ComparedValues(value, 0) if isinstance(value, Affine) else None
 
 
 _REGISTER_CONDITIONS = (0, 1, 2, 3, 0, 9, 10, 11)
@@ -417,32 +407,23 @@ class JumpResolver:
         return resolutions
 
     def _resolve(self, value: SymbolicValue | None, bounds: Bounds) -> Resolution | None:
+        low, high = bounds
+        addresses: list[int] | None = None
         if isinstance(value, int):
             addresses = [value]
         elif isinstance(value, Affine):
             if value.atom == RETURN_ADDRESS:
                 returns = value.factor == 1 and value.base in (8, 12)
                 return Resolution(frozenset(), returns=True) if returns else None
-            read = self._compute(value, bounds)
-            if read is None:
-                return None
-            addresses = read
+            # Every address that a jump into equally long pieces of code can compute.
+            if low is not None and high is not None and 0 <= high - low < MAX_PIECES:
+                addresses = [value.base + index * value.factor for index in range(low, high + 1)]
         elif isinstance(value, Entry):
-            read = self._read_table(value, bounds)
-            if read is None:
-                return None
-            addresses = read
-        else:
+            addresses = self._read_table(value, bounds)
+        if addresses is None:
             return None
         indices = {self._code.index(address & self._memory.mask) for address in addresses}
         return None if -1 in indices else Resolution(frozenset(indices))
-
-    def _compute(self, value: Affine, bounds: Bounds) -> list[int] | None:
-        """Every address that a jump into equally long pieces of code can compute."""
-        low, high = bounds
-        if low is None or high is None or not 0 <= high - low < MAX_PIECES:
-            return None
-        return [value.base + index * value.factor for index in range(low, high + 1)]
 
     def _read_table(self, entry: Entry, bounds: Bounds) -> list[int] | None:
         low, high = bounds

@@ -181,7 +181,7 @@ def recover(
     code = known.code[late_words]
     exploration = _explore(program, code, discoveries, known.jumps, told)
     routines, block_at = build_graphs(exploration)
-    recovered = ProgramGraphs(
+    return ProgramGraphs(
         program=program,
         routines=routines.reusing(known.graphs),
         code=code,
@@ -192,8 +192,6 @@ def recover(
         call_aliases=frozenset(map(code.address, exploration.call_aliases())),
         irregular=tuple(sorted((code.address(i), why) for i, why in exploration.irregular.items())),
     )
-    exploration.close()
-    return recovered
 
 
 def _explore(
@@ -217,7 +215,6 @@ def _explore(
             return exploration
         starts |= {routine.start for routine in routine_map.routines if routine.size == 0}
         distrusted |= exploration.distrusted
-        exploration.close()
 
 
 def _hints(program: Program, code: CodeImage, discoveries: Discoveries) -> Hints:

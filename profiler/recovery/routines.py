@@ -53,23 +53,22 @@ class Routine:
 class RoutineMap:
     """The routines of a program and the regions they own; synthetic ones can be added."""
 
-    # `starts`: Word indices of synthetic routines that are known already.
-
-    def __init__(self, program: Program, code: CodeImage, starts: Iterable[int] = ()) -> None:
+    def __init__(self, program: Program, code: CodeImage) -> None:
         self.routines: list[Routine] = []
         self._program = program
         self._code = code
         self._names = _labels(program)
         self._points: list[int] = []
         self._owners: dict[int, int] = {}
-        self._symbol_starts: set[int] = set()
+        self.symbol_starts: set[int] = set()  # words at which function symbols start
         named = _function_symbols(program, code)
         self._tile(named)
         for symbol in named:
-            if symbol.size == 0:
-                self._add_unsized(symbol)
-        for start in sorted(starts):
-            self.add_synthetic(start)
+            index = code.index(symbol.address)
+            owner = NO_CODE if symbol.size else self.owner(index)
+            if owner == NOBODY or (owner >= 0 and not self.is_covered(owner)):
+                self.symbol_starts.add(index)
+                self._add(Routine(symbol.name, index, 0))
 
     def with_synthetic(self, starts: Iterable[int]) -> RoutineMap:
         """Return these routines with synthetic ones at word indices `starts`."""
@@ -99,21 +98,15 @@ class RoutineMap:
         owners = np.array([self._owners[point] for point in self._points], dtype=np.int32)
         return np.repeat(owners, np.diff(points))
 
-    def symbol_starts(self) -> list[int]:
-        """Words at which function symbols start, in no order."""
-        return list(self._symbol_starts)
-
     def add_synthetic(self, index: int) -> int:
         """Start a routine at word `index`, which no symbol covers; return its number."""
         owner = self.owner(index)
         if owner >= 0 and (self.routines[owner].start == index or self.is_covered(owner)):
             return owner
         address = self._code.address(index)
-        return self._add(Routine(self._names.get(address) or self._unnamed(address), index, 0))
-
-    def _unnamed(self, address: int) -> str:
         module = module_of(self._program, address) if self._program.modules else None
-        return f"sub_{address:x}" if module is None else f"{module}:sub_{address:x}"
+        unnamed = f"sub_{address:x}" if module is None else f"{module}:sub_{address:x}"
+        return self._add(Routine(self._names.get(address) or unnamed, index, 0))
 
     def is_covered(self, owner: int) -> bool:
         """Whether routine `owner` is a symbol with a size, whose region is never split."""
@@ -127,13 +120,6 @@ class RoutineMap:
         self._owners[routine.start] = number
         return number
 
-    def _add_unsized(self, symbol: Symbol) -> None:
-        index = self._code.index(symbol.address)
-        owner = self.owner(index)
-        if owner != NO_CODE and (owner == NOBODY or not self.is_covered(owner)):
-            self._symbol_starts.add(index)
-            self._add(Routine(symbol.name, index, 0))
-
     def _tile(self, named: list[Symbol]) -> None:
         """Cut the image at the ends of code and of sized symbols."""
         begins: dict[int, int] = {}
@@ -146,7 +132,7 @@ class RoutineMap:
                 begins[start] = len(self.routines)
                 ends.append(end)
                 self.routines.append(Routine(symbol.name, start, symbol.size))
-        self._symbol_starts.update(begins)
+        self.symbol_starts.update(begins)
         change = np.flatnonzero(np.diff(self._code.is_code.astype(np.int8))) + 1
         points = sorted({0, count, *begins, *ends, *change.tolist()})
         active: list[tuple[int, int]] = []

@@ -153,7 +153,9 @@ class BlockEffects:
             touches |= place
             if kind is EffectKind.STORE:
                 writes |= place
-                touches |= self._overlapping(slot, size)
+                register, offset = slot
+                for other in range(offset - _WIDEST + 1, offset + size):
+                    touches |= self._slots.get((register, other), 0)
             else:
                 reads |= place
         elif kind is EffectKind.CLOBBER:
@@ -167,13 +169,6 @@ class BlockEffects:
             for register, places in self._frames.items():
                 writes |= places if writes & bit(register) else 0
         return BlockStep(writes, reads, touches, moves)
-
-    def _overlapping(self, slot: tuple[int, int], size: int) -> int:
-        register, offset = slot
-        places = 0
-        for other in range(offset - _WIDEST + 1, offset + size):
-            places |= self._slots.get((register, other), 0)
-        return places
 
     def _block(self, graph: BlockGraph, leader: int, extent: BlockExtent) -> SliceBlock:
         words, known = self._x.words, self._steps
@@ -507,14 +502,14 @@ def block_graph(exploration: Exploration, number: int) -> BlockGraph:
     return BlockGraph(
         {leader: extents[leader] for leader in reaching},
         {leader: predecessors[leader] for leader in reaching},
-        sorted(reaching & exploration.entries[number]),
+        sorted(reaching & exploration.entries(number)),
         jumps,
     )
 
 
 def _extents(exploration: Exploration, number: int) -> dict[int, BlockExtent]:
     next_end = exploration.next_end
-    leaders = sorted(exploration.leaders[number])
+    leaders = sorted(exploration.leaders(number))
     extents = {}
     transfers = []
     end = -1
@@ -529,7 +524,7 @@ def _extents(exploration: Exploration, number: int) -> dict[int, BlockExtent]:
         extents[leader] = BlockExtent(stop, -1, -1, None)
         if last < end:
             transfers.append((leader, last))
-    flows = exploration.flows.read([at for _, at in transfers])
+    flows = exploration.flows([at for _, at in transfers])
     for (leader, at), flow in zip(transfers, flows, strict=True):
         if flow is not None:
             extents[leader] = BlockExtent(at, -1, at, flow)
@@ -540,7 +535,7 @@ def frame_escapes(exploration: Exploration, number: int) -> dict[int, int]:
     """Lowest frame offset whose address the routine computes, by frame register."""
     escapes: dict[int, int] = {}
     words, next_end = exploration.words, exploration.next_end
-    for leader in exploration.leaders[number]:
+    for leader in exploration.leaders(number):
         for index in range(leader, min(next_end[leader] + 2, len(words))):
             word = words[index]
             if word >> 30 != 2 or ((word >> 14) & 31 not in (SP, FP) and word & 31 not in (SP, FP)):

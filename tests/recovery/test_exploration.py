@@ -101,7 +101,7 @@ def test_a_call_that_a_run_saw_returning_goes_on() -> None:
 def test_an_entry_that_a_run_saw_is_a_leader_of_its_routine() -> None:
     explored = Explored({"f": code(asm.nop(), "inside", asm.nop(), *RETURN)}, entries=["inside"])
     found = explored.run()
-    assert explored.places(found.entries[0]) == explored.leaders() == {"f", "inside"}
+    assert explored.places(found.entries(0)) == explored.leaders() == {"f", "inside"}
 
 
 @pytest.mark.parametrize("window", [False, True])
@@ -208,7 +208,7 @@ def test_a_jump_is_resolved_again_when_its_routine_has_grown() -> None:
     sizes = []
 
     def resolve(_: int) -> dict[int, Resolution | None]:
-        sizes.append(len(explored.exploration.leaders[0]))
+        sizes.append(len(explored.exploration.leaders(0)))
         answer: dict[int, Resolution | None] = {first: Resolution(explored.indices(["one"]))}
         if second in explored.exploration.jumps[0]:
             answer[second] = Resolution(explored.indices(["two"]))
@@ -226,7 +226,7 @@ def test_an_answer_that_does_not_survive_its_own_code_is_distrusted() -> None:
     jump = explored.index("f")
 
     def resolve(_: int) -> dict[int, Resolution | None]:
-        grown = len(explored.exploration.leaders[0]) > 1
+        grown = len(explored.exploration.leaders(0)) > 1
         return {jump: Resolution(explored.indices(["two" if grown else "one"]))}
 
     found = explored.run(resolve)
@@ -244,13 +244,13 @@ def test_a_jump_that_leads_to_more_than_before_is_still_trusted() -> None:
     jump = explored.index("f")
 
     def resolve(_: int) -> dict[int, Resolution | None]:
-        grown = len(explored.exploration.leaders[0]) > 1
+        grown = len(explored.exploration.leaders(0)) > 1
         return {jump: Resolution(explored.indices(["one", "two"] if grown else ["one"]))}
 
     found = explored.run(resolve)
     assert not found.stale
     assert found.unresolved == {}
-    assert explored.places(found.flows[jump].switch) == {"one", "two"}
+    assert explored.places(explored.flow("f").switch) == {"one", "two"}
 
 
 def test_a_guess_adds_targets_and_leaves_the_jump_unresolved() -> None:
@@ -260,8 +260,8 @@ def test_a_guess_adds_targets_and_leaves_the_jump_unresolved() -> None:
     found = explored.run(lambda _: {jump: guess})
     assert not found.stale
     assert found.unresolved == {jump: 0}
-    assert explored.places(found.flows[jump].switch) == {"one", "two"}
-    assert not found.flows[jump].leaves
+    assert explored.places(explored.flow("f").switch) == {"one", "two"}
+    assert not explored.flow("f").leaves
 
 
 def test_what_was_proven_of_a_distrusted_jump_is_a_guess() -> None:
@@ -269,7 +269,7 @@ def test_what_was_proven_of_a_distrusted_jump_is_a_guess() -> None:
     jump = explored.index("f")
     found = explored.run(lambda _: {jump: Resolution(explored.indices(["one"]))})
     assert found.unresolved == {jump: 0}
-    assert explored.places(found.flows[jump].switch) == {"one"}
+    assert explored.places(explored.flow("f").switch) == {"one"}
 
 
 # -- code that no symbol covers

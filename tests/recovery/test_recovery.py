@@ -612,7 +612,7 @@ def test_a_landing_is_an_entry_where_it_is_clear_whose() -> None:
     body = code(*caller, "leaf", *leaf, "far", *LANDING_RETURN)
     explored = Explored({"f": body}, stripped=True, landings=["in", "far"])
     found = explored.run()
-    assert explored.places(found.entries[1]) == {"leaf", "in"}
+    assert explored.places(found.entries(1)) == {"leaf", "in"}
     assert not found.stale
     named = Explored({"f": body}, landings=["in", "far"])
-    assert {"in", "far"} <= named.places(named.run().entries[0])
+    assert {"in", "far"} <= named.places(named.run().entries(0))

@@ -30,7 +30,7 @@ def layout_of(
     if gap[1]:
         ranges = [Range(BASE, BASE + 4 * gap[0]), Range(BASE + 4 * gap[1], BASE + 4 * WORDS)]
     program = replace(plain, symbols=symbols, code=tuple(ranges), segments=tuple(segments))
-    return RoutineMap(program, build_code_image(program), starts)
+    return RoutineMap(program, build_code_image(program)).with_synthetic(starts)
 
 
 def owners(layout: RoutineMap) -> list[str]:
@@ -45,7 +45,7 @@ def test_symbols_cover_what_they_say_and_nobody_the_rest() -> None:
     assert layout.owner(-1) == layout.owner(WORDS) == NO_CODE
     assert layout.region(2) == (1, 4, 0)
     assert layout.region(4) == (4, 6, NOBODY)
-    assert sorted(layout.symbol_starts()) == [1, 6]
+    assert sorted(layout.symbol_starts) == [1, 6]
 
 
 def test_a_size_that_is_no_multiple_of_four_reaches_to_the_word_s_end() -> None:
@@ -85,7 +85,7 @@ def test_a_symbol_without_size_reaches_to_the_next_region() -> None:
     layout = layout_of(symbol("f", 0, 2), symbol("u", 3, 0), symbol("g", 6, 2))
     assert "".join(owners(layout)) == "ff-uuugg----"
     assert not layout.is_covered(2) and layout.is_covered(0)
-    assert 3 in layout.symbol_starts()
+    assert 3 in layout.symbol_starts
 
 
 def test_a_symbol_without_size_does_not_cut_one_that_has_a_size() -> None:
@@ -101,7 +101,7 @@ def test_synthetic_routines_are_named_by_label_or_address() -> None:
     ]  # fmt: skip
     assert layout.region(4) == (4, 8, first)
     assert layout.region(9) == (8, 12, second)
-    assert 4 not in layout.symbol_starts()
+    assert 4 not in layout.symbol_starts
 
 
 def test_synthetic_routines_split_each_other_but_no_symbol() -> None:

@@ -52,7 +52,7 @@ class Explored(NamedPlaces):
         program = program_of(dict(routines), machine)
         self.program = replace(program, symbols=()) if stripped else program
         self.code = build_code_image(self.program)
-        self.layout = RoutineMap(self.program, self.code, [0] if stripped else [])
+        self.layout = RoutineMap(self.program, self.code).with_synthetic([0] if stripped else [])
         hints = Hints(
             {self.index(jump): self.indices(known) for jump, known in (targets or {}).items()},
             self.indices(entries),
@@ -81,8 +81,10 @@ class Explored(NamedPlaces):
 
     def leaders(self, number: int = 0) -> set[str]:
         """Where the reachable blocks of a routine start."""
-        return self.places(self.exploration.leaders[number])
+        return self.places(self.exploration.leaders(number))
 
     def flow(self, place: str) -> Flow:
         """Where control goes from the instruction at a place, which ends a block."""
-        return self.exploration.flows[self.index(place)]
+        (flow,) = self.exploration.flows([self.index(place)])
+        assert flow is not None
+        return flow
