@@ -115,11 +115,9 @@ class RoutineEntries:
         return landed
 
     def test(self, back: Edge, result: Register) -> None:
-        """Test whether control comes back from a call, or lands there.
-
-        `back`: The edge behind the call. `result`: The register that is zero where `setjmp`
-        returns.
-        """
+        """Test whether control comes back from a call, or lands there."""
+        # back: The edge behind the call.
+        # result: The register that is zero where `setjmp` returns.
         draft = self._draft
         if not draft.entry_edges(back.target):
             return

@@ -169,11 +169,8 @@ class Charge:
 def charged(
     charges: Sequence[Charge], edges: Sequence[int], executions: Sequence[int]
 ) -> Counter[Cause]:
-    """Return what charges amount to in a run.
-
-    `charges`: Of one routine. `edges`, `executions`: How often each edge was crossed, each block
-    executed, by id.
-    """
+    """Return what charges amount to in a run."""
+    # edges, executions: How often each edge was crossed, each block executed, by id.
     total: Counter[Cause] = Counter()
     for charge in charges:
         total[charge.cause] += charge.instructions * charge.times(edges, executions)
@@ -338,10 +335,7 @@ class RoutineCopy:
     def redirect(self, address: int, label: str) -> None:
         """Lead from an old address to a label.
 
-        Raises
-        ------
-        NotRewritableError
-            If it leads elsewhere already.
+        Raises NotRewritableError if it leads elsewhere already.
         """
         if self.redirects.setdefault(address, label) != label:
             raise NotRewritableError(f"control comes to {address:#x} in two ways that differ")
@@ -374,10 +368,7 @@ class OldProgram:
 
 
 class CopyDraft:
-    """A copy while it is made: its routine, its names, and what has been written of it.
-
-    `number`, `cfg`, `context`: The routine. `program`: Where it is from.
-    """
+    """A copy while it is made: its routine, its names, and what has been written of it."""
 
     def __init__(
         self, number: int, cfg: ControlFlowGraph, context: RoutineContext, program: OldProgram

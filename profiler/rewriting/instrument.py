@@ -122,10 +122,8 @@ class Basis:
     def order(self, setting: Setting) -> Order:
         """Return the order for one scheme.
 
-        Raises
-        ------
-        SimulatorError
-            If a saved profile cannot be read, or a selection names what is not there.
+        Raises SimulatorError if a saved profile cannot be read, or a selection names what is not
+        there.
         """
         profiles = saved_profiles(self.recovered.program.sha256)
         graphs = Graphs(self.recovered, self.selection)
@@ -152,11 +150,9 @@ class Basis:
 def _guides(
     setting: Setting, profiles: ReadProfile, observed: EdgeCounts | None
 ) -> tuple[EdgeCounts | None, EdgeCounts | None]:
-    """Return the edge profile of a guided scheme and the weights of edges (None: there are none).
-
-    `profiles`: Where saved ones come from. `observed`: The edge profile where the options name
-    none.
-    """
+    """Return the edge profile of a guided scheme and the weights (None: none)."""
+    # profiles: Where saved ones come from.
+    # observed: The edge profile where the options name none.
     options = setting.options
     edge_counts = weights = None
     if definition(setting.mode).guided:
@@ -198,15 +194,11 @@ def instrument(
 ) -> Instrumented:
     """Write the program of `order` with the code of its scheme.
 
-    `original`: The program's file. `progress`: Is told what is being done.
-
-    Raises
-    ------
-    RewritingError
-        If it cannot be done: no room, code that the program can write to, already done.
-    UsageError
-        If the counters do not fit their memory.
+    Raises RewritingError if it cannot be done: no room, code that the program can write to, already
+    done.
+    Raises UsageError if the counters do not fit their memory.
     """
+    # progress: Is told what is being done.
     recovered, scheme = order.recovered, registry.definition(order.setting.mode)
     program = recovered.program
     _refuse_position_independence(program)
@@ -383,12 +375,9 @@ def _symbols(recovered: ProgramGraphs, copies: Copies, rewritten: Rewritten) -> 
 def load_rewritable(path: Path) -> Program:
     """Read a program that is to be rewritten.
 
-    Raises
-    ------
-    ProgramFileError
-        See `elf.load`.
-    RewritingError
-        If it is not for Linux: the code that sets counters up and writes them makes system calls.
+    Raises ProgramFileError: see `elf.load`.
+    Raises RewritingError if it is not for Linux: the code that sets counters up and writes them
+    makes system calls.
     """
     program = elf.load(path)
     if program.platform is not Platform.LINUX:
@@ -409,10 +398,7 @@ def instrument_file(
     - `selection`: The routines that are instrumented.
     - `progress`: Is told what is being done.
 
-    Raises
-    ------
-    SimulatorError
-        If it cannot be done, and why.
+    Raises SimulatorError if it cannot be done, and why.
     """
     original = content_of(file)
     with collected_later():
@@ -451,10 +437,8 @@ def content_of(file: Path) -> bytes:
 def instrument_after_run(request: RunRequest) -> Instrumented:
     """Return a program with the code of the request's scheme, made with what a run of it shows.
 
-    Raises
-    ------
-    SimulatorError
-        If it cannot be done, and why; also if the run does not come to an end by itself.
+    Raises SimulatorError if it cannot be done, and why; also if the run does not come to an end by
+    itself.
     """
     original = content_of(request.program)
     order = basis_after_run(request).order(request.setting)

@@ -161,15 +161,14 @@ class _Registers:
 
 
 class Jumps:
-    """The jumps of one routine through tables.
-
-    `draft`, `scheme`: The copy, and the scheme's code in it. `taken`: Old address -> label of those
-    that lead elsewhere already; None: to no single place.
-    """
+    """The jumps of one routine through tables."""
 
     def __init__(
         self, draft: CopyDraft, scheme: PlacedCode, taken: Mapping[int, str | None]
     ) -> None:
+        # draft, scheme: The copy, and the scheme's code in it.
+        # taken: Old address -> label of those that lead elsewhere already; None: to no single
+        # place.
         self._draft, self._scheme = draft, scheme
         self._words = dict(taken)
 
@@ -393,13 +392,9 @@ _OFFSET, _FOUND, _WHERE = R.L0, R.L1, R.L2
 def write_jump_check(draft: CopyDraft, block: Block, address: int, targets: frozenset[int]) -> None:
     """Write the test before the jump at an old address, which ends `block`.
 
-    `targets`: Old addresses, at least one, to which it is known to lead.
-
-    Raises
-    ------
-    NotRewritableError
-        If they lie too far apart, or V8's condition codes are live there.
+    Raises NotRewritableError if they lie too far apart, or V8's condition codes are live there.
     """
+    # targets: Old addresses, at least one, to which it is known to lead.
     unknown = f"nothing tells where the jump at {address:#x} leads"
     first, last = min(targets), max(targets)
     shift = ((last - first) >> 2).bit_length()
@@ -460,10 +455,7 @@ def is_flush(word: int) -> bool:
 def write_flush_check(draft: CopyDraft, block: Block, address: int) -> None:
     """Write the test before the `flush` at an old address.
 
-    Raises
-    ------
-    NotRewritableError
-        If V8's condition codes are live there.
+    Raises NotRewritableError if V8's condition codes are live there.
     """
     width = Width(draft.context.machine)
     if needs_flags(draft, block, address):

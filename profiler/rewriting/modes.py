@@ -42,21 +42,18 @@ _HIDDEN = "only the run shows that it is a routine"
 
 
 class Modes:
-    """The modes of a verification, tried one after the other in one place.
-
-    - `basis`: What programs are instrumented on.
-    - `counted`: The run of the original, on the same graphs.
-    - `place`: Where programs run.
-    - `original`: What the original did there.
-    - `ways`: How they run: "emulator", "qemu".
-    """
+    """The modes of a verification, tried one after the other in one place."""
 
     def __init__(
         self,
+        # What programs are instrumented on
         basis: Basis,
+        # The run of the original, on the same graphs
         counted: CountedRun,
         place: TrialDirectory,
+        # What the original did there
         original: ObservedRun,
+        # How they run: "emulator", "qemu"
         ways: Sequence[str],
     ) -> None:
         self._basis, self._counted = basis, counted

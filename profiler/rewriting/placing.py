@@ -33,19 +33,13 @@ def named_by(words: Sequence[int]) -> int:
 
 
 class PlacedCode:
-    """The code of a scheme in one routine.
-
-    Attributes
-    ----------
-    stubs
-        What stands behind the blocks.
-    copied
-        Old addresses of delay slots whose copies begin stubs.
-    """
+    """The code of a scheme in one routine."""
 
     def __init__(self, draft: CopyDraft, emission: Emission) -> None:
         self._draft, self._emission = draft, emission
+        # What stands behind the blocks
         self.stubs = emission.stubs
+        # Old addresses of delay slots whose copies begin stubs
         self.copied = {stub.copied for stub in emission.stubs}
         self._with_stub = {stub.edge for stub in emission.stubs}
         self._sent = {t: stub.edge for stub in emission.stubs for t in stub.transfers}
@@ -177,11 +171,8 @@ def uses_stack_words(emission: Emission) -> bool:
 
 
 def growth(words: Iterable[int], context: RoutineContext, more: int = 0) -> int:
-    """Return by how many bytes a routine's frames grow.
-
-    `words`: The routine's instructions. `more`: How many words the copy needs beside those of
-    snippets.
-    """
+    """Return by how many bytes a routine's frames grow."""
+    # more: How many words the copy needs beside those of snippets.
     abi = context.abi
     outgoing = 0
     for word in words:
@@ -193,15 +184,9 @@ def growth(words: Iterable[int], context: RoutineContext, more: int = 0) -> int:
 def more_room(words: Sequence[int], draft: CopyDraft, emission: Emission, asked: int) -> int:
     """Return by how many bytes frames of a copy are larger.
 
-    - `words`: The routine's instructions.
-    - `emission`: The scheme's code.
-    - `asked`: How many words the copy needs beside those of snippets.
-
-    Raises
-    ------
-    NotRewritableError
-        If nothing tells where there is room.
+    Raises NotRewritableError if nothing tells where there is room.
     """
+    # asked: How many words the copy needs beside those of snippets.
     context = draft.context
     if not draft.frames.has_window or not (asked or uses_stack_words(emission)):
         return 0

@@ -80,13 +80,11 @@ class LabelAddresses(dict[str, int]):
 
     `entry.ADDRESS` is where a copy is entered that stands for an old address, or that address
     itself where there is none; `old.ADDRESS` is always the old code.
-
-    - `labels`: Those of the new segment.
-    - `entries`: Old address by which a copy is entered -> its label.
-    - `entry`: Where the program begins.
     """
 
     def __init__(self, labels: Mapping[str, int], entries: Mapping[int, str], entry: int) -> None:
+        # labels: Those of the new segment.
+        # entries: Old address by which a copy is entered -> its label.
         super().__init__(labels)
         self._entries, self._entry = entries, entry
 
@@ -108,14 +106,9 @@ def place_program(
 ) -> Rewritten:
     """Put everything at its address, `base` and up.
 
-    `labels`: Addresses of all labels among `items` (`assign_labels`). `entry`: Where the program
-    begins.
-
-    Raises
-    ------
-    AssemblyError
-        Something is out of reach.
+    Raises AssemblyError: something is out of reach.
     """
+    # labels: Addresses of all labels among `items` (`assign_labels`).
     places = LabelAddresses(labels, copies.entries, entry)
     code = linked_code(items, base, places)
     return Rewritten(
@@ -281,8 +274,6 @@ def program_items(
     """Return the code of the new segment, which must begin at a multiple of `ALIGNMENT`.
 
     Start and dump code may follow it; `simprof.entry` is the copy of the program's entry.
-
-    `routines`: The scheme's run-time routines.
     """
     machine = recovered.program.machine
     items = list(restore_routine())
@@ -321,14 +312,7 @@ def copy_routine(
 ) -> RoutineCopy:
     """Return the copy of a routine.
 
-    - `number`, `cfg`, `context`: The routine.
-    - `emission`: Where its code goes.
-    - `program`: Where it is from.
-
-    Raises
-    ------
-    NotRewritableError
-        If that cannot be done with certainty.
+    Raises NotRewritableError if that cannot be done with certainty.
     """
     return _Copier(CopyDraft(number, cfg, context, program), emission).make()
 

@@ -56,10 +56,7 @@ COMPLETE = frozenset({StepKind.PLAIN, StepKind.BRANCH, StepKind.TRAP, StepKind.W
 def plugin_for(emulator: Path) -> Path | None:
     """Return the plugin if `emulator` can load it, None where it cannot or no compiler is at hand.
 
-    Raises
-    ------
-    UsageError
-        The plugin cannot be written to the cache.
+    Raises UsageError: the plugin cannot be written to the cache.
     """
     plugin = compiled()
     return plugin if plugin is not None and _loads(emulator, plugin) else None
@@ -77,10 +74,8 @@ def create_counts(counts: Path) -> None:
 
 
 def read_counts(counts: Path, killed: bool) -> int | None:
-    """Return the instructions that were executed, None where there were too many to tell apart.
-
-    `killed`: Whether a signal ended the program: its last instruction may then be what faulted.
-    """
+    """Return the instructions that were executed, None where there were too many to tell apart."""
+    # killed: Whether a signal ended the program: its last instruction may then be what faulted.
     with counts.open("rb") as stream:
         _, total, repeats, faults, accesses, block, total_before, accesses_before, _, full = (
             STATE.unpack(stream.read(STATE.size))
@@ -237,12 +232,8 @@ def run(
     timeout
         Seconds after which the program is killed.
 
-    Raises
-    ------
-    EngineError
-        qemu-user is not installed.
-    UnsupportedError
-        The program did not end within `timeout`.
+    Raises EngineError: qemu-user is not installed.
+    Raises UnsupportedError: the program did not end within `timeout`.
     """
     emulator = _emulator(machine)
     plugin = plugin_for(emulator) if count else None

@@ -48,27 +48,18 @@ _OWN_FILES = (DEFAULT_NAME.decode(), (DEFAULT_NAME + TRACE_SUFFIX).decode())
 class TrialDirectory:
     """A directory for runs, one after the other.
 
-    `request`: The original program and what it sees. `directory`: Where the runs take place; it is
-    made here.
-
-    Attributes
-    ----------
-    file
-        The program's file.
-    original
-        What the original has in it.
-
-    Raises
-    ------
-    UsageError
-        If the program cannot be read.
+    Raises UsageError if the program cannot be read.
     """
 
     def __init__(self, request: RunRequest, directory: Path) -> None:
+        # request: The original program and what it sees.
+        # directory: Where the runs take place; it is made here.
         self._request, self._directory = request, directory
         self._root = directory / "root"
+        # The program's file
         self.file = directory / "program" / request.program.name
         self.file.parent.mkdir(parents=True)
+        # What the original has in it
         self.original = content_of(request.program)
         self.file.write_bytes(self.original)
         shutil.copymode(request.program, self.file)
@@ -206,12 +197,9 @@ _EDGES = "edges"
 
 
 def divergence(place: TrialDirectory, made: Instrumented, observation: Observation) -> list[str]:
-    """Return a line for each routine with blocks that were executed more often, or less.
-
-    - `place`: Where the instrumented program lies.
-    - `made`: The instrumented program.
-    - `observation`: The run of the original.
-    """
+    """Return a line for each routine with blocks that were executed more often, or less."""
+    # place: Where the instrumented program lies.
+    # observation: The run of the original.
     try:
         executed = _executed(place)
     except SimulatorError as error:

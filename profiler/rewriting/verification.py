@@ -179,20 +179,17 @@ def count_on(recovered: ProgramGraphs, observation: Observation) -> CountedRun:
 
 def predicted_rewriting(
     made: Instrumented,
+    # What the run of the original counted
     events: Mapping[int, RoutineEvents],
+    # Address of a trap -> how often its system call said what a signal does
     actions: Mapping[int, int],
     machine: MachineKind,
+    # `NAME=value` strings that the program sees
     environment: Sequence[bytes],
+    # Address at which the original begins; the start code goes to its copy directly
     entry: int,
 ) -> Counter[Cause]:
-    """Return the instructions of a run besides the program's and the scheme's.
-
-    - `made`: The instrumented program.
-    - `events`: What the run of the original counted.
-    - `actions`: Address of a trap -> how often its system call said what a signal does.
-    - `environment`: `NAME=value` strings that the program sees.
-    - `entry`: Address at which the original begins; the start code goes to its copy directly.
-    """
+    """Return the instructions of a run besides the program's and the scheme's."""
     total: Counter[Cause] = Counter()
     arrived: Counter[int] = Counter({entry: 1})
     for number, copy in made.copies.routines.items():
@@ -217,13 +214,11 @@ def predicted_rewriting(
 def predicted_end(
     made: Instrumented, machine: MachineKind, depth: int, trace_bits: int, *, killed: bool
 ) -> int:
-    """Return the instructions of the program's end that write the counters.
-
-    - `depth`: Frames that the program ends in.
-    - `trace_bits`: Bits of the trace. The end writes what does not fill a buffer, at its own cost,
-      in place of the flush that `added` has for it.
-    - `killed`: Whether a signal ends the program.
-    """
+    """Return the instructions of the program's end that write the counters."""
+    # depth: Frames that the program ends in.
+    # trace_bits: Bits of the trace. The end writes what does not fill a buffer, at its own cost, in
+    # place of the flush that `added` has for it.
+    # killed: Whether a signal ends the program.
     if killed:  # the file has the interrupted instruction, too
         cost = signal_cost(machine, made.memory, made.header, depth + 1)
     else:

@@ -56,16 +56,11 @@ Begin = Callable[[int], Callable[[int], T]]
 def shared_out(items: int, workers: int, begin: Begin[T]) -> Iterator[tuple[int, T]]:
     """Have workers do `items` items; yield the number of each and its result as it is finished.
 
-    `workers`: How many processes; with one, or one item, all is done in this process. `begin`:
-    Called in each worker. Results must be what can be pickled.
-
-    Raises
-    ------
-    SimulatorError
-        What a worker raised; the others are then ended.
-    EngineError
-        A worker died.
+    Raises SimulatorError: what a worker raised; the others are then ended.
+    Raises EngineError: a worker died.
     """
+    # workers: How many processes; with one, or one item, all is done in this process.
+    # begin: Called in each worker. Results must be what can be pickled.
     if min(items, workers) <= 1:
         do = begin(0)
         yield from ((number, do(number)) for number in range(items))
@@ -113,10 +108,7 @@ def verify(
     - `without_run`: Instrument with what the program's file shows, and not with what a run has
       shown.
 
-    Raises
-    ------
-    SimulatorError
-        Anything that the user must know: see `simprof.simulator.errors`.
+    Raises SimulatorError: anything that the user must know: see `simprof.simulator.errors`.
     """
     with scratch_directory("simprof-verify-") as scratch:
         return _Verifier(request, scratch, ways).verify(settings, jobs, without_run=without_run)

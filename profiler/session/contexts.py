@@ -45,10 +45,8 @@ if TYPE_CHECKING:
 def counting_of(index: GraphIndex, wanted: ContextChoice | None) -> ContextCounting | None:
     """Return what counts by context in a run on these graphs; None where nothing is to.
 
-    Raises
-    ------
-    UsageError
-        If the routine of the window, or the one to be followed, is none of the program's.
+    Raises UsageError if the routine of the window, or the one to be followed, is none of the
+    program's.
     """
     if wanted is None:
         return None
@@ -66,10 +64,7 @@ def counting_of(index: GraphIndex, wanted: ContextChoice | None) -> ContextCount
 def check_contexts(recovered: ProgramGraphs, wanted: ContextChoice | None) -> None:
     """Check that a program has the routine of a window, and the one to be followed.
 
-    Raises
-    ------
-    UsageError
-        If it has not.
+    Raises UsageError if it has not.
     """
     if wanted is None:
         return
@@ -82,10 +77,7 @@ def check_contexts(recovered: ProgramGraphs, wanted: ContextChoice | None) -> No
 def routine_number(recovered: ProgramGraphs, name: str) -> int:
     """Return the number of the routine that has a name.
 
-    Raises
-    ------
-    UsageError
-        If there is none, or there are several.
+    Raises UsageError if there is none, or there are several.
     """
     found = RoutineNames(recovered.program).named(recovered.arrays, name)
     if not found:
@@ -98,11 +90,8 @@ def routine_number(recovered: ProgramGraphs, name: str) -> int:
 def check_followed(recovered: ProgramGraphs, name: str) -> None:
     """Check that a call tree may have a routine of a name.
 
-    Raises
-    ------
-    UsageError
-        If it cannot. Names of code without a symbol (`sub_...`) are let pass: a run may still
-        find it.
+    Raises UsageError if it cannot. Names of code without a symbol (`sub_...`) are let pass: a run
+    may still find it.
     """
     if name.startswith(UNKNOWN_CODE):
         return
@@ -146,11 +135,8 @@ class CountedWindow:
 
 
 def window_of(counts: ContextCounts, lowering: Lowering, index: GraphIndex) -> CountedWindow:
-    """Return what was counted in a window.
-
-    `counts`: Of a run with a window: there is nothing in them of what is outside. `lowering`,
-    `index`: Of the run.
-    """
+    """Return what was counted in a window."""
+    # counts: Of a run with a window: there is nothing in them of what is outside.
     products = lowering.products
     times = np.zeros(products.transitions, np.int64)
     np.add.at(times, counts.transitions[:, 1], counts.transitions[:, 2])
@@ -194,16 +180,12 @@ class _Happening:
 
 
 class Ledger:
-    """The counts by context of one run.
-
-    - `counts`: What was counted.
-    - `lowering`, `index`: Of the run.
-    - `limit`: How many contexts there could be.
-    """
+    """The counts by context of one run."""
 
     def __init__(
         self, counts: ContextCounts, lowering: Lowering, index: GraphIndex, limit: int
     ) -> None:
+        # limit: How many contexts there could be.
         self._counts = counts
         self._limit = limit
         self._routines = index.recovered.routines
@@ -251,17 +233,11 @@ class Ledger:
     ) -> None:
         """Add to `costs` what a scheme's code executed in one routine.
 
-        - `costs`: As `costs` returned them.
-        - `routine`: Its number.
-        - `code`: What its code costs; None: it has none.
-        - `slot`: The scheme's number among those that count paths; None if it does not.
-        - `expected`: What the code executed there in all contexts together.
-
-        Raises
-        ------
-        CountError
-            If it is something else: a defect of simprof.
+        Raises CountError if it is something else: a defect of simprof.
         """
+        # code: What its code costs; None: it has none.
+        # slot: The scheme's number among those that count paths; None if it does not.
+        # expected: What the code executed there in all contexts together.
         total = 0
         for each in () if code is None else self._happened.get(routine, ()):
             assert code is not None

@@ -82,18 +82,16 @@ class RoutineEvents:
 
 
 def collect_events(
+    # Which numbers belong to which routine
     index: GraphIndex,
+    # Crossings by program-wide edge number
     edge_counts: NDArray[np.int64],
+    # How many activations ended early, by how they did
     early: Mapping[EarlyEnd, int],
+    # How many executions of a block (its program-wide number) ended before an address in it
     cut: Mapping[tuple[int, int], int] = MappingProxyType({}),
 ) -> dict[int, RoutineEvents]:
-    """Return what the run counted, by number of every routine that was entered.
-
-    - `index`: Which numbers belong to which routine.
-    - `edge_counts`: Crossings by program-wide edge number.
-    - `early`: How many activations ended early, by how they did.
-    - `cut`: How many executions of a block (its program-wide number) ended before an address in it.
-    """
+    """Return what the run counted, by number of every routine that was entered."""
     cuts: dict[int, list[CutBlock]] = {}
     for (number, address), count in cut.items():
         routine = index.routine(number)
@@ -143,18 +141,13 @@ ReadCounters = Callable[[SchemeRun, int], RoutineCounters]
 
 
 class Counters:
-    """The counters of all schemes after a run.
-
-    - `lowering`: Of the run.
-    - `events`: By routine number.
-    - `times`: How often each transition of the segment automaton counts; None: as often as it was
-      taken.
-    """
+    """The counters of all schemes after a run."""
 
     def __init__(
         self,
         lowering: Lowering | RecordingLowering,
         events: Mapping[int, RoutineEvents],
+        # How often each transition of the segment automaton counts; None: as often as it was taken
         times: Sequence[int] | None = None,
     ) -> None:
         self._hash_work = lowering.hash_works()
@@ -184,13 +177,12 @@ class Counters:
 
         This can be asked once: the segments, which are large, are let go of.
 
-        `schemes`: The schemes. None of the run's has their slots.
-
         Returns
         -------
         list of frozenset
             For each scheme, the routines where that is not possible (see `SegmentReplay`).
         """
+        # schemes: The schemes. None of the run's has their slots.
         products, self._products = self._products, None
         if products is None:
             return [frozenset(self._events) for _ in schemes]
@@ -269,11 +261,8 @@ def check_reading(
 ) -> None:
     """Compare the counts that a scheme derives with those that the run saw.
 
-    Raises
-    ------
-    CountError
-        Naming the first edge or block that differs: a defect of simprof, or of the module that
-        `plan` is from.
+    Raises CountError: naming the first edge or block that differs: a defect of simprof, or of the
+    module that `plan` is from.
     """
     cfg = events.cfg
     for edge, counted in enumerate(reading.edges or ()):

@@ -53,19 +53,13 @@ from simprof.simulator.machine.running import Observer, RunResult
 
 
 class ExpectedEntries:
-    """Blocks by which control may come into their routines, though the graphs do not say so.
-
-    `base`: The graphs. `blocks`: The blocks, by number, ascending.
-
-    Attributes
-    ----------
-    recovered
-        The graphs with all of these entries. Blocks have the same numbers; edges do not.
-    """
+    """Blocks by which control may come into their routines, though the graphs do not say so."""
 
     def __init__(self, base: ProgramGraphs, blocks: Sequence[int]) -> None:
+        # blocks: The blocks, by number, ascending.
         self.base = base
         self.blocks = tuple(blocks)
+        # The graphs with all of these entries. Blocks have the same numbers; edges do not.
         self.recovered = with_entries(base, blocks)
         graphs = self.recovered.arrays
         by_block = zip(graphs.entered_blocks().tolist(), graphs.entries().tolist(), strict=True)
@@ -138,13 +132,10 @@ class ExpectedEntries:
 
 
 class VariantPlans:
-    """What the schemes of one run plan for the graphs that routines may turn out to have.
-
-    `expected`: These routines. `schemes`: The schemes that count paths, in the order of their
-    slots.
-    """
+    """What the schemes of one run plan for the graphs that routines may turn out to have."""
 
     def __init__(self, expected: ExpectedEntries, schemes: Sequence[SchemeRun]) -> None:
+        # schemes: The schemes that count paths, in the order of their slots.
         self._expected = expected
         self._schemes = schemes
 
@@ -188,7 +179,9 @@ def all_loaded(loaded: LoadedCode) -> Discoveries:
 
 def discoveries_of(
     recovered: ProgramGraphs,
+    # What they lacked in the run
     missing: Collection[Missing],
+    # (address, size in bytes) -> the program's memory as the run left it
     read: Callable[[int, int], bytes],
 ) -> Discoveries:
     """Return what a run did that its graphs do not contain.
@@ -196,10 +189,6 @@ def discoveries_of(
     If the run came into code that the program itself had written, only the words of that code are
     returned. As long as they are unknown, control seems to enter routines in places where it does
     not, so what else the graphs lack is left to the next run.
-
-    - `recovered`: The graphs.
-    - `missing`: What they lacked in the run.
-    - `read`: (address, size in bytes) -> the program's memory as the run left it.
     """
     entries = {s.address for s in missing if isinstance(s, MissingEntry) and not s.behind}
     targets = {(s.jump, s.target) for s in missing if isinstance(s, MissingTarget)}
@@ -348,10 +337,7 @@ class ProgramExecution:
     def counted(self) -> Counted:
         """Return what has been counted, of a run whose graphs are those that they had to be.
 
-        Raises
-        ------
-        CountError
-            If counts were lost: a defect of simprof.
+        Raises CountError if counts were lost: a defect of simprof.
         """
         automaton, counts = self.automaton, self.counts
         if automaton.lost:
@@ -379,11 +365,9 @@ class ProgramExecution:
     def turned_out(
         self, recovered: ProgramGraphs, schemes: Sequence[SchemeRun]
     ) -> ProgramExecution:
-        """Return this run as one on the graphs that it has shown to be right.
-
-        `recovered`: These graphs: `ExpectedEntries.graphs_with` those that control came by.
-        `schemes`: The same schemes on them.
-        """
+        """Return this run as one on the graphs that it has shown to be right."""
+        # recovered: These graphs: `ExpectedEntries.graphs_with` those that control came by.
+        # schemes: The same schemes on them.
         assert self.expected is not None
         assert isinstance(self.lowering, Lowering)
         self.expected.choose(self.lowering, self.expected.used(self.counts.edge_counts))
@@ -406,6 +390,7 @@ class _GivingUp:
 
 
 def execute(
+    # Makes a machine that stands at the start of the program
     start: Callable[[Observer], Machine | LeonMachine],
     recovered: ProgramGraphs,
     schemes: Sequence[SchemeRun],
@@ -413,15 +398,10 @@ def execute(
 ) -> ProgramExecution:
     """Run the program to its end, or until it is given up.
 
-    `start`: Makes a machine that stands at the start of the program.
-
-    Raises
-    ------
-    EventsLostError
-        If blocks that raise no events have been executed in another way than was expected: the
-        program has to be run again, with events of all blocks (`ExecutionOptions.is_dense`).
-    SimulatorError
-        If the program cannot be run or profiled.
+    Raises EventsLostError if blocks that raise no events have been executed in another way than was
+    expected: the program has to be run again, with events of all blocks
+    (`ExecutionOptions.is_dense`).
+    Raises SimulatorError if the program cannot be run or profiled.
     """
     expected = options.expected
     if expected is not None:

@@ -271,10 +271,8 @@ def _kept_rows(table: LineTable, memory: BinaryMemory) -> LineRows:
 
 
 def with_kept_lines(program: Program, files: CacheFiles | None) -> Program:
-    """Return a program whose lines are kept; as it is where nothing is, or if it is many files.
-
-    `program`: As it was loaded. `files`: The cache; None: nothing is kept.
-    """
+    """Return a program whose lines are kept; as it is where nothing is, or if it is many files."""
+    # files: The cache; None: nothing is kept.
     if files is None or program.parts:
         return program
     rows = partial(_kept_rows, program.lines, BinaryMemory(program, files))

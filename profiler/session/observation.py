@@ -175,19 +175,16 @@ if TYPE_CHECKING:
 
 def collect(
     counted: Counted,
+    # How it was asked for
     invocation: Invocation,
+    # How many of its first schemes the user asked for
     wanted: int,
+    # What code generation knows of the routines; None: nothing yet
     contexts: ProgramContexts | None = None,
+    # Numbers of the only routines that are wanted; None: all
     routines: frozenset[int] | None = None,
 ) -> Observation:
-    """Gather what a finished run has counted.
-
-    - `counted`: The run.
-    - `invocation`: How it was asked for.
-    - `wanted`: How many of its first schemes the user asked for.
-    - `contexts`: What code generation knows of the routines; None: nothing yet.
-    - `routines`: Numbers of the only routines that are wanted; None: all.
-    """
+    """Gather what a finished run has counted."""
     recovered, schemes = counted.recovered, counted.schemes
     events = collect_events(counted.index, counted.edge_counts, counted.early, counted.cut)
     if routines is not None:
@@ -261,10 +258,7 @@ def scheme_options(scheme: SchemeOptions) -> dict[str, Option]:
 def chosen_options(fields: Mapping[str, Any]) -> SchemeOptions:
     """Return the options whose values `scheme_options` wrote; others among `fields` are passed by.
 
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        If one is missing, or has a value that it cannot have.
+    Raises KeyError, TypeError or ValueError if one is missing, or has a value that it cannot have.
     """
     weights, profile = fields["weights"], fields["edge_profile"]
     own: dict[str, Any] = {}

@@ -187,10 +187,8 @@ class Runs:
 
 
 def why(runs: Runs, orders: int = 0) -> Reason | None:
-    """Return why the program has to be run, or run again; None if everything is known.
-
-    `orders`: How many traces are wanted.
-    """
+    """Return why the program has to be run, or run again; None if everything is known."""
+    # orders: How many traces are wanted.
     if runs.begun is None and runs.past is None:
         return Reason.START_UP
     if runs.is_lost:
@@ -269,11 +267,10 @@ def _checked_traces(study: Study, world: World, stack: ExitStack) -> list[tuple[
 
 
 def _begun(memory: BinaryMemory, name: str, world: World, seen: Discoveries | None) -> Runs:
-    """Return what is known before a program is run.
-
-    `name`: Of the run, in `memory`: what a run is guessed to discover counts only if it was the
-    same run. `seen`: What other runs have shown.
-    """
+    """Return what is known before a program is run."""
+    # name: Of the run, in `memory`: what a run is guessed to discover counts only if it was the
+    # same run.
+    # seen: What other runs have shown.
     past = memory.run(name) if name else None
     if past is not None and past.is_same and are_unchanged(past.discoveries.modules):
         return Runs(world, past.discoveries, past=past)
@@ -298,15 +295,12 @@ def _keep_plans(memory: BinaryMemory, observation: Observation) -> None:
 def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) -> Runs:
     """Run a program until there is no reason to do so again.
 
-    - `study`, `runs`: What is wanted, and what is known already.
-    - `edge_counts`: An edge profile that guides schemes which need one; None: a first stage counts
-      it.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If the user ends the run for a trace: the trace then says nothing of the earlier run.
+    Raises KeyboardInterrupt if the user ends the run for a trace: the trace then says nothing of
+    the earlier run.
     """
+    # study, runs: What is wanted, and what is known already.
+    # edge_counts: An edge profile that guides schemes which need one; None: a first stage counts
+    # it.
     while (reason := why(runs, len(study.orders))) is not None:
         if reason not in (Reason.START_UP, Reason.COUNTS):
             runs = replace(runs, reasons=(*runs.reasons, reason))
@@ -356,10 +350,7 @@ def _check_names(study: Study, runs: Runs) -> None:
 
     The run of its start-up, which `World.late_words` makes, is all of a short program.
 
-    Raises
-    ------
-    UsageError
-        If it has not.
+    Raises UsageError if it has not.
     """
     selection, contexts = study.invocation.selection, study.invocation.contexts
     if selection.is_all and contexts is None:

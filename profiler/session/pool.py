@@ -73,10 +73,7 @@ class Forked:
     pipe
         Our end of the pipe.
 
-    Raises
-    ------
-    OSError
-        If this process can have no children.
+    Raises OSError if this process can have no children.
     """
 
     def __init__(self, serve: Callable[[Connection], None]) -> None:
@@ -166,10 +163,9 @@ class Spawned:
 
 
 def begin(descriptor: int, parent: int) -> None:
-    """Do what a spawned process is for.
-
-    `descriptor`: Of its end of the pipe. `parent`: Number of the process that started it.
-    """
+    """Do what a spawned process is for."""
+    # descriptor: Of its end of the pipe.
+    # parent: Number of the process that started it.
     die_with(parent)
     from simprof.profiler.engine import kernel_cache
     from simprof.simulator import stopping
@@ -249,10 +245,7 @@ class Pool:
     def answer(self, number: int) -> Any:
         """Wait for what a process answers; `Lost` if it has died.
 
-        Raises
-        ------
-        SimulatorError
-            If it answers with that.
+        Raises SimulatorError if it answers with that.
         """
         process = self._processes[number]
         if process is None:

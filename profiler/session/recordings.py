@@ -55,15 +55,10 @@ class RecordingOrder:
     ) -> RecordingLowering:
         """Begin to record a run.
 
-        - `discoveries`: What the graphs rest on beside the program's file.
-        - `index`: The graphs.
-        - `stack_mask`: All ones of the program's register width.
-
-        Raises
-        ------
-        UsageError
-            If the file cannot be written.
+        Raises UsageError if the file cannot be written.
         """
+        # discoveries: What the graphs rest on beside the program's file.
+        # stack_mask: All ones of the program's register width.
         self.close()
         program, routines = index.recovered.program, index.recovered.routines
         invocation = self.invocation
@@ -91,13 +86,9 @@ class RecordingOrder:
     def finish(self, observation: Observation, output: str) -> None:
         """Write what is known of the whole run, and close the file.
 
-        `observation`: The run. `output`: SHA-256 of what the program wrote to standard output.
-
-        Raises
-        ------
-        UsageError
-            If the file cannot be written.
+        Raises UsageError if the file cannot be written.
         """
+        # output: SHA-256 of what the program wrote to standard output.
         if self._file is None:
             return
         events = observation.events
@@ -154,17 +145,13 @@ class TraceOrder:
     ) -> TraceRecorder:
         """Begin the trace of a run.
 
-        - `scheme`: The one whose plans say what is written.
-        - `discoveries`: What the graphs rest on beside the program's file; readers need it to
-          recover them.
-        - `index`, `memory`: The graphs, and the kernel's memory.
-
-        Raises
-        ------
-        UsageError
-            If the mode writes no trace, not all routines are profiled, or the file cannot be
-            written.
+        Raises UsageError if the mode writes no trace, not all routines are profiled, or the file
+        cannot be written.
         """
+        # scheme: The one whose plans say what is written.
+        # discoveries: What the graphs rest on beside the program's file; readers need it to recover
+        # them.
+        # index, memory: The graphs, and the kernel's memory.
         definition = scheme.definition
         if not definition.writes_trace:
             modes = " or ".join(trace_modes())
@@ -198,8 +185,6 @@ class TraceOrder:
 
 def guest_facts(guest: GuestOptions, file: Path) -> dict[str, Any]:
     """Return what decides a run beside the program, its arguments and its budgets.
-
-    `guest`: What the program sees. `file`: The program.
 
     Returns
     -------
@@ -241,10 +226,7 @@ def result_fields(result: RunResult) -> dict[str, Any]:
 def result_from(fields: dict[str, Any]) -> RunResult:
     """Return what `result_fields` was given.
 
-    Raises
-    ------
-    TypeError, ValueError, KeyError
-        If it is nothing of the kind.
+    Raises TypeError, ValueError or KeyError if it is nothing of the kind.
     """
     given = dict(fields)
     fault, refusal = given["fault"], given["refusal"]

@@ -47,31 +47,20 @@ Array = np.ndarray
 class RecordedRun(Events):
     """A recorded run: events for passes under any schemes.
 
-    - `study`: How it is asked for.
-    - `program`: The program.
-    - `recording`, `name`: The recording, and its file for messages.
-    - `partial`: Whether a recording that is cut is measured as far as it goes
-      (`engine.replaying.CutRun`).
-
-    Attributes
-    ----------
-    entered
-        Numbers of the routines that were entered, ascending.
-
-    Raises
-    ------
-    UsageError, ProfileMismatchError
-        From every method, if the recording is damaged, or of other graphs than this simprof
-        recovers.
+    Every method raises UsageError or ProfileMismatchError if the recording is damaged, or of other
+    graphs than this simprof recovers.
     """
 
     def __init__(
         self,
+        # How it is asked for
         study: Study,
         program: Program,
+        # recording, name: The recording, and its file for messages
         recording: Recording,
         name: Path,
         *,
+        # Whether a recording that is cut is measured as far as it goes (`engine.replaying.CutRun`)
         partial: bool = False,
     ) -> None:
         if recording.end is None and not partial:
@@ -89,13 +78,12 @@ class RecordedRun(Events):
         self._result = _check_end(name, self._end, recovered)
         self.contexts = self._contexts = ProgramContexts(recovered)
         crossed = {number for number, edges in self._end.edges if any(edges)}
+        # Numbers of the routines that were entered, ascending
         self.entered = sorted(crossed.union(number for number, _, _ in self._end.early))
 
     def prepare(self, *, registers: bool) -> None:
-        """Get ready for processes that fork: they share what is known, and report no progress.
-
-        `registers`: whether to work out now what code needs to be generated.
-        """
+        """Get ready for processes that fork: they share what is known, and report no progress."""
+        # registers: whether to work out now what code needs to be generated.
         self._study = replace(self._study, progress=None)
         if registers:
             self._contexts.facts  # noqa: B018 - which keeps them
@@ -187,10 +175,7 @@ def invocation_of(recording: Recording, file: Path | None, selection: Selection)
 def check_program(recording: Recording, name: Path, program: Program) -> None:
     """Check that a recording is of this program.
 
-    Raises
-    ------
-    ProfileMismatchError
-        If it is not.
+    Raises ProfileMismatchError if it is not.
     """
     if program.sha256 != recording.header.sha256:
         raise ProfileMismatchError(

@@ -79,14 +79,10 @@ class RoutineReading:
 def routine_profile(
     routine: RoutineReading, alias: str | None, code: CodeImage, *, with_edges: bool = True
 ) -> RoutineProfile:
-    """Put together what is reported of a routine.
-
-    - `routine`: One scheme on it.
-    - `alias`: By which other name the user selected it, if by one.
-    - `code`: The program's instructions.
-    - `with_edges`: Whether the counts of its edges and blocks are wanted. If not, paths still come
-      with those of loops of one block, which are on no path of `pp`.
-    """
+    """Put together what is reported of a routine."""
+    # alias: By which other name the user selected it, if by one.
+    # with_edges: Whether the counts of its edges and blocks are wanted. If not, paths still come
+    # with those of loops of one block, which are on no path of `pp`.
     events = routine.events
     cfg = events.cfg
     plan = None if routine.plan is None else routine.plan.plan
@@ -236,12 +232,9 @@ def measure_all(
     - `keep_plans`: Whether the schemes' plans are asked for afterwards.
     - `told`: Is told every now and then how many routines are measured, and of how many.
 
-    Raises
-    ------
-    CountError, FlowError
-        Counts that contradict each other: defects of simprof.
-    RecoveryError, SelfCheckError
-        Structures that are not as they must be: defects of simprof.
+    Raises CountError or FlowError: counts that contradict each other: defects of simprof.
+    Raises RecoveryError or SelfCheckError: structures that are not as they must be: defects of
+    simprof.
     """
     check = None
     if self_check:
@@ -296,20 +289,7 @@ class RoutineResult:
 
 
 class Measuring:
-    """One scheme of an observed run, measured routine by routine.
-
-    - `observation`: The run.
-    - `scheme`: One of its schemes.
-    - `facts`: About the graphs.
-    - `check`: Validates its plans, if anybody does.
-    - `brief`: See `measure_all`.
-    - `costs`: What its code costs, as far as it is known; None: what earlier sessions know.
-
-    Attributes
-    ----------
-    results
-        What it measured in each routine so far.
-    """
+    """One scheme of an observed run, measured routine by routine."""
 
     def __init__(
         self,
@@ -317,11 +297,14 @@ class Measuring:
         scheme: SchemeRun,
         facts: KnownFacts,
         *,
+        # Validates its plans, if anybody does
         check: SelfCheck | None = None,
         brief: bool = False,
+        # What its code costs, as far as it is known; None: what earlier sessions know
         costs: KnownCosts | None = None,
     ) -> None:
         self.scheme = scheme
+        # What it measured in each routine so far
         self.results: list[RoutineResult] = []
         self._observation = observation
         self._definition = scheme.definition

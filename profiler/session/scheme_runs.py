@@ -29,11 +29,8 @@ class Graphs:
     - `selection`: Which routines are profiled.
     - `routines`: Numbers of those to which it is limited; None: all.
 
-    Raises
-    ------
-    UsageError
-        If the selection does not fit the program (`SelectedRoutines`). Names of code without a
-        symbol (`sub_...`) are let pass: a run may still find it.
+    Raises UsageError if the selection does not fit the program (`SelectedRoutines`). Names of code
+    without a symbol (`sub_...`) are let pass: a run may still find it.
     """
 
     def __init__(
@@ -108,12 +105,11 @@ Name = tuple[int, str]
 
 
 class KnownPlans:
-    """Plans of one program's graphs under one setting.
-
-    `known`: As `cache_files` writes them, without their graphs, by address and name of the routine.
-    """
+    """Plans of one program's graphs under one setting."""
 
     def __init__(self, known: dict[Name, bytes] | None = None) -> None:
+        # known: As `cache_files` writes them, without their graphs, by address and name of the
+        # routine.
         self.known = {} if known is None else known
 
     def find(self, cfg: ControlFlowGraph) -> RoutinePlan | None:
@@ -193,12 +189,10 @@ def judges(settings: Sequence[Setting]) -> list[Setting]:
 
 
 class Planners:
-    """The planners of one session.
-
-    `sha256`: Digest of the program, which saved profiles must be of.
-    """
+    """The planners of one session."""
 
     def __init__(self, sha256: str) -> None:
+        # sha256: Digest of the program, which saved profiles must be of.
         self._profiles = saved_profiles(sha256)
         self._made: dict[Setting, Planner] = {}
 

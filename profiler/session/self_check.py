@@ -38,12 +38,7 @@ from simprof.simulator.errors import UsageError
 class SelfCheck:
     """Validates what measuring an observed run goes through.
 
-    `observation`: The run.
-
-    Raises
-    ------
-    UsageError
-        If Python was told to leave assertions out: nothing would be checked.
+    Raises UsageError if Python was told to leave assertions out: nothing would be checked.
     """
 
     def __init__(self, observation: Observation) -> None:
@@ -55,21 +50,15 @@ class SelfCheck:
     def check_graphs(self) -> None:
         """Check the graphs of the whole program against its code.
 
-        Raises
-        ------
-        RecoveryError
-            Naming the routine whose graph contradicts it.
+        Raises RecoveryError: naming the routine whose graph contradicts it.
         """
         validate(self._observation.recovered)
 
     def check_plan(self, scheme: SchemeRun, routine: int) -> None:
         """Check the plan of a scheme for routine number `routine`, if there is one.
 
-        Raises
-        ------
-        SelfCheckError
-            If one of its structures is not as it must be, or its counters tell something else
-            than what they counted.
+        Raises SelfCheckError if one of its structures is not as it must be, or its counters tell
+        something else than what they counted.
         """
         plan = scheme.routine_plan(routine)
         if plan is None:
@@ -83,10 +72,7 @@ class SelfCheck:
     def check_profile(self, measurement: RunMeasurement) -> None:
         """Check that a profile survives being saved.
 
-        Raises
-        ------
-        SelfCheckError
-            If it does not.
+        Raises SelfCheckError if it does not.
         """
         with _checking(measurement.program.file, f"the profile of {measurement.mode}"):
             storage.validate(measurement)
@@ -95,15 +81,11 @@ class SelfCheck:
 def check_trace(path: Path, mode: str, events: Iterable[RoutineEvents]) -> None:
     """Regenerate the execution from its trace, and compare the two.
 
-    - `path`: The trace.
-    - `mode`: The scheme that wrote it.
-    - `events`: What the run counted, by routine.
-
-    Raises
-    ------
-    SelfCheckError
-        If the trace does not lead to the execution's end, or to other digests on the way.
+    Raises SelfCheckError if the trace does not lead to the execution's end, or to other digests on
+    the way.
     """
+    # mode: The scheme that wrote it.
+    # events: What the run counted, by routine.
     regenerated = regenerate(path, None, check=True)
     crossings = sum(sum(routine.edges) for routine in events)
     where = regenerated.routine or str(regenerated.program)

@@ -70,10 +70,7 @@ EDGE_PROFILER = "qpt2"
 def run_program(request: RunRequest) -> RunMeasurement:
     """Run a program under the scheme of `request` and measure it.
 
-    Raises
-    ------
-    SimulatorError
-        Anything that the user must know: see `simprof.simulator.errors`.
+    Raises SimulatorError: anything that the user must know: see `simprof.simulator.errors`.
     """
     return compare_program(request, (request.setting,)).measurements[0]
 
@@ -233,10 +230,7 @@ def observe(
     - `seen`: What other runs have shown, for the graphs of the first pass.
     - `guide`: Beside `seen`: the edge profile that guides schemes, in the place of this run's own.
 
-    Raises
-    ------
-    SimulatorError
-        See `run_program`.
+    Raises SimulatorError: see `run_program`.
     """
     if request.replay is not None:
         return _recorded(request, request.replay).observe(settings)

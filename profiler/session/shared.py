@@ -117,9 +117,11 @@ class _ProcessPart:
 
 
 def measure_shared(
+    # The run as it was made, under whatever schemes
     guide: Observation,
     run: RecordedRun,
     settings: Sequence[Setting],
+    # How many processes share the work, this one among them. It must have no other threads.
     jobs: int,
     *,
     brief: bool = False,
@@ -127,16 +129,7 @@ def measure_shared(
 ) -> tuple[RunMeasurement, ...]:
     """Return what each scheme measures in a recorded run.
 
-    - `guide`: The run as it was made, under whatever schemes.
-    - `run`: Its recording.
-    - `settings`: The schemes.
-    - `jobs`: How many processes share the work, this one among them. It must have no other threads.
-    - `brief`, `told`: See `results.measure_all`.
-
-    Raises
-    ------
-    SimulatorError
-        See `session.compare_program`.
+    Raises SimulatorError: see `session.compare_program`.
     """
     waves = _waves(run, jobs)
     memory, known = guide.memory, guide.discoveries

@@ -93,10 +93,7 @@ class World(Events):
     def machine(
         self, observer: Observer | None = None, on_late_code: Callable[[], None] | None = None
     ) -> Machine | LeonMachine:
-        """Make a machine that stands at the start of the program.
-
-        `observer`, `on_late_code`: See `Machine`.
-        """
+        """Make a machine that stands at the start of the program."""
         guest = self.guest
         self.host.rewind()
         limits = Limits(guest.max_instructions, guest.timeout, guest.memory_limit, guest.stack_size)
@@ -204,10 +201,8 @@ def open_world(
 ) -> Iterator[World]:
     """Open the program's outside world, for as many runs as it takes.
 
-    Raises
-    ------
-    UsageError
-        If its standard input cannot be read, or it is for another machine than asked for.
+    Raises UsageError if its standard input cannot be read, or it is for another machine than asked
+    for.
     """
     if guest.machine not in (None, program.platform):
         raise UsageError(

@@ -190,10 +190,8 @@ class CallNumbering:
 
 
 def number_calls(edges: Iterable[tuple[int, int]], root: int) -> CallNumbering:
-    """Number the call paths that begin at `root` or at a recursive call (EPP figure 5).
-
-    `edges`: (caller, callee); what `root` does not reach takes no part.
-    """
+    """Number the call paths that begin at `root` or at a recursive call (EPP figure 5)."""
+    # edges: (caller, callee); what `root` does not reach takes no part.
     callees: dict[int, list[int]] = {}
     for caller, callee in sorted(set(edges)):
         callees.setdefault(caller, []).append(callee)

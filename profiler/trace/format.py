@@ -91,10 +91,7 @@ Tokens = Mapping[int, tuple[int, int]]
 class TraceFile:
     """Writes a trace, frame by frame, to a file that is emptied first.
 
-    Raises
-    ------
-    UsageError
-        From every method, if the file cannot be written.
+    Every method raises UsageError if the file cannot be written.
     """
 
     def __init__(self, path: Path, header: TraceHeader) -> None:
@@ -183,10 +180,8 @@ class Trace:
 def load(path: Path) -> Trace:
     """Read a trace as far as it goes.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be read, or is cut before its header ends, or is none of this version.
+    Raises UsageError if the file cannot be read, or is cut before its header ends, or is none of
+    this version.
     """
     try:
         data = path.read_bytes()
@@ -297,10 +292,7 @@ def discovery_fields(discoveries: Discoveries) -> dict[str, Any]:
 def read_discoveries(given: Mapping[str, Any]) -> Discoveries:
     """Return the discoveries that `discovery_fields` wrote; what is not there is none.
 
-    Raises
-    ------
-    ValueError
-        If they are nothing of the kind.
+    Raises ValueError if they are nothing of the kind.
     """
     none: dict[str, Any] = {each.name: [] for each in fields(Discoveries)}
     found = decode(Discoveries, {**none, **given}, "discoveries")
@@ -322,10 +314,7 @@ _WIDEST = 32
 def check_numbers(trace: Trace, recovered: ProgramGraphs) -> None:
     """Check that routines, edges and blocks are there, and that counts can be counted.
 
-    Raises
-    ------
-    ValueError
-        Naming what is not.
+    Raises ValueError: naming what is not.
     """
     for number, tokens in trace.routines.items():
         if not 0 <= number < len(recovered.routines):

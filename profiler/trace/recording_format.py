@@ -94,10 +94,7 @@ FilePiece = tuple[Mapping[int, bytes], RecordedPiece]
 class RecordingFile:
     """Writes a recording to a file that is emptied first.
 
-    Raises
-    ------
-    UsageError
-        From every method, if the file cannot be written.
+    Every method raises UsageError if the file cannot be written.
     """
 
     def __init__(self, path: Path, header: RecordingHeader) -> None:
@@ -175,10 +172,7 @@ class Recording:
     cut
         Why and where the file ends before the recording does; None where it is whole.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be read, or is no recording of this version.
+    Raises UsageError if the file cannot be read, or is no recording of this version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -214,10 +208,7 @@ class Recording:
     def pieces(self) -> Iterator[FilePiece]:
         """Yield the pieces.
 
-        Raises
-        ------
-        UsageError
-            If one cannot be what `RecordingFile` writes.
+        Raises UsageError if one cannot be what `RecordingFile` writes.
         """
         for content in self._pieces:
             try:

@@ -71,15 +71,11 @@ class StopError(Exception):
 
 
 class Regenerator:
-    """Regenerates one trace.
-
-    - `trace`: The trace.
-    - `recovered`: The graphs of its program, recovered with its discoveries.
-    - `check`: Whether to compare the digests on the way.
-    - `sink`: Receives the blocks.
-    """
+    """Regenerates one trace."""
 
     def __init__(self, trace: Trace, recovered: ProgramGraphs, *, check: bool, sink: Sink) -> None:
+        # recovered: The graphs of its program, recovered with its discoveries.
+        # check: Whether to compare the digests on the way.
         self._trace = trace
         self._index = GraphIndex(recovered)
         self._sink = sink
@@ -395,10 +391,8 @@ def regenerate(
     - `check`: Whether to compare the digests of the edges crossed with those of the execution.
     - `sink`: Receives the blocks.
 
-    Raises
-    ------
-    UsageError, ProfileMismatchError
-        If a file cannot be read, the trace is none, or it is of another program.
+    Raises UsageError or ProfileMismatchError if a file cannot be read, the trace is none, or it is
+    of another program.
     """
     trace = load(path)
     file = Path(trace.header.file) if program is None else program
@@ -489,10 +483,7 @@ def complete(
       be the first time that control comes there behind the last token.
     - `bits`: Of the token stream.
 
-    Raises
-    ------
-    StopError
-        If the tokens do not lead to that end; the text says why.
+    Raises StopError if the tokens do not lead to that end; the text says why.
     """
     whole = replace(trace, certain=1, events=(), end=TraceEnd(0, 0, bits))
     return _Follower(whole, recovered, check=False, sink=lambda blocks: None).follow(block)

@@ -106,10 +106,7 @@ class CounterFile:
     def read(self, address: int, size: int) -> bytes:
         """Return memory of the run's end.
 
-        Raises
-        ------
-        UsageError
-            If it is not in the file.
+        Raises UsageError if it is not in the file.
         """
         for base, data in self.memory.items():
             if base <= address and address + size <= base + len(data):
@@ -119,21 +116,19 @@ class CounterFile:
 
 def header(
     *,
+    # file, sha256, machine: The program, before it was instrumented
     file: str,
     sha256: str,
     machine: MachineKind,
+    # mode, options: The scheme, and what shapes its plans
     mode: str,
     options: Mapping[str, Any],
+    # What the program writes behind these lines, in order
     regions: Sequence[FileRegion],
+    # What else a reader needs, by name
     more: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """Return the first two lines of a program's counter files.
-
-    - `file`, `sha256`, `machine`: The program, before it was instrumented.
-    - `mode`, `options`: The scheme, and what shapes its plans.
-    - `regions`: What the program writes behind these lines, in order.
-    - `more`: What else a reader needs, by name.
-    """
+    """Return the first two lines of a program's counter files."""
     fields = {
         "program": {"file": file, "sha256": sha256, "machine": str(machine)},
         "mode": mode,
@@ -152,10 +147,8 @@ def _region_fields(region: FileRegion) -> dict[str, Any]:
 def load(path: Path) -> CounterFile:
     """Read a counter file.
 
-    Raises
-    ------
-    UsageError
-        If it cannot be read, is none, is cut, or does not have the sizes that its header says.
+    Raises UsageError if it cannot be read, is none, is cut, or does not have the sizes that its
+    header says.
     """
     try:
         data = path.read_bytes()
@@ -264,10 +257,8 @@ def merged(files: Sequence[CounterFile]) -> CounterFile:
 
     Words of arrays and counts of pairs add up one by one, those of hash tables by key.
 
-    Raises
-    ------
-    ProfileMismatchError
-        If they are not of one program instrumented in one way: naming what differs.
+    Raises ProfileMismatchError if they are not of one program instrumented in one way: naming what
+    differs.
     """
     first, *others = files
     for other in others:
@@ -344,10 +335,9 @@ def _bytes(words: array[int]) -> bytes:
 
 
 def table_counts(content: bytes, words: int) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield the key, by word, and the count of each path in a table, as they were first counted.
-
-    `content`: The table up to the first node that is not used. `words`: 32-bit words of a key.
-    """
+    """Yield the key, by word, and the count of each path in a table, as they were first counted."""
+    # content: The table up to the first node that is not used.
+    # words: 32-bit words of a key.
     table = TableLayout(words)
     for node in struct.iter_unpack(f">{words + 2}I", content[table.pool :]):
         yield node[:words], node[words]

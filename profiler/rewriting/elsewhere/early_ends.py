@@ -50,15 +50,13 @@ def _is_signal(frames: Sequence[int]) -> bool:
 
 
 class StackReader:
-    """Reads the stacks of one program.
-
-    `recovered`, `contexts`: The program's graphs, and what is known of its registers. `copies`:
-    Where its calls were copied to.
-    """
+    """Reads the stacks of one program."""
 
     def __init__(
         self, recovered: ProgramGraphs, contexts: ProgramContexts, copies: CopiedCalls
     ) -> None:
+        # recovered, contexts: The program's graphs, and what is known of its registers.
+        # copies: Where its calls were copied to.
         self._recovered = recovered
         self._contexts = contexts
         self._copies = copies
@@ -68,13 +66,10 @@ class StackReader:
     def ends(self, frames: Sequence[int]) -> dict[int, Counter[int]]:
         """Return how many activations ended early, by routine number and block.
 
-        `frames`: The words of a stack, innermost first.
-
-        Raises
-        ------
-        UsageError
-            If a word is behind no call of the program, or several blocks may have ended it.
+        Raises UsageError if a word is behind no call of the program, or several blocks may have
+        ended it.
         """
+        # frames: The words of a stack, innermost first.
         if _is_signal(frames):
             blocks, trap = self._interrupted(frames)
             ended = [] if trap in self._index.exit_edge else [trap]
@@ -238,15 +233,11 @@ def read_with_ends(
 ) -> tuple[RoutineCounters, Reading]:
     """Return a routine's counters with its unfinished paths, and what they say.
 
-    - `plan`: The plan, which counts acyclic paths.
-    - `memory`: What the counters hold.
-    - `early`: Block id -> activations that ended early in it, one at least.
-
-    Raises
-    ------
-    UsageError
-        If the counters break flow, or do not tell which way the unfinished paths took.
+    Raises UsageError if the counters break flow, or do not tell which way the unfinished paths
+    took.
     """
+    # plan: The plan, which counts acyclic paths.
+    # early: Block id -> activations that ended early in it, one at least.
     cfg = plan.cfg
     found: list[tuple[RoutineCounters, Reading]] = []
     for tried, ends in enumerate(_all_ends(plan, early)):

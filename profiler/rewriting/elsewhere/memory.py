@@ -88,9 +88,8 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> StartMemory:
 
     All arrays are one region, as is each buffer with slots; each hash table is one, and so is what
     is kept of another buffer.
-
-    `codes`: Routine number -> its plan, placed by one `CounterSpace`.
     """
+    # codes: Routine number -> its plan, placed by one `CounterSpace`.
     plans = codes.values()
     mapped = [(RUNTIME_DATA, PAGE_SIZE)]
     fills: list[tuple[int, bytes]] = []
@@ -190,16 +189,15 @@ def differences(
 ) -> list[str]:
     """Compare the counters of an instrumented program with the simulated ones of the same run.
 
-    - `observation`, `scheme`: The simulated run, and the scheme of it that the program was
-      instrumented for.
-    - `codes`: The routines that were instrumented, by number.
-    - `file`: What the program has counted.
-
     Returns
     -------
     list
         A line for each routine whose counters differ, by number; empty if none does.
     """
+    # observation, scheme: The simulated run, and the scheme of it that the program was instrumented
+    # for.
+    # codes: The routines that were instrumented, by number.
+    # file: What the program has counted.
     lines = []
     for number, code in sorted(codes.items()):
         predicted = _simulated(observation, scheme, number, code.plan)

@@ -71,14 +71,11 @@ from simprof.simulator.machine.running import RunResult
 def read_profile(file: CounterFile, program: Path | None = None) -> RunMeasurement:
     """Return the profile that an instrumented program has counted.
 
-    `file`: Its counter file, or several merged. `program`: The program before it was instrumented;
-    None: the file that the header names.
-
-    Raises
-    ------
-    SimulatorError
-        If the program is another one, or the counters do not tell a profile, and why.
+    Raises SimulatorError if the program is another one, or the counters do not tell a profile, and
+    why.
     """
+    # file: Its counter file, or several merged.
+    # program: The program before it was instrumented; None: the file that the header names.
     recipe = of_header(file)
     scheme = definition(recipe.mode)
     if scheme.writes_trace:
@@ -117,10 +114,7 @@ def read_profile(file: CounterFile, program: Path | None = None) -> RunMeasureme
 def recovered_again(file: CounterFile, recipe: PlanRecipe, program: Path | None) -> ProgramGraphs:
     """Return the graphs of the program that a counter file is of, as they were.
 
-    Raises
-    ------
-    UsageError, ProfileMismatchError
-        If the program is not there, or is another one now.
+    Raises UsageError or ProfileMismatchError if the program is not there, or is another one now.
     """
     known = file.header["program"]
     path = Path(known["file"]) if program is None else program
@@ -144,10 +138,7 @@ def placed_again(
     dict, dict
         Routine number -> its plan; the same with the places of its counters.
 
-    Raises
-    ------
-    ProfileMismatchError
-        If the plans take other memory than the file has.
+    Raises ProfileMismatchError if the plans take other memory than the file has.
     """
     planner, space = recipe.planner(recovered), CounterSpace()
     scheme = definition(recipe.mode)
@@ -273,16 +264,12 @@ class TokenStream:
 def token_stream(raw: bytes, position: int, *, packed: bool) -> TokenStream:
     """Return the tokens in a program's raw trace.
 
-    - `raw`: All that the program has written.
-    - `position`: The word `POSITION` of the trace buffer at the end: its low three bits are how
-      many bits of the last byte are used, 0 for all. Only read where the trace is packed.
-    - `packed`: Whether the tokens are bits, else whole bytes.
-
-    Raises
-    ------
-    UsageError
-        If the trace is shorter than its position says.
+    Raises UsageError if the trace is shorter than its position says.
     """
+    # raw: All that the program has written.
+    # position: The word `POSITION` of the trace buffer at the end: its low three bits are how many
+    # bits of the last byte are used, 0 for all. Only read where the trace is packed.
+    # packed: Whether the tokens are bits, else whole bytes.
     # Packed tokens fill the bytes of the buffer from the left, but those of the last byte are not
     # in their places yet: they are its low bits.
     used = position % 8 if packed else 0
@@ -317,31 +304,24 @@ def stream_difference(trace: Trace, tokens: TokenStream) -> str | None:
 
 def write_trace(
     path: Path,
+    # What regeneration must know of the program, the one that was instrumented
     header: TraceHeader,
+    # Routine number -> what its edges write, of all routines
     tokens: Mapping[int, Tokens],
+    # What the program has written
     stream: TokenStream,
     recovered: ProgramGraphs,
+    # Program-wide number of the block whose system call ended the program; None: unknown
     end_block: int | None,
 ) -> str | None:
     """Make a trace file of what a program has written.
-
-    - `path`: Where it goes.
-    - `header`: What regeneration must know of the program, the one that was instrumented.
-    - `tokens`: Routine number -> what its edges write, of all routines.
-    - `stream`: What the program has written.
-    - `recovered`: The program's graphs.
-    - `end_block`: Program-wide number of the block whose system call ended the program; None:
-      unknown.
 
     Returns
     -------
     str | None
         Why the file holds no whole trace, but only what the tokens lead to; None if it does.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be written.
+    Raises UsageError if the file cannot be written.
     """
     problem: str | None = "the block is not known that the program ended in"
     event, end = None, None
@@ -368,21 +348,15 @@ def read_trace(
 ) -> str | None:
     """Make a trace file, as `simprof run --trace` does, of what an instrumented program wrote.
 
-    - `file`: The counter file of the run.
-    - `raw`: The trace that the program wrote beside it.
-    - `path`: Where the trace goes.
-    - `program`: As for `read_profile`.
-
     Returns
     -------
     str | None
         Why the trace is not whole (`trace_stream.write_trace`); None if it is.
 
-    Raises
-    ------
-    SimulatorError
-        If the program is another one, or its mode writes no trace.
+    Raises SimulatorError if the program is another one, or its mode writes no trace.
     """
+    # file: The counter file of the run.
+    # raw: The trace that the program wrote beside it.
     recipe = of_header(file)
     scheme = definition(recipe.mode)
     buffer = scheme.code().stream

@@ -119,10 +119,7 @@ def option_fields(options: SchemeOptions) -> dict[str, Any]:
 def of_header(file: CounterFile) -> PlanRecipe:
     """Return what the header of a counter file says.
 
-    Raises
-    ------
-    UsageError
-        If it says nothing that this simprof understands.
+    Raises UsageError if it says nothing that this simprof understands.
     """
     header = file.header
     try:

@@ -317,9 +317,8 @@ def signal_cost(machine: MachineKind, memory: StartMemory, header: bytes, frames
     """Return the instructions from `simprof.signal` to the system call that ends the program.
 
     That one is counted.
-
-    `frames`: Words of the stack in the file, at least 2.
     """
+    # frames: Words of the stack in the file, at least 2.
     items = [*signal_items(machine, memory), *dump_items(machine, memory, header)]
     own = (False, True)  # the process that was started, and its first thread
     last = (False, False) if memory.trace else ()

@@ -395,16 +395,14 @@ def chosen_name(environment: Sequence[bytes]) -> bytes:
 def start_cost(
     machine: MachineKind,
     memory: StartMemory,
+    # `NAME=value` strings, in the order in which the program sees them
     environment: Sequence[bytes],
+    # Of the auxiliary vector, in their order, without AT_NULL. What comes behind all those of
+    # `memory.auxiliary` changes nothing: so the start costs the same under qemu-user, whatever its
+    # version puts there.
     keys: Sequence[int] = AUXILIARY_KEYS,
 ) -> int:
-    """Return the instructions that the start executes when all system calls succeed.
-
-    `environment`: `NAME=value` strings, in the order in which the program sees them. `keys`: Of the
-    auxiliary vector, in their order, without AT_NULL. What comes behind all those of
-    `memory.auxiliary` changes nothing: so the start costs the same under qemu-user, whatever its
-    version puts there.
-    """
+    """Return the instructions that the start executes when all system calls succeed."""
     outcomes = chain(
         _of_memory(memory),
         _of_search(environment),

@@ -92,10 +92,8 @@ _G1, _FLAGS, _FILE, _AT, _END, _STACK, _BACK = R.L0, R.L1, R.L3, R.L4, R.L5, R.L
 
 
 def dump_items(machine: MachineKind, memory: StartMemory, header: bytes) -> tuple[Item, ...]:
-    """Return the code of both ways to write the counter file, to be assembled anywhere.
-
-    `header`: What the file begins with.
-    """
+    """Return the code of both ways to write the counter file, to be assembled anywhere."""
+    # header: What the file begins with.
     width = Width(machine)
     parts: list[Part] = [
         *_entries(width, memory.trace),
@@ -301,10 +299,8 @@ _FP_WORD, _RETURN_WORD = 14, 15  # of a frame's window
 
 
 def write_frames(width: Width, write: Sequence[Part]) -> list[Part]:
-    """Write how many words there are, and how the program ends, then the words (step 4).
-
-    `write`: Writes %o2 bytes from %o1 on.
-    """
+    """Write how many words there are, and how the program ends, then the words (step 4)."""
+    # write: Writes %o2 bytes from %o1 on.
     returns = width.bias + _RETURN_WORD * width.word
     return [
         asm.sethi(RUNTIME_DATA, R.O0),
@@ -391,10 +387,9 @@ def note_process(width: Width, end: Register) -> list[Part]:
 
 
 def leave_to_the_process(width: Width, number: Register, leave: str, label: str) -> list[Part]:
-    """Go to `leave` in forked children, and in threads that only end themselves.
-
-    `number`: Holds the number of the system call. `label`: What labels of this code begin with.
-    """
+    """Go to `leave` in forked children, and in threads that only end themselves."""
+    # number: Holds the number of the system call.
+    # label: What labels of this code begin with.
     return [
         *width.call(GETPID),
         asm.sethi(RUNTIME_DATA, R.O2),
@@ -451,15 +446,13 @@ def exit_cost(
     machine: MachineKind,
     memory: StartMemory,
     header: bytes,
+    # Words of the stack in the file, at least 1
     frames: int = 1,
     *,
+    # Whether there is a file of that name already
     replaces: bool = False,
 ) -> int:
-    """Return the instructions from `simprof.exit` to the system call, that included.
-
-    `frames`: Words of the stack in the file, at least 1. `replaces`: Whether there is a file of
-    that name already.
-    """
+    """Return the instructions from `simprof.exit` to the system call, that included."""
     items = dump_items(machine, memory, header)
     own = (False, True)  # the process that was started, and its first thread
     last = (False, False) if memory.trace else ()

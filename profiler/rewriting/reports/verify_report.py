@@ -66,10 +66,8 @@ def _mode(mode: ModeResult) -> dict[str, object]:
 
 
 def render_text(result: Verification, width: int = 100, color: bool = False) -> str:
-    """Return the report for people.
-
-    `width`: Columns of the terminal. `color`: Whether to use terminal colours.
-    """
+    """Return the report for people."""
+    # color: Whether to use terminal colours.
     parts = [
         _summary(result),
         *section("Instructions", _instructions(result)),
