@@ -455,7 +455,7 @@ def test_another_weighting_is_caught(place: Path) -> None:
 
 def test_a_changed_algorithm_is_caught(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = recorded(place)
-    monkeypatch.setattr(qpt, "heuristic", uniform)
+    monkeypatch.setattr(qpt, "given_weights", lambda cfg, weights: uniform(cfg))
     found = again(old, place)
     assert found.status == 1
     (cause,) = only(found).causes

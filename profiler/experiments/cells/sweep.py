@@ -40,7 +40,6 @@ from pathlib import Path
 from simprof.profiler.experiments.cells.cells import (
     DEFAULT_BUILD,
     Cell,
-    CellKey,
     CellKind,
     CellResult,
     Job,
@@ -219,8 +218,15 @@ def carry_out(
     keys = {job: made.key(job) for job in order.jobs}
     keys |= {job: missing_key(job) for job, _ in order.failures}
     replays = None if replay is None else find(replay, {job: keys[job] for job in order.jobs})
-    stored = {} if store is None else _stored(store, keys, retry)
-    results: dict[Job, CellResult] = dict(stored)
+    stored: dict[Job, CellResult] = {}
+    if store is not None:
+        known = ((job, store.get(job, key)) for job, key in keys.items())
+        stored = {job: result for job, result in known if result is not None}
+        again = [job for job, result in stored.items() if retry and result.failed]
+        if again:
+            store.forget(row_key(job, keys[job]) for job in again)
+        stored = {job: result for job, result in stored.items() if job not in again}
+    results = dict(stored)
     report_progress(progress, Phase.MEASURING_CELLS, len(results), len(keys))
 
     def take(fresh: Mapping[Job, CellResult]) -> None:
@@ -241,15 +247,6 @@ def carry_out(
         for number, group_results in run(work):
             take(dict(zip(work[number], group_results, strict=True)))
     return Outcome({job: results[job] for job in keys}, len(stored))
-
-
-def _stored(store: Store, keys: Mapping[Job, CellKey], retry: bool) -> dict[Job, CellResult]:
-    pairs = ((job, store.get(job, key)) for job, key in keys.items())
-    stored = {job: result for job, result in pairs if result is not None}
-    again = [job for job, result in stored.items() if retry and result.failed]
-    if again:
-        store.forget(row_key(job, keys[job]) for job in again)
-    return {job: result for job, result in stored.items() if job not in again}
 
 
 FILE_BUILD = "file"

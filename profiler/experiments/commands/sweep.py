@@ -96,28 +96,26 @@ def sweep_command(
     fails is a row with its error; then the exit status is 1. The end shows what each scheme costs
     each program. `simprof table --from SWEEP.db` makes tables of the results.
     """
+    from simprof.profiler.experiments.cells.store import Store
     from simprof.profiler.experiments.cells.sweep import make_order, sweep
 
-    grid, programs = _told_apart(files)
-    wanted = _grid(grid, {"programs": programs, **chosen})
+    grids = [file for file in files if file.suffix == GRID]
+    if len(grids) > 1:
+        raise UsageError(f"{grids[1]} is a second grid: sweep one at a time")
+    programs = tuple(file for file in files if file not in grids)
+    wanted = _grid(grids[0] if grids else None, {"programs": programs, **chosen})
     outputs.check_outputs(output, inputs=(replay, *files))
     if replay is not None and scheduler is not None:
         raise UsageError("--replay beside --scheduler: the cluster cannot read recordings here")
-    _check_results(output)
+    if output.exists():
+        with Store(output):
+            pass  # whether it can be used is found out before programs are built
     ready_engine(progress)
     run = _runner(workers, scheduler)
     with bars.progress_bar(bars.wanted(progress)) as bar:
         order = make_order(wanted, progress=bar, allow_commands=allow_commands)
         outcome = sweep(order, output, run, replay=replay, progress=bar, retry=retry_failed)
     return _tell(outcome, output)
-
-
-def _told_apart(files: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]:
-    """Return the grid file among `files`, if there is one, and the programs."""
-    grids = [file for file in files if file.suffix == GRID]
-    if len(grids) > 1:
-        raise UsageError(f"{grids[1]} is a second grid: sweep one at a time")
-    return (grids[0] if grids else None), tuple(file for file in files if file not in grids)
 
 
 def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
@@ -146,15 +144,6 @@ def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
         options=tuple({**each, **selecting} for each in settings),
         weights=chosen["weights"] or plain.weights,
     )
-
-
-def _check_results(path: Path) -> None:
-    """Find out before programs are built whether the results file can be used."""
-    from simprof.profiler.experiments.cells.store import Store
-
-    if path.exists():
-        with Store(path):
-            pass
 
 
 def _runner(workers: int, scheduler: str | None) -> Runner:

@@ -128,7 +128,13 @@ def table_command(
     specs = _chosen(names, everything)
     directory = output if everything and form is None else None
     if directory is not None:
-        _check_directory(directory)
+        if directory.exists() and not directory.is_dir():
+            hint = "name a directory, or give a format (--html, ...)"
+            raise UsageError(f"{directory} is a file: {hint}")
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{directory} cannot be made: {error.strerror}") from None
     else:
         outputs.check_outputs(output, inputs=(chosen["results"], chosen["replay"]))
     report = _report(specs, everything, chosen)
@@ -186,8 +192,8 @@ def _report(
 
     suite = load_suite(chosen["suite"] or "micro", allow_commands=chosen["allow_commands"])
     ready_engine(chosen["progress"])
-    path = chosen["cache"] or default_store_path()
-    with Store(path) as store, bars.progress_bar(bars.wanted(chosen["progress"])) as bar:
+    cache = chosen["cache"] or default_store_path()
+    with Store(cache) as store, bars.progress_bar(bars.wanted(chosen["progress"])) as bar:
         return run_tables(
             suite,
             specs,
@@ -270,16 +276,6 @@ def _rendered(report: TableReport, form: str, output: Path | None) -> str:
     on_stdout = output is None or output == outputs.STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None)
     return tables.render_text(report, width, color=on_stdout and streams.colored(streams.STDOUT))
-
-
-def _check_directory(path: Path) -> None:
-    """Check early that `path` is a directory or can be made one."""
-    if path.exists() and not path.is_dir():
-        raise UsageError(f"{path} is a file: name a directory, or give a format (--html, ...)")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be made: {error.strerror}") from None
 
 
 def _write_directory(report: TableReport, directory: Path) -> None:

@@ -351,7 +351,14 @@ def _change(
         for name in ("table", "register")
         if getattr(old, name) != getattr(new, name)
     }
-    plan = None if graph or old.plan == new.plan else _plan_change(old.places, new.places)
+    plan = None
+    if not graph and old.plan != new.plan:
+        before, after = old.places, new.places
+        plan = PlanChange(
+            tuple(place for place in after if place not in before),
+            tuple(place for place in before if place not in after),
+            tuple(p for p in after if p in before and before[p] != after[p]),
+        )
     profile = old.profile != new.profile
     if not (graph or numbers or facts or plan or profile):
         return None
@@ -360,11 +367,3 @@ def _change(
     lines = {place: line for place, line in found if line}
     named = (new.name, new.address, numbers, facts)
     return RoutineChange(*named, "both", graph, profile, plan, source, lines)
-
-
-def _plan_change(old: Mapping[str, str], new: Mapping[str, str]) -> PlanChange:
-    return PlanChange(
-        tuple(place for place in new if place not in old),
-        tuple(place for place in old if place not in new),
-        tuple(place for place in new if place in old and old[place] != new[place]),
-    )

@@ -260,11 +260,13 @@ def _routine(
     cfg: ControlFlowGraph, plan: InstrumentationPlan | None, profile: RoutineProfile
 ) -> BaselineRoutine:
     names = _edge_names(cfg)
+    graph = [f"{_block_name(cfg, block.id)} {block.instructions}" for block in cfg.blocks]
+    graph += (f"{name} {edge.kind}" for name, edge in zip(names, cfg.edges, strict=True))
     places = {} if plan is None else dict(_places(cfg, plan, names))
     return BaselineRoutine(
         name=profile.name,
         address=profile.address,
-        graph=short_digest("\n".join(_graph_lines(cfg, names))),
+        graph=short_digest("\n".join(graph)),
         plan="" if plan is None else _plan_digest(plan, places),
         places={place: short_digest(text, PLACE_DIGITS) for place, text in places.items()},
         table=str(CounterTable.NONE if plan is None else plan.table),
@@ -299,12 +301,6 @@ def _edge_names(cfg: ControlFlowGraph) -> tuple[str, ...]:
 def _block_name(cfg: ControlFlowGraph, number: int) -> str:
     block = cfg.blocks[number]
     return f"{block.start - cfg.address:x}{'s' if block.is_slot else ''}"
-
-
-def _graph_lines(cfg: ControlFlowGraph, names: Sequence[str]) -> Iterator[str]:
-    for block in cfg.blocks:
-        yield f"{_block_name(cfg, block.id)} {block.instructions}"
-    yield from (f"{name} {edge.kind}" for name, edge in zip(names, cfg.edges, strict=True))
 
 
 def _places(

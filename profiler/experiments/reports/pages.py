@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from simprof.profiler.experiments.cells.cells import CellResult
@@ -130,7 +131,7 @@ def plot(table: ReportTable) -> dict[str, Any] | None:
     return {
         "title": table.title,
         "axis": bars.axis,
-        "width": max(LEFT + group * len(table.made), LEFT + 320, _legend_end(series)) + 20,
+        "width": max(LEFT + group * len(table.made), LEFT + 320, *_legend_places(series)) + 20,
         "height": TOP + HEIGHT + BOTTOM,
         "left": LEFT,
         "middle": TOP + HEIGHT // 2,
@@ -142,7 +143,10 @@ def plot(table: ReportTable) -> dict[str, Any] | None:
             (LEFT + GAP // 2 + position * group + (group - GAP) // 2, row)
             for position, row in enumerate(table.made)
         ],
-        "legend": list(_legend(series)),
+        "legend": [
+            Box(x, 10, 10, 10, each.colour, each.paper, each.title)
+            for x, each in zip(_legend_places(series), series, strict=False)
+        ],
         "pale": PALE,
     }
 
@@ -206,19 +210,9 @@ def _bars(series: Sequence[Series], axis: Axis, group: int) -> Iterator[Box]:
             yield Box(x, *size, each.colour, each.paper, each.texts[position])
 
 
-def _legend(series: Sequence[Series]) -> Iterator[Box]:
-    for x, each in zip(_legend_places(series), series, strict=True):
-        yield Box(x, 10, 10, 10, each.colour, each.paper, each.title)
-
-
 def _legend_places(series: Sequence[Series]) -> list[int]:
-    """Return where each entry of the legend begins."""
-    widths = [28 + 7 * len(group.title) for group in series]
-    return [LEFT + sum(widths[:position]) for position in range(len(series))]
-
-
-def _legend_end(series: Sequence[Series]) -> int:
-    return _legend_places(series)[-1] + 28 + 7 * len(series[-1].title)
+    """Return where each entry of the legend begins, and where the last one ends."""
+    return list(accumulate((28 + 7 * len(group.title) for group in series), initial=LEFT))
 
 
 LONGEST_BAR = 100

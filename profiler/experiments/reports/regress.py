@@ -8,9 +8,10 @@ and what it wrote. There are no times: how long a check took says nothing.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -149,19 +150,15 @@ class Section:
 def sections(check: Check) -> Iterator[Section]:
     """Yield what there is to say, in the order of the runs, a run before its results."""
     for run in check.runs:
-        results = tuple(filter(None, (_section(run, setting) for setting in run.settings)))
+        results = []
+        for each in run.settings:
+            own = tuple(cause for cause in each.causes if cause not in run.causes)
+            if own or each.state != "same":
+                said = each.differences, own, tuple(routine_lines(each))
+                results.append(Section(run.name, each.name, each.state, None, *said))
         if results or run.causes or run.state != "same":
             yield Section(run.name, "", run.state, run.error, run.ending, run.causes, ())
             yield from results
-
-
-def _section(run: RunCheck, result: SettingCheck) -> Section | None:
-    """Return what there is to say of a result, None where that is nothing."""
-    causes = tuple(cause for cause in result.causes if cause not in run.causes)
-    if result.state == "same" and not causes:
-        return None
-    routines = tuple(routine_lines(result))
-    return Section(run.name, result.name, result.state, None, result.differences, causes, routines)
 
 
 _STYLES = {"same": "green", "within limits": "yellow", "changed": "red", "error": "red"}
@@ -204,7 +201,13 @@ _SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_[]<>|#"})
 def render_markdown(check: Check) -> str:
     """Return the report."""
     lines = [f"## simprof regress: {escape(check.baseline)}", "", f"{summary(check)}."]
-    lines += ["", *_overview(check)]
+    settings = list(dict.fromkeys(each.name for run in check.runs for each in run.settings))
+    overview = []
+    for run in check.runs:
+        states = {each.name: each.state for each in run.settings}
+        absent = "-" if run.error is None else "error"
+        overview.append((run.name, *(states.get(setting, absent) for setting in settings)))
+    lines += ["", *_table_markdown(("program", *settings), overview)]
     for section in sections(check):
         lines += _markdown(section)
     return "\n".join(lines) + "\n"
@@ -213,23 +216,6 @@ def render_markdown(check: Check) -> str:
 def escape(text: str) -> str:
     """Return a text that Markdown shows as it is, in one line."""
     return " ".join(text.split()).translate(_SPECIAL)
-
-
-def _overview(check: Check) -> Iterator[str]:
-    settings = list(dict.fromkeys(each.name for run in check.runs for each in run.settings))
-    yield from _table_markdown(
-        ("program", *settings),
-        (
-            (run.name, *(_state_markdown(run, setting) for setting in settings))
-            for run in check.runs
-        ),
-    )
-
-
-def _state_markdown(run: RunCheck, setting: str) -> str:
-    if run.error is not None:
-        return "error"
-    return next((each.state for each in run.settings if each.name == setting), "-")
 
 
 def _markdown(section: Section) -> Iterator[str]:
@@ -273,7 +259,7 @@ def _run_json(run: RunCheck) -> dict[str, Any]:
         "state": run.state,
         "error": run.error,
         "ending": _differences_json(run.ending),
-        "causes": _causes_json(run.causes),
+        "causes": list(map(asdict, run.causes)),
         "settings": [_setting_json(setting) for setting in run.settings],
     }
 
@@ -283,7 +269,7 @@ def _setting_json(check: SettingCheck) -> dict[str, Any]:
         "name": check.name,
         "state": check.state,
         "differences": _differences_json(check.differences),
-        "causes": _causes_json(check.causes),
+        "causes": list(map(asdict, check.causes)),
         "routines": [_routine_json(routine) for routine in check.routines],
     }
 
@@ -306,14 +292,8 @@ def _number_json(number: int | Fraction | str | None) -> int | float | str | Non
     return float(number) if isinstance(number, Fraction) else number
 
 
-def _causes_json(causes: Iterable[ChangeCause]) -> list[dict[str, Any]]:
-    return [
-        {"kind": each.kind, "text": each.text, "details": list(each.details)} for each in causes
-    ]
-
-
 def _routine_json(change: RoutineChange) -> dict[str, Any]:
-    plan = change.plan
+    plan = None if change.plan is None else {**asdict(change.plan), "lines": dict(change.lines)}
     return {
         "name": change.name,
         "address": change.address,
@@ -323,14 +303,7 @@ def _routine_json(change: RoutineChange) -> dict[str, Any]:
         "facts": {name: list(pair) for name, pair in change.facts.items()},
         "graph_differs": change.graph,
         "profile_differs": change.profile,
-        "plan": None
-        if plan is None
-        else {
-            "added": list(plan.added),
-            "removed": list(plan.removed),
-            "changed": list(plan.changed),
-            "lines": dict(change.lines),
-        },
+        "plan": plan,
     }
 
 
@@ -420,8 +393,4 @@ def _lines(
 
 def _clean(text: str) -> str:
     """Replace what XML cannot hold (names of routines may have any bytes)."""
-    return "".join(c if c in "\t\n" or _fits(ord(c)) else "\ufffd" for c in text)
-
-
-def _fits(code: int) -> bool:
-    return 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or code >= 0x10000
+    return re.sub("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)

@@ -23,7 +23,6 @@ from simprof.profiler.reports.tables import (
 
 if TYPE_CHECKING:
     from simprof.profiler.experiments.cells.cells import CellResult, Job
-    from simprof.profiler.experiments.cells.settings import CellSetting
     from simprof.profiler.experiments.suites.suite import Benchmark, BuildReport, Suite
 
 DIGITS = 12
@@ -114,13 +113,15 @@ def render_sweep(results: Mapping[Job, CellResult], output: Path, width: int, co
 def _overheads(results: Mapping[Job, CellResult]) -> Iterator[Part]:
     # Cells bring the schemes' options along, which lists of suites do without.
     from simprof.profiler.experiments.cells.cells import CellKind
+    from simprof.profiler.experiments.cells.settings import SELECTING
 
     costs: dict[ProgramKey, dict[str, CellResult]] = {}
     settings: dict[str, None] = {}
     for job, result in results.items():
         cell = job.cell
         if cell.kind is CellKind.RUN and result.error is None:
-            setting = _without_selection(cell.setting).name
+            kept = tuple(each for each in cell.setting.options if each[0] not in SELECTING)
+            setting = replace(cell.setting, options=kept).name
             settings[setting] = None
             costs.setdefault((cell.benchmark, cell.input, cell.build), {})[setting] = result
     if not costs:
@@ -138,13 +139,6 @@ def _overheads(results: Mapping[Job, CellResult]) -> Iterator[Part]:
     ):
         if count > 0:
             yield paragraph(f"and {plural(count, f'more {what}')}")
-
-
-def _without_selection(setting: CellSetting) -> CellSetting:
-    from simprof.profiler.experiments.cells.settings import SELECTING
-
-    kept = tuple(option for option in setting.options if option[0] not in SELECTING)
-    return replace(setting, options=kept)
 
 
 def _selected(results: Mapping[Job, CellResult]) -> str:

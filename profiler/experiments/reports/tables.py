@@ -8,17 +8,14 @@ columns that our table has as well.
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from io import StringIO
 from typing import Any
 
 from simprof.profiler.experiments.tables.spec import TableReport
 from simprof.profiler.experiments.tables.table import (
-    Claim,
     Form,
     ReportTable,
     TableColumn,
@@ -26,7 +23,7 @@ from simprof.profiler.experiments.tables.table import (
     Value,
     Verdict,
 )
-from simprof.profiler.profiles.csv_text import quoted
+from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.documents import head
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import group_digits, readable
@@ -103,7 +100,11 @@ def _table_text(table: ReportTable) -> Iterator[Part]:
     if table.claims:
         yield BLANK
         yield paragraph("Claims", style="italic")
-        yield _claims_text(table.claims)
+        made = layout.grid()
+        for claim in table.claims:
+            made.add_row(Styled(claim.verdict.value, STYLES[claim.verdict]), claim.text)
+            made.add_row("", f"{claim.figure}{f'. Why: {claim.why}' if claim.why else ''}")
+        yield made
     yield from (paragraph(f"note: {note}") for note in notes)
     yield BLANK
 
@@ -130,14 +131,6 @@ def _entry_text(column: TableColumn, value: object, shown: str) -> layout.Value:
     return readable(shown) if column.title == "routine" else shown
 
 
-def _claims_text(claims: Sequence[Claim]) -> layout.Table:
-    made = layout.grid()
-    for claim in claims:
-        made.add_row(Styled(claim.verdict.value, STYLES[claim.verdict]), claim.text)
-        made.add_row("", f"{claim.figure}{f'. Why: {claim.why}' if claim.why else ''}")
-    return made
-
-
 # -- CSV ------------------------------------------------------------------------------------------
 
 
@@ -148,12 +141,8 @@ def render_csv(report: TableReport) -> str:
 
 def render_csv_table(table: ReportTable) -> str:
     """Return one table."""
-    target = StringIO()
-    writer = csv.writer(target, lineterminator="\n")
-    writer.writerow(("table", "kind", "group", *(column.key for column in table.columns), "error"))
-    for row in _csv_rows(table):
-        writer.writerow(quoted(each) if isinstance(each, str) else each for each in row)
-    return target.getvalue()
+    keys = (column.key for column in table.columns)
+    return csv_text.render(("table", "kind", "group", *keys, "error"), _csv_rows(table))
 
 
 def _csv_rows(table: ReportTable) -> Iterator[tuple[Value, ...]]:
@@ -205,12 +194,7 @@ def _json_table(table: ReportTable) -> dict[str, Any]:
         "rows": [_json_row(table, row) for row in table.rows],
         "published": None if table.published is None else _json_table(table.published),
         "claims": [
-            {
-                "text": claim.text,
-                "verdict": claim.verdict.value,
-                "figure": claim.figure,
-                "why": claim.why,
-            }
+            {name: getattr(claim, name) for name in ("text", "verdict", "figure", "why")}
             for claim in table.claims
         ],
         "notes": list(table.notes),
@@ -264,21 +248,17 @@ def _head_markdown(report: TableReport) -> Iterator[str]:
                 ),
             ]
         )
-    yield "\n".join(_verdicts_markdown(report))
+    verdicts = ["| table | holds | fails | not testable |", "|---|---:|---:|---:|"]
+    for table in report.tables:
+        counts = Counter(claim.verdict for claim in table.claims)
+        shown = " | ".join(str(counts[verdict]) for verdict in Verdict)
+        verdicts.append(f"| [{table.title}](#{table.name}) | {shown} |")
+    yield "\n".join(verdicts)
 
 
 def _failures_markdown(failures: Sequence[tuple[str, str]]) -> Iterator[str]:
     for name, error in failures:
         yield f"- **{_escaped(name)} failed**: {_escaped(error)}"
-
-
-def _verdicts_markdown(report: TableReport) -> Iterator[str]:
-    yield "| table | holds | fails | not testable |"
-    yield "|---|---:|---:|---:|"
-    for table in report.tables:
-        counts = Counter(claim.verdict for claim in table.claims)
-        shown = " | ".join(str(counts[verdict]) for verdict in Verdict)
-        yield f"| [{table.title}](#{table.name}) | {shown} |"
 
 
 def _table_markdown(table: ReportTable) -> Iterator[str]:
@@ -288,7 +268,11 @@ def _table_markdown(table: ReportTable) -> Iterator[str]:
     yield _grid_markdown(table.columns, table.made)
     yield from _failures_markdown(table.failures)
     if table.claims:
-        yield "\n".join(map(_claim_markdown, table.claims))
+        yield "\n".join(
+            f"- {MARKS[claim.verdict]}: {_escaped(claim.text)} — {_escaped(claim.figure)}."
+            f"{f' *Why:* {_escaped(claim.why)}' if claim.why else ''}"
+            for claim in table.claims
+        )
     yield from (f"*{_escaped(note)}*" for note in table.notes)
     if (published := table.published) is not None:
         yield "<details><summary>The paper's numbers</summary>"
@@ -296,11 +280,6 @@ def _table_markdown(table: ReportTable) -> Iterator[str]:
         yield _grid_markdown(published.columns, published.rows)
         yield from (f"*{_escaped(note)}*" for note in published.notes)
         yield "</details>"
-
-
-def _claim_markdown(claim: Claim) -> str:
-    why = f" *Why:* {_escaped(claim.why)}" if claim.why else ""
-    return f"- {MARKS[claim.verdict]}: {_escaped(claim.text)} — {_escaped(claim.figure)}.{why}"
 
 
 def _grid_markdown(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> str:

@@ -359,7 +359,9 @@ def compile_sources(job: BuildJob, tree: Path, product: Path, log: Path) -> Path
         matching = sorted(_matching(job, work, pattern) - left_out)
         if not matching:
             raise BuildError(f"{job.benchmark.name}: no source matches {pattern}")
-        sources += [_as_file(path.relative_to(work)) for path in matching]
+        # the compiler must take a name for a file, whatever that begins with
+        names = (str(path.relative_to(work)) for path in matching)
+        sources += [f"./{name}" if name.startswith(("-", "@")) else name for name in names]
     if recipe.constant_clock:
         sources.append(CLOCK)
     command = [toolchain.COMPILERS[recipe.language], *flags_of(recipe, job.width, job.counters)]
@@ -375,11 +377,6 @@ def compile_sources(job: BuildJob, tree: Path, product: Path, log: Path) -> Path
             toolchain.run([*command, *place, "-c", "-o", parts[number], source], work, log)
     toolchain.run([*command, "-o", str(product), *parts, "-lm"], work, log)
     return product
-
-
-def _as_file(path: Path) -> str:
-    """Return a name that the compiler takes for a file, whatever it begins with."""
-    return f"./{path}" if str(path).startswith(("-", "@")) else str(path)
 
 
 def _matching(job: BuildJob, directory: Path, pattern: str) -> set[Path]:

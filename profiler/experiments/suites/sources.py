@@ -101,7 +101,9 @@ def fetched_archive(package: Package, cache: Path) -> Path:
         for place in ARCHIVES:
             fetched = scratch / package.archive
             try:
-                _download(f"{place}/{_pool(package)}", fetched)
+                address = f"{place}/{_pool(package)}"
+                with urlopen(address, timeout=PATIENCE) as answer, fetched.open("wb") as file:
+                    shutil.copyfileobj(answer, file)
             except (OSError, HTTPException) as error:  # refused, cut, or not there
                 reasons.append(f"{place}: {' '.join(str(error).split())}")
                 continue
@@ -116,11 +118,6 @@ def _pool(package: Package) -> str:
     """Return where a package's archive is in any copy of Debian."""
     shelf = package.name[: 4 if package.name.startswith("lib") else 1]
     return quote(f"pool/main/{shelf}/{package.name}/{package.archive}")
-
-
-def _download(address: str, target: Path) -> None:
-    with urlopen(address, timeout=PATIENCE) as answer, target.open("wb") as file:
-        shutil.copyfileobj(answer, file)
 
 
 def unpack(path: Path, target: Path, directory: str) -> None:

@@ -217,10 +217,12 @@ class _SuiteReader:
                 shared = Fields(counted, f"{fields.where}: counted")
                 recipe = replace(benchmark.recipe, counted=self._counted(shared, own, path.parent))
                 benchmark = replace(benchmark, recipe=recipe)
-            inputs = {
-                key: self._with_output(fields, benchmark.name, each, expected)
-                for key, each in benchmark.inputs.items()
-            }
+            inputs = dict(benchmark.inputs)
+            if expected is not None:
+                own_output = expected.replace("{name}", benchmark.name)
+                for key, each in inputs.items():
+                    output = self._file(fields, own_output.replace("{input}", each.name))
+                    inputs[key] = replace(each, expected=output)
             yield replace(benchmark, inputs=inputs)
 
     def _completed(
@@ -253,15 +255,6 @@ class _SuiteReader:
         shared.finish()
         return recipe
 
-    def _with_output(
-        self, fields: Fields, benchmark: str, given: Input, expected: str | None
-    ) -> Input:
-        """Return the input with its recorded output, whose file name follows from `expected`."""
-        if expected is None:
-            return given
-        name = expected.replace("{name}", benchmark).replace("{input}", given.name)
-        return replace(given, expected=self._file(fields, name))
-
     def benchmarks(self, fields: Fields, where: str) -> Iterator[Benchmark]:
         """Yield the benchmarks of a file in order."""
         for number, table in enumerate(fields.tables("benchmark"), 1):
@@ -284,9 +277,12 @@ class _SuiteReader:
         return benchmark
 
     def _recipe(self, fields: Fields) -> Recipe:
+        package = fields.optional("package")
+        if package is not None and package not in self.packages:
+            raise fields.fail(f"package {package!r} has no [package.{package}] table")
         recipe = Recipe(
             committed=fields.optional("committed"),
-            package=self._chosen_package(fields),
+            package=None if package is None else self.packages[package],
             files=tuple(self._own(fields, name) for name in fields.texts("copy")),
             directory=self._below(fields, "directory", fields.text("directory", ".")),
             prepare=fields.texts("prepare"),
@@ -312,14 +308,6 @@ class _SuiteReader:
             files = tuple(self._own(fields, name) for name in recipe.sources)
             return replace(recipe, files=files, sources=tuple(path.name for path in files))
         return recipe
-
-    def _chosen_package(self, fields: Fields) -> Package | None:
-        name = fields.optional("package")
-        if name is None:
-            return None
-        if name not in self.packages:
-            raise fields.fail(f"package {name!r} has no [package.{name}] table")
-        return self.packages[name]
 
     def _input(self, benchmark: str, name: InputName, all_inputs: Fields) -> Input:
         table = all_inputs.table(name)
@@ -355,15 +343,12 @@ class _SuiteReader:
             raise fields.fail(f"{name!r} needs one of copy, make, unpacked")
         path = None if source is None else self._own(fields, source)
         self._below(fields, "unpacked", unpacked or ".")
-        parameters = () if generator is None else self._parameters(fields, generator)
+        if generator not in (None, *PARAMETERS):
+            raise fields.fail(f"make {generator!r}: write one of {', '.join(PARAMETERS)}")
+        needed = () if generator is None else PARAMETERS[generator]
+        parameters = tuple((key, fields.number(key)) for key in needed)
         fields.finish()
         return InputFile(name, path, generator, parameters, unpacked)
-
-    def _parameters(self, fields: Fields, generator: str) -> tuple[tuple[str, int], ...]:
-        known = PARAMETERS.get(generator)
-        if known is None:
-            raise fields.fail(f"make {generator!r}: write one of {', '.join(PARAMETERS)}")
-        return tuple((key, fields.number(key)) for key in known)
 
     def _below(self, fields: Fields, key: str, name: str) -> str:
         """Return a path in a program's sources, which are elsewhere."""

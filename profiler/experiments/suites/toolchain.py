@@ -88,7 +88,11 @@ def run(command: Sequence[str | Path], directory: Path, log: Path | None = None)
             file.write(f"$ {shlex.join(words)}\n{output}")
     if process.returncode != 0:
         where = "" if log is None else f" (all of it: {log})"
-        raise BuildError(f"{words[0]} failed: {first_complaint(output)}{where}")
+        lines = [line.strip() for line in output.splitlines() if line.strip()]
+        # the line that says what is wrong: the first error, or the last
+        errors = [line for line in lines if COMPLAINT.search(line)]
+        complaint = (errors or lines[-1:] or ["without a message"])[0][:300]
+        raise BuildError(f"{words[0]} failed: {complaint}{where}")
     return output
 
 
@@ -115,14 +119,6 @@ def environment() -> dict[str, str]:
         "LC_ALL": "C",
         "SOURCE_DATE_EPOCH": BUILD_TIME,
     }
-
-
-def first_complaint(output: str) -> str:
-    """Return the line of a build's output that says what is wrong: the first error, or the last."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if COMPLAINT.search(line)]
-    chosen = (errors or lines[-1:] or ["without a message"])[0]
-    return chosen[:300]
 
 
 @cache

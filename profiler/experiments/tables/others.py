@@ -268,12 +268,10 @@ INSTRUMENTED = "simprof, docs/INSTRUMENT.md"
 SHORT = {Cause.CALLS: "old returns", Cause.PROGRAM_COUNTERS: "%pc"}
 
 
-def _cause(cause: Cause) -> ColumnSpec[Found]:
-    title = SHORT.get(cause, cause.value.replace("-", " "))
+def _cause(name: str, title: str, count: str) -> ColumnSpec[Found]:
+    """Return the column of what rewriting executes, in percent of base."""
     return columns.share(
-        cause.value,
-        title,
-        lambda row: percentage(row["pp"].counts[f"{REWRITING}:{cause}"], row["pp"].base),
+        name, title, lambda row: percentage(row["pp"].counts[count], row["pp"].base)
     )
 
 
@@ -291,21 +289,16 @@ REWRITING_COSTS = TableSpec[Found](
         PROGRAM,
         columns.total("base", "base", lambda row: row["pp"].base),
         columns.of_overhead("pp", "PP %"),
-        columns.share(
-            "rewriting",
-            "rewriting %",
-            lambda row: percentage(row["pp"].counts[REWRITING], row["pp"].base),
-        ),
+        _cause("rewriting", "rewriting %", REWRITING),
         columns.percent(
             "part", "of PP %", lambda row: percentage(row["pp"].counts[REWRITING], row["pp"].added)
         ),
-        *map(_cause, Cause),
-        columns.total("alone", "alone", lambda row: row["pp"].counts[ALONE_ROUTINES]),
-        columns.share(
-            "alone_share",
-            "alone %",
-            lambda row: percentage(row["pp"].counts[ALONE_INSTRUCTIONS], row["pp"].base),
+        *(
+            _cause(cause, SHORT.get(cause, cause.replace("-", " ")), f"{REWRITING}:{cause}")
+            for cause in Cause
         ),
+        columns.total("alone", "alone", lambda row: row["pp"].counts[ALONE_ROUTINES]),
+        _cause("alone_share", "alone %", ALONE_INSTRUCTIONS),
     ),
     of_instrumented=True,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,7 +16,7 @@ from simprof.profiler.experiments.cells.sweep import FILE_BUILD, obtain
 from simprof.profiler.experiments.suites.suite import Suite
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.spec import SuiteMember, TableReport, TableSpec, View, make
-from simprof.profiler.experiments.tables.table import Form, ReportTable
+from simprof.profiler.experiments.tables.table import Form
 from simprof.profiler.request.request import ALL_ROUTINES, ProgressCallback, Selection
 from simprof.simulator.errors import UsageError
 
@@ -109,7 +110,11 @@ def stored_tables(
     if not name:
         view = replace(view, build=FILE_BUILD)
     view = _of_file(view, results, given)
-    title, stands_for = _description(name)
+    title, stands_for = "", dict[str, str]()
+    with suppress(UsageError):  # the suite may not be at hand
+        described = load_suite(name)
+        title = described.title
+        stands_for = {each.name: each.stands_for for each in described.benchmarks}
     programs = _matching(
         [
             SuiteMember(each.name, each.group, stands_for.get(each.name, ""))
@@ -119,7 +124,19 @@ def stored_tables(
         only,
     )
     view = replace(view, executed=_stored_executed(specs, programs, results, view))
-    kept = [spec for spec in specs if not partial or _has_any(spec, programs, results, view)]
+    if partial:
+        predicted = replace(view, executed=())
+        kept = [
+            spec
+            for spec in specs
+            if any(
+                spec.includes(each)
+                and all(cell in results for cell in spec.cells([each], predicted))
+                for each in programs
+            )
+        ]
+    else:
+        kept = list(specs)
     report = _report(name or NO_SUITE, title, kept, programs, results, view, made)
     left_out = tuple(spec.name for spec in specs if spec not in kept)
     needed = dict.fromkeys(cell for spec in specs for cell in spec.cells(programs, view))
@@ -211,28 +228,6 @@ def _only_suite(path: Path, suite: str | None, known: Sequence[str]) -> str:
     return suite
 
 
-def _description(suite: str) -> tuple[str, Mapping[str, str]]:
-    """Return title and "stands for" of a suite; nothing where it is not at hand."""
-    try:
-        found = load_suite(suite)
-    except UsageError:
-        return "", {}
-    return found.title, {each.name: each.stands_for for each in found.benchmarks}
-
-
-def _has_any(
-    spec: TableSpec[Any],
-    programs: Sequence[SuiteMember],
-    results: Mapping[Cell, CellResult],
-    view: View,
-) -> bool:
-    predicted = replace(view, executed=())
-    return any(
-        spec.includes(program) and all(cell in results for cell in spec.cells([program], predicted))
-        for program in programs
-    )
-
-
 def _matching(programs: Sequence[SuiteMember], only: Sequence[str]) -> tuple[SuiteMember, ...]:
     kept = tuple(each for each in programs if not only or _names([each.name], only))
     if programs and not kept:
@@ -252,13 +247,11 @@ def _report(
     report = TableReport(
         suite, title, view, made.simprof, made.engine, made.cost_model, programs, ()
     )
-    tables = (make(spec, programs, results, view) for spec in specs)
-    return replace(report, tables=tuple(_with_basis(table, report) for table in tables))
-
-
-def _with_basis(table: ReportTable, report: TableReport) -> ReportTable:
-    """Say in the caption what the numbers rest on."""
-    unit = "Costs are simulated instructions, not times"
-    if any(column.form is Form.SECONDS for column in table.columns):
-        unit = "These are the only numbers that are no simulated instructions"
-    return replace(table, caption=f"{table.caption} {unit} ({report.basis}).")
+    tables = []
+    for spec in specs:
+        table = make(spec, programs, results, view)
+        unit = "Costs are simulated instructions, not times"
+        if any(column.form is Form.SECONDS for column in table.columns):
+            unit = "These are the only numbers that are no simulated instructions"
+        tables.append(replace(table, caption=f"{table.caption} {unit} ({report.basis})."))
+    return replace(report, tables=tuple(tables))

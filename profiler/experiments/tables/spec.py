@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 from simprof.profiler.experiments.cells.cells import (
     ALONE_ROUTINES,
@@ -104,14 +104,6 @@ class CellNeed:
         return Cell(program, self.setting, name, self.kind, with_counters(build, self.counters))
 
 
-def _one_row(program: SuiteMember, found: Found) -> Iterable[Any]:
-    return (found,)
-
-
-def _any(program: SuiteMember) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class TableSpec(Generic[Subject]):
     """What `make` makes a table of. Names are as in `ReportTable`."""
@@ -127,9 +119,9 @@ class TableSpec(Generic[Subject]):
     bars: Bars | None = None
     compared: tuple[str, ...] = ()
     # The subjects of a program's rows; none where it has nothing to tell.
-    rows: Callable[[SuiteMember, Found], Iterable[Subject]] = _one_row
+    rows: Callable[[SuiteMember, Found], Iterable[Subject]] = lambda _, found: cast(Any, (found,))
     averaged: bool = True  # Whether rows of averages are added
-    includes: Callable[[SuiteMember], bool] = _any  # Whether a program has a row in it
+    includes: Callable[[SuiteMember], bool] = lambda _: True  # Whether it has rows of it
     # Whether it is about instrumented programs only: then it has rows of those that `View.executed`
     # chooses, or of all where it chooses none.
     of_instrumented: bool = False
@@ -237,11 +229,14 @@ def make(
         )
     ]
     columns = tuple(_columns(spec, shown))
+    caption = spec.caption
+    if any("blocks" in dict(need.setting.options) for need in spec.needs.values()):
+        caption += f" Basic blocks {_BLOCKS[view.blocks or 'folded']}."
     table = ReportTable(
         spec.name,
         spec.title,
         spec.source,
-        f"{spec.caption}{_about_blocks(spec, view)}{CAPTION if shown else ''}",
+        caption + (CAPTION if shown else ""),
         columns,
         with_averages(columns, rows) if spec.averaged else tuple(rows),
         published(spec.name),
@@ -255,13 +250,7 @@ def make(
     return replace(compared, claims=spec.judge(table))
 
 
-def _about_blocks(spec: TableSpec[Any], view: View) -> str:
-    """Say what a basic block is in a table that has a choice (BL94's)."""
-    if not any("blocks" in dict(need.setting.options) for need in spec.needs.values()):
-        return ""
-    return f" Basic blocks {_BLOCKS[view.blocks or 'folded']}."
-
-
+# What a basic block is in a table that has a choice (BL94's)
 _BLOCKS = {
     "split": "end at calls and delay slots (--blocks split)",
     "merged": "are straight-line code, calls included; a slot of an annulled branch may be one "

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 
 from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow
 from simprof.profiler.experiments.cells.settings import setting
@@ -189,21 +190,11 @@ TPP1 = TableSpec[Found](
 # -- tables 2 and 3 -------------------------------------------------------------------------------
 
 
-def _targeted_columns() -> tuple[ColumnSpec[Found], ...]:
-    made: list[ColumnSpec[Found]] = [PROGRAM, columns.of_overhead("pp", "PP %", executed=True)]
-    for key, title in TITLES.items():
-        made += [columns.of_overhead(key, f"{title} %", executed=True), _definite_flow(key)]
-    return (*made, columns.of_overhead("t0", "TPP(0,0) %", executed=True))
-
-
 def _definite_flow(need: str) -> ColumnSpec[Found]:
     """Return the column of the attribution of definite flow in percent (TPP 5)."""
-
-    def flow(row: Found) -> float | None:
-        attributed = row[need].attributed
-        return None if attributed is None else 100 * attributed
-
-    return columns.percent(f"a{need[1:]}", "AoDF %", flow)
+    return columns.percent(
+        f"a{need[1:]}", "AoDF %", lambda row: percentage(row[need].attributed, 1)
+    )
 
 
 def _first_threshold(table: ReportTable) -> Condition | None:
@@ -319,7 +310,15 @@ TPP2 = TableSpec[Found](
     "with less than i % of their source's flow are cold, loops entered by less than j % of their "
     "head's executions are disconnected. TPP(0,0): obvious paths only (not in the paper).",
     {"pp": PP, **TPP, "t0": NO_COLD},
-    _targeted_columns(),
+    (
+        PROGRAM,
+        columns.of_overhead("pp", "PP %", executed=True),
+        *chain.from_iterable(
+            (columns.of_overhead(key, f"{title} %", executed=True), _definite_flow(key))
+            for key, title in TITLES.items()
+        ),
+        columns.of_overhead("t0", "TPP(0,0) %", executed=True),
+    ),
     _targeted_rules("TPP(5,15) reduces the overhead of PP from 28 % to 14 %, about half.", 0.65),
     notes=("Each program is guided by an edge profile of the same input, as in the paper.",),
     bars=Bars(("pp", *TPP), "overhead, % of base instructions"),
@@ -344,13 +343,6 @@ TPP3 = replace(
 
 def _thousands(result: CellResult) -> float:
     return sum(row.num_paths or 0 for row in result.routines) / 1000
-
-
-def _enumerated_columns() -> tuple[ColumnSpec[Found], ...]:
-    made: list[ColumnSpec[Found]] = [PROGRAM, _enumerated("pp", "PP")]
-    for key, title in TITLES.items():
-        made += [_enumerated(key, title), _left(key)]
-    return tuple(made)
 
 
 def _enumerated(need: str, title: str) -> ColumnSpec[Found]:
@@ -385,7 +377,13 @@ TPP4 = TableSpec[Found](
     "Static paths that the plans enumerate, in thousands, in the routines that were entered; and "
     "TPP's in percent of PP's.",
     {"pp": PP, **TPP},
-    _enumerated_columns(),
+    (
+        PROGRAM,
+        _enumerated("pp", "PP"),
+        *chain.from_iterable(
+            (_enumerated(key, title), _left(key)) for key, title in TITLES.items()
+        ),
+    ),
     (
         _removed(
             "More than 99 % of static paths are removed in all but four of fifteen programs.",
