@@ -45,6 +45,7 @@ from simprof.profiler.experiments.regress.file import (
 from simprof.profiler.experiments.regress.measure import Target, file_targets, suite_targets
 from simprof.profiler.experiments.regress.regress import check, record
 from simprof.profiler.experiments.reports import regress as reports
+from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import uniform
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.request.request import Phase, Progress, SchemeOptions, Setting, Weights
@@ -455,7 +456,7 @@ def test_another_weighting_is_caught(place: Path) -> None:
 
 def test_a_changed_algorithm_is_caught(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = recorded(place)
-    monkeypatch.setattr(qpt, "given_weights", lambda cfg, weights: uniform(cfg))
+    monkeypatch.setattr(qpt, "given_weights", lambda cfg, _: uniform(cfg, depth_first(cfg)))
     found = again(old, place)
     assert found.status == 1
     (cause,) = only(found).causes
