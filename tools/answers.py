@@ -14,7 +14,8 @@ Keys that changed on purpose stand in `tools/renamed_keys.toml`, a `[[change]]` 
 the formats (`run`, `compare`), `was` and `now` the path of a value, where `[]` is any element of a
 list and `*` any key; without `was` the key is new, without `now` it is gone. `value = "hex"` says
 that a number became text as 0x..., `"slot"`: as slot 0x..., `"marks slots"`: that it was the
-place of a slot block in the list `now`. All else must be equal to the last digit.
+place of a slot block in the list `now`, `"of the mode"`: that it is there in some
+modes only. All else must be equal to the last digit.
 
 Steps -> functions
     what to run                  `fixture_jobs`, `suite_jobs`, `program_jobs`
@@ -200,6 +201,8 @@ def differences(before: Flat, after: Flat, known: Sequence[Change]) -> list[str]
             new = change.renamed(path)
             if new is not None and change.value == "marks slots":
                 slots.append(new.replace("[*]", f"[{value}]"))
+                break
+            if new is not None and change.value == "of the mode" and new not in after:
                 break
             if new is not None:
                 moved[new] = renewed(value, change.value)

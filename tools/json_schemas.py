@@ -164,12 +164,19 @@ CALL_TREE = thing(
         ),
     }
 )
-SUMMARY: Mapping[str, Schema] = {
+HEAD: Mapping[str, Schema] = {
     "measured_by": or_null(thing({"simprof": TEXT, "cost_model": TEXT})),
     "program": PROGRAM,
     "input_sha256": or_null(DIGEST),
+}
+SETTING: Mapping[str, Schema] = {
     "mode": TEXT,
     "options": table(ANY),
+    "edge_profile_sha256": or_null(DIGEST),
+}
+SUMMARY: Mapping[str, Schema] = {
+    **HEAD,
+    **SETTING,
     "exit": EXIT,
     "partial": FLAG,
     "warnings": each(TEXT),
@@ -202,13 +209,13 @@ OF_SOME_RUNS: Mapping[str, Schema] = {
 
 def listing(name: str) -> Schema:
     """Return the schema of a table that `show` lists."""
-    return thing({"program": PROGRAM, "mode": TEXT, "left_out": COUNT, name: rows(name)})
+    return thing({**HEAD, **SETTING, "left_out": COUNT, name: rows(name)})
 
 
 CHANGE = each(
     thing({"symbol": TEXT, "steps": each(TEXT), "kind": TEXT, "executions": PAIR}),
 )
-SIDE = thing({"program": PROGRAM, "mode": TEXT})
+SIDE = thing({**HEAD, **SETTING})
 FORMATS: Mapping[str, Schema] = {
     "run": thing(
         {**SUMMARY, "edges": rows("edges")},
@@ -224,7 +231,7 @@ FORMATS: Mapping[str, Schema] = {
     ),
     "compare": thing(
         {
-            "program": PROGRAM,
+            **HEAD,
             "exit": EXIT,
             "partial": FLAG,
             "instructions": thing({"base": COUNT}),
@@ -239,8 +246,8 @@ FORMATS: Mapping[str, Schema] = {
     "paths": listing("paths"),
     "source": thing(
         {
-            "program": PROGRAM,
-            "mode": TEXT,
+            **HEAD,
+            **SETTING,
             "notes": each(TEXT),
             "files": each(
                 thing(
@@ -336,10 +343,10 @@ FORMATS: Mapping[str, Schema] = {
             ),
         }
     ),
-    "regenerate": thing(
+    "read": thing(
         {
-            "program": PROGRAM,
-            "mode": TEXT,
+            **HEAD,
+            **SETTING,
             "blocks": COUNT,
             "transfers": COUNT,
             "instructions": COUNT,
@@ -365,9 +372,9 @@ FORMATS: Mapping[str, Schema] = {
     ),
     "instrument": thing(
         {
-            "program": TEXT,
+            **HEAD,
+            **SETTING,
             "output": TEXT,
-            "mode": TEXT,
             "routines": COUNT,
             "routines_left": each(thing({"routine": TEXT, "reason": TEXT})),
             "segment": thing({"address": ADDRESS, "bytes": COUNT}),
@@ -378,13 +385,14 @@ FORMATS: Mapping[str, Schema] = {
     ),
     "verify": thing(
         {
-            "program": PROGRAM,
+            **HEAD,
             "exit": EXIT,
             "passed": FLAG,
             "not_run": table(TEXT),
             "modes": table(
                 thing(
                     {
+                        **SETTING,
                         "base": COUNT,
                         "added": COUNT,
                         "rewriting": table(WHOLE),
@@ -402,6 +410,7 @@ FORMATS: Mapping[str, Schema] = {
     ),
     "regress": thing(
         {
+            "measured_by": HEAD["measured_by"],
             "baseline": TEXT,
             "status": WHOLE,
             "summary": ANY,

@@ -22,6 +22,7 @@ from simprof.profiler.profiles.calls import CallArc, CallGraph, call_graph
 from simprof.profiler.profiles.code_counts import CodeCounts, code_counts
 from simprof.profiler.profiles.documents import own_version
 from simprof.profiler.profiles.profile import RoutineProfile
+from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import readable
 
 NO_FILE = "???"
@@ -61,7 +62,7 @@ class _Writer:
         yield "version: 1"
         yield f"creator: simprof {own_version()}"
         yield f"cmd: {_plain(command)}"
-        yield f"desc: Mode: {measurement.mode}"
+        yield f"desc: Mode: {mode_facts.setting_name(measurement)}"
         yield "positions: instr line"
         yield "event: Base : instructions of the program"
         yield "event: Added : instructions of the scheme's code"

@@ -33,6 +33,7 @@ from simprof.profiler.profiles.calls import CallTree, without_sites
 from simprof.profiler.profiles.code_counts import CodeCounts
 from simprof.profiler.profiles.documents import own_version
 from simprof.profiler.profiles.lines import SourceCounts
+from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import readable
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
@@ -88,7 +89,7 @@ def write_speedscope(source: ExportSource) -> bytes:
     program = Path(source.measurement.program.file).name
     content = {
         "$schema": SCHEMA,
-        "name": f"{program}, {source.measurement.mode}",
+        "name": f"{program}, {mode_facts.setting_name(source.measurement)}",
         "exporter": f"simprof@{own_version()}",
         "activeProfileIndex": 0,
         "shared": {"frames": [{"name": readable(each.name)} for each in tree.routines]},

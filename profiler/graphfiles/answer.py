@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from simprof.profiler.code import pricing
@@ -27,7 +28,8 @@ from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.profiles.accuracy import Attribution, EdgeFlow, definite_flow
-from simprof.profiler.profiles.documents import COST_MODEL, head, own_version
+from simprof.profiler.profiles.documents import result_head, this_simprof
+from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.profile import (
     EdgeCount,
     Ending,
@@ -40,6 +42,7 @@ from simprof.profiler.profiles.profile import (
 from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.profiles.tables import COLUMNS, ProfileTable, table
 from simprof.profiler.schemes.definition import SchemeDefinition
+from simprof.profiler.schemes.mode_options import setting_object
 from simprof.profiler.schemes.static import ends
 
 
@@ -89,7 +92,7 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
     sizes = _sizes(run)
     all_added = added + run.definition.code().run_cost(MACHINE, sizes)
     measured = _measurement(document, run, options, base, added)
-    answer = _header(document, run.definition.mode, options) | {
+    answer = _head(document, run.definition.mode, options) | {
         "warnings": _warnings(cfg, run.dfs),
         "instructions": {"base": base, "added": all_added},
         "overhead": all_added / base if base else 0.0,
@@ -124,19 +127,17 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
     return answer
 
 
-def _header(document: GraphDocument, mode: str, options: dict[str, Any]) -> dict[str, Any]:
+def _head(document: GraphDocument, mode: str, options: dict[str, Any]) -> dict[str, Any]:
+    profile = options.get("edge_profile")
+    program: dict[str, object] = {
+        "file": document.file,
+        "sha256": document.sha256,
+        "machine": None,
+        "arguments": [],
+    }
+    setting = setting_object(mode, options, known_sha256(profile and Path(profile)))
     return {
-        **head("run"),
-        "measured_by": {"simprof": own_version(), "cost_model": COST_MODEL},
-        "program": {
-            "file": document.file,
-            "sha256": document.sha256,
-            "machine": None,
-            "arguments": [],
-        },
-        "input_sha256": None,
-        "mode": mode,
-        "options": options,
+        **result_head("run", program, None, setting, measured_by=this_simprof()),
         "exit": {"status": 0, "reason": "exit"},
         "partial": False,
     }

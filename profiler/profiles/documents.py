@@ -1,4 +1,4 @@
-"""What JSON documents of simprof begin with: format, the format's version, simprof's own version.
+"""What JSON documents of simprof begin with: `head`, and of results `result_head`.
 
 `simprof/schemas/FORMAT.json` describes each format in JSON Schema (draft 2020-12). A version counts
 up when a key goes, gets another name or another meaning; a new key leaves it as it is.
@@ -11,18 +11,20 @@ from functools import cache
 from importlib import metadata
 from types import MappingProxyType
 
+from simprof.profiler.profiles.profile import Origin
+
 VERSIONS: Mapping[str, int] = MappingProxyType(
     {
-        "run": 3,
-        "compare": 3,
+        "run": 4,
+        "compare": 4,
         "routines": 2,
         "edges": 2,
         "paths": 2,
         "source": 2,
         "diff": 2,
         "cfg": 2,
-        "regenerate": 2,
-        "instrument": 2,
+        "read": 3,
+        "instrument": 3,
         "verify": 2,
         "regress": 2,
         "tables": 2,
@@ -44,3 +46,33 @@ def own_version() -> str:
 def head(name: str) -> dict[str, object]:
     """Return the first keys of a document of the format `name`."""
     return {"format": f"simprof/{name}", "version": VERSIONS[name], "simprof": own_version()}
+
+
+def this_simprof() -> Origin:
+    """Return which simprof measures now."""
+    return Origin(own_version(), COST_MODEL)
+
+
+def result_head(
+    name: str | None,
+    program: Mapping[str, object],
+    input_sha256: str | None,
+    setting: Mapping[str, object] | None = None,
+    *,
+    measured_by: Origin | None,
+) -> dict[str, object]:
+    """Return the first keys of a document about a program: who measured what.
+
+    - `name`: Of the format; None for an object inside a document, which has a format.
+    - `input_sha256`: Of the file that was the program's standard input, as far as it is known.
+    - `setting`: Of one mode: what `schemes.mode_options.setting_object` returns.
+    - `measured_by`: None where an old profile does not say it.
+    """
+    origin = measured_by
+    return {
+        **({} if name is None else head(name)),
+        "measured_by": origin and {"simprof": origin.simprof, "cost_model": origin.cost_model},
+        "program": program,
+        "input_sha256": input_sha256,
+        **(setting or {}),
+    }

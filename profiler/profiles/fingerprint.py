@@ -39,8 +39,10 @@ def given_file_sha256(path: Path) -> str:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def known_sha256(path: Path) -> str | None:
+def known_sha256(path: Path | None) -> str | None:
     """Return the SHA-256 of a file, or /dev/null; None of what is none, or cannot be read."""
+    if path is None:
+        return None
     try:
         status = path.stat()
         # Reading a pipe would take from its reader.

@@ -28,7 +28,6 @@ from typing import Any
 from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.code_counts import Branch, CodeCounts
 from simprof.profiler.profiles.codec import big_integers
-from simprof.profiler.profiles.documents import head
 from simprof.profiler.profiles.lines import (
     MEANINGS,
     InlinedCounts,
@@ -40,7 +39,7 @@ from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.profiles.tables import Cell
 from simprof.profiler.reports.display import ShortNames, counted, digits, known_as, plural, visible
 from simprof.profiler.reports.listings import matches, names_of
-from simprof.profiler.reports.run_json import program_object
+from simprof.profiler.reports.run_json import measurement_head
 from simprof.profiler.reports.tables import (
     BLANK,
     Part,
@@ -337,9 +336,7 @@ def render_json(annotation: Annotation) -> str:
     """Return one line of JSON: files with lines, routines with instructions."""
     measurement = annotation.counts.measurement
     answer = {
-        **head("source"),
-        "program": program_object(measurement.program),
-        "mode": measurement.mode,
+        **measurement_head("source", measurement),
         "notes": list(annotation.notes),
         "files": [
             _file_object(view, annotation)

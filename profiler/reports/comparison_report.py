@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from simprof.profiler.profiles.codec import big_integers
-from simprof.profiler.profiles.documents import head
+from simprof.profiler.profiles.documents import result_head
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import hot_tables, mode_facts, run_text
 from simprof.profiler.reports.display import group_digits, percent, plural
@@ -317,8 +317,12 @@ def to_compare_object(
     """
     _, first = rows[0]
     return {
-        **head("compare"),
-        "program": program_object(first.program),
+        **result_head(
+            "compare",
+            program_object(first.program),
+            first.input_sha256,
+            measured_by=first.origin,
+        ),
         "exit": ending_object(first.ending),
         "partial": first.partial,
         "instructions": {"base": first.base},

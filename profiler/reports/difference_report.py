@@ -17,10 +17,10 @@ from simprof.profiler.profiles.differences import (
     RoutineDifference,
 )
 from simprof.profiler.profiles.documents import head
-from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.tables import SEPARATOR, Cell
 from simprof.profiler.reports.display import digits, plural, readable, shorten_list, visible
-from simprof.profiler.reports.run_json import program_object
+from simprof.profiler.reports.mode_facts import setting_name
+from simprof.profiler.reports.run_json import measurement_head
 from simprof.profiler.reports.run_text import program_text
 from simprof.profiler.reports.tables import (
     Part,
@@ -53,8 +53,8 @@ def render_text(
 
 def _parts(difference: Difference, top: int) -> Iterator[Part]:
     before, after = difference.before, difference.after
-    yield paragraph(f"before: {program_text(before)}, mode {before.mode}")
-    yield paragraph(f"after:  {program_text(after)}, mode {after.mode}")
+    yield paragraph(f"before: {program_text(before)}, mode {setting_name(before)}")
+    yield paragraph(f"after:  {program_text(after)}, mode {setting_name(after)}")
     if not difference.same_program:
         yield paragraph(BUILDS)
     if difference.is_empty:
@@ -204,8 +204,8 @@ def render_json(difference: Difference) -> str:
     before, after = difference.before, difference.after
     answer = {
         **head("diff"),
-        "before": _run(before),
-        "after": _run(after),
+        "before": measurement_head(None, before),
+        "after": measurement_head(None, after),
         "same_program": difference.same_program,
         "instructions": {
             "base": [before.base, after.base],
@@ -217,7 +217,3 @@ def render_json(difference: Difference) -> str:
     }
     with big_integers():
         return json.dumps(answer) + "\n"
-
-
-def _run(measurement: RunMeasurement) -> dict[str, object]:
-    return {"program": program_object(measurement.program), "mode": measurement.mode}

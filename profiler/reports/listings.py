@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.codec import big_integers
-from simprof.profiler.profiles.documents import head
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.tables import (
     COLUMNS,
@@ -39,7 +38,7 @@ from simprof.profiler.reports.display import (
     visible,
 )
 from simprof.profiler.reports.hot_tables import with_mark
-from simprof.profiler.reports.run_json import program_object
+from simprof.profiler.reports.run_json import measurement_head
 from simprof.profiler.reports.run_text import helper_note, program_text
 from simprof.profiler.reports.tables import (
     BLANK,
@@ -307,9 +306,7 @@ def render_csv(listing: Listing) -> str:
 def render_json(listing: Listing) -> str:
     """Return one line of JSON: what the rows are of, and an object for each."""
     answer = {
-        **head(listing.subject),
-        "program": program_object(listing.measurement.program),
-        "mode": listing.measurement.mode,
+        **measurement_head(listing.subject, listing.measurement),
         "left_out": listing.left_out,
         listing.subject: list(listing.table.objects()),
     }
@@ -324,7 +321,9 @@ OF_ADDED = ("added", "overhead", "instrumented")
 def render_text(listing: Listing, width: int = 100, color: bool = False) -> str:
     """Return the table, under what it is of."""
     run = listing.measurement
-    parts: list[Part] = [paragraph(f"{program_text(run)}, mode {run.mode}", style="bold")]
+    parts: list[Part] = [
+        paragraph(f"{program_text(run)}, mode {mode_facts.setting_name(run)}", style="bold")
+    ]
     rows = listing.table.rows
     if not rows:
         parts.append(paragraph(f"no {listing.subject} to show"))

@@ -14,6 +14,7 @@ from simprof.profiler.profiles.profile import INFERRED, Guide, RunMeasurement
 from simprof.profiler.reports.display import group_digits, percent, plural, share
 from simprof.profiler.reports.tables import CellAlignment, Table, grid
 from simprof.profiler.schemes.definition import Loss, ProfileKind
+from simprof.profiler.schemes.mode_options import measured_setting
 from simprof.profiler.schemes.registry import find
 
 INSTRUCTION_BYTES = 4
@@ -54,12 +55,16 @@ def counts_blocks(measurement: RunMeasurement) -> bool:
     return collects(measurement) is ProfileKind.BLOCKS
 
 
+def setting_name(measurement: RunMeasurement) -> str:
+    """Return the mode with its options, those left out that have their defaults: `kiter:k=3`."""
+    return measured_setting(measurement.mode, measurement.options)
+
+
 def description(measurement: RunMeasurement) -> str:
-    """Return the mode with the settings that shape it and what it does."""
+    """Return the mode with its options and what it does."""
     scheme = find(measurement.mode)
-    if scheme is None:
-        return measurement.mode
-    return f"{scheme.mode}{scheme.setting_text(measurement.options)}: {scheme.description}"
+    said = "" if scheme is None else f": {scheme.description}"
+    return f"{setting_name(measurement)}{said}"
 
 
 def guide_text(guide: Guide | None) -> str:

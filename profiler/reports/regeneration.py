@@ -6,25 +6,30 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from simprof.profiler.profiles.documents import head
+from simprof.profiler.profiles.documents import result_head, this_simprof
 from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.reports.display import visible
+from simprof.profiler.schemes.mode_options import setting_object
 from simprof.profiler.trace.calls import CallProfile
 from simprof.profiler.trace.regeneration import Regenerated
 
 
 def render_json(regenerated: Regenerated, calls: CallProfile | None = None) -> str:
-    """Return one JSON object with a newline; `calls`: the call paths that were counted."""
+    """Return one JSON object (format `simprof/read`) with a newline; `calls`: those counted."""
     result, header = regenerated.result, regenerated.trace.header
     answer: dict[str, object] = {
-        **head("regenerate"),
-        "program": {
-            "file": str(regenerated.program),
-            "sha256": header.sha256,
-            "machine": header.machine,
-            "arguments": list(header.arguments),
-        },
-        "mode": header.mode,
+        **result_head(
+            "read",
+            {
+                "file": str(regenerated.program),
+                "sha256": header.sha256,
+                "machine": header.machine,
+                "arguments": list(header.arguments),
+            },
+            header.input_sha256,
+            setting_object(header.mode, header.options or {}, None),
+            measured_by=this_simprof(),
+        ),
         "blocks": result.blocks,
         "transfers": result.crossings,
         "instructions": regenerated.instructions,

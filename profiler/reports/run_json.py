@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from simprof.profiler.profiles.codec import big_integers, encode
-from simprof.profiler.profiles.documents import head
+from simprof.profiler.profiles.documents import result_head
 from simprof.profiler.profiles.profile import (
     Ending,
     FaultInfo,
@@ -22,6 +22,7 @@ from simprof.profiler.profiles.profile import (
 from simprof.profiler.profiles.tables import address_text, table
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.call_tree import call_tree_object
+from simprof.profiler.schemes.mode_options import setting_object
 from simprof.simulator.binary.program import Module
 
 
@@ -53,12 +54,7 @@ def _rows(measurement: RunMeasurement, name: str) -> list[dict[str, object]]:
 def summary_object(measurement: RunMeasurement) -> dict[str, object]:
     """Return the run object without the counts of edges, blocks and paths."""
     result: dict[str, object] = {
-        **head("run"),
-        "measured_by": None if measurement.origin is None else encode(measurement.origin),
-        "program": program_object(measurement.program),
-        "input_sha256": measurement.input_sha256,
-        "mode": measurement.mode,
-        "options": encode(measurement.options),
+        **measurement_head("run", measurement),
         "exit": ending_object(measurement.ending),
         "partial": measurement.partial,
         "warnings": list(measurement.warnings),
@@ -84,6 +80,20 @@ def summary_object(measurement: RunMeasurement) -> dict[str, object]:
     if judged is not None:
         result["attribution"] = judged.as_json()
     return result
+
+
+def measurement_head(name: str | None, measurement: RunMeasurement) -> dict[str, object]:
+    """Return the first keys of a document about one measurement (`documents.result_head`)."""
+    guide = measurement.guide
+    return result_head(
+        name,
+        program_object(measurement.program),
+        measurement.input_sha256,
+        setting_object(
+            measurement.mode, measurement.options, None if guide is None else guide.sha256
+        ),
+        measured_by=measurement.origin,
+    )
 
 
 def guide_object(measurement: RunMeasurement, guide: Guide) -> dict[str, object]:

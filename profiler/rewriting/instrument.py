@@ -26,6 +26,7 @@ from simprof.profiler.code.layout import STACK_REGISTERS
 from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.code.registers import members
 from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.profiles.profile import ProgramInfo
 from simprof.profiler.recovery.calls import all_second_returns
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.request.request import (
@@ -172,6 +173,7 @@ _CALL_ENTRY = 32  # bytes that the address of a call takes in the header, at mos
 class Instrumented:
     """An instrumented program."""
 
+    program: ProgramInfo  # What was instrumented
     file: bytes = field(repr=False)  # The ELF file
     # The routines' copies, and the routines that were left alone
     copies: Copies = field(repr=False)
@@ -252,7 +254,20 @@ def instrument(
         (recovered.routines[number].name, reason) for number, reason in sorted(copies.left.items())
     )
     carried = tuple(members(order.contexts.carried, tuple(Register)))
-    return Instrumented(file, copies, codes, kept, memory, head, rewritten, names, carried)
+    return Instrumented(
+        ProgramInfo(
+            str(program.path), program.sha256, program.machine, (), len(recovered.routines)
+        ),
+        file,
+        copies,
+        codes,
+        kept,
+        memory,
+        head,
+        rewritten,
+        names,
+        carried,
+    )
 
 
 def _refuse_position_independence(program: Program) -> None:

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from simprof.profiler.profiles.profile import Ending
+from simprof.profiler.profiles.profile import Ending, ProgramInfo
 from simprof.profiler.recovery.recovery import ProgramGraphs
-from simprof.profiler.request.request import Setting
+from simprof.profiler.request.request import Selection, Setting
 from simprof.profiler.rewriting.draft import Cause, charged
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
 from simprof.profiler.rewriting.elsewhere.signals import FATAL, signal_cost
@@ -106,10 +105,9 @@ class Verification:
     `skipped` is what cannot be run or counted here, and why; `ending` how the original ended.
     """
 
-    file: Path
-    sha256: str
-    machine: str
-    arguments: tuple[str, ...]
+    program: ProgramInfo
+    input_sha256: str | None
+    selection: Selection
     modes: tuple[ModeResult, ...]
     skipped: Mapping[str, str]
     ending: Ending

@@ -42,7 +42,7 @@ from simprof.profiler.rewriting.verification import (
     Verification,
     count_on,
 )
-from simprof.profiler.session.observation import Observation, ending
+from simprof.profiler.session.observation import Observation, ending, program_info
 from simprof.profiler.session.pool import Forked, Lost, Pool, answer_all
 from simprof.profiler.session.session import observe
 from simprof.simulator.binary.elf_writer import heap_start
@@ -151,12 +151,10 @@ class _Verifier:
         for number, mode in shared_out(len(settings), jobs, begin):
             found[number] = mode
             self._tell(len(found), len(settings))
-        program = observation.program
         return Verification(
-            self._name,
-            program.sha256,
-            str(program.machine),
-            observation.invocation.argument_texts,
+            replace(program_info(observation), file=str(self._name)),
+            observation.invocation.input_sha256,
+            self._request.selection,
             tuple(mode for _, mode in sorted(found.items())),
             {**self.skipped, **self.uncounted},
             ending(observation, observation.result),

@@ -200,8 +200,6 @@ class SchemeDefinition:
     placed_on: Callable[[RoutinePlan], ControlFlowGraph] = lambda plan: plan.cfg
     # Which registers its code may take without saving them, of the options.
     registers: Callable[[SchemeOptions], RegisterUse] = lambda options: RegisterUse.LIVENESS
-    # What reports add to its name, of the options of a measurement (" with k = 2").
-    setting_text: Callable[[Mapping[str, object]], str] = lambda options: ""
     # What shares the state that its code keeps. Words and buffers are the program's.
     scope: StateScope = StateScope.ACTIVATION
     # Whether its counters depend on the order of what different routines execute: as guards do

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from simprof.profiler.profiles.profile import Option
 from simprof.profiler.request.likeness import alike
 from simprof.profiler.request.request import OptionValue, SchemeOptions, Setting
 from simprof.profiler.schemes import registry
@@ -121,9 +122,47 @@ def setting_text(
     return BEFORE_OPTION.join(words)
 
 
+def measured_setting(mode: str, options: Mapping[str, Option]) -> str:
+    """Return a mode with the options of a measurement, as headings show it: `kiter:k=3`."""
+    scheme = registry.find(mode)
+    declared = () if scheme is None else scheme.options
+    # Old profiles lack options that were declared later.
+    given = {
+        option.name: value
+        for option in declared
+        if isinstance(value := options.get(option.name), str | int | float)
+    }
+    return setting_text(mode, declared, completed(declared, given))
+
+
 def own_options(scheme: SchemeDefinition) -> tuple[SchemeOption, ...]:
     """Return the options that stand behind a mode."""
     return tuple(option for option in scheme.options if not option.shared)
+
+
+def shown_options(mode: str, options: Mapping[str, Option]) -> dict[str, Option]:
+    """Return a measurement's options for readers: none of other schemes, and the mode's own under
+    the names that stand behind a mode (`kiter:k=3`).
+    """
+    scheme = registry.find(mode)
+    declared = () if scheme is None else scheme.options
+    words = {each.name: each.name if each.shared else each.spelling for each in declared}
+    foreign = {option.name for option in registry.options()} - words.keys()
+    return {words.get(name, name): value for name, value in options.items() if name not in foreign}
+
+
+def setting_object(
+    mode: str, options: Mapping[str, Option], edge_profile_sha256: str | None
+) -> dict[str, object]:
+    """Return a mode with its options, as JSON documents have them (`documents.result_head`).
+
+    `edge_profile_sha256`: Of the saved profile that guided the mode, if one did.
+    """
+    return {
+        "mode": mode,
+        "options": shown_options(mode, options),
+        "edge_profile_sha256": edge_profile_sha256,
+    }
 
 
 def shared_options() -> tuple[SchemeOption, ...]:

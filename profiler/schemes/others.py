@@ -161,7 +161,6 @@ _TYPES: Mapping[str, Callable[[object], bool]] = {
     "code": callable,
     "describe": callable,
     "losses": lambda value: isinstance(value, tuple),
-    "setting_text": callable,
     "scope": lambda value: isinstance(value, StateScope),
     "depends_on_order": lambda value: isinstance(value, bool),
     "estimates": lambda value: isinstance(value, bool),
@@ -190,7 +189,6 @@ def _guarded(definition: SchemeDefinition, source: str) -> SchemeDefinition:
         plan=None if definition.plan is None else guard(definition.plan, "to plan"),
         code=guard(definition.code, "to bring its code"),
         describe=guard(definition.describe, "to describe a plan"),
-        setting_text=guard(definition.setting_text, "to describe a setting"),
     )
 
 

@@ -290,13 +290,20 @@ def _own_value(option: SchemeOption, value: Any) -> Any:
     return value
 
 
+def planning_options(scheme: SchemeOptions, selection: Selection) -> dict[str, Option]:
+    """Return what shapes the instrumentation of a program, by name."""
+    return {
+        **scheme_options(scheme),
+        "routines": selection.routines,
+        "exclude": selection.exclude,
+        "user_only": selection.user_only,
+    }
+
+
 def options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
     """Return the options that shape a scheme's result, by name."""
     return {
-        **scheme_options(scheme),
-        "routines": invocation.selection.routines,
-        "exclude": invocation.selection.exclude,
-        "user_only": invocation.selection.user_only,
+        **planning_options(scheme, invocation.selection),
         "max_instructions": invocation.max_instructions,
         "timeout": invocation.timeout,
     }

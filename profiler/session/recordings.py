@@ -21,7 +21,7 @@ from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.recovery.recovery import Discoveries
 from simprof.profiler.request.request import GuestOptions
 from simprof.profiler.schemes.registry import trace_modes
-from simprof.profiler.session.observation import Invocation, Observation
+from simprof.profiler.session.observation import Invocation, Observation, options
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.trace.format import TraceFile, TraceHeader, discovery_fields
 from simprof.profiler.trace.recorder import TraceRecorder
@@ -168,6 +168,8 @@ class TraceOrder:
             arguments=self.invocation.argument_texts,
             mode=definition.mode,
             discoveries=discovery_fields(discoveries),
+            options=options(self.invocation, scheme.setting.options),
+            input_sha256=self.invocation.input_sha256,
         )
         file = self._file = TraceFile(self.path, header)
         return TraceRecorder(

@@ -30,14 +30,13 @@ from simprof.profiler.plan.decoders import (
     check_shape,
 )
 from simprof.profiler.profiles.accuracy import SplittingDecoder, attribute
-from simprof.profiler.profiles.documents import COST_MODEL, own_version
+from simprof.profiler.profiles.documents import this_simprof
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.profile import (
     INFERRED,
     BlockCount,
     EdgeCount,
     Guide,
-    Origin,
     PathCount,
     RefusedCalls,
     RoutineProfile,
@@ -460,7 +459,7 @@ class Measuring:
             call_tree=None if ledger is None or tree is None else ledger.tree(tree),
             threads=threads(run),
             guide=guide,
-            origin=Origin(own_version(), COST_MODEL),
+            origin=this_simprof(),
             input_sha256=observation.invocation.input_sha256,
         )
 

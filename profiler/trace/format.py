@@ -31,12 +31,13 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from simprof.profiler.profiles.codec import decode, encode, parse_json
+from simprof.profiler.profiles.codec import RARE, decode, encode, parse_json
 from simprof.profiler.profiles.output import discard
+from simprof.profiler.profiles.profile import Option
 from simprof.profiler.profiles.storage import LONGEST_HEADER, FileFormat
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.simulator.errors import UsageError
@@ -82,6 +83,9 @@ class TraceHeader:
     arguments: tuple[str, ...]
     mode: str  # "witness" or "bits"
     discoveries: Mapping[str, Any]  # The fields of `recovery.Discoveries`, as lists
+    # What shaped its plans, and the digest of its input; unknown in traces of older versions.
+    options: Mapping[str, Option] | None = field(default=None, metadata=RARE)
+    input_sha256: str | None = field(default=None, metadata=RARE)
 
 
 Tokens = Mapping[int, tuple[int, int]]
@@ -96,7 +100,7 @@ class TraceFile:
 
     def __init__(self, path: Path, header: TraceHeader) -> None:
         self._path = path
-        text = json.dumps(asdict(header), separators=(",", ":"), sort_keys=True)
+        text = json.dumps(encode(header), separators=(",", ":"), sort_keys=True)
         try:
             self._file = path.open("wb")
         except OSError as error:

@@ -164,7 +164,8 @@ def test_budgets_cut_both_runs_alike(fixture_elf: Find, quiet: int, limit: int) 
 # --- JSON
 
 MODE_FIELDS = {
-    "format", "version", "simprof", "measured_by", "input_sha256", "program", "mode",
+    "format", "version", "simprof", "measured_by", "input_sha256", "edge_profile_sha256",
+    "program", "mode",
     "options", "exit", "partial", "warnings", "instructions",
     "overhead", "counts", "sizes", "lost", "refused_calls", "routines",
 }  # fmt: skip
@@ -186,7 +187,8 @@ def test_json_has_the_fields_of_the_schema(loops: SchemeComparison) -> None:
         comparison_report.render_json(rows(loops), loops.emulations, loops.whole_emulations)
     )
     assert data.keys() == {
-        "format", "version", "simprof", "program", "exit", "partial", "instructions", "emulations",
+        "format", "version", "simprof", "measured_by", "program", "input_sha256", "exit", "partial",
+        "instructions", "emulations",
         "whole_emulations", "reasons",
         "refused_calls", "modes"
     }  # fmt: skip

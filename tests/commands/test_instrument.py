@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.profiles.documents import head
+from simprof.profiler.profiles.documents import COST_MODEL, head
 from tests.conftest import EMULATORS
 from tests.support.cli_run import WIDTHS, simprof
 from tests.support.random_programs import program
@@ -164,11 +164,16 @@ def test_what_was_done_as_json(
     assert 4096 < segment["bytes"] < made.stat().st_size
     assert routines == number
     assert found.pop("counter_bytes") > 0
+    program = found.pop("program")
+    assert (program["file"], len(program["sha256"])) == (str(original), 64)
+    assert (found["options"]["path_limit"], "cold" in found.pop("options")) == (100_000_000, False)
+    assert found.pop("measured_by")["cost_model"] == COST_MODEL
     assert found == {
         **head("instrument"),
-        "program": str(original),
-        "output": str(made),
+        "input_sha256": None,
         "mode": "pp",
+        "edge_profile_sha256": None,
+        "output": str(made),
         "routines_left": [],
         "tables": 1,
         "application_registers": [],

@@ -25,6 +25,9 @@ from tests.support.wrong_on_purpose import STATUS, Wrong, flags_destroyed, items
 Find = Callable[..., Path]
 CAPTURE = pytest.CaptureFixture[str]
 FIELDS = [
+    "mode",
+    "options",
+    "edge_profile_sha256",
     "base",
     "added",
     "rewriting",
@@ -65,7 +68,9 @@ def test_a_passed_verification_as_json(fixture_elf: Find, capfd: CAPTURE) -> Non
         "format",
         "version",
         "simprof",
+        "measured_by",
         "program",
+        "input_sha256",
         "exit",
         "passed",
         "not_run",

@@ -21,7 +21,7 @@ from tests.support.graphs_modes import KITER_1, TPP_7
 
 PLAIN_FIELDS = {
     "format", "version", "simprof", "measured_by", "input_sha256", "program", "mode",
-    "options", "exit", "partial", "warnings", "instructions",
+    "options", "edge_profile_sha256", "exit", "partial", "warnings", "instructions",
     "overhead", "counts", "routines", "edges", "sizes", "static",
 }  # fmt: skip
 

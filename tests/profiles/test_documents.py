@@ -58,6 +58,22 @@ def answered(directory: Path, *words: str | Path) -> str:
     return target.read_text()
 
 
+def test_options_are_those_of_the_mode_as_it_spells_them(
+    fixture_elf: Find, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, saved = fixture_elf("loops"), tmp_path / "saved"
+    words = ("--mode", "kiter:k=3", "--report", tmp_path / "report", "-o", saved)
+    answer = check("run", answered(tmp_path, "run", *words, program))
+    assert answer["options"]["k"] == 3
+    foreign = {"iterations", "cold", "loop", "cold_always", "placement", "blocks"}
+    assert not foreign & answer["options"].keys()
+    capsys.readouterr()
+    assert cli.run(["show", str(saved), "edges", "--json"]) == 0
+    rows = check("edges", capsys.readouterr().out)
+    for key in ("measured_by", "program", "input_sha256", "mode", "options", "edge_profile_sha256"):
+        assert rows[key] == answer[key]
+
+
 @pytest.mark.parametrize("mode", ["pp", "kiter", "qpt:placement=redundant"])
 def test_runs(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
     report = ("--report", tmp_path / "report")
@@ -76,6 +92,7 @@ def test_inputs_and_edge_profiles_have_digests(fixture_elf: Find, tmp_path: Path
     words = ("--mode", "tpp", "--edge-profile", edges, "--stdin", given, *report)
     document = check("run", answered(tmp_path, "run", *words, program))
     assert len(document["guide"]["sha256"]) == len(document["input_sha256"]) == 64
+    assert document["edge_profile_sha256"] == document["guide"]["sha256"]
 
 
 def test_comparisons(fixture_elf: Find, tmp_path: Path) -> None:
@@ -111,7 +128,8 @@ def test_views_of_profiles(
         assert cli.run(["show", str(profiles[0]), *words, "--json"]) == 0
         check(words[0], capsys.readouterr().out)
     assert cli.run(["diff", *map(str, profiles), "--json"]) == 0
-    assert check("diff", capsys.readouterr().out)["same_program"]
+    difference = check("diff", capsys.readouterr().out)
+    assert difference["same_program"] and difference["after"]["options"]["table"] == "auto"
     assert cli.run(["doctor", "--json", "-"]) in (0, 1)
     check("doctor", capsys.readouterr().out)
 
@@ -130,7 +148,7 @@ def test_regenerated_traces(fixture_elf: Find, tmp_path: Path) -> None:
     trace, report = tmp_path / "trace", str(tmp_path / "report")
     words = ["--mode", "bits", "--trace", str(trace), "--report", report]
     assert cli.run(["run", *words, str(fixture_elf("pointers"))]) == 0
-    check("regenerate", answered(tmp_path, "read", trace, "--call-paths", "2"))
+    check("read", answered(tmp_path, "read", trace, "--call-paths", "2"))
 
 
 @pytest.mark.long

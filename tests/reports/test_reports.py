@@ -56,7 +56,7 @@ def test_a_share_is_all_only_if_it_is() -> None:
 
 RUN_FIELDS = {
     "format", "version", "simprof", "measured_by", "input_sha256", "program", "mode",
-    "options", "exit", "partial", "warnings", "instructions",
+    "options", "edge_profile_sha256", "exit", "partial", "warnings", "instructions",
     "overhead", "counts", "sizes", "lost", "refused_calls", "routines", "edges", "paths",
 }  # fmt: skip
 ROUTINE_FIELDS = {
@@ -69,7 +69,7 @@ ROUTINE_FIELDS = {
 
 def test_json_has_the_fields_of_the_schema() -> None:
     data = json.loads(run_json.render(measurement()))
-    assert (data["format"], data["version"]) == ("simprof/run", 3)
+    assert (data["format"], data["version"]) == ("simprof/run", 4)
     assert data.keys() == RUN_FIELDS
     assert data["program"] == {
         "file": "loop.elf",
@@ -243,7 +243,7 @@ def test_text_of_targeted_paths() -> None:
     report = run_text.render(found, details=True)
     rows = [" ".join(line.split()) for line in report.splitlines()]
     for row in (
-        "mode tpp(5, 12.5): acyclic paths, targeted by an edge profile (Joshi, Bond and Zilles "
+        "mode tpp:loop=12.5: acyclic paths, targeted by an edge profile (Joshi, Bond and Zilles "
         "2004)",
         "2 path executions, each counted (20.00 %)",
         "5 of obvious paths (determined by the edge profile) (50.00 %)",
@@ -264,9 +264,9 @@ def test_text_of_long_paths() -> None:
     path = routine().path_counts[0]
     twice = PathCount(5, 4, 18, path.blocks * 2, (1, 4), False, path.edges * 2)
     found = routine(path_counts=(path, twice))
-    run = measurement(mode="kiter", options={"iterations": 2}, routines=(found,))
+    run = measurement(mode="kiter", options={"iterations": 3}, routines=(found,))
     report = run_text.render(run, details=True)
-    assert "kiter with k = 2" in report
+    assert "kiter:k=3: " in report
     assert "4  of those finished pass a block more than once (66.67 %)" in report
     assert "once" not in run_text.render(measurement(), details=True)
 
@@ -426,16 +426,16 @@ def test_doctor_is_content_without_optional_tools() -> None:
 @pytest.mark.parametrize(
     ("mode", "options", "said"),
     [
-        ("tpp", {"cold": 5.0, "loop": 15.0}, "tpp(5, 15): "),
-        ("tpp", {"cold": 5.0, "loop": 0.0, "count_obvious": True}, "tpp(5, 0), obvious paths"),
-        ("tpp", {"cold": 5.0, "loop": 15.0, "no_cold_counter": True}, "cold paths not counted: "),
-        ("tpp", {"cold": 5.0, "loop": 15.0, "cold_always": True}, "always left out: "),
-        ("kiter", {"iterations": 3, "hash_above": None}, "kiter with k = 3: "),
+        ("tpp", {"cold": 5.0, "loop": 15.0}, "tpp: "),
+        ("tpp", {"cold": 5.0, "loop": 0.0, "count_obvious": True}, "tpp:loop=0:count-obvious: "),
+        ("tpp", {"cold": 5.0, "loop": 15.0, "no_cold_counter": True}, "tpp:no-cold-counter: "),
+        ("tpp", {"cold": 5.0, "loop": 15.0, "cold_always": True}, "tpp:cold-always: "),
+        ("kiter", {"iterations": 3, "hash_above": None}, "kiter:k=3: "),
         ("kiter", {"iterations": 3, "unoptimised": True, "hash_above": 6000},
-         "kiter with k = 3, unoptimised, hash tables above 6000 paths: "),
+         "kiter:k=3:unoptimised:hash-above=6000: "),
         ("qpt2", {"blocks": "split", "registers": "liveness"}, "qpt2: "),
         ("qpt2", {"blocks": "folded", "registers": "saved"},
-         "qpt2 on folded blocks, registers saved: "),
+         "qpt2:blocks=folded:registers=saved: "),
     ],
 )  # fmt: skip
 def test_the_mode_is_named_with_the_options_that_shape_it(

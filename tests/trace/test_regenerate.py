@@ -358,7 +358,7 @@ def test_the_command(fixture_elf: Find, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr.decode()
     assert b"as executed" in done.stdout
     answer = json.loads((tmp_path / "json").read_text())
-    assert answer["format"] == "simprof/regenerate"
+    assert answer["format"] == "simprof/read"
     assert answer["complete"] and answer["checked"] and answer["problem"] is None
     text = lines.read_text().splitlines()
     assert len(text) == answer["blocks"]

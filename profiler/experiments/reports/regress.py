@@ -16,8 +16,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from simprof.profiler.profiles.codec import big_integers
-from simprof.profiler.profiles.documents import head
+from simprof.profiler.profiles.codec import big_integers, encode
+from simprof.profiler.profiles.documents import head, this_simprof
 from simprof.profiler.reports.display import brief, group_digits, plural
 from simprof.profiler.reports.tables import (
     BLANK,
@@ -244,6 +244,7 @@ def render_json(check: Check) -> str:
     """Return the document."""
     document = {
         **head("regress"),
+        "measured_by": encode(this_simprof()),
         "baseline": check.baseline,
         "status": check.status,
         "summary": summary(check),

@@ -82,7 +82,7 @@ def shown_runs(
 
 def distinct(paths: Sequence[Path], measurements: Sequence[RunMeasurement]) -> list[str]:
     """Return a short name for each profile: its mode where that tells them apart."""
-    modes = [measurement.mode for measurement in measurements]
+    modes = [mode_facts.setting_name(measurement) for measurement in measurements]
     if len(set(modes)) == len(modes):
         return modes
     stems = [visible(path.stem) for path in paths]

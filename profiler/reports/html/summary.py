@@ -11,6 +11,7 @@ from simprof.profiler.reports.display import column, group_digits, percent, plur
 from simprof.profiler.reports.html.routines import ReportRun
 from simprof.profiler.reports.mode_facts import SIZE_NAMES, guide_price, lost
 from simprof.profiler.reports.run_text import COUNT_NAMES, ending_text, kind_costs, program_text
+from simprof.profiler.schemes.mode_options import shown_options
 
 BAR = 100
 """Units that the longest bar takes."""
@@ -103,7 +104,8 @@ def _kinds(measurement: RunMeasurement) -> Iterator[tuple[str, ...]]:
 
 def _options(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
     """Yield the options that shaped the run, but those that were not given."""
-    for name, value in sorted(measurement.options.items()):
+    options = shown_options(measurement.mode, measurement.options)
+    for name, value in sorted(options.items()):
         if value is None or value is False or value == ():
             continue
         text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,6 +110,7 @@ def instrument_command(
     is_run = bool(chosen["runs"] or arguments or any(chosen[name] for name in _OF_THE_RUN))
     if definition.guided and scheme.edge_profile is None and not is_run:
         raise UsageError(f"{mode.mode} {NEEDS_GUIDE}, or let it run (--run)")
+    from simprof.profiler.profiles.fingerprint import known_sha256
     from simprof.profiler.profiles.output import write_atomically
     from simprof.profiler.rewriting.reports import instrument_report
 
@@ -120,8 +123,10 @@ def instrument_command(
     write_atomically(output, made.file)
     if output.is_file():  # what else there may be, such as a device, keeps its permissions
         output.chmod(output.stat().st_mode | elf.stat().st_mode & 0o111)
-    facts = (elf, output, mode.mode, made)
-    outputs.write_json(partial(instrument_report.render_json, *facts), json_file)
+    made = replace(made, program=replace(made.program, file=str(elf), arguments=arguments))
+    digest = known_sha256(given or Path(os.devnull)) if is_run else None
+    facts = (output, setting, made)
+    outputs.write_json(partial(instrument_report.render_json, *facts, selection, digest), json_file)
     outputs.write_report(partial(instrument_report.render_text, *facts), report)
     return 0
 
@@ -142,8 +147,6 @@ def _after_run(
     chosen: Mapping[str, Any],
     watch: ProgressCallback | None,
 ) -> Instrumented:
-    import os
-
     from simprof.profiler.request.request import seen_file
     from simprof.profiler.rewriting.instrument import instrument_after_run
 

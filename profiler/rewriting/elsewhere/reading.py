@@ -58,7 +58,7 @@ from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.counters import RoutineEvents, UnfinishedSegment
 from simprof.profiler.session.execution import Unattributed
 from simprof.profiler.session.memory import BinaryMemory
-from simprof.profiler.session.observation import Invocation, Observation
+from simprof.profiler.session.observation import Invocation, Observation, planning_options
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.trace.format import Tokens, Trace, TraceFile, TraceHeader
@@ -381,6 +381,7 @@ def read_trace(
         arguments=(),
         mode=recipe.mode,
         discoveries=recipe.fields()["discoveries"],
+        options=planning_options(recipe.options, Selection()),
     )
     problem = write_trace(
         path,

@@ -6,21 +6,40 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from simprof.profiler.profiles.documents import head
+from simprof.profiler.profiles.documents import result_head, this_simprof
+from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.reports.display import plural
+from simprof.profiler.reports.run_json import program_object
 from simprof.profiler.reports.tables import Table, columns, grid, name, print_parts, section, text
+from simprof.profiler.request.request import Selection, Setting
 from simprof.profiler.rewriting.instrument import Instrumented
+from simprof.profiler.schemes.mode_options import setting_object
 from simprof.profiler.schemes.registry import definition
+from simprof.profiler.session.observation import planning_options
 
 
-def render_json(program: Path, output: Path, mode: str, made: Instrumented) -> str:
-    """Return one object: what was written, how large it is, what was left alone."""
+def render_json(
+    output: Path,
+    setting: Setting,
+    made: Instrumented,
+    selection: Selection,
+    input_sha256: str | None = None,
+) -> str:
+    """Return one object: what was written, how large it is, what was left alone.
+
+    `input_sha256`: Of the input of the run before, if there was one.
+    """
+    options = planning_options(setting.options, selection)
     facts: Mapping[str, object] = {
-        **head("instrument"),
-        "program": str(program),
+        **result_head(
+            "instrument",
+            program_object(made.program),
+            input_sha256,
+            setting_object(setting.mode, options, known_sha256(setting.options.edge_profile)),
+            measured_by=this_simprof(),
+        ),
         "output": str(output),
-        "mode": mode,
         "routines": len(made.placed),
         "routines_left": [
             {"routine": routine, "reason": reason} for routine, reason in made.left_names
@@ -37,17 +56,12 @@ def render_json(program: Path, output: Path, mode: str, made: Instrumented) -> s
 
 
 def render_text(
-    program: Path,
-    output: Path,
-    mode: str,
-    made: Instrumented,
-    width: int = 100,
-    color: bool = False,
+    output: Path, setting: Setting, made: Instrumented, width: int = 100, color: bool = False
 ) -> str:
     """Return the same for people."""
     summary = grid()
-    summary.add_row("program", str(program))
-    summary.add_row("written", f"{output}, mode {mode}")
+    summary.add_row("program", made.program.file)
+    summary.add_row("written", f"{output}, mode {setting.name}")
     summary.add_row("instrumented", plural(len(made.placed), "routine"))
     size = plural(len(made.rewritten.code), "byte")
     summary.add_row("new code", f"{size} at {made.rewritten.base:#x}")
@@ -55,7 +69,7 @@ def render_text(
         names = ", ".join(register.text for register in made.carried)
         summary.add_row("kept free", f"{names}: the program keeps values there across calls")
     title = "Left alone: these count nothing"
-    if definition(mode).writes_trace:
+    if definition(setting.mode).writes_trace:
         title = "Left alone: a trace cannot be followed into these"
     parts = [summary, *section(title, _left(made))]
     return print_parts(parts, width, color)

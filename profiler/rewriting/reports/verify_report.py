@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from simprof.profiler.profiles.documents import head
+from simprof.profiler.profiles.documents import result_head, this_simprof
+from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.reports.display import percent, plural, visible
-from simprof.profiler.reports.run_json import ending_object
+from simprof.profiler.reports.run_json import ending_object, program_object
 from simprof.profiler.reports.run_text import ending_text
 from simprof.profiler.reports.tables import (
     BLANK,
@@ -23,7 +24,10 @@ from simprof.profiler.reports.tables import (
     section,
     text,
 )
+from simprof.profiler.request.request import Selection
 from simprof.profiler.rewriting.verification import WAYS, ModeResult, Verification
+from simprof.profiler.schemes.mode_options import setting_object
+from simprof.profiler.session.observation import planning_options
 
 FEW_MODES = 8
 """Modes of which a table has room for two spaces between columns."""
@@ -32,23 +36,25 @@ FEW_MODES = 8
 def render_json(result: Verification) -> str:
     """Return the verification as one line of JSON."""
     answer = {
-        **head("verify"),
-        "program": {
-            "file": str(result.file),
-            "sha256": result.sha256,
-            "machine": result.machine,
-            "arguments": list(result.arguments),
-        },
+        **result_head(
+            "verify",
+            program_object(result.program),
+            result.input_sha256,
+            measured_by=this_simprof(),
+        ),
         "exit": ending_object(result.ending),
         "passed": result.passed,
         "not_run": dict(result.skipped),
-        "modes": {mode.setting.name: _mode(mode) for mode in result.modes},
+        "modes": {mode.setting.name: _mode(mode, result.selection) for mode in result.modes},
     }
     return json.dumps(answer) + "\n"
 
 
-def _mode(mode: ModeResult) -> dict[str, object]:
+def _mode(mode: ModeResult, selection: Selection) -> dict[str, object]:
+    setting = mode.setting
+    options = planning_options(setting.options, selection)
     return {
+        **setting_object(setting.mode, options, known_sha256(setting.options.edge_profile)),
         "base": mode.base,
         "added": mode.added,
         "rewriting": {str(cause): count for cause, count in mode.rewriting.items()},
@@ -80,7 +86,7 @@ def render_text(result: Verification, width: int = 100, color: bool = False) -> 
 
 def _summary(result: Verification) -> Table:
     table = grid(CellAlignment.TEXT, CellAlignment.TEXT)
-    table.add_row("program", " ".join([str(result.file), *result.arguments]))
+    table.add_row("program", " ".join([result.program.file, *result.program.arguments]))
     table.add_row("ended", visible(ending_text(result.ending)))
     table.add_row("base", plural(result.modes[0].base, "instruction"))
     for what, why in result.skipped.items():

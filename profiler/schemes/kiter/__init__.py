@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from operator import attrgetter, methodcaller
 
 from simprof.profiler.plan.decoders import RoutinePlan
@@ -68,15 +67,6 @@ def _code() -> SchemeCode:
     return CODE
 
 
-def _setting_text(options: Mapping[str, object]) -> str:
-    parts = [f" with k = {options.get('iterations')}"]
-    if options.get(UNOPTIMISED.name):
-        parts.append("unoptimised")
-    if options.get(HASH_ABOVE.name):
-        parts.append(f"hash tables above {options[HASH_ABOVE.name]} paths")
-    return ", ".join(parts)
-
-
 KITER = SchemeDefinition(
     mode="kiter",
     description="paths over k iterations of innermost loops (Roy and Srikant 2009)",
@@ -87,5 +77,4 @@ KITER = SchemeDefinition(
     code=_code,
     describe=methodcaller("describe"),
     iterations=attrgetter("most_iterations"),
-    setting_text=_setting_text,
 )

@@ -12,7 +12,6 @@ from simprof.profiler.schemes.qpt.options import (
     BLOCKS,
     PLACEMENT,
     REGISTERS,
-    BlockBasis,
     VertexPlacement,
 )
 
@@ -42,13 +41,6 @@ def _collects(options: Mapping[str, object]) -> ProfileKind:
     return ProfileKind.EDGES if of_edges else ProfileKind.BLOCKS
 
 
-def _basis(options: Mapping[str, object]) -> str:
-    basis = options.get(BLOCKS.name, BlockBasis.SPLIT)
-    registers = options.get(REGISTERS.name, REGISTERS.default)
-    text = "" if basis == BlockBasis.SPLIT else f" on {basis} blocks"
-    return text if registers == REGISTERS.default else f"{text}, registers {registers}"
-
-
 QPT2 = SchemeDefinition(
     mode="qpt2",
     description="edges, counters on the chords of a maximum spanning tree (Ball and Larus 1994)",
@@ -58,7 +50,6 @@ QPT2 = SchemeDefinition(
     describe=methodcaller("describe"),
     placed_on=_placed_on,
     registers=REGISTERS.of,
-    setting_text=_basis,
 )
 QPT = SchemeDefinition(
     mode="qpt",
@@ -70,5 +61,4 @@ QPT = SchemeDefinition(
     describe=methodcaller("describe"),
     placed_on=_placed_on,
     registers=REGISTERS.of,
-    setting_text=lambda options: f" with placement {options.get('placement')}{_basis(options)}",
 )

@@ -97,21 +97,6 @@ def _code() -> SchemeCode:
     return CODE
 
 
-def _number(value: object) -> str:
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
-
-
-def _setting_text(options: Mapping[str, object]) -> str:
-    flags = {
-        COLD_ALWAYS: "cold edges always left out",
-        COUNT_OBVIOUS: "obvious paths counted",
-        NO_COLD_COUNTER: "cold paths not counted",
-    }
-    given = [text for option, text in flags.items() if options.get(option.name)]
-    limits = f"({_number(options.get('cold'))}, {_number(options.get('loop'))})"
-    return ", ".join([limits, *given])
-
-
 TPP = SchemeDefinition(
     mode="tpp",
     description="acyclic paths, targeted by an edge profile (Joshi, Bond and Zilles 2004)",
@@ -128,5 +113,4 @@ TPP = SchemeDefinition(
         Loss("overcounted_paths", "obvious paths", "too many"),
         Loss("unknown_unfinished", "unfinished paths", "not identified"),
     ),
-    setting_text=_setting_text,
 )
