@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.recording import RecordedPiece, RecordingLowering
@@ -23,7 +23,7 @@ from simprof.profiler.request.request import GuestOptions
 from simprof.profiler.schemes.registry import trace_modes
 from simprof.profiler.session.observation import Invocation, Observation, options
 from simprof.profiler.session.scheme_runs import SchemeRun
-from simprof.profiler.trace.format import TraceFile, TraceHeader, discovery_fields
+from simprof.profiler.trace.format import FrameFile, TraceFile, TraceHeader, discovery_fields
 from simprof.profiler.trace.recorder import TraceRecorder
 from simprof.profiler.trace.recording_format import (
     RecordingEnd,
@@ -34,21 +34,41 @@ from simprof.simulator.errors import UsageError
 from simprof.simulator.linux.guest import RefusedCall
 from simprof.simulator.machine.running import Fault, Refusal, RunResult
 
+Written = TypeVar("Written", bound=FrameFile)
+
 _DIGEST = 8
 """Bytes of a graph's digest."""
 
 
 @dataclass
-class RecordingOrder:
-    """Where the recording of a run goes, and how the run was asked for.
+class FileOrder(Generic[Written]):
+    """Where what a run writes goes, and how the run was asked for.
 
     Each round of a session begins the file again.
     """
 
     path: Path
     invocation: Invocation
+    _file: Written | None = field(default=None, init=False)
+
+    def discard(self) -> None:
+        """Remove the file, if it is open: the run has failed."""
+        if self._file is not None:
+            self._file.discard()
+            self._file = None
+
+    def close(self) -> None:
+        """Close the file as it is, if it is open."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+@dataclass
+class RecordingOrder(FileOrder[RecordingFile]):
+    """The recording of a run."""
+
     guest: GuestOptions
-    _file: RecordingFile | None = field(default=None, init=False)
 
     def begin(
         self, discoveries: Discoveries, index: GraphIndex, stack_mask: int
@@ -116,29 +136,9 @@ class RecordingOrder:
         )
         self._file = None
 
-    def discard(self) -> None:
-        """Remove the file, if it is open: the run has failed."""
-        if self._file is not None:
-            self._file.discard()
-            self._file = None
 
-    def close(self) -> None:
-        """Close the file as it is, if it is open."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-@dataclass
-class TraceOrder:
-    """Where the trace of a run goes, and how the run was asked for.
-
-    Each round of a session begins the file again.
-    """
-
-    path: Path
-    invocation: Invocation
-    _file: TraceFile | None = field(default=None, init=False)
+class TraceOrder(FileOrder[TraceFile]):
+    """The trace of a run."""
 
     def begin(
         self, scheme: SchemeRun, discoveries: Discoveries, index: GraphIndex, memory: EngineMemory
@@ -178,11 +178,6 @@ class TraceOrder:
             lambda routine: definition.trace_writer(scheme.routine_plan(routine)),
             file,
         )
-
-    def discard(self) -> None:
-        """Remove the file, if it has been begun: the run has failed."""
-        if self._file is not None:
-            self._file.discard()
 
 
 def guest_facts(guest: GuestOptions, file: Path) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simprof.profiler.profiles.codec import RARE, decode, encode, parse_json
 from simprof.profiler.profiles.output import discard
@@ -41,6 +41,9 @@ from simprof.profiler.profiles.profile import Option
 from simprof.profiler.profiles.storage import LONGEST_HEADER, FileFormat
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FORMAT = FileFormat("trace", version=1, option="run --trace", longest=LONGEST_HEADER)
 HEAD, TAIL = 7, 4
@@ -92,24 +95,67 @@ Tokens = Mapping[int, tuple[int, int]]
 """Edge -> (value, width) of what crossing it writes."""
 
 
-class TraceFile:
-    """Writes a trace, frame by frame, to a file that is emptied first.
+class FrameFile:
+    """Writes a file of frames, which is emptied first, behind its first line and its header.
 
     Every method raises UsageError if the file cannot be written.
     """
 
-    def __init__(self, path: Path, header: TraceHeader) -> None:
+    _option: str  # That names the file, for messages
+    _format: FileFormat
+    _buffering = -1
+
+    def __init__(self, path: Path, header: DataclassInstance) -> None:
         self._path = path
         text = json.dumps(encode(header), separators=(",", ":"), sort_keys=True)
         try:
-            self._file = path.open("wb")
+            self._file = path.open("wb", buffering=self._buffering)
         except OSError as error:
-            raise _cannot_write(path, error) from None
+            raise self._cannot_write(error) from None
         try:
-            self._write(FORMAT.first_line + text.encode() + b"\n")
+            self._write(self._format.first_line + text.encode() + b"\n")
         except UsageError:
             self.discard()
             raise
+
+    def close(self, end: DataclassInstance | None = None) -> None:
+        """Write the end, if there is one, and close the file."""
+        if end is not None:
+            self._frame(b"Z", json.dumps(asdict(end), separators=(",", ":")).encode())
+        try:
+            self._file.close()
+        except OSError as error:
+            raise self._cannot_write(error) from None
+
+    def discard(self) -> None:
+        """Remove the file: what was to be written down has failed."""
+        with suppress(OSError):
+            self._file.close()
+        discard(self._path)
+
+    def _frame(self, kind: bytes, content: bytes) -> None:
+        self._write(frame(kind, content))
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) or 0 :]
+        except OSError as error:
+            with suppress(OSError):  # what is buffered cannot be written, either
+                self._file.close()
+            raise self._cannot_write(error) from None
+
+    def _cannot_write(self, error: OSError) -> UsageError:
+        return UsageError(
+            f"{self._option} {self._path} cannot be written ({error.strerror}): name another file"
+        )
+
+
+class TraceFile(FrameFile):
+    """Writes a trace."""
+
+    _option, _format = "--trace", FORMAT
 
     def routine(self, number: int, tokens: Tokens) -> None:
         """Write what the edges of routine `number` write."""
@@ -128,30 +174,6 @@ class TraceFile:
         """Write an event."""
         self._frame(b"E", json.dumps(asdict(event), separators=(",", ":")).encode())
 
-    def close(self, end: TraceEnd | None = None) -> None:
-        """Write the end, if the trace has one, and close the file."""
-        if end is not None:
-            self._frame(b"Z", json.dumps(asdict(end), separators=(",", ":")).encode())
-        try:
-            self._file.close()
-        except OSError as error:
-            raise _cannot_write(self._path, error) from None
-
-    def discard(self) -> None:
-        """Remove the file: what was to be traced has failed."""
-        with suppress(OSError):
-            self._file.close()
-        discard(self._path)
-
-    def _frame(self, kind: bytes, content: bytes) -> None:
-        self._write(frame(kind, content))
-
-    def _write(self, data: bytes) -> None:
-        try:
-            self._file.write(data)
-        except OSError as error:
-            raise _cannot_write(self._path, error) from None
-
 
 def frame(kind: bytes, content: bytes) -> bytes:
     """Return a frame as it is in a file."""
@@ -161,10 +183,6 @@ def frame(kind: bytes, content: bytes) -> bytes:
 
 def _head_check(head: bytes) -> bytes:
     return (zlib.crc32(head) & 0xFFFF).to_bytes(2, "big")
-
-
-def _cannot_write(path: Path, error: OSError) -> UsageError:
-    return UsageError(f"--trace {path} cannot be written ({error.strerror}): name another file")
 
 
 @dataclass(frozen=True)
@@ -196,7 +214,7 @@ def load(path: Path) -> Trace:
 
 def parse(data: bytes, name: str) -> Trace:
     """Return the trace in the content of a file; `name` is for messages. Raises as `load` does."""
-    header, start = _header(data, name)
+    header, start = read_header(data, name, FORMAT, TraceHeader)
     try:
         return _frames(header, FrameReader(data, start))
     except (ValueError, RecursionError):
@@ -231,11 +249,20 @@ def _frames(header: TraceHeader, reader: FrameReader) -> Trace:
     return Trace(header, routines, bytes(stream), certain, checkpoints, tuple(events), end, cut)
 
 
-def _header(data: bytes, name: str) -> tuple[TraceHeader, int]:
-    start = FORMAT.check(data, name)
+Header = TypeVar("Header")
+
+
+def read_header(
+    data: bytes, name: str, file_format: FileFormat, kind: type[Header]
+) -> tuple[Header, int]:
+    """Return the header of a file of frames, and where it ends; `name` is for messages.
+
+    Raises UsageError if the file is of another kind or version, or is cut before its header ends.
+    """
+    start = file_format.check(data, name)
     text, newline, _ = data[start:LONGEST_HEADER].partition(b"\n")
     try:
-        header = decode(TraceHeader, parse_json(text if newline else b""), "header")
+        header = decode(kind, parse_json(text if newline else b""), "header")
     except (ValueError, RecursionError):
         raise UsageError(f"{name} is cut in its header: record it again") from None
     return header, start + len(text) + 1

@@ -22,10 +22,8 @@ A file that was cut has all pieces up to there.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +32,12 @@ import zstandard
 
 from simprof.profiler.engine.recording import RecordedPiece, RecordedStretch
 from simprof.profiler.profiles.codec import decode, parse_json
-from simprof.profiler.profiles.output import discard
 from simprof.profiler.profiles.storage import LONGEST_HEADER, FileFormat
-from simprof.profiler.trace.format import FrameReader, frame
+from simprof.profiler.trace.format import (
+    FrameFile,
+    FrameReader,
+    read_header,
+)
 from simprof.simulator.errors import UsageError
 
 FORMAT = FileFormat("recording", version=3, option="simprof record", longest=LONGEST_HEADER)
@@ -91,25 +92,15 @@ FilePiece = tuple[Mapping[int, bytes], RecordedPiece]
 """A piece behind what it says of graphs: routine that it is the first to have -> digest."""
 
 
-class RecordingFile:
-    """Writes a recording to a file that is emptied first.
+class RecordingFile(FrameFile):
+    """Writes a recording."""
 
-    Every method raises UsageError if the file cannot be written.
-    """
+    _option, _format = "-o", FORMAT
+    _buffering = 0  # each frame is handed to the operating system when it is whole
 
     def __init__(self, path: Path, header: RecordingHeader) -> None:
-        self._path = path
         self._compressor = zstandard.ZstdCompressor(level=LEVEL)
-        text = json.dumps(asdict(header), separators=(",", ":"), sort_keys=True)
-        try:
-            self._file = path.open("wb", buffering=0)
-        except OSError as error:
-            raise self._cannot_write(error) from None
-        try:
-            self._write(FORMAT.first_line + text.encode() + b"\n")
-        except UsageError:
-            self.discard()
-            raise
+        super().__init__(path, header)
 
     def piece(self, digests: Mapping[int, bytes], piece: RecordedPiece) -> None:
         """Write a piece."""
@@ -125,37 +116,8 @@ class RecordingFile:
         words = np.concatenate([counts, head, described, streams.ravel()])
         self._frame(b"P", words.astype(_WORD).tobytes() + piece.data)
 
-    def close(self, end: RecordingEnd | None = None) -> None:
-        """Write the end, if there is one, and close the file."""
-        if end is not None:
-            self._frame(b"Z", json.dumps(asdict(end), separators=(",", ":")).encode())
-        try:
-            self._file.close()
-        except OSError as error:
-            raise self._cannot_write(error) from None
-
-    def discard(self) -> None:
-        """Remove the file: what was to be recorded has failed."""
-        with suppress(OSError):
-            self._file.close()
-        discard(self._path)
-
     def _frame(self, kind: bytes, content: bytes) -> None:
-        self._write(frame(kind, self._compressor.compress(content)))
-
-    def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        try:
-            while rest:
-                rest = rest[self._file.write(rest) or 0 :]
-        except OSError as error:
-            self._file.close()
-            raise self._cannot_write(error) from None
-
-    def _cannot_write(self, error: OSError) -> UsageError:
-        return UsageError(
-            f"-o {self._path} cannot be written ({error.strerror}): name another file"
-        )
+        super()._frame(kind, self._compressor.compress(content))
 
 
 class Recording:
@@ -181,7 +143,7 @@ class Recording:
             self._data = path.read_bytes()
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-        self.header, start = self._read_header()
+        self.header, start = read_header(self._data, self._name, FORMAT, RecordingHeader)
         reader = FrameReader(self._data, start)
         frames = list(reader.frames())
         self._decompressor = zstandard.ZstdDecompressor()
@@ -189,15 +151,6 @@ class Recording:
         ends = [content for kind, content in frames if kind == b"Z"]
         self.end = self._read_end(ends[0]) if ends else None
         self.cut = None if ends else reader.cut
-
-    def _read_header(self) -> tuple[RecordingHeader, int]:
-        start = FORMAT.check(self._data, self._name)
-        text, newline, _ = self._data[start:LONGEST_HEADER].partition(b"\n")
-        try:
-            header = decode(RecordingHeader, parse_json(text if newline else b""), "header")
-        except (ValueError, RecursionError):
-            raise UsageError(f"{self._name} is cut in its header: record it again") from None
-        return header, start + len(text) + 1
 
     def _read_end(self, content: bytes) -> RecordingEnd:
         try:
