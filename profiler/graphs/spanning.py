@@ -249,6 +249,11 @@ def given_weights(cfg: ControlFlowGraph, weights: Sequence[float] | None) -> tup
     return heuristic(cfg, depth_first(cfg)) if weights is None else tuple(weights)
 
 
+def block_weights(cfg: ControlFlowGraph, weights: Sequence[float]) -> tuple[float, ...]:
+    """Return weights by block from weights by edge: the sum over the incoming edges."""
+    return tuple(sum(weights[edge] for edge in cfg.in_edges[block.id]) for block in cfg.blocks)
+
+
 def _vertex_weight(
     cfg: ControlFlowGraph, dfs: DepthFirst, assigned: dict[int, float], vertex: int
 ) -> float:

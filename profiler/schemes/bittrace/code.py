@@ -16,12 +16,10 @@ Nothing here changes condition codes or %y; the routine for keys of several word
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 from simprof.profiler.code import shapes
 from simprof.profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, Samples
 from simprof.profiler.code.hash_routine import KEY_WORDS, routine_name
-from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
+from simprof.profiler.code.snippet_parts import Generator, Generators, Needs
 from simprof.profiler.code.snippets_paths import count_needs
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.plan import Addressing
@@ -38,11 +36,6 @@ def shift_bits(writer: Writer, action: ShiftBits) -> None:
     if writer.access.addressing is Addressing.ADDRESS:
         raise AssemblyError("branch outcomes cannot be shifted into a counter's address")
     _shift(writer, 0, action.bits, action.width)
-
-
-def shift_word(writer: Writer, action: ShiftWord) -> None:
-    """`rK = rK << width | bits`."""
-    _shift(writer, action.word, action.bits, action.width)
 
 
 def _shift(writer: Writer, number: int, bits: int, width: int) -> None:
@@ -78,27 +71,25 @@ def count_words(writer: Writer, action: CountWords) -> None:
     writer.hash_calls += 1
 
 
-def _bits_shape(action: ShiftBits, access: CounterAccess) -> Hashable:
-    return action.width, shapes.constant(action.bits, access)
-
-
-def _word_shape(action: ShiftWord, access: CounterAccess) -> Hashable:
-    return action.word, action.width, shapes.constant(action.bits, access)
-
-
-def _start_shape(action: StartWords, access: CounterAccess) -> Hashable:
-    return action.first, action.word, shapes.constant(action.value, access)
-
-
-def _count_shape(action: CountWords, access: CounterAccess) -> Hashable:
-    return action.used, shapes.table(access)
-
-
 GENERATORS: Generators = {
-    ShiftBits: Generator(shift_bits, Needs(path=True), _bits_shape),
-    StartWords: Generator(start_words, Needs(path=True), _start_shape),
-    ShiftWord: Generator(shift_word, Needs(path=True), _word_shape),
-    CountWords: Generator(count_words, count_needs, _count_shape),
+    ShiftBits: Generator(
+        shift_bits,
+        Needs(path=True),
+        lambda action, access: (action.width, shapes.constant(action.bits, access)),
+    ),
+    StartWords: Generator(
+        start_words,
+        Needs(path=True),
+        lambda action, access: (action.first, action.word, shapes.constant(action.value, access)),
+    ),
+    ShiftWord: Generator(
+        lambda writer, action: _shift(writer, action.word, action.bits, action.width),
+        Needs(path=True),
+        lambda action, access: (action.word, action.width, shapes.constant(action.bits, access)),
+    ),
+    CountWords: Generator(
+        count_words, count_needs, lambda action, access: (action.used, shapes.table(access))
+    ),
 }
 
 SAMPLES = {

@@ -11,11 +11,13 @@ from simprof.profiler.code.layout import BufferSlot, CounterLayout
 from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
+from simprof.profiler.schemes.cs6120.edge_log import (
+    LogAction,
+    LogDestination,
+    LogDisrupt,
+    LogSource,
+)
 from simprof.profiler.schemes.cs6120.logging_routines import (
-    LOG_DESTINATION,
-    LOG_DISRUPT,
-    LOG_SOURCE,
     SYMBOLS,
     argument,
     logging_cost,
@@ -29,37 +31,23 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register
 
 
-def _call(writer: Writer, symbol: str, number: int) -> None:
+def _call(writer: Writer, action: LogAction) -> None:
+    series = 1 if isinstance(action, LogDestination) else 0
+    number = writer.layout.first[series] + action.number
     writer.emit(asm.sethi(argument(number), Register.O0))
-    writer.call(symbol, logging_cost(writer.machine, symbol))
-
-
-def _source(writer: Writer, action: LogSource) -> None:
-    _call(writer, LOG_SOURCE, writer.layout.first[0] + action.number)
-
-
-def _disrupt(writer: Writer, action: LogDisrupt) -> None:
-    _call(writer, LOG_DISRUPT, writer.layout.first[0] + action.number)
-
-
-def _destination(writer: Writer, action: LogDestination) -> None:
-    _call(writer, LOG_DESTINATION, writer.layout.first[1] + action.number)
+    writer.call(action.symbol, logging_cost(writer.machine, action.symbol))
 
 
 _SETTER = Needs(clobbers=HASH_REGISTERS)
 
 GENERATORS: Generators = {
-    LogSource: Generator(_source, _SETTER, shapes.same),
-    LogDisrupt: Generator(_disrupt, _SETTER, shapes.same),
-    LogDestination: Generator(
-        _destination, Needs(clobbers=(Register.O0, Register.O7)), shapes.same
-    ),
+    LogSource: Generator(_call, _SETTER, shapes.same),
+    LogDisrupt: Generator(_call, _SETTER, shapes.same),
+    LogDestination: Generator(_call, Needs(clobbers=(Register.O0, Register.O7)), shapes.same),
 }
 
 SAMPLES: Mapping[type, Sequence[Samples]] = {
-    LogSource: (Samples(samples(LogSource, 0, 77)),),
-    LogDestination: (Samples(samples(LogDestination, 0, 77)),),
-    LogDisrupt: (Samples(samples(LogDisrupt, 0, 77)),),
+    kind: (Samples(samples(kind, 0, 77)),) for kind in (LogSource, LogDestination, LogDisrupt)
 }
 
 

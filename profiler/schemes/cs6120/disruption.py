@@ -29,6 +29,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.spanning import block_weights
 from simprof.profiler.schemes.cs6120.edge_log import LoggedEdge
 
 # Masks say which sources may have been logged last. Two bits more say where control comes from,
@@ -60,7 +61,8 @@ def disruptions(
     """
     search = _Search(cfg, tuple(logged), frozenset(live))
     blocks, edges = search.blocks, search.edges
-    places = [(_block_weight(cfg, weights, block), 1, block) for block in blocks]
+    by_block = block_weights(cfg, weights)
+    places = [(by_block[block], 1, block) for block in blocks]
     places += [(weights[edge], 0, edge) for edge in edges]
     for _, is_block, place in sorted(places, key=lambda entry: (-entry[0], entry[1:])):
         search.try_without(place, bool(is_block))
@@ -80,10 +82,6 @@ def is_sound(
     closed = [(block, True) for block in search.blocks - chosen.blocks]
     closed += [(edge, False) for edge in search.edges - chosen.edges]
     return all(search.try_without(place, is_block) for place, is_block in closed)
-
-
-def _block_weight(cfg: ControlFlowGraph, weights: Sequence[float], block: int) -> float:
-    return sum(weights[edge] for edge in cfg.in_edges[block])
 
 
 def interior_entries(cfg: ControlFlowGraph) -> frozenset[int]:
@@ -189,15 +187,12 @@ class _Search:
         chosen.remove(place)
         region = self._region((), (place,)) if is_block else self._region((place,))
         mask = self._arriving.get((place, is_block), 0)
-        if self._is_wrong(region, mask):
+        lasting, leaving, entry, inside, direct = self._effect(region, mask)
+        if direct or lasting & entry or leaving & inside:
             chosen.add(place)
             return False
         self._commit(region, mask)
         return True
-
-    def _is_wrong(self, region: _Region, mask: int) -> bool:
-        lasting, leaving, entry, inside, direct = self._effect(region, mask)
-        return bool(direct or lasting & entry or leaving & inside)
 
     def _effect(self, region: _Region, mask: int) -> tuple[int, int, int, int, int]:
         sources = mask & _SOURCES

@@ -29,7 +29,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import chain
+from typing import ClassVar, NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import Action, Execution
@@ -41,45 +42,36 @@ _BRANCHES = (EdgeKind.TAKEN, EdgeKind.SLOT, EdgeKind.SWITCH)
 
 
 @dataclass(frozen=True)
-class LogSource(Action):
+class LogAction(Action):
+    """A logging call."""
+
+    symbol: ClassVar[str]  # of the routine that it calls
+
+    number: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`. The log is no part of an activation."""
+
+    def __str__(self) -> str:
+        return f"{self.symbol}({self.number})"
+
+
+class LogSource(LogAction):
     """`logsrc(number)`: an edge's source is left, perhaps along a logged edge."""
 
-    number: int
-
-    def execute(self, execution: Execution) -> None:
-        """See `Action`. The log is no part of an activation."""
-
-    def __str__(self) -> str:
-        return f"logsrc({self.number})"
+    symbol = "logsrc"
 
 
-@dataclass(frozen=True)
-class LogDestination(Action):
+class LogDestination(LogAction):
     """`logdest(number)`: a destination is entered, perhaps along a logged edge."""
 
-    number: int
-
-    def execute(self, execution: Execution) -> None:
-        """See `Action`. The log is no part of an activation."""
-
-    def __str__(self) -> str:
-        return f"logdest({self.number})"
+    symbol = "logdest"
 
 
-@dataclass(frozen=True)
-class LogDisrupt(Action):
+class LogDisrupt(LogAction):
     """`logdisrupt(number)`: another way was taken than the logged edge."""
 
-    number: int
-
-    def execute(self, execution: Execution) -> None:
-        """See `Action`. The log is no part of an activation."""
-
-    def __str__(self) -> str:
-        return f"logdisrupt({self.number})"
-
-
-LogAction = LogSource | LogDestination | LogDisrupt
+    symbol = "logdisrupt"
 
 
 class LoggedEdge(NamedTuple):
@@ -118,7 +110,7 @@ def logged_edges(cfg: ControlFlowGraph, edges: Sequence[int]) -> tuple[LoggedEdg
             sources[source],
             destinations[target],
             own or _source_on_edge(cfg, edge),
-            own or _destination_on_edge(cfg, edge),
+            own or edge.target == cfg.exit or cfg.blocks[edge.target].is_slot,
         )
         for edge, own, source, target in keys
     )
@@ -129,10 +121,6 @@ def _source_on_edge(cfg: ControlFlowGraph, edge: Edge) -> bool:
         return True
     kinds = [cfg.edges[other].kind for other in cfg.out_edges[edge.source]]
     return len(kinds) == 1 or EdgeKind.CALL_RETURN in kinds or not set(kinds) & {*_BRANCHES}
-
-
-def _destination_on_edge(cfg: ControlFlowGraph, edge: Edge) -> bool:
-    return edge.target == cfg.exit or cfg.blocks[edge.target].is_slot
 
 
 def _pack(rows: Mapping[tuple[int, int], Sequence[int]]) -> dict[tuple[int, int], int]:
@@ -164,12 +152,6 @@ def log_span(plan: InstrumentationPlan) -> LogSpan:
 
 def log_actions(plan: InstrumentationPlan) -> tuple[LogAction, ...]:
     """Return the logging calls of a plan, wherever they are."""
-    places: tuple[Mapping[int, tuple[Action, ...]], ...]
-    places = (plan.actions, plan.blocks, plan.block_ends)
-    return tuple(
-        action
-        for actions_at in places
-        for actions in actions_at.values()
-        for action in actions
-        if isinstance(action, LogAction)
-    )
+    groups = chain(plan.actions.values(), plan.blocks.values(), plan.block_ends.values())
+    actions = chain.from_iterable(groups)
+    return tuple(action for action in actions if isinstance(action, LogAction))

@@ -26,17 +26,20 @@ from functools import cache
 from simprof.profiler.code.counting import executed
 from simprof.profiler.code.layout import SLOT_SIZE, BufferSlot, CounterLayout, buffer_address
 from simprof.profiler.code.registers import clear_upper_half, save_smallest_frame
-from simprof.profiler.schemes.cs6120.edge_log import PAIRS, LoggedEdge
+from simprof.profiler.schemes.cs6120.edge_log import (
+    PAIRS,
+    LogDestination,
+    LogDisrupt,
+    LoggedEdge,
+    LogSource,
+)
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
 
 R = Register
 
-LOG_SOURCE = "logsrc"
-LOG_DESTINATION = "logdest"
-LOG_DISRUPT = "logdisrupt"
-SYMBOLS = (LOG_SOURCE, LOG_DESTINATION, LOG_DISRUPT)
+SYMBOLS = (LogSource.symbol, LogDestination.symbol, LogDisrupt.symbol)
 
 PAIR_TABLE = buffer_address(PAIRS)
 LAST = PAIR_TABLE
@@ -53,7 +56,7 @@ def argument(number: int) -> int:
 @cache
 def logging_routines(machine: MachineKind) -> tuple[Item, ...]:
     """Return the three routines, to be assembled; their first labels are their symbols."""
-    return (*_setter(LOG_SOURCE), *_setter(LOG_DISRUPT), *_destination(machine))
+    return (*_setter(LogSource.symbol), *_setter(LogDisrupt.symbol), *_destination(machine))
 
 
 def _setter(name: str) -> list[Item]:
@@ -67,7 +70,7 @@ def _setter(name: str) -> list[Item]:
 
 def _destination(machine: MachineKind) -> list[Item]:
     return [
-        Label(LOG_DESTINATION),
+        Label(LogDestination.symbol),
         save_smallest_frame(machine),
         asm.sethi(PAIR_TABLE, _SLOT),
         asm.load("ld", _SLOT, 0, _WORD),

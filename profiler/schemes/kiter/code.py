@@ -44,11 +44,6 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register, fits_simm13
 
 
-def enter_loop(writer: Writer, action: EnterLoop) -> None:
-    """`itr := 0`."""
-    writer.set_path(1 - action.iterations, _itr(writer))
-
-
 def add_accumulators(writer: Writer, action: AddAccumulators) -> None:
     """`c[j] += ...` for every j."""
     scale, last = writer.access.scale, len(action.entered) - 1
@@ -115,7 +110,9 @@ def _count(writer: Writer, action: CountIterations) -> None:
         writer.sum(accumulator, action.constant, Register.O0, 1)
         call_hash(writer, True)
     elif writer.access.scale == 1:
-        _count_index(writer, accumulator, action.constant)
+        address, scaled = writer.temporary(1), writer.temporary(0)
+        counter = writer.layout.path_base + COUNTER_SIZE * action.constant
+        writer.bump_element(counter, accumulator, address, scaled)
     else:
         free = int(writer.path(number) is None)
         offset: Register | int = COUNTER_SIZE * action.constant
@@ -124,12 +121,6 @@ def _count(writer: Writer, action: CountIterations) -> None:
             writer.constant(offset, helper, free + 2)
             offset = helper
         writer.bump(accumulator, offset, writer.temporary(free))
-
-
-def _count_index(writer: Writer, accumulator: Register, constant: int) -> None:
-    address, scaled = writer.temporary(1), writer.temporary(0)
-    counter = writer.layout.path_base + COUNTER_SIZE * constant
-    writer.bump_element(counter, accumulator, address, scaled)
 
 
 def next_iteration(writer: Writer, action: NextIteration) -> None:
@@ -191,10 +182,6 @@ def _count_needs(action: CountIterations, table: CounterTable, machine: MachineK
 _PATH = Needs(path=True)
 
 
-def _iterations_shape(action: EnterLoop | LeaveLoop, access: CounterAccess) -> Hashable:
-    return action.iterations
-
-
 def _add_shape(action: AddAccumulators, access: CounterAccess) -> Hashable:
     scale = access.scale
     return tuple(
@@ -216,17 +203,23 @@ def _count_shape(action: CountIterations, access: CounterAccess) -> Hashable:
     return action.iterations, shapes.constant(COUNTER_SIZE * action.constant, access)
 
 
-def _next_shape(action: NextIteration, access: CounterAccess) -> Hashable:
-    start = access.offset + access.scale * action.start
-    return action.iterations, shapes.constant(start, access)
-
-
 GENERATORS: Generators = {
-    EnterLoop: Generator(enter_loop, _PATH, _iterations_shape),
+    EnterLoop: Generator(
+        lambda writer, action: writer.set_path(1 - action.iterations, _itr(writer)),
+        _PATH,
+        lambda action, access: action.iterations,
+    ),
     AddAccumulators: Generator(add_accumulators, _PATH, _add_shape),
     CountIterations: Generator(count_iterations, _count_needs, _count_shape),
-    NextIteration: Generator(next_iteration, _PATH, _next_shape),
-    LeaveLoop: Generator(leave_loop, _PATH, _iterations_shape),
+    NextIteration: Generator(
+        next_iteration,
+        _PATH,
+        lambda action, access: (
+            action.iterations,
+            shapes.constant(access.offset + access.scale * action.start, access),
+        ),
+    ),
+    LeaveLoop: Generator(leave_loop, _PATH, lambda action, access: action.iterations),
 }
 
 _LONG = (BY_INDEX, IN_HASH_TABLE)  # with k > 2 there is code of its own

@@ -128,14 +128,13 @@ class IterationNumbering:
         return compensated, tuple(plain)
 
     def _compensated_choices(self, order: tuple[int, ...]) -> Choices:
-        valid = [edge for edge in order if self._valid_over(self.unrolled.edges[edge])]
+        valid = []  # edges that a compensated path, or one at ENTRY, may take
+        for edge in map(self.unrolled.edges.__getitem__, order):
+            invalid = _invalid_over(self.unrolled, edge, self.num_paths, self.invalid_paths)
+            if invalid < self.num_paths[edge.target]:
+                valid.append(edge.id)
         values = (self.values[edge] - self.compensation[edge] for edge in valid)
         return Choices(tuple(values), tuple(valid))
-
-    def _valid_over(self, edge: DagEdge) -> int:
-        """Valid paths over an edge that a compensated path, or one at ENTRY, may take."""
-        invalid = _invalid_over(self.unrolled, edge, self.num_paths, self.invalid_paths)
-        return self.num_paths[edge.target] - invalid
 
     def paths(self) -> Iterator[tuple[int, ...]]:
         """Yield the edges of every valid path, by ascending number."""
@@ -168,20 +167,14 @@ class IterationNumbering:
                 arrived = ways.get((vertex, compensated), 0)
                 if not arrived:
                     continue
-                if vertex < len(self.unrolled.cfg.blocks) or vertex >= self._first_copy:
-                    blocks += arrived * self._paths_from(vertex, compensated)
+                if self.unrolled.copies[vertex].vertex < self.unrolled.cfg.entry:
+                    invalid = self.invalid_paths[vertex] if compensated else 0
+                    blocks += arrived * (self.num_paths[vertex] - invalid)
                 for number in self._choices(vertex, compensated).edges:
                     edge = self.unrolled.edges[number]
                     state = (edge.target, self._is_compensated(edge, compensated))
                     ways[state] = ways.get(state, 0) + arrived
         return blocks
-
-    @property
-    def _first_copy(self) -> int:
-        return self.unrolled.cfg.vertex_count
-
-    def _paths_from(self, vertex: int, compensated: bool) -> int:
-        return self.num_paths[vertex] - (self.invalid_paths[vertex] if compensated else 0)
 
     def validate(self) -> None:
         """Check the numbers on every vertex, and that samples survive decoding and encoding."""

@@ -181,7 +181,7 @@ class _Placer:
         self.compensation = increments.compensation
         self.back = {edge for loop in unrolled.loops for edge in loop.back_edges}
         iterated = {
-            vertex for vertex in range(len(unrolled.copies)) if unrolled.is_iterated(vertex)
+            at for at, copy in enumerate(unrolled.copies) if copy.vertex in unrolled.loop_of
         }
         self.steps = choose_steps(unrolled, tree, self.increments, iterated, iterated)
 
@@ -201,13 +201,10 @@ class _Placer:
         return placed
 
     def _outside(self, cfg_edge: int) -> list[Action]:
-        if cfg_edge not in self.unrolled.by_cfg_edge:
-            return self._removed(cfg_edge)
-        (number,) = self.unrolled.by_cfg_edge[cfg_edge]
-        return self.steps.on(number)
-
-    def _removed(self, cfg_edge: int) -> list[Action]:
-        """Count the path that a removed edge ends, and begin the next."""
+        if cfg_edge in self.unrolled.by_cfg_edge:
+            (number,) = self.unrolled.by_cfg_edge[cfg_edge]
+            return self.steps.on(number)
+        # A removed edge counts the path that it ends, and begins the next.
         _, source, target, _ = self.unrolled.cfg.edges[cfg_edge]
         on_back_edge = cfg_edge in self.unrolled.dfs.back_edges
         end = self.steps.on(self.unrolled.exit_dummy[source], on_back_edge)

@@ -95,13 +95,12 @@ class Unrolled(Dag):
         one that ends at a tail may have been ended by another.
         """
         ended = {self.cfg.edges[edge].source for edge in self.removed}
-        tails = {loop.head: self._tails(loop) for loop in self.loops}
         return frozenset(
-            head for head in tails if head not in self.full_loops and ended & tails[head]
+            loop.head
+            for loop in self.loops
+            if loop.head not in self.full_loops
+            and any(self.cfg.edges[edge].source in ended for edge in loop.back_edges)
         )
-
-    def _tails(self, loop: IteratedLoop) -> set[int]:
-        return {self.cfg.edges[edge].source for edge in loop.back_edges}
 
     def copy(self, vertex: int, iteration: int) -> int:
         """Return the vertex that is this copy of a control-flow vertex."""
@@ -110,10 +109,6 @@ class Unrolled(Dag):
     @cached_property
     def _ids(self) -> Mapping[Copy, int]:
         return {copy: vertex for vertex, copy in enumerate(self.copies)}
-
-    def is_iterated(self, vertex: int) -> bool:
-        """Whether the vertex is a copy of a block of an iterated loop."""
-        return self.copies[vertex].vertex in self.loop_of
 
     def leaves(self, edge: DagEdge) -> bool:
         """Whether the edge leaves an iterated loop otherwise than by its k-th back edge."""

@@ -16,15 +16,7 @@ from simprof.profiler.schemes.qpt.options import (
 )
 
 
-def _plan_qpt2(order: PlanOrder) -> RoutinePlan:
-    return _plan_placed(order, VertexPlacement.EDGE)
-
-
-def _plan_qpt(order: PlanOrder) -> RoutinePlan:
-    return _plan_placed(order, PLACEMENT.of(order.options))
-
-
-def _plan_placed(order: PlanOrder, placement: VertexPlacement) -> RoutinePlan:
+def _plan(order: PlanOrder, placement: VertexPlacement) -> RoutinePlan:
     from simprof.profiler.schemes.qpt.planner import make_plan
 
     return make_plan(order.cfg, placement, BLOCKS.of(order.options), order.weights)
@@ -44,7 +36,7 @@ def _collects(options: Mapping[str, object]) -> ProfileKind:
 QPT2 = SchemeDefinition(
     mode="qpt2",
     description="edges, counters on the chords of a maximum spanning tree (Ball and Larus 1994)",
-    plan=_plan_qpt2,
+    plan=lambda order: _plan(order, VertexPlacement.EDGE),
     reads=("weights",),
     options=(BLOCKS, REGISTERS),
     describe=methodcaller("describe"),
@@ -55,7 +47,7 @@ QPT = SchemeDefinition(
     mode="qpt",
     description="blocks (Ball and Larus 1994, section 3)",
     collects=_collects,
-    plan=_plan_qpt,
+    plan=lambda order: _plan(order, PLACEMENT.of(order.options)),
     reads=("weights",),
     options=(PLACEMENT, BLOCKS, REGISTERS),
     describe=methodcaller("describe"),

@@ -17,11 +17,10 @@ from typing import Any
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from simprof.profiler.graphs.spanning import SpanningTree, block_weights, maximum_spanning_tree
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
 from simprof.profiler.plan.placement import counter_plan
 from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.profiler.schemes.qpt.vertex_counts import block_weights
 
 INCREMENT = 5
 """Instructions of an increment where a jump takes one, as BL94 counts them (6.1)."""

@@ -27,7 +27,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.contraction import Contraction, contract
 from simprof.profiler.graphs.flow import NO_EXITS, block_counts, propagate
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.spanning import SpanningTree, edge_tree, given_weights
+from simprof.profiler.graphs.spanning import SpanningTree, block_weights, edge_tree, given_weights
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
 from simprof.profiler.plan.placement import counter_plan
@@ -36,7 +36,6 @@ from simprof.profiler.schemes.qpt.mixed import MixedPlan, plan_mixed
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.profiler.schemes.qpt.vertex_counts import (
     VertexFlow,
-    block_weights,
     edges_from_blocks,
     removable,
     vertex_flow,

@@ -20,7 +20,12 @@ from dataclasses import dataclass
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import rooted_edges, solve_tree
 from simprof.profiler.graphs.loops import DepthFirst
-from simprof.profiler.graphs.spanning import SpanningTree, find_root, maximum_spanning_tree
+from simprof.profiler.graphs.spanning import (
+    SpanningTree,
+    block_weights,
+    find_root,
+    maximum_spanning_tree,
+)
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,6 @@ class VertexFlow:
             supply[self.exit_class] += count
         solved, _ = solve_tree(self.tree, counts, supply)
         return tuple(solved)
-
-
-def block_weights(cfg: ControlFlowGraph, weights: Sequence[float]) -> tuple[float, ...]:
-    """Return weights by block from weights by edge: the sum over the incoming edges."""
-    return tuple(sum(weights[edge] for edge in cfg.in_edges[block.id]) for block in cfg.blocks)
 
 
 def vertex_flow(cfg: ControlFlowGraph, dfs: DepthFirst, weights: Sequence[float]) -> VertexFlow:

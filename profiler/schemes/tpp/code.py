@@ -66,16 +66,6 @@ POISONED = 0xC0000000
 _SIGN = 31
 
 
-def poison(writer: Writer, action: Poison) -> None:
-    """`poison r`."""
-    writer.set_path(POISONED)
-
-
-def count_cold(writer: Writer, action: CountColdPath) -> None:
-    """`cold++`."""
-    writer.increment(writer.layout.path_counter(COLD_COUNTER))
-
-
 def count_hot(writer: Writer, action: CountHotPath) -> None:
     """`count[r + c]++` or `cold++`."""
     if writer.access.table is CounterTable.HASH:
@@ -176,41 +166,35 @@ def _call_unless_cold(writer: Writer, action: CountUnlessCold) -> None:
     writer.conditional("z", sign, lambda: call_hash(writer, action.on_back_edge), spare=2)
 
 
-def _unless_cold_needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
-    changes_flags = machine is MachineKind.SPARCV8
-    if table is not CounterTable.HASH:
-        return Needs(path=True, conditions=changes_flags)
-    return Needs(True, HASH_REGISTERS, changes_flags)
+def _needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
+    hashed = table is CounterTable.HASH
+    branches = hashed or isinstance(action, CountUnlessCold)
+    # A branch on V8 goes by condition codes, which the code changes.
+    conditions = branches and machine is MachineKind.SPARCV8
+    return Needs(True, HASH_REGISTERS if hashed else (), conditions)
 
 
-def _hot_needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
-    if table is not CounterTable.HASH:
-        return Needs(path=True)
-    return Needs(True, HASH_REGISTERS, machine is MachineKind.SPARCV8)
-
-
-def _hot_shape(action: CountHotPath, access: CounterAccess) -> Hashable:
+def _shape(action: CountHotPath | CountUnlessCold, access: CounterAccess) -> Hashable:
     if access.table is CounterTable.HASH:
         return shapes.constant(action.constant, access), shapes.table(access)
-    if access.scale == 1:
-        return shapes.constant(action.constant, access)
+    if access.scale == 1 or isinstance(action, CountUnlessCold):
+        return shapes.constant(access.scale * action.constant, access)
     increment = COUNTER_SIZE * action.constant
     kept = increment if fits_simm13(increment) else 0
     cold = shapes.constant(access.layout.path_counter(COLD_COUNTER) - kept, access)
     return shapes.constant(increment, access), cold
 
 
-def _unless_cold_shape(action: CountUnlessCold, access: CounterAccess) -> Hashable:
-    if access.table is CounterTable.HASH:
-        return shapes.constant(action.constant, access), shapes.table(access)
-    return shapes.constant(access.scale * action.constant, access)
-
-
 GENERATORS: Generators = {
-    Poison: Generator(poison, Needs(path=True), shapes.same),
-    CountColdPath: Generator(count_cold, shape=shapes.same),
-    CountHotPath: Generator(count_hot, _hot_needs, _hot_shape),
-    CountUnlessCold: Generator(count_unless_cold, _unless_cold_needs, _unless_cold_shape),
+    Poison: Generator(
+        lambda writer, action: writer.set_path(POISONED), Needs(path=True), shapes.same
+    ),
+    CountColdPath: Generator(
+        lambda writer, action: writer.increment(writer.layout.path_counter(COLD_COUNTER)),
+        shape=shapes.same,
+    ),
+    CountHotPath: Generator(count_hot, _needs, _shape),
+    CountUnlessCold: Generator(count_unless_cold, _needs, _shape),
 }
 
 SAMPLES = {

@@ -60,7 +60,7 @@ def disconnect(
         < share * sum(executions[head] for head in {cfg.edges[e].target for e in loop.entries})
     )
     truncated = {edge for loop in loops for edge in (*loop.entries, *loop.exits)} - dfs.back_edges
-    outer = {edge for edge in truncated if _touches_outside(cfg, edge)}
+    outer = truncated & {*cfg.out_edges[cfg.entry], *cfg.in_edges[cfg.exit]}
     cuts = truncated - outer
     single = {next(iter(loop.body)) for loop in loops if len(loop.body) == 1}
     turns = {edge for edge in dfs.self_loops if cfg.edges[edge].source in single}
@@ -74,10 +74,6 @@ def disconnect(
         or (cfg.edges[edge].target == cfg.exit and cfg.edges[edge].source in sources)
     }
     return Disconnection(loops, frozenset(cuts), frozenset(joined | turns), _flows(loops, counts))
-
-
-def _touches_outside(cfg: ControlFlowGraph, edge: int) -> bool:
-    return cfg.edges[edge].source == cfg.entry or cfg.edges[edge].target == cfg.exit
 
 
 def _flows(loops: Iterable[LoopRegion], counts: Sequence[int]) -> dict[int, int]:

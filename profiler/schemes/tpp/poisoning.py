@@ -53,10 +53,6 @@ class HotGraphs:
         """Vertices that the kept graph has edges from."""
         return frozenset(edge.source for edge in self.kept.edges)
 
-    @cached_property
-    def _removed(self) -> frozenset[int]:
-        return frozenset(self.hot.removed)
-
     def _left_out(self) -> Iterator[tuple[Edge, bool]]:
         """Yield the control-flow edges that the kept graph lacks, though control can take them.
 
@@ -68,11 +64,11 @@ class HotGraphs:
             The edge, and whether it ends a path: then it is a removed edge of the hot graph, else
             it was left out because it is cold or only on obvious paths.
         """
-        dfs = self.hot.dfs
+        dfs, removed = self.hot.dfs, frozenset(self.hot.removed)
         for edge in self.hot.cfg.edges:
             if edge.source not in dfs.reached or edge.id in self.kept.real:
                 continue
-            if edge.id in self._removed:
+            if edge.id in removed:
                 yield edge, True
             elif edge.id not in dfs.self_loops:
                 yield edge, False

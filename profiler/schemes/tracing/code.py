@@ -104,26 +104,27 @@ def _end(writer: Writer, packed: bool) -> None:
     )
 
 
-def _append_token(writer: Writer, token: WriteTrace) -> None:
+def _pieces(token: WriteTrace) -> Iterator[tuple[int, int]]:
+    """Yield width and bits of the pieces, of eight bits at most, that a token is written in."""
     left = token.width
     while left:
         width = min(left, 8)
         left -= width
-        bits = token.value >> left & (1 << width) - 1
+        yield width, token.value >> left & (1 << width) - 1
+
+
+def _append_token(writer: Writer, token: WriteTrace) -> None:
+    for width, bits in _pieces(token):
         if not token.packed:
-            _append_byte(writer, _constant(writer, bits))
+            value = R.G0
+            if bits:
+                value = writer.temporary(_VALUE)
+                writer.emit(asm.mov(bits, value))
+            _append_byte(writer, value)
         elif width == 1:
             _append_bit(writer, bits)
         else:
             _append_packed(writer, width, lambda piece, bits=bits: _or(writer, bits, piece))  # type: ignore[misc]
-
-
-def _constant(writer: Writer, value: int) -> Register:
-    if value == 0:
-        return R.G0
-    register = writer.temporary(_VALUE)
-    writer.emit(asm.mov(value, register))
-    return register
 
 
 def _append_byte(writer: Writer, value: Register) -> None:
@@ -189,11 +190,7 @@ def _piece(writer: Writer, shift: int, piece: Register) -> None:
 
 def _trace_shape(action: WriteTrace, access: CounterAccess) -> Hashable:
     """Its width, and which of its pieces are 0: these take no register, or no instruction."""
-    pieces, left = [], action.width
-    while left:
-        width = min(left, 8)
-        left -= width
-        pieces.append(action.value >> left & (1 << width) - 1 != 0)
+    pieces = (bits != 0 for _, bits in _pieces(action))
     return action.width, action.packed, tuple(pieces)
 
 

@@ -11,7 +11,6 @@ other edges follow by the flow law.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -122,13 +121,8 @@ class TracePlan:
             assert 0 <= token.value < 1 << token.width, (
                 f"the token of edge {edge} has more than {token.width} bits"
             )
-        self._validate_forest(blocking if self.witnesses else outcomes)
-
-    def _validate_forest(self, needed: AbstractSet[int]) -> None:
-        """Check that what writes for the sake of counts alone is the cheapest.
-
-        `needed`: The edges that write in any case.
-        """
+        # What writes for the sake of counts alone must be the cheapest; these write in any case.
+        needed = blocking if self.witnesses else outcomes
         barred = {*needed, *self.tree.excluded, *self.cfg.out_edges[self.cfg.entry]}
         forest = replace(self.tree, excluded=frozenset(barred), root_edge=None)
         forest.validate_maximum(self.weights)

@@ -43,11 +43,6 @@ from tests.support.snippets import LAYOUT, Runner, free_case, make_case
 
 R = Register
 MACHINES = list(MachineKind)
-SYMBOLS = {
-    LogSource: lr.LOG_SOURCE,
-    LogDestination: lr.LOG_DESTINATION,
-    LogDisrupt: lr.LOG_DISRUPT,
-}
 PAIRS = tuple(
     LoggedEdge(k, source, destination, False, False)
     for k, (source, destination) in enumerate([(0, 0), (1, 0), (1, 2), (4, 4), (2000, 3)])
@@ -128,7 +123,7 @@ def test_library_counts_pairs_at_constant_cost(machine: MachineKind) -> None:
     rng = random.Random(1)
     expected = Expected(PAIRS)
     for call in random_calls(rng, 250):
-        symbol = SYMBOLS[type(call)]
+        symbol = call.symbol
         state = garbage(rng, machine)
         code = [asm.call(symbol), asm.sethi(lr.argument(call.number + 1), R.O0)]
         outcome = bench.run(code, state, symbols)
@@ -136,7 +131,7 @@ def test_library_counts_pairs_at_constant_cost(machine: MachineKind) -> None:
         assert outcome.executed == len(code) + logging_cost(machine, symbol)
         expected.call(call)
         expected.check(bench)
-        changed = {R.O0, R.O7} if symbol == lr.LOG_DESTINATION else {R.O0, R.O1, R.O7}
+        changed = {R.O0, R.O7} if symbol == LogDestination.symbol else {R.O0, R.O1, R.O7}
         for number in set(range(32)) - changed:
             assert outcome.state.registers[number] == state.registers[number], number
         flags = (outcome.state.icc, outcome.state.y)
@@ -148,8 +143,10 @@ def test_library_counts_pairs_at_constant_cost(machine: MachineKind) -> None:
 def test_costs() -> None:
     """Counted in the code; a conditional move saves V9 and V8+ code instructions."""
     for machine in MACHINES:
-        assert logging_cost(machine, lr.LOG_SOURCE) == logging_cost(machine, lr.LOG_DISRUPT) == 3
-    assert [logging_cost(machine, lr.LOG_DESTINATION) for machine in MACHINES] == [
+        assert (
+            logging_cost(machine, LogSource.symbol) == logging_cost(machine, LogDisrupt.symbol) == 3
+        )
+    assert [logging_cost(machine, LogDestination.symbol) for machine in MACHINES] == [
         {MachineKind.SPARCV9: 15, MachineKind.SPARCV8PLUS: 16, MachineKind.SPARCV8: 17}[machine]
         for machine in MACHINES
     ]

@@ -13,7 +13,7 @@ import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.spanning import maximum_spanning_tree
+from simprof.profiler.graphs.spanning import block_weights, maximum_spanning_tree
 from simprof.profiler.plan.decoders import Reading, RoutinePlan
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.schemes.qpt.options import VertexPlacement
@@ -24,7 +24,6 @@ from simprof.profiler.schemes.qpt.planner import (
     plan_qpt,
     plan_qpt2,
 )
-from simprof.profiler.schemes.qpt.vertex_counts import block_weights
 from tests.oracles.brute import graph, random_graph, random_walk, reachable
 from tests.support.figures import by_edge, edge, named, walk
 from tests.support.vertex_counts import (
