@@ -52,8 +52,8 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.decoders import PathDecoder, Reading
 
+# Blocks and edges of a path, or of a part of one, as in `PathRecord`.
 PathPiece = tuple[tuple[int, ...], tuple[int, ...]]
-"""Blocks and edges of a path, or of a part of one, as in `PathRecord`."""
 
 
 @runtime_checkable
@@ -127,10 +127,7 @@ def attribute(
     `pp_plan`, `pp`: Its exact profile; `pp.edges` gives the counts of self-loops at which `tpp`
     ends paths. `tpp_plan`, `tpp`: The profile to judge.
 
-    Raises
-    ------
-    ValueError
-        If there are such self-loops and `pp` has no edge counts.
+    Raises ValueError if there are such self-loops and `pp` has no edge counts.
     """
     split = {*pp_plan.cut_edges, *tpp_plan.split_edges}
     exact = ((pp_plan.decode(path), count) for path, count in pp.paths.items())
@@ -200,8 +197,8 @@ def pieces_of(
     yield tuple(blocks), tuple(edges)
 
 
+# First block, edge ids in order (those from ENTRY and to EXIT included), executions.
 ExecutedPath = tuple[int, tuple[int, ...], int]
-"""First block, edge ids in order (those from ENTRY and to EXIT included), executions."""
 
 
 @dataclass(frozen=True)

@@ -47,15 +47,14 @@ import numpy.typing as npt
 from simprof.profiler.profiles.output import replace
 from simprof.simulator.errors import UsageError
 
-LIMIT = 512 << 20
-"""Bytes of a cache's files."""
+LIMIT = 512 << 20  # Bytes of a cache's files
 _DIGEST = 16
+# Seconds after which nobody writes a file any more that has no name yet but a passing one.
 _STALE = 3600.0
-"""Seconds after which nobody writes a file any more that has no name yet but a passing one."""
 
 
+# Environment variable that has simprof neither use nor keep what is learnt of binaries.
 VARIABLE = "SIMPROF_NO_CACHE"
-"""Environment variable that has simprof neither use nor keep what is learnt of binaries."""
 _FALSE = frozenset({"", "0", "false", "f", "no", "n", "off"})
 
 
@@ -76,10 +75,7 @@ def cache_directory() -> Path:
 def own_cache_directory() -> Path:
     """Return simprof's cache, made if it can be, for what is not kept as `CacheFiles`.
 
-    Raises
-    ------
-    UsageError
-        If it is there and left alone.
+    Raises UsageError if it is there and left alone.
     """
     path = cache_directory()
     with suppress(OSError):
@@ -216,10 +212,7 @@ class CacheFiles:
 def make_directory(path: Path, mode: int = 0o700) -> None:
     """Make a directory that is not there, and those above it, which are for the user alone.
 
-    Raises
-    ------
-    OSError
-        If it cannot be made.
+    Raises OSError if it cannot be made.
     """
     if path.is_dir():
         return
@@ -267,6 +260,7 @@ def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=_DIGEST).digest()
 
 
+# Whose values are kept, besides plans: those are of the modules below `SCHEMES`.
 MODULES = frozenset(
     {
         "simprof.profiler.code.layout",
@@ -288,7 +282,6 @@ MODULES = frozenset(
         "simprof.simulator.binary.program",
     }
 )
-"""Whose values are kept, besides plans: those are of the modules below `SCHEMES`."""
 SCHEMES = "simprof.profiler.schemes."
 _KINDS = frozenset(np.dtype(f"{order}{kind}").str for order in "<>" for kind in "?bBhHiIqQfd")
 _LEFT_OUT = "left out"

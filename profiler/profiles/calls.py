@@ -13,16 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-STARTED = 0
-"""Site of the program's first routine."""
-SIGNALLED = -1
-"""Site of signals' handlers: they hang below whatever was interrupted."""
-LANDED = -2
-"""Site of routines in whose middle a non-local exit has landed."""
-BEYOND = -3
-"""Site of calls that have no context of their own, as there would be too many."""
-TOP = -1
-"""Parent of contexts that nothing called."""
+STARTED = 0  # Site of the program's first routine
+SIGNALLED = -1  # Site of signals' handlers: they hang below whatever was interrupted
+LANDED = -2  # Site of routines in whose middle a non-local exit has landed
+BEYOND = -3  # Site of calls that have no context of their own, as there would be too many
+TOP = -1  # Parent of contexts that nothing called
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,13 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 T = TypeVar("T")
 SCALARS = (int, str, bool, float, type(None))
+# Metadata of a field, with a default, that few values of its class need.
 RARE = MappingProxyType({"rare": True})
-"""Metadata of a field, with a default, that few values of its class need."""
 
 
+# Of the longest number that is read or printed: path counts may have 10,000. Python takes a time
+# that grows with the square of the length, seconds for a million digits.
 DIGITS = 100_000
-"""Of the longest number that is read or printed: path counts may have 10,000. Python takes a time
-that grows with the square of the length, seconds for a million digits."""
 
 
 @contextmanager
@@ -46,12 +46,8 @@ def big_integers() -> Iterator[None]:
 def parse_json(text: str | bytes, **options: Any) -> Any:
     """Return a JSON value, with integers of up to `DIGITS` digits.
 
-    Raises
-    ------
-    ValueError
-        If it is no JSON, or has a longer number.
-    RecursionError
-        If it is nested too deeply.
+    Raises ValueError if it is no JSON, or has a longer number. Raises RecursionError if it is
+    nested too deeply.
     """
     with big_integers():
         return _said_shortly(json.loads, text, options)
@@ -60,10 +56,7 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
 def parse_toml(text: str) -> dict[str, Any]:
     """Return a TOML document, with integers of up to `DIGITS` digits.
 
-    Raises
-    ------
-    ValueError
-        If it is no TOML, is nested too deeply, or has a longer number.
+    Raises ValueError if it is no TOML, is nested too deeply, or has a longer number.
     """
     import tomllib  # most commands read none
 
@@ -113,10 +106,7 @@ def encode(value: object) -> object:
 def decode(kind: type[T], value: object, where: str = "profile") -> T:
     """Return the `kind` that `value` encodes.
 
-    Raises
-    ------
-    ValueError
-        If a field is missing, unknown or of another type; the message names it.
+    Raises ValueError if a field is missing, unknown or of another type; the message names it.
     """
     expected: Any = kind
     result: T = decoder(expected)(value, where)
@@ -136,8 +126,7 @@ def rare(kind: type) -> dict[str, Any]:
     return {field.name: field.default for field in fields(kind) if "rare" in field.metadata}
 
 
-Decoder = Callable[[Any, str], Any]
-"""Decodes a value; the text says where it stands, for messages."""
+Decoder = Callable[[Any, str], Any]  # Decodes a value; the text says where it stands, for messages
 
 
 @cache

@@ -57,10 +57,8 @@ def merge(measurements: Sequence[RunMeasurement]) -> RunMeasurement:
 
     The ending is that of the first run that did not end well, or else of the first run.
 
-    Raises
-    ------
-    UsageError
-        If there is none, or they are of different programs, schemes or scheme options.
+    Raises UsageError if there is none, or they are of different programs, schemes or scheme
+    options.
     """
     if not measurements:
         raise UsageError("there are no profiles to merge: name at least one")

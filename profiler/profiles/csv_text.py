@@ -15,8 +15,7 @@ from io import StringIO
 from simprof.profiler.profiles.codec import big_integers
 from simprof.profiler.profiles.tables import Cell
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What begins formulas, for one spreadsheet or another."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # What begins formulas, for one spreadsheet or another
 _NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?|-", re.IGNORECASE)
 
 

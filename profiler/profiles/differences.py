@@ -31,8 +31,7 @@ from simprof.profiler.profiles.combine import edge_keys, path_key
 from simprof.profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile, RunMeasurement
 from simprof.simulator.binary.program import SourceLine
 
-Pair = tuple[int, int]
-"""A number in the first profile, and in the second."""
+Pair = tuple[int, int]  # A number in the first profile, and in the second
 
 
 @dataclass(frozen=True)
@@ -111,8 +110,8 @@ def _of_this_run(measurement: RunMeasurement, routine: RoutineProfile) -> Routin
 
 
 Side = RoutineProfile | None
+# By what identifies an edge or path: its steps, its kind and its count.
 Named = Mapping[Hashable, tuple[tuple[str, ...], str, int]]
-"""By what identifies an edge or path: its steps, its kind and its count."""
 
 
 def _pairs(

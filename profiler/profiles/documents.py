@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from simprof.profiler.profiles.profile import Origin
 
+# Format -> its version.
 VERSIONS: Mapping[str, int] = MappingProxyType(
     {
         "run": 4,
@@ -31,10 +32,9 @@ VERSIONS: Mapping[str, int] = MappingProxyType(
         "doctor": 2,
     }
 )
-"""Format -> its version."""
 
+# Version of the cost model. `schemes.cost_model` takes a second to make it; a test compares.
 COST_MODEL = "1-4e51f323d1db"
-"""Version of the cost model. `schemes.cost_model` takes a second to make it; a test compares."""
 
 
 @cache

@@ -14,8 +14,8 @@ from pathlib import Path
 from simprof.simulator.errors import UsageError
 
 _PACKAGES = ("profiler", "simulator")
+# Those that read, write or make something that is kept.
 _LIBRARIES = ("numpy", "numba", "llvmlite", "unicorn")
-"""Those that read, write or make something that is kept."""
 _DIGEST = 4
 
 
@@ -28,10 +28,7 @@ def file_sha256(path: Path) -> str:
 def given_file_sha256(path: Path) -> str:
     """Return the same of a file that the user has named.
 
-    Raises
-    ------
-    UsageError
-        If it cannot be read.
+    Raises UsageError if it cannot be read.
     """
     try:
         return file_sha256(path)

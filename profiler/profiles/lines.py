@@ -58,20 +58,20 @@ class Placing(StrEnum):
     that what a line counts there may be another number than that of the source's executions.
     """
 
-    OWN = "own"
-    """Without optimisation: the count is the line's own."""
+    OWN = "own"  # Without optimisation: the count is the line's own
+    # Without optimisation, nothing but jumps (`break`): other branches may have been led past.
     JUMPS = "jumps"
-    """Without optimisation, nothing but jumps (`break`): other branches may have been led past."""
+    # Optimised, and a part of it in a routine that it was inlined into: the sum of all copies.
     INLINED = "inlined"
-    """Optimised, and a part of it in a routine that it was inlined into: the sum of all copies."""
+    # Optimised, in several blocks: some may have been copied, or moved from elsewhere.
     SPREAD = "spread"
-    """Optimised, in several blocks: some may have been copied, or moved from elsewhere."""
+    # Optimised, in one block that holds code of other lines, too: the count is the block's.
     SHARED = "shared"
-    """Optimised, in one block that holds code of other lines, too: the count is the block's."""
+    # Optimised, in one block that holds code of no other line: the count is the block's.
     ALONE = "alone"
-    """Optimised, in one block that holds code of no other line: the count is the block's."""
 
 
+# What the words say; that of lines whose count is their own is not shown.
 MEANINGS = {
     Placing.JUMPS: "a jump only; what another branch leads past it is not counted",
     Placing.INLINED: "optimised and inlined; the sum of all copies",
@@ -79,7 +79,6 @@ MEANINGS = {
     Placing.SHARED: "optimised; the count of a block that holds other lines, too",
     Placing.ALONE: "optimised; the count of its block",
 }
-"""What the words say; that of lines whose count is their own is not shown."""
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,8 @@ from simprof.simulator.errors import UsageError
 def check_writable(path: Path) -> None:
     """Find out before a long run whether its result could be written.
 
-    Raises
-    ------
-    UsageError
-        If `path` is a directory, its directory is missing, or either may not be written.
+    Raises UsageError if `path` is a directory, its directory is missing, or either may not be
+    written.
     """
     target = path.resolve()
     if target.is_dir():
@@ -44,10 +42,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
     Links are followed. What is not a regular file (a pipe, a terminal) is written in place.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be written.
+    Raises UsageError if the file cannot be written.
     """
     target = path.resolve()
     try:
@@ -82,12 +77,8 @@ def replace(target: Path, data: bytes, mode: int | None = None) -> None:
 def create(path: Path, data: bytes) -> None:
     """Write a file that is not there yet.
 
-    Raises
-    ------
-    FileExistsError
-        If it is there, made by another process in the meantime, say. It is left as it is.
-    OSError
-        If it cannot be written.
+    Raises FileExistsError if it is there, made by another process in the meantime, say. It is left
+    as it is. Raises OSError if it cannot be written.
     """
     descriptor = _unnamed(path.parent)
     if descriptor is None:

@@ -21,8 +21,8 @@ from simprof.simulator.errors import SimulatorError
 
 Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused", "deadlock"]
 Option = str | int | float | bool | None | tuple[str, ...]
+# Begins the names of losses that an edge profile of another run says (`RunMeasurement.lost`).
 INFERRED = "inferred_"
-"""Begins the names of losses that an edge profile of another run says (`RunMeasurement.lost`)."""
 SIGINT = 2
 BUDGET_STATUS = 124
 REFUSED_STATUS = DEADLOCK_STATUS = SimulatorError.exit_status

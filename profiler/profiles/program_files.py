@@ -12,8 +12,7 @@ from simprof.simulator.binary.dynamic import load_linked
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import SimulatorError, UsageError
 
-LARGEST_SOURCE = 64 << 20
-"""Bytes of a source file; a larger one is not read."""
+LARGEST_SOURCE = 64 << 20  # Bytes of a source file; a larger one is not read
 
 
 @dataclass(frozen=True)
@@ -34,12 +33,8 @@ def find_program(
       here or from the profile's directory.
     - `profile`: The profile's file.
 
-    Raises
-    ------
-    UsageError
-        If the user names a file that is not that very program.
-    SimulatorError
-        If that file is no SPARC program, or cannot be read.
+    Raises UsageError if the user names a file that is not that very program. Raises SimulatorError
+    if that file is no SPARC program, or cannot be read.
     """
     name = measurement.program.file
     if given is not None:

@@ -19,9 +19,9 @@ from pathlib import Path
 
 SHELL = "/bin/sh"
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+# Again after a second: others that are ended at the same moment may still write there, and a
+# program may have taken permissions away.
 _REMOVE = 'rm -rf -- "$1" || { sleep 1; chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }'
-"""Again after a second: others that are ended at the same moment may still write there, and a
-program may have taken permissions away."""
 
 
 @contextmanager
@@ -58,10 +58,7 @@ def scratch_directory(prefix: str, parent: Path | None = None) -> Iterator[Path]
 
     `parent`: Where; None: where temporary files belong (`tempfile.gettempdir`).
 
-    Raises
-    ------
-    OSError
-        If it cannot be made.
+    Raises OSError if it cannot be made.
     """
     place = Path(tempfile.gettempdir()) if parent is None else parent.resolve()
     path = place / f"{prefix}{os.getpid()}-{os.urandom(4).hex()}"

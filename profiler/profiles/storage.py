@@ -19,8 +19,8 @@ from simprof.profiler.profiles.output import write_atomically
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.simulator.errors import UsageError
 
+# Bytes within which the header of a trace, a recording or a counter file must end.
 LONGEST_HEADER = 1 << 26
-"""Bytes within which the header of a trace, a recording or a counter file must end."""
 _SHOWN = 20  # bytes of a version in a message
 
 
@@ -48,10 +48,7 @@ class FileFormat:
 
         `data`: The file's content. `name`: The file, for messages.
 
-        Raises
-        ------
-        UsageError
-            If the file is of another kind or version.
+        Raises UsageError if the file is of another kind or version.
         """
         line, newline, _ = data[: self.longest].partition(b"\n")
         if not line.startswith(self.magic) or not newline:
@@ -69,22 +66,19 @@ class FileFormat:
 
 FORMAT = FileFormat("profile", version=5, option="run -o", longest=64)
 MAGIC = FORMAT.magic
+# Bytes of JSON for each byte of a file, and besides: a hostile one must not fill the memory. Saved
+# profiles have ten or twenty.
 LARGEST_RATIO, ROOM = 200, 16 << 20
-"""Bytes of JSON for each byte of a file, and besides: a hostile one must not fill the memory. Saved
-profiles have ten or twenty."""
+# Of what is executed: shares of it, and products with lengths, are finite then.
 GREATEST_COUNT = 10**200
-"""Of what is executed: shares of it, and products with lengths, are finite then."""
+# Instructions of a routine, each of which may get a count of its own: 16 MB of code.
 LARGEST_ROUTINE = 1 << 22
-"""Instructions of a routine, each of which may get a count of its own: 16 MB of code."""
 
 
 def save(measurement: RunMeasurement, path: Path) -> None:
     """Write `measurement` to `path`, whole or not at all.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be written.
+    Raises UsageError if the file cannot be written.
     """
     write_atomically(path, to_bytes(measurement))
 
@@ -92,10 +86,7 @@ def save(measurement: RunMeasurement, path: Path) -> None:
 def load(path: Path) -> RunMeasurement:
     """Read the measurement saved in `path`.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be read, is no profile, is damaged, or has another version.
+    Raises UsageError if the file cannot be read, is no profile, is damaged, or has another version.
     """
     try:
         data = path.read_bytes()
@@ -107,10 +98,7 @@ def load(path: Path) -> RunMeasurement:
 def validate(measurement: RunMeasurement) -> None:
     """Check that a measurement, saved and loaded, is the same.
 
-    Raises
-    ------
-    AssertionError
-        Naming the first field that changes, or saying why it cannot be loaded.
+    Raises AssertionError naming the first field that changes, or saying why it cannot be loaded.
     """
     try:
         loaded = from_bytes(to_bytes(measurement), "saved and loaded, it")
@@ -131,10 +119,7 @@ def to_bytes(measurement: RunMeasurement) -> bytes:
 def from_bytes(data: bytes, name: str) -> RunMeasurement:
     """Return the measurement in the content of a profile file; `name` is for messages.
 
-    Raises
-    ------
-    UsageError
-        As `load` does.
+    Raises UsageError as `load` does.
     """
     body = data[FORMAT.check(data, name) :]
     try:

@@ -34,14 +34,12 @@ from simprof.profiler.profiles.profile import BlockCount, PathCount, RoutineProf
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
 
-Cell = int | float | str | bool | None
-"""What a file has in one place of a table."""
+Cell = int | float | str | bool | None  # What a file has in one place of a table
+# What a row has: values whose text depends on the kind of their column.
 Value = Cell | VertexName | tuple[VertexName, ...] | tuple[SourceLine, ...] | tuple[int, ...]
-"""What a row has: values whose text depends on the kind of their column."""
 Row = tuple[Value, ...]
 
-SEPARATOR = " > "
-"""Stands between the blocks, and the source lines, of a path written as one text."""
+SEPARATOR = " > "  # Stands between the blocks, and the source lines, of a path written as one text
 
 
 class ColumnKind(Enum):
@@ -59,8 +57,8 @@ class ColumnKind(Enum):
     POSITIONS = "positions"  # several integers, from 0 on
 
 
+# Kinds whose values are lists in JSON, and one text elsewhere.
 LISTS = (ColumnKind.BLOCKS, ColumnKind.LINES, ColumnKind.POSITIONS)
-"""Kinds whose values are lists in JSON, and one text elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -242,8 +240,7 @@ COLUMNS: Mapping[str, tuple[DataColumn, ...]] = MappingProxyType(
     }
 )
 NAMES = tuple(COLUMNS)
-DEFAULT = "routines"
-"""The table that is meant where none is named."""
+DEFAULT = "routines"  # The table that is meant where none is named
 
 
 def table(measurement: RunMeasurement, name: str) -> ProfileTable:
@@ -252,10 +249,7 @@ def table(measurement: RunMeasurement, name: str) -> ProfileTable:
     One row for each routine that was entered, for each edge and each block of these, executed or
     not, and for each path that was executed, partial ones included.
 
-    Raises
-    ------
-    KeyError
-        If there is no such table.
+    Raises KeyError if there is no such table.
     """
     rows = (row for each in measurement.routines for row in routine_rows(measurement, each, name))
     return ProfileTable(name, COLUMNS[name], tuple(rows))

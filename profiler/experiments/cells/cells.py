@@ -27,13 +27,13 @@ from simprof.profiler.profiles.accuracy import DefiniteFlow
 
 DEFAULT_BUILD = "v9-O2"
 COMPILER_INCREMENTS = "compiler_increments"
+# Of EXECUTE cells: what the scheme's code was predicted to add in the routines with code in them,
+# which is what `CellResult.added` should be.
 PREDICTED = "predicted"
-"""Of EXECUTE cells: what the scheme's code was predicted to add in the routines with code in them,
-which is what `CellResult.added` should be."""
+# Of EXECUTE cells: what rewriting executes besides; "rewriting:CAUSE" is a part of it.
 REWRITING = "rewriting"
-"""Of EXECUTE cells: what rewriting executes besides; "rewriting:CAUSE" is a part of it."""
+# Of EXECUTE cells: routines that were left alone, and the original's instructions in them.
 ALONE_ROUTINES, ALONE_INSTRUCTIONS = "alone_routines", "alone_instructions"
-"""Of EXECUTE cells: routines that were left alone, and the original's instructions in them."""
 
 
 class CellKind(StrEnum):
@@ -245,6 +245,9 @@ class PathRow:
     instructions: int
 
 
+# Placements of BL94 graph 4: a counter in every block, and the chords of a greatest and of a least
+# spanning tree by BL94's heuristic and by this very run's edge counts; of a greatest by Goldberg's
+# weights (BL94 7.1.4).
 TREES = (
     "redundant",
     "heuristic-max",
@@ -253,9 +256,6 @@ TREES = (
     "exact-min",
     "postorder-max",
 )
-"""Placements of BL94 graph 4: a counter in every block, and the chords of a greatest and of a
-least spanning tree by BL94's heuristic and by this very run's edge counts; of a
-greatest by Goldberg's weights (BL94 7.1.4)."""
 
 
 @dataclass(frozen=True)

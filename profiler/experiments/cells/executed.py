@@ -35,8 +35,8 @@ from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
 
+# Names of the counts of what rewriting executes, by cause.
 CAUSES = tuple(f"{REWRITING}:{cause}" for cause in Cause)
-"""Names of the counts of what rewriting executes, by cause."""
 
 
 def way(machine: MachineKind) -> str:

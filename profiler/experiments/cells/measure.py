@@ -56,8 +56,8 @@ def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResul
     return tuple(_result(observation, scheme, measurement, trees) for scheme, measurement in pairs)
 
 
+# Totals that are no property of a cell: how often the program had to be run again.
 RUNS = frozenset({"runs", "whole_runs"})
-"""Totals that are no property of a cell: how often the program had to be run again."""
 
 
 def _result(

@@ -34,10 +34,8 @@ from simprof.simulator.binary import elf
 from simprof.simulator.errors import SimulatorError, UsageError
 
 REPETITIONS = 3
-TIMED = frozenset({"qpt", "qpt2"})
-"""Modes whose times somebody reads (BL94 table 1)."""
-PATIENCE = 1.0
-"""Seconds after which nothing is measured another time."""
+TIMED = frozenset({"qpt", "qpt2"})  # Modes whose times somebody reads (BL94 table 1)
+PATIENCE = 1.0  # Seconds after which nothing is measured another time
 
 T = TypeVar("T")
 

@@ -28,6 +28,7 @@ from simprof.profiler.trace.recording_format import Recording, RecordingHeader
 from simprof.simulator.errors import UsageError
 
 _PACKAGES = Path(__file__).resolve().parents[3]
+# The code that makes results. Commands and reports only show them.
 _PATTERNS = (
     "simulator/**/*.py",
     *(
@@ -39,11 +40,9 @@ _PATTERNS = (
     ),
     "profiler/experiments/cells/*.py",
 )
-"""The code that makes results. Commands and reports only show them."""
-_SHORT = 16
-"""Digits of a digest in the name of a file."""
+_SHORT = 16  # Digits of a digest in the name of a file
+# The code that writes and runs instrumented programs, in cells that do.
 _REWRITING = ("profiler/rewriting/**/*.py", "profiler/rewriting/*.c")
-"""The code that writes and runs instrumented programs, in cells that do."""
 
 
 @dataclass(frozen=True)
@@ -156,8 +155,8 @@ def _digest(facts: object) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+# SHA-256 of nothing, which is what a program reads that no input is named for.
 _EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-"""SHA-256 of nothing, which is what a program reads that no input is named for."""
 
 
 @dataclass(frozen=True)

@@ -37,13 +37,12 @@ from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequ
 from simprof.profiler.schemes.registry import needs_edge_profile
 from simprof.simulator.errors import SimulatorError, UsageError
 
-JobGroup = tuple[Job, ...]
-"""Jobs that `run_group` does together."""
+JobGroup = tuple[Job, ...]  # Jobs that `run_group` does together
 
 LARGE_PROGRAM = 256 << 10
+# Bytes of a program file above which no more than so many settings share a run: each takes some 40
+# MB with a program like SQLite, and a worker must stay below 2 GB.
 AT_ONCE = 24
-"""Bytes of a program file above which no more than so many settings share a run: each takes some
-40 MB with a program like SQLite, and a worker must stay below 2 GB."""
 
 _ANY = setting("edges")
 

@@ -84,8 +84,8 @@ _EXCLUDE = SchemeOption(
     help="",
     hint="give patterns of routine names with | between them",
 )
+# Options that say which routines are profiled: every mode reads them.
 SELECTING = ("user_only", "exclude")
-"""Options that say which routines are profiled: every mode reads them."""
 
 BETWEEN_PATTERNS = "|"
 

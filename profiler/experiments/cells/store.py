@@ -40,10 +40,10 @@ from simprof.profiler.schemes.definition import plain as as_shown
 from simprof.profiler.schemes.mode_options import BEFORE_OPTION
 from simprof.simulator.errors import UsageError
 
+# The largest whole number that SQLite keeps; larger ones are kept as floating point.
 LARGEST = (1 << 63) - 1
-"""The largest whole number that SQLite keeps; larger ones are kept as floating point."""
+# Bytes of a cell's result, unpacked: a damaged or hostile file must not fill the memory.
 LARGEST_RESULT = 1 << 26
-"""Bytes of a cell's result, unpacked: a damaged or hostile file must not fill the memory."""
 
 
 class Figure(NamedTuple):
@@ -196,14 +196,11 @@ def _value(plain: Mapping[str, Any], place: tuple[str, ...]) -> object:
 
 APPLICATION = 0x53505246  # "SPRF"
 VERSION = 2
-LARGEST_VALUE = 1 << 25
-"""Bytes of a value in the file."""
-STEPS = 1 << 20
-"""Steps of SQLite's machine between two looks at how many a statement has taken."""
+LARGEST_VALUE = 1 << 25  # Bytes of a value in the file
+STEPS = 1 << 20  # Steps of SQLite's machine between two looks at how many a statement has taken
+# Millions of steps, some seconds, that statements may take on any file; on large ones more.
 LEAST_STEPS = 300
-"""Millions of steps, some seconds, that statements may take on any file; on large ones more."""
-PATIENCE = 60.0
-"""Seconds to wait for another process that writes to the file."""
+PATIENCE = 60.0  # Seconds to wait for another process that writes to the file
 
 _FACTS = (
     "key", "suite", "position", "category", "benchmark", "build", "input", "kind", "setting",
@@ -446,8 +443,7 @@ def _create(path: Path) -> None:
         raise UsageError(f"{path} cannot be written: {reason}") from None
 
 
-_HEADER = 100
-"""Bytes of the header of an SQLite file (its documentation, "Database File Format")."""
+_HEADER = 100  # Bytes of the header of an SQLite file (its documentation, "Database File Format")
 
 
 def _check_header(path: Path) -> None:

@@ -65,8 +65,8 @@ from simprof.profiler.request.request import Phase, ProgressCallback, report_pro
 from simprof.profiler.schemes import registry
 from simprof.simulator.errors import UsageError
 
+# Does groups in any order; yields each one's number and results when it is finished.
 Runner = Callable[[Sequence[JobGroup]], Iterator[Finished]]
-"""Does groups in any order; yields each one's number and results when it is finished."""
 
 
 @dataclass(frozen=True)
@@ -249,8 +249,7 @@ def carry_out(
     return Outcome({job: results[job] for job in keys}, len(stored))
 
 
-FILE_BUILD = "file"
-"""Name of the build of programs that belong to no suite."""
+FILE_BUILD = "file"  # Name of the build of programs that belong to no suite
 
 
 @dataclass(frozen=True)

@@ -28,18 +28,16 @@ from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.session.pool import Lost, Pool, Spawned, answer_all
 from simprof.simulator.errors import SimulatorError, UsageError
 
-Finished = tuple[int, tuple[CellResult, ...]]
-"""Number of a group, and its results."""
+Finished = tuple[int, tuple[CellResult, ...]]  # Number of a group, and its results
 
+# Bytes after whose use a worker is replaced; a group itself takes some hundred megabytes.
 MEMORY = 1 << 30
-"""Bytes after whose use a worker is replaced; a group itself takes some hundred megabytes."""
 
+# New objects between two searches for unused cycles. Nearly all that a group makes lives to its
+# end, so that Python's usual 700 would have it spend a quarter of its time on searching.
 YOUNG_OBJECTS = 100_000
-"""New objects between two searches for unused cycles. Nearly all that a group makes lives to its
-end, so that Python's usual 700 would have it spend a quarter of its time on searching."""
 
-GROUPS = 25
-"""Groups after which it is replaced anyway."""
+GROUPS = 25  # Groups after which it is replaced anyway
 
 
 def run_here(groups: Sequence[JobGroup]) -> Iterator[Finished]:
@@ -97,11 +95,10 @@ def _serve(
 
 
 CONNECT_TIMEOUT = 10.0
-AHEAD = 2
-"""Groups sent out per thread of the cluster: one that runs, one that waits."""
+AHEAD = 2  # Groups sent out per thread of the cluster: one that runs, one that waits
 
+# Dask's workers may have threads; the emulator's hooks are made for one run in a process.
 _ONE_AT_A_TIME = Lock()
-"""Dask's workers may have threads; the emulator's hooks are made for one run in a process."""
 
 
 class ClusterError(SimulatorError):

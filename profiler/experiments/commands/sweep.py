@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from simprof.profiler.experiments.cells.sweep import Grid, Outcome, Runner
 
 FAILED = 1
+# How the user knows what the command calls so.
 NAMES = {
     "programs": "a program",
     "benchmarks": "--benchmark",
@@ -26,11 +27,9 @@ NAMES = {
     "kinds": "--kind",
     "modes": "--mode",
 }
-"""How the user knows what the command calls so."""
 
 
-GRID = ".toml"
-"""How the name of a grid file ends; every other file is a program."""
+GRID = ".toml"  # How the name of a grid file ends; every other file is a program
 
 
 @click.command("sweep")

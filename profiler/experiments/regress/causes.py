@@ -40,8 +40,7 @@ CauseKind = Literal[
     "unexplained",
 ]
 
-MOST = 8
-"""How many details of a cause are listed one by one."""
+MOST = 8  # How many details of a cause are listed one by one
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,8 @@ from simprof.simulator.errors import UsageError
 Fact = str | int | float | bool | None | tuple[str, ...]
 Facts = Mapping[str, Fact]
 
+# Metric that is not stored: added instructions per instruction of the uninstrumented run.
 OVERHEAD = "overhead"
-"""Metric that is not stored: added instructions per instruction of the uninstrumented run."""
 
 
 @dataclass(frozen=True)

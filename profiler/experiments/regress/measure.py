@@ -355,11 +355,9 @@ class Target:
     files: tuple[str, ...] = ()
 
 
-FILE = "file "
-"""Begins the facts of files that a program is given."""
+FILE = "file "  # Begins the facts of files that a program is given
 
-Failures = Mapping[str, str]
-"""Name of a run -> one line on why it could not be made."""
+Failures = Mapping[str, str]  # Name of a run -> one line on why it could not be made
 
 
 def file_targets(programs: Sequence[Path], model: Target) -> tuple[Target, ...]:

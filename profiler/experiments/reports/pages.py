@@ -215,8 +215,7 @@ def _legend_places(series: Sequence[Series]) -> list[int]:
     return list(accumulate((28 + 7 * len(group.title) for group in series), initial=LEFT))
 
 
-LONGEST_BAR = 100
-"""Units that the longest bar takes."""
+LONGEST_BAR = 100  # Units that the longest bar takes
 
 
 def render_suite_page(

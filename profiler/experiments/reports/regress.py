@@ -39,8 +39,7 @@ if TYPE_CHECKING:
         State,
     )
 
-MOST_ROUTINES = 10
-"""Routines that a report names for one result."""
+MOST_ROUTINES = 10  # Routines that a report names for one result
 
 
 def shown(number: int | Fraction | str | None) -> str:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from simprof.profiler.experiments.cells.cells import CellResult, Job
     from simprof.profiler.experiments.suites.suite import Benchmark, BuildReport, Suite
 
-DIGITS = 12
-"""Hexadecimal digits of a checksum that are shown."""
+DIGITS = 12  # Hexadecimal digits of a checksum that are shown
 
 
 def render_suites(suites: Sequence[Suite], width: int) -> str:
@@ -95,11 +94,9 @@ def _costs(result: CellResult) -> tuple[Value, Value]:
     return (result.added, percent(result.added, result.base))
 
 
-MOST_SETTINGS, MOST_PROGRAMS = 8, 20
-"""Columns and rows that are shown; `simprof table` shows all."""
+MOST_SETTINGS, MOST_PROGRAMS = 8, 20  # Columns and rows that are shown; `simprof table` shows all
 
-ProgramKey = tuple[str, str, str]
-"""Program, input, build."""
+ProgramKey = tuple[str, str, str]  # Program, input, build
 
 
 def render_sweep(results: Mapping[Job, CellResult], output: Path, width: int, color: bool) -> str:

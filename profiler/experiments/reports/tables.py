@@ -59,8 +59,8 @@ def cells(columns: Sequence[TableColumn], row: TableRow) -> tuple[str, ...]:
 
 # -- text -----------------------------------------------------------------------------------------
 
+# Titles of columns whose entries may be shortened in the middle.
 NAMES = frozenset({"program", "benchmark", "routine"})
-"""Titles of columns whose entries may be shortened in the middle."""
 STYLES = {Verdict.HOLDS: "green", Verdict.FAILS: "red", Verdict.UNTESTABLE: "dim"}
 
 

@@ -46,8 +46,7 @@ from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import Phase, ProgressCallback, report_progress
 from simprof.simulator.errors import SimulatorError, UsageError
 
-CLOCK = "clock.c"
-"""The source of the clock that stands still, in the suites' `src/support`."""
+CLOCK = "clock.c"  # The source of the clock that stands still, in the suites' `src/support`
 CLOCK_FLAGS = ("-Wl,--wrap=gettimeofday,--wrap=time",)
 RECORD = "BUILD.txt"
 KEY_DIGITS = 20
@@ -83,11 +82,11 @@ class BuildJob:
         return own.counted
 
 
+# Flags of compilers that name no file and no program; others may have one executed, or written.
 HARMLESS_FLAG = re.compile(
     r"-[DU]\w.*|-O\w*|-g[\w-]*|-w|-W(no-)?[a-z][\w-]*(=\w+)?|-std=[\w+:]+|-m[\w=.-]+|-l[\w+.-]+"
     r"|-f(?!plugin|dump|profile|auto-profile|use-ld|stack-usage|opt-info)[a-z][\w-]*(=[\w-]+)?"
 )
-"""Flags of compilers that name no file and no program; others may have one executed, or written."""
 
 
 def executed_by(recipe: Recipe) -> str | None:

@@ -17,8 +17,8 @@ from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.profiles.output import write_atomically
 from simprof.simulator.errors import UsageError
 
+# When all input files were last changed: what a program learns of it is always the same.
 OLD = 1_000_000_000
-"""When all input files were last changed: what a program learns of it is always the same."""
 
 
 def prepare(benchmark: Benchmark, tree: Callable[[], Path]) -> None:
@@ -134,10 +134,10 @@ def records(count: int, seed: int) -> bytes:
     return "".join(lines).encode()
 
 
+# The parameters of each generator, in order.
 PARAMETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"text": ("size", "seed"), "picture": ("width", "height", "seed"), "records": ("count", "seed")}
 )
-"""The parameters of each generator, in order."""
 
 _GENERATORS: Mapping[str, Callable[..., bytes]] = MappingProxyType(
     {"text": text, "picture": picture, "records": records}

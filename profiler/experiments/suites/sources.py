@@ -23,8 +23,8 @@ from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.simulator.errors import UsageError
 
+# The directory that holds the packages: the checkout, or where a wheel was installed.
 CHECKOUT = Path(__file__).resolve().parents[3]
-"""The directory that holds the packages: the checkout, or where a wheel was installed."""
 
 
 def suites_directory() -> Path:
@@ -75,14 +75,13 @@ def input_directory(suite_file: Path, benchmark: str, name: str) -> Path:
     return suite_cache() / "inputs" / f"{suite_file.stem}-{mark}" / benchmark / name
 
 
+# Where source packages are fetched: the second is asked for what the first has not.
 ARCHIVES = (
     "http://deb.debian.org/debian",
     # Debian's archive as it was on a day: it keeps what the first no longer has.
     "http://snapshot.debian.org/archive/debian/20250520T000000Z",
 )
-"""Where source packages are fetched: the second is asked for what the first has not."""
-PATIENCE = 30.0
-"""Seconds without an answer after which a place is given up."""
+PATIENCE = 30.0  # Seconds without an answer after which a place is given up
 
 
 def fetched_archive(package: Package, cache: Path) -> Path:

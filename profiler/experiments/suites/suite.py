@@ -23,8 +23,8 @@ Width = Literal[64, 32]
 
 GROUPS: tuple[Group, ...] = ("INT", "FP")
 INPUT_NAMES: tuple[InputName, ...] = ("train", "ref")
+# Name of the build of each width.
 BUILDS: Mapping[Width, str] = MappingProxyType({64: "v9-O2", 32: "v8plus-O2"})
-"""Name of the build of each width."""
 DEFAULT_BUILD = BUILDS[64]
 
 

@@ -31,19 +31,16 @@ WIDTH_FLAGS: Mapping[Width, tuple[str, ...]] = MappingProxyType(
     {64: ("-m64",), 32: ("-m32", "-mcpu=v9")}
 )
 FLAGS = ("-O2", "-g", "-static")
+# What makes a build one with counters. The program writes them to its current directory.
+# Files of counters have a stamp that gcc draws: without a seed no two builds are the same.
 COUNTER_FLAGS: Mapping[CounterBuild, tuple[str, ...]] = MappingProxyType(
     {
         CounterBuild.NONE: (),
         CounterBuild.ARCS: ("-fprofile-arcs", "-fprofile-dir=.", "-frandom-seed=0"),
     }
 )
-"""What makes a build one with counters. The program writes them to its current directory.
-
-Files of counters have a stamp that gcc draws: without a seed no two builds are the same.
-"""
 INSTALL = "run tools/install_toolchain.sh"
-BUILD_TIME = "1000000000"
-"""What __DATE__ and __TIME__ say in built programs (SOURCE_DATE_EPOCH)."""
+BUILD_TIME = "1000000000"  # What __DATE__ and __TIME__ say in built programs (SOURCE_DATE_EPOCH)
 
 COMPLAINT = re.compile(
     r"\b(error: |undefined reference|multiple definition|Error \d|\*\*\* )|^E: |not found$"

@@ -274,8 +274,7 @@ GRAPH1 = TableSpec[Found](
 
 # -- graphs 2 and 3 -------------------------------------------------------------------------------
 
-INCREMENT = 5
-"""Instructions of a counter increment, one for a jump: what graphs 2 and 3 assume."""
+INCREMENT = 5  # Instructions of a counter increment, one for a jump: what graphs 2 and 3 assume
 
 
 def _counted(result: CellResult) -> int:

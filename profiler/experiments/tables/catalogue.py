@@ -11,8 +11,8 @@ from simprof.profiler.experiments.tables.spec import TableSpec
 from simprof.simulator.errors import UsageError
 
 _ALL = (*epp.TABLES, *tpp.TABLES, *bl94.TABLES, *kiter.TABLES, others.CS6120)
+# Those of papers, by name.
 TABLES: Mapping[str, TableSpec[Any]] = MappingProxyType({spec.name: spec for spec in _ALL})
-"""Those of papers, by name."""
 
 
 def tables() -> Mapping[str, TableSpec[Any]]:

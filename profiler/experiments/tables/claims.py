@@ -46,8 +46,8 @@ NO_GROUPS = "the table has results of fewer than two programs in one of the grou
 NO_PROGRAMS = "the table has no result of a program that this is about"
 
 Requirement = Callable[[ReportTable], Condition | None]
+# A rule, or a function where words of a claim depend on the table.
 Judge = Callable[[ReportTable], Claim]
-"""A rule, or a function where words of a claim depend on the table."""
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,9 @@ from simprof.profiler.experiments.tables.table import (
     ratio,
 )
 
-Found = Mapping[str, CellResult]
-"""Results of one program by the table's own name of each need."""
+Found = Mapping[str, CellResult]  # Results of one program by the table's own name of each need
 
-Subject = TypeVar("Subject")
-"""What a row is about: `Found`, or what `TableSpec.rows` makes of it."""
+Subject = TypeVar("Subject")  # What a row is about: `Found`, or what `TableSpec.rows` makes of it
 
 
 @dataclass(frozen=True)
@@ -30,8 +28,8 @@ class ColumnSpec(TableColumn, Generic[Subject]):
     predicts: str = ""  # Name of the need whose prediction it shows; then `value` reads only that.
 
 
+# The first column of every table, the name of the row's program.
 PROGRAM: ColumnSpec[Any] = ColumnSpec("program", "program")
-"""The first column of every table, the name of the row's program."""
 
 
 def count(key: str, title: str, value: Callable[[Subject], Value]) -> ColumnSpec[Subject]:

@@ -33,8 +33,8 @@ PP = CellNeed(setting("pp"))
 
 # -- table 3 --------------------------------------------------------------------------------------
 
+# Paths beyond which the paper's profilers, acyclic and k-iteration, use hash tables (KITER 6).
 HASH_ABOVE = 6_000
-"""Paths beyond which the paper's profilers, acyclic and k-iteration, use hash tables (KITER 6)."""
 RUNS = {
     f"k{k}": CellNeed(setting("kiter", iterations=k, unoptimised=True, hash_above=HASH_ABOVE))
     for k in (1, 2, 3)
@@ -143,10 +143,9 @@ TABLE3 = TableSpec[Found](
 
 ITERATIONS = (1, 2, 3, 4, 5)
 SHOWN_ROUTINES = 4
-PATH_LIMIT = 60_000
-"""The paper gives up on routines with more paths (KITER 6)."""
+PATH_LIMIT = 60_000  # The paper gives up on routines with more paths (KITER 6)
+# Routines of the paper's table 4, which are those of two of its programs.
 NAMED = frozenset({"compress", "cl_hash", "writebytes", "output", "des", "ks", "cyfun"})
-"""Routines of the paper's table 4, which are those of two of its programs."""
 NAMED_OF = ("compress", "ndes")
 NO_LOOPS = "the table has no routine with a loop"
 PLANS = {

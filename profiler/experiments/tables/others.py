@@ -142,12 +142,12 @@ def overheads() -> TableSpec[Found]:
 
 # -- gcc's counters -------------------------------------------------------------------------------
 
+# How the names of the routines start that gcc makes in each object file: they call libgcov.
 CALLS_OF_LIBGCOV = ("_sub_I_00100_", "_sub_D_00100_")
-"""How the names of the routines start that gcc makes in each object file: they call libgcov."""
+# Routines of the kernels of wcet in whose place the C library's are linked to gcc's counters.
 BEFORE_AND_AFTER = ("_start", "system_exit")
-"""Routines of the kernels of wcet in whose place the C library's are linked to gcc's counters."""
+# How the names of the routines start that position-independent code calls to find its data.
 PROGRAM_COUNTER = "__sparc_get_pc_thunk."
-"""How the names of the routines start that position-independent code calls to find its data."""
 
 
 def _own(result: CellResult) -> list[RoutineRow]:

@@ -20,8 +20,7 @@ from simprof.profiler.experiments.tables.table import Form
 from simprof.profiler.request.request import ALL_ROUTINES, ProgressCallback, Selection
 from simprof.simulator.errors import UsageError
 
-NO_SUITE = "(none)"
-"""What programs of a sweep that belong to no suite go under."""
+NO_SUITE = "(none)"  # What programs of a sweep that belong to no suite go under
 
 
 def run_tables(

@@ -47,8 +47,7 @@ from simprof.profiler.experiments.tables.table import (
 )
 from simprof.profiler.request.request import ALL_ROUTINES, Selection
 
-MAELARDALEN = "Mälardalen"
-"""The benchmarks of worst-case execution times that KITER uses."""
+MAELARDALEN = "Mälardalen"  # The benchmarks of worst-case execution times that KITER uses
 
 RELEASE = re.compile(r"\((SPEC\d+)\)")
 
@@ -197,9 +196,9 @@ class View:
 # -- evaluation -----------------------------------------------------------------------------------
 
 OFF = TableColumn("off", "off", Form.COUNT, average=False)
+# Share of base by which two runs of a program may differ because its file lies elsewhere: the C
+# library copies its path at the start, which takes some more instructions where that is longer.
 ELSEWHERE = 1e-3
-"""Share of base by which two runs of a program may differ because its file lies elsewhere: the C
-library copies its path at the start, which takes some more instructions where that is longer."""
 CAPTION = (
     " Executed: the same, counted while the instrumented program ran, without what rewriting "
     "itself costs; of the programs for which this is done. Routines that are left alone have no "

@@ -22,12 +22,12 @@ from simprof.profiler.experiments.suites.sources import suites_directory
 from simprof.profiler.experiments.tables.conditions import Condition
 from simprof.simulator.errors import UsageError
 
+# None: there is no such number (nothing to divide by, not in the paper).
 Value = int | float | str | None
-"""None: there is no such number (nothing to divide by, not in the paper)."""
 
 RowKind = Literal["program", "average", "failed"]
+# Of the keys of columns with what instrumented programs executed: `pp:executed` is beside `pp`.
 EXECUTED = ":executed"
-"""Of the keys of columns with what instrumented programs executed: `pp:executed` is beside `pp`."""
 AVERAGE_NAMES = ("INT average", "FP average", "average")
 
 

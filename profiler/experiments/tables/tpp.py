@@ -36,13 +36,12 @@ PAPER = (
     "R. Joshi, M. D. Bond and C. Zilles, Targeted Path Profiling: Lower Overhead Path Profiling "
     "for Staged Dynamic Optimization Systems, CGO 2004"
 )
+# Where the paper's PP and TPP truncate (TPP 4.1); EPP's PP and ours do so at ten times that.
 PATH_LIMIT = 10_000_000
-"""Where the paper's PP and TPP truncate (TPP 4.1); EPP's PP and ours do so at ten times that."""
 SPEC2000 = "SPEC2000"
-COLD, LOOP = 5.0, 15.0
-"""i and j of TPP(5,15)."""
+COLD, LOOP = 5.0, 15.0  # i and j of TPP(5,15)
+# Key -> i and j of TPP(i, j) in tables 2 to 4.
 THRESHOLDS = {"1": (1.0, 1.0), "5": (5.0, 5.0), "10": (10.0, 10.0), "515": (COLD, LOOP)}
-"""Key -> i and j of TPP(i, j) in tables 2 to 4."""
 TITLES = {f"t{key}": f"TPP({cold:.0f},{loop:.0f})" for key, (cold, loop) in THRESHOLDS.items()}
 NAMES = {"pp": "PP", **TITLES, "t0": "TPP(0,0)"}
 
@@ -53,8 +52,7 @@ def _tpp(**options: object) -> CellNeed:
 
 PP = CellNeed(setting("pp", path_limit=PATH_LIMIT))
 TPP = {f"t{key}": _tpp(cold=cold, loop=loop) for key, (cold, loop) in THRESHOLDS.items()}
-NO_COLD = _tpp(cold=0, loop=0)
-"""Obvious paths alone: nothing is cold, no loop is disconnected."""
+NO_COLD = _tpp(cold=0, loop=0)  # Obvious paths alone: nothing is cold, no loop is disconnected
 
 
 def _means(table: ReportTable, *keys: str) -> str:
@@ -626,8 +624,8 @@ TPP_PARTS = TableSpec[Found](
     bars=Bars(("pp", "cold", "obvious", "t515", "uncounted"), "overhead, % of base instructions"),
 )
 
+# Average iterations of a loop from which on it is disconnected: 100/j.
 ITERATIONS = {"l10": 10, "l100": 100}
-"""Average iterations of a loop from which on it is disconnected: 100/j."""
 CUT = {key: _tpp(cold=0, loop=100 / turns) for key, turns in ITERATIONS.items()}
 
 
