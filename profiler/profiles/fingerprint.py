@@ -26,10 +26,7 @@ def file_sha256(path: Path) -> str:
 
 
 def given_file_sha256(path: Path) -> str:
-    """Return the same of a file that the user has named.
-
-    Raises UsageError if it cannot be read.
-    """
+    """Return the same of a file that the user has named; raises UsageError if it cannot be read."""
     try:
         return file_sha256(path)
     except OSError as error:

@@ -91,10 +91,7 @@ class Keys:
         self._directories: dict[Path, str] = {}
 
     def key(self, job: Job) -> CellKey:
-        """Return the key of a job.
-
-        Raises UsageError if one of its files cannot be read.
-        """
+        """Return the key of a job; raises UsageError if one of its files cannot be read."""
         current = versions()
         return CellKey(
             program=self._file(job.program),

@@ -287,10 +287,7 @@ class Grid:
 
 
 def read_grid(path: Path) -> Grid:
-    """Read a grid file.
-
-    Raises UsageError if it cannot be read or is not as the module says.
-    """
+    """Read a grid file; raises UsageError if it cannot be read or is not as the module says."""
     fields = Fields(load_toml(path), str(path))
     programs = fields.tables("program")
     options = fields.tables("settings")

@@ -137,10 +137,7 @@ _ROUTINE_TEXTS = ("graph", "plan", "profile", "register", "table")
 
 
 def save(baseline: Baseline, path: Path) -> None:
-    """Write a baseline, whole or not at all.
-
-    Raises UsageError if the file cannot be written.
-    """
+    """Write a baseline, whole or not at all; raises UsageError if the file cannot be written."""
     write_atomically(path, to_text(baseline).encode("ascii"))
 
 

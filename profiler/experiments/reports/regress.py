@@ -164,10 +164,7 @@ _STYLES = {"same": "green", "within limits": "yellow", "changed": "red", "error"
 
 
 def render_text(check: Check, width: int, color: bool) -> str:
-    """Return the report.
-
-    `width`: Columns of the terminal. `color`: Whether it has colours.
-    """
+    """Return the report. `width`: Columns of the terminal. `color`: Whether it has colours."""
     parts: list[Part] = [paragraph(f"{check.baseline}: {summary(check)}")]
     for section in sections(check):
         parts += _text(section)

@@ -149,10 +149,7 @@ class Suite:
     may_execute: bool = False  # Whether commands that its file names may be executed
 
     def benchmark(self, name: str) -> Benchmark:
-        """Return a benchmark.
-
-        Raises UsageError if there is none of that name.
-        """
+        """Return a benchmark; raises UsageError if there is none of that name."""
         for benchmark in self.benchmarks:
             if benchmark.name == name:
                 return benchmark

@@ -22,10 +22,7 @@ def tables() -> Mapping[str, TableSpec[Any]]:
 
 
 def find(names: Iterable[str]) -> tuple[TableSpec[Any], ...]:
-    """Return tables by their names, each once.
-
-    Raises UsageError if there is no such table.
-    """
+    """Return tables by their names, each once; raises UsageError if there is no such table."""
     known = tables()
     chosen = {}
     for name in names:

@@ -131,10 +131,7 @@ class ReportTable:
     family: str = ""  # Of published tables: whose programs the rows are, "SPEC" or "Mälardalen".
 
     def index(self, key: str) -> int:
-        """Return the position of a column.
-
-        Raises KeyError if there is none of that key.
-        """
+        """Return the position of a column; raises KeyError if there is none of that key."""
         for position, column in enumerate(self.columns):
             if column.key == key:
                 return position
