@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simprof.profiler.experiments.suites.builder import build_suite
-from simprof.profiler.experiments.suites.inputs import text
+from simprof.profiler.experiments.suites.sources import text
 from simprof.profiler.experiments.suites.suite import BUILDS, Benchmark, Input, Recipe, Suite, Width
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.suites.toolchain import BuildError

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.experiments.suites import inputs, sources, toolchain
+from simprof.profiler.experiments.suites import sources, toolchain
 from simprof.profiler.experiments.suites.builder import (
     build_suite,
     check_program,
@@ -408,7 +408,7 @@ def test_programs_are_built_once_and_again_after_a_change(
     assert tmp_path.as_posix().encode() not in first["one", DEFAULT_BUILD].path.read_bytes()
     stdin = suite.benchmarks[0].inputs["ref"].stdin
     assert stdin is not None
-    assert stdin.read_bytes() == inputs.text(100, 1)
+    assert stdin.read_bytes() == sources.text(100, 1)
     built(suite_file())
     assert states == ["cached", "cached"]
     assert report.programs == first
@@ -522,12 +522,12 @@ def test_what_no_place_has_is_refused_with_every_reason(mirrors: Mirrors, own_ca
 
 
 def test_generators_make_the_same_files_everywhere() -> None:
-    assert inputs.text(40, 20011) == inputs.text(400, 20011)[:40]
-    assert inputs.text(400, 1) != inputs.text(400, 2)
-    header, _, rest = inputs.picture(31, 17, 3).partition(b"255\n")
+    assert sources.text(40, 20011) == sources.text(400, 20011)[:40]
+    assert sources.text(400, 1) != sources.text(400, 2)
+    header, _, rest = sources.picture(31, 17, 3).partition(b"255\n")
     assert header == b"P6\n31 17\n"
     assert len(rest) == 3 * 31 * 17
-    lines = inputs.records(50, 3).decode().splitlines()
+    lines = sources.records(50, 3).decode().splitlines()
     assert [line.split(",")[0] for line in lines] == [str(n) for n in range(1, 51)]
     assert all(line.count(",") == 3 for line in lines)
 

@@ -1,24 +1,39 @@
-"""One observed run to the results of its cells: totals, rows of routines, facts of paths."""
+"""Results of cells: of a program that is run, or planned without running it.
+
+1. One observed run to totals, rows of routines, facts of paths   `measure`
+2. Plans and generated code of all routines that the file shows   `plan_group`
+
+Plans are of routines entered or not. Code that start-up writes, and routines that only a run finds,
+are not known there.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple, cast
 
-from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.codegen import RoutineCode
+from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.frames import Where
 from simprof.profiler.code.places import find_place, fold_slot_blocks, runs_into_code
-from simprof.profiler.code.pricing import Pricer
+from simprof.profiler.code.pricing import Pricer, RoutineCost, plan_sizes
 from simprof.profiler.experiments.cells.cells import (
     TREES,
     CellResult,
+    Job,
     PathRow,
     RoutineRow,
+    Timing,
     TreeCost,
+    failure,
 )
 from simprof.profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
+from simprof.profiler.experiments.cells.settings import CellSetting, WeightChoice
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import graph_facts
@@ -32,14 +47,18 @@ from simprof.profiler.plan.decoders import (
 )
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
+from simprof.profiler.recovery.recovery import ProgramGraphs, recover
+from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.profiler.request.request import DEFAULT_MODE, RunRequest, SchemeOptions, Setting
-from simprof.profiler.schemes.registry import definition, generators, make_plan
+from simprof.profiler.schemes.registry import definition, generators, make_plan, needs_edge_profile
 from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.results import measure_all
-from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.session.scheme_runs import SchemeRun, WeightSource, saved_profiles
 from simprof.profiler.session.session import observe
+from simprof.simulator.binary import elf
+from simprof.simulator.errors import SimulatorError, UsageError
 
 
 def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResult, ...]:
@@ -239,23 +258,6 @@ def _self_loops_added(
     return found
 
 
-def plan_row(
-    mode: str, routine_plan: RoutinePlan, context: RoutineContext, own: bool
-) -> RoutineRow:
-    """Return the row of a routine that was planned under `mode` and not run."""
-    cfg = routine_plan.cfg
-    places = _places(cfg, routine_plan.plan, context, (0,) * len(cfg.edges))
-    return RoutineRow(
-        **_planned(mode, graph_facts(cfg).potential_paths, routine_plan),
-        name=cfg.name,
-        address=cfg.address,
-        table=routine_plan.plan.table,
-        instrumented_edges=places.places,
-        no_jump_edges=places.without_jump,
-        own=own,
-    )
-
-
 def tree_costs(
     observation: Observation, selects: Callable[[int], bool], options: SchemeOptions
 ) -> Mapping[str, TreeCost]:
@@ -290,3 +292,109 @@ def _placements(events: RoutineEvents, plain: SchemeOptions) -> Iterator[tuple[s
     yield "exact-max", make_plan(cfg, "qpt2", plain, exact)
     yield "exact-min", make_plan(cfg, "qpt2", plain, [-weight for weight in exact])
     yield "postorder-max", make_plan(cfg, "qpt2", plain, postorder(cfg, depth_first(cfg)))
+
+
+REPETITIONS = 3
+TIMED = frozenset({"qpt", "qpt2"})  # Modes whose times somebody reads (BL94 table 1)
+PATIENCE = 1.0  # Seconds after which nothing is measured another time
+
+
+def plan_group(group: tuple[Job, ...]) -> tuple[CellResult, ...]:
+    """Plan one program under the settings of `group`, whose jobs differ in nothing else.
+
+    Raises SimulatorError if the program cannot be read. What one setting cannot do is an error of
+    its result.
+    """
+    program = elf.load(group[0].program)
+    recovery, spent = float("inf"), 0.0  # seconds of the quickest, and of all
+    for _ in range(REPETITIONS):
+        started = time.perf_counter()
+        recovered = recover(program)
+        seconds = time.perf_counter() - started
+        recovery, spent = min(recovery, seconds), spent + seconds
+        if spent > PATIENCE:
+            break
+    plannings = [_Planning(job.cell.setting, recovered) for job in group]
+    timed_first = [each for each in plannings if each.is_timed]
+    others = [each for each in plannings if not each.is_timed]
+    contexts = ProgramContexts(recovered)
+    # A routine is planned under all settings before the next one is, so that what they need of its
+    # graph is worked out once. Settings whose times somebody reads come first, each of them at
+    # every other routine: so each has its share of what they have in common.
+    for number in range(len(recovered.routines)):
+        first = number % max(len(timed_first), 1)
+        for planning in (*timed_first[first:], *timed_first[:first], *others):
+            planning.take(number, contexts)
+        contexts.forget(number)
+    return tuple(planning.result(recovery) for planning in plannings)
+
+
+class _Planning:
+    """One setting's part of the work: routines are taken in ascending order."""
+
+    def __init__(self, setting: CellSetting, recovered: ProgramGraphs) -> None:
+        self._setting, self._recovered = setting, recovered
+        self._error: str | None = None
+        self._sizes = Counter(counter_bytes=0, snippets=0, code_bytes=0)
+        self._rows: list[RoutineRow] = []
+        self._planning = self._generation = 0.0
+        with self._noting_errors():
+            if needs_edge_profile(setting.mode) or setting.weights is WeightChoice.EXACT:
+                why = "needs a run: it cannot be planned from the file alone"
+                raise UsageError(f"{setting.name} {why}")
+            self._options = setting.scheme().options
+            self._weights = WeightSource(self._options, saved_profiles(recovered.program.sha256))
+            use = definition(setting.mode).registers(self._options)
+            self._pricer = Pricer(generators(setting.mode), use)
+            self._selected = SelectedRoutines(recovered, setting.selection)
+
+    @contextmanager
+    def _noting_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except SimulatorError as error:
+            self._error = str(error)
+
+    def take(self, number: int, contexts: ProgramContexts) -> None:
+        """Plan and price a routine, if it is selected."""
+        if self._error is None:
+            with self._noting_errors():
+                cfg = self._recovered.routines[number]
+                if self._selected.takes(cfg):
+                    self._plan(cfg, contexts.of(number))
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether somebody reads how long it takes."""
+        return self._setting.mode in TIMED
+
+    def _plan(self, cfg: ControlFlowGraph, context: RoutineContext) -> None:
+        started = time.perf_counter()
+        plan = make_plan(cfg, self._setting.mode, self._options, self._weights(cfg))
+        planned = time.perf_counter()
+        # code is generated where that is timed, and else only priced
+        price = self._pricer.code if self.is_timed else self._pricer.cost
+        code: RoutineCode | RoutineCost = price(cfg, plan.plan, context)
+        self._planning += planned - started
+        if self.is_timed:
+            self._generation += time.perf_counter() - planned
+        places = _places(cfg, plan.plan, context, (0,) * len(cfg.edges))
+        self._rows.append(
+            RoutineRow(
+                **_planned(self._setting.mode, graph_facts(cfg).potential_paths, plan),
+                name=cfg.name,
+                address=cfg.address,
+                table=plan.plan.table,
+                instrumented_edges=places.places,
+                no_jump_edges=places.without_jump,
+                own=self._selected.is_own(cfg),
+            )
+        )
+        self._sizes.update(plan_sizes(plan.plan, code, 0))
+
+    def result(self, recovery: float) -> CellResult:
+        """Return what was found; `recovery` are the seconds of that."""
+        timing = Timing(recovery=recovery, planning=self._planning, generation=self._generation)
+        if self._error is not None:
+            return replace(failure(self._error), timing=timing)
+        return CellResult(sizes=dict(self._sizes), routines=tuple(self._rows), timing=timing)

@@ -105,7 +105,7 @@ def _attempt(group: JobGroup) -> tuple[CellResult, ...]:
     sys.set_int_max_str_digits(DIGITS)  # path counts may be long
     try:
         if group[0].cell.kind is CellKind.PLAN:
-            from simprof.profiler.experiments.cells.plan import plan_group
+            from simprof.profiler.experiments.cells.measure import plan_group
 
             return plan_group(group)
         return _instrumented(group) if group[0].cell.kind.of_instrumented else _run(group)

@@ -21,10 +21,10 @@ from pathlib import Path
 from threading import Lock
 
 from simprof.profiler.experiments.suites import toolchain
-from simprof.profiler.experiments.suites.inputs import prepare
 from simprof.profiler.experiments.suites.sources import (
     fetched_archive,
     leads_out,
+    prepare,
     suite_cache,
     suites_directory,
     unpack,

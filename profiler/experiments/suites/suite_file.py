@@ -23,11 +23,12 @@ import fnmatch
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any, cast
 
-from simprof.profiler.experiments.suites.inputs import PARAMETERS
 from simprof.profiler.experiments.suites.sources import (
+    GENERATORS,
     input_directory,
     is_shipped,
     leads_out,
@@ -343,9 +344,9 @@ class _SuiteReader:
             raise fields.fail(f"{name!r} needs one of copy, make, unpacked")
         path = None if source is None else self._own(fields, source)
         self._below(fields, "unpacked", unpacked or ".")
-        if generator not in (None, *PARAMETERS):
-            raise fields.fail(f"make {generator!r}: write one of {', '.join(PARAMETERS)}")
-        needed = () if generator is None else PARAMETERS[generator]
+        if generator not in (None, *GENERATORS):
+            raise fields.fail(f"make {generator!r}: write one of {', '.join(GENERATORS)}")
+        needed = () if generator is None else signature(GENERATORS[generator]).parameters
         parameters = tuple((key, fields.number(key)) for key in needed)
         fields.finish()
         return InputFile(name, path, generator, parameters, unpacked)
