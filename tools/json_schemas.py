@@ -303,6 +303,28 @@ FORMATS: Mapping[str, Schema] = {
             ),
         }
     ),
+    "tree": thing(
+        {
+            **HEAD,
+            **SETTING,
+            "beyond": COUNT,
+            "contexts": each(
+                thing(
+                    {
+                        "depth": COUNT,
+                        "routine": TEXT,
+                        "symbol": TEXT,
+                        "routine_address": ADDRESS,
+                        "calls": COUNT,
+                        "inclusive_instructions": COUNT,
+                        "inclusive_added": COUNT,
+                        "own_instructions": COUNT,
+                        "own_added": COUNT,
+                    }
+                )
+            ),
+        }
+    ),
     "diff": thing(
         {
             "before": SIDE,

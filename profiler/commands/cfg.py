@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import options, outputs
-from simprof.profiler.commands.modes import METAVAR, OneMode, collect, refuse_unused, scheme_options
+from simprof.profiler.commands.modes import (
+    METAVAR,
+    OneMode,
+    collect,
+    one_mode,
+    refuse_unused,
+    scheme_options,
+)
 from simprof.profiler.commands.progress import ready_engine
 from simprof.profiler.request.request import Phase, Selection, Setting, Weights
 from simprof.profiler.schemes import registry
@@ -40,6 +47,8 @@ FORMATS = ("text", "dot", "graphml", "json")
 @click.option(
     "--code",
     type=OneMode(planned=True),
+    multiple=True,
+    callback=one_mode,
     metavar=METAVAR,
     help="Show routines as SPARC assembly with the instrumentation code of a mode in place, and "
     "what each piece costs, and the run-time routines that it calls. Counters lie as in a run that "

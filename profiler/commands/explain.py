@@ -73,9 +73,8 @@ def explain_command(
     Without FILE, `--mode tpp` lists the options that stand behind a mode, with their defaults.
     """
     if not files:
-        if modes is None or any((json_file, html, report)):
-            raise click.UsageError("Missing argument 'FILE...'.", click.get_current_context())
-        streams.write(streams.STDOUT, "\n".join(own_options_text(mode.mode) for mode in modes))
+        listed = _listed_modes(modes)
+        streams.write(streams.STDOUT, "\n".join(map(own_options_text, listed)))
         return 0
     shows_text = report is not None or (json_file is None and html is None)
     if summary and not shows_text:
@@ -116,3 +115,20 @@ def explain_command(
         text = "\n".join(graph_run.render_lesson(lesson(answer), width) for answer in answers)
     outputs.write_text(text, report)
     return 0
+
+
+def _listed_modes(modes: tuple[ModeSetting, ...] | None) -> list[str]:
+    """Return the modes whose options are listed; refuse what has an effect on graphs only."""
+    context = click.get_current_context()
+    if modes is None:
+        raise click.UsageError("Missing argument 'FILE...'.", context)
+    for name in context.params:
+        flag = None if name in ("files", "modes") else options.given(name)
+        if flag is not None:
+            raise UsageError(f"{flag} has no effect without FILE...: name a graph, or leave it out")
+    for mode in modes:
+        if mode.own:
+            raise UsageError(
+                f"{mode.name} without FILE...: `--mode {mode.mode}` lists the options; name a graph"
+            )
+    return [mode.mode for mode in modes]

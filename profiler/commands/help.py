@@ -120,25 +120,33 @@ SHORTEST_BEGINNING = 3
 
 CALLED_HERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "annotate": ("show",),
         "csv": ("--json",),
-        "edges": ("show",),
         "file": ("--output",),
         "format": ("--csv", "--json"),
         "graph": ("explain",),
         "limit": ("--top", "--max-instructions"),
         "order": ("--sort",),
-        "paths": ("show",),
         "regenerate": ("read",),
-        "report": ("show",),
         "reverse": ("--ascending", "--descending"),
-        "routines": ("show",),
         "save": ("--output",),
         "scheme": ("--mode",),
         "verbose": ("--details",),
     }
 )
 """Words for what other names stand for here; the names that a command has are suggested."""
+
+VIEWS_CALLED: Mapping[str, str] = MappingProxyType(
+    {
+        "annotate": "show PROFILE source",
+        "edges": "show PROFILE edges",
+        "paths": "show PROFILE paths",
+        "report": "show PROFILE",
+        "routines": "show PROFILE routines",
+        "source": "show PROFILE source",
+        "tree": "show PROFILE tree",
+    }
+)
+"""Views of profiles that one may take for commands."""
 
 
 def explained(error: click.UsageError) -> str:
@@ -149,6 +157,8 @@ def explained(error: click.UsageError) -> str:
     if isinstance(error, click.exceptions.NoSuchCommand) and error.ctx is not None:
         group = error.ctx.command
         names = group.list_commands(error.ctx) if isinstance(group, click.Group) else []
+        if "show" in names and error.command_name in VIEWS_CALLED:
+            return _asked(error.message, [VIEWS_CALLED[error.command_name]])
         return _asked(error.message, meant(error.command_name, names))
     return error.format_message()
 

@@ -55,7 +55,7 @@ class OneMode(click.ParamType[ModeSetting]):
 
     def __init__(self, *, planned: bool = False, several: str | None = None) -> None:
         self._planned = planned
-        self._several = several
+        self.several = several
 
     def _choices(self) -> tuple[str, ...]:
         # Modes that cannot be used are among them: choosing one says what is wrong with it.
@@ -70,7 +70,7 @@ class OneMode(click.ParamType[ModeSetting]):
         names = [each.partition(BEFORE_OPTION)[0].strip() for each in value.split(",")]
         known = self._choices()
         if len(names) > 1 and set(names) <= set(known):
-            other = f"; `{self._several} --mode {value}` takes several" if self._several else ""
+            other = f"; `{self.several} --mode {value}` takes several" if self.several else ""
             self.fail(f"takes one mode{other}", param, ctx)
         if names[0] not in known:
             self.fail(no_mode(names[0], known), param, ctx)
@@ -84,6 +84,18 @@ class OneMode(click.ParamType[ModeSetting]):
     ) -> list[CompletionItem]:
         """Return the modes that a word begins."""
         return [CompletionItem(name) for name in self._choices() if name.startswith(incomplete)]
+
+
+def one_mode(
+    ctx: click.Context, param: click.Parameter, value: tuple[ModeSetting, ...]
+) -> ModeSetting | None:
+    """Return the mode of a command that takes one; refuse a second, which click would not."""
+    if len(value) > 1:
+        several = getattr(param.type, "several", None)
+        named = ",".join(each.name for each in value)
+        other = f"; `{several} --mode {named}` takes several" if several else ""
+        raise click.BadParameter(f"takes one mode, not {len(value)}{other}", ctx, param)
+    return value[0] if value else None
 
 
 def modes(value: str | Sequence[ModeSetting]) -> tuple[ModeSetting, ...]:

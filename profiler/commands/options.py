@@ -91,13 +91,21 @@ class WholeNumber(click.ParamType[int]):
     name = "integer"
 
     def __init__(self, least: int, most: int | None = None) -> None:
-        self._range = click.IntRange(least, most)
+        self._least, self._most = least, most
 
     def convert(
         self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
         """Return the number, or refuse it."""
-        return int(self._range(value, param, ctx))
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is no whole number", param, ctx)
+        if number < self._least:
+            self.fail(f"{number} is too small: it must be at least {self._least}", param, ctx)
+        if self._most is not None and number > self._most:
+            self.fail(f"{number} is too large: it must be at most {self._most}", param, ctx)
+        return number
 
 
 class PathType(click.ParamType[Path]):

@@ -59,10 +59,9 @@ row_options = together(
         "--min-count",
         "least",
         type=options.WholeNumber(0),
-        default=1,
-        show_default=True,
         metavar="N",
-        help="Executed at least N times; 0 shows what never was, too.",
+        help="Executed at least N times; 0 shows what never was, too.  [default: 1; in CSV and "
+        "JSON 0]",
     ),
     click.option(
         "--sort",
@@ -71,11 +70,14 @@ row_options = together(
         "instructions]",
     ),
     click.option(
-        "--ascending/--descending",
-        "ascending",
-        default=None,
-        help="Begin with the smallest, or with the largest.  [default: numbers descending, "
-        "texts ascending]",
+        "--ascending",
+        is_flag=True,
+        help="Begin with the smallest.  [default: for texts]",
+    ),
+    click.option(
+        "--descending",
+        is_flag=True,
+        help="Begin with the largest.  [default: for numbers]",
     ),
 )
 """Options that choose and sort rows of a listing."""

@@ -17,6 +17,7 @@ from simprof.profiler.commands.modes import (
     collect,
     modes_by_kind,
     named,
+    one_mode,
     refuse_unused,
     scheme_options,
 )
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
 @click.option(
     "--mode",
     type=OneMode(several="simprof compare"),
+    multiple=True,
+    callback=one_mode,
     metavar=METAVAR,
-    default=DEFAULT_MODE,
-    show_default=True,
+    default=(DEFAULT_MODE,),
+    show_default=DEFAULT_MODE,
     help=f"Scheme. {modes_by_kind()}; edges counted by the emulator at no cost: edges. "
     "`simprof compare` shows all of them.",
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -13,11 +13,9 @@ from simprof.profiler.commands import options, outputs, profile_options
 from simprof.profiler.commands.help import grouped
 from simprof.profiler.commands.options import given
 from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
+from simprof.profiler.request.likeness import alike
 from simprof.profiler.request.request import Phase, report_progress
 from simprof.simulator.errors import UsageError
-
-if TYPE_CHECKING:
-    from simprof.profiler.profiles.profile import RunMeasurement
 
 LISTINGS = ("routines", "edges", "paths")
 VIEWS = (*LISTINGS, "source", "tree")
@@ -38,6 +36,7 @@ SECTIONS = {
         "least",
         "sort",
         "ascending",
+        "descending",
     ),
     "Where files are, for source and --html": ("elf", "moved"),
     "What to write": ("as_csv", "as_json", "output", "html", "progress"),
@@ -50,8 +49,8 @@ USED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
         **dict.fromkeys(SECTIONS["Which rows, of routines, edges and paths"], LISTINGS),
         "elf": ("source", PAGE),
         "moved": ("source", PAGE),
-        "as_csv": (*LISTINGS, "source"),
-        "as_json": (REPORT, *LISTINGS, "source"),
+        "as_csv": VIEWS,
+        "as_json": (REPORT, *VIEWS),
         "output": (REPORT, *VIEWS),
         "progress": (PAGE,),
     }
@@ -106,8 +105,7 @@ def show_command(words: tuple[str, ...], html: Path | None, **chosen: Any) -> in
     code on them, hot paths as source and instructions, profiles side by side.
     """  # noqa: D301 - click looks for this character
     shown = _asked(words)
-    elf, output = chosen["elf"], chosen["output"]
-    outputs.check_outputs(output, html, inputs=(*shown.profiles, elf))
+    outputs.check_outputs(chosen["output"], html, inputs=(*shown.profiles, chosen["elf"]))
     _refuse_unused(shown.view, html)
     if html is not None:
         _page(shown.profiles, html, chosen)
@@ -118,7 +116,7 @@ def show_command(words: tuple[str, ...], html: Path | None, **chosen: Any) -> in
     elif shown.view == "source":
         _source(shown, chosen)
     elif shown.view == "tree":
-        _tree(shown, output)
+        _tree(shown, chosen)
     else:
         _listing(shown, chosen)
     return 0
@@ -136,6 +134,11 @@ def _asked(words: Sequence[str]) -> Shown:
     at = next((place for place, word in enumerate(words) if word in VIEWS), len(words))
     profiles = tuple(map(options.possible_path, words[:at]))
     if at == len(words):
+        for profile in profiles[1:]:
+            near = [] if profile.exists() else alike(str(profile), VIEWS)
+            if near:
+                asked = f"did you mean {' or '.join(map(repr, near))}?"
+                raise UsageError(f"{profile} is neither a profile nor a view: {asked}")
         return Shown(profiles, REPORT)
     view, *more = words[at:]
     if not profiles:
@@ -199,10 +202,19 @@ def _listing(shown: Shown, chosen: Mapping[str, Any]) -> None:
     column = None if sort is None else listings.field_name(subject, sort)
     if sort is not None and column is None:
         raise UsageError(f"--sort {sort}: the columns are {', '.join(names)}")
-    if top is None and not (chosen["as_csv"] or chosen["as_json"]):
+    for_people = not (chosen["as_csv"] or chosen["as_json"])
+    if top is None and for_people:
         top = DEFAULT_TOP
-    wanted = ("routines", "exclude", "files", "least", "ascending")
-    choice = listings.RowChoice(**{name: chosen[name] for name in wanted}, sort=column, top=top)
+    if chosen["ascending"] and chosen["descending"]:
+        raise UsageError("--ascending and --descending: leave out one of them")
+    wanted = ("routines", "exclude", "files")
+    choice = listings.RowChoice(
+        **{name: chosen[name] for name in wanted},
+        least=int(for_people) if chosen["least"] is None else chosen["least"],
+        sort=column,
+        ascending=chosen["ascending"] or (False if chosen["descending"] else None),
+        top=top,
+    )
     measurement = profile_options.load_profile(shown.profiles[0])
     listings.check_matches(measurement, choice)
     if subject == "paths" and not mode_facts.collects_paths(measurement):
@@ -210,12 +222,7 @@ def _listing(shown: Shown, chosen: Mapping[str, Any]) -> None:
             f"the profile is of mode {measurement.mode}, which collects no paths: record one of a "
             "mode that does, such as pp"
         )
-    makers: dict[str, Callable[[RunMeasurement, listings.RowChoice], listings.Listing]] = {
-        "routines": listings.routines,
-        "edges": listings.edges,
-        "paths": listings.paths,
-    }
-    listing = makers[subject](measurement, choice)
+    listing = listings.listing(subject, measurement, choice)
     outputs.write_form(
         chosen,
         lambda: listings.render_csv(listing),
@@ -249,9 +256,10 @@ def _source(shown: Shown, chosen: Mapping[str, Any]) -> None:
     )
 
 
-def _tree(shown: Shown, output: Path | None) -> None:
+def _tree(shown: Shown, chosen: Mapping[str, Any]) -> None:
     """Write what the program, or a routine's calls, executed, as a tree."""
     from simprof.profiler.reports import call_tree
+    from simprof.profiler.reports.run_json import measurement_head
 
     (profile,) = shown.profiles
     measurement = profile_options.load_profile(profile)
@@ -259,8 +267,13 @@ def _tree(shown: Shown, output: Path | None) -> None:
         raise UsageError(
             f"{profile} has no call tree: record it by `simprof run --call-tree -o PROFILE`"
         )
-    tree, target = measurement.call_tree, shown.target
-    outputs.show(lambda width, color: call_tree.render_tree(tree, target, width, color), output)
+    tree = call_tree.followed(measurement.call_tree, shown.target)
+    outputs.write_form(
+        chosen,
+        lambda: call_tree.render_csv(tree),
+        lambda: call_tree.render_json(measurement_head("tree", measurement), tree),
+        lambda width, color: call_tree.render_tree(tree, width, color),
+    )
 
 
 def _page(paths: Sequence[Path], html: Path, chosen: Mapping[str, Any]) -> None:

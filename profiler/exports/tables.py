@@ -18,14 +18,19 @@ from simprof.profiler.profiles.tables import (
     ColumnKind,
     DataColumn,
     ProfileTable,
-    table,
 )
+from simprof.profiler.reports.listings import RowChoice, listing
 from simprof.simulator.errors import UsageError
+
+
+def _rows(source: ExportSource) -> ProfileTable:
+    """Return the rows of the table that was asked for, in the order in which `show` lists them."""
+    return listing(source.table or DEFAULT, source.measurement, RowChoice()).table
 
 
 def write_csv(source: ExportSource) -> bytes:
     """Return the table that was asked for."""
-    return render_csv(table(source.measurement, source.table or DEFAULT))
+    return render_csv(_rows(source))
 
 
 def render_csv(content: ProfileTable) -> bytes:
@@ -45,7 +50,7 @@ def write_parquet(source: ExportSource) -> bytes:
     UsageError
         If pyarrow is not installed, or a count does not fit 64 bits.
     """
-    return render_parquet(table(source.measurement, source.table or DEFAULT))
+    return render_parquet(_rows(source))
 
 
 def render_parquet(content: ProfileTable) -> bytes:

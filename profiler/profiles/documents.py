@@ -22,6 +22,7 @@ VERSIONS: Mapping[str, int] = MappingProxyType(
         "edges": 2,
         "paths": 2,
         "source": 2,
+        "tree": 1,
         "diff": 2,
         "cfg": 2,
         "read": 3,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+import json
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
+from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.calls import (
     BEYOND,
     LANDED,
@@ -16,6 +18,7 @@ from simprof.profiler.profiles.calls import (
     TreeBuilder,
     call_graph,
 )
+from simprof.profiler.profiles.codec import big_integers
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.reports.display import brief, percent, plural, readable
@@ -51,7 +54,7 @@ def sections(measurement: RunMeasurement, top: int, follow: str | None) -> Itera
             yield paragraph(f"The run never called {brief(follow)}.")
         else:
             title = f"Calls of {brief(chosen.name)}, with all that they execute"
-            yield from section(title, followed(tree, chosen))
+            yield from section(title, _tree_table(subtree(tree, tree.routines.index(chosen))))
     if top > 0:
         title = "Routines by instructions, with all that they call"
         yield from section(title, inclusive(measurement, tree, top))
@@ -66,10 +69,49 @@ def sections(measurement: RunMeasurement, top: int, follow: str | None) -> Itera
         )
 
 
-def render_tree(tree: CallTree, follow: str | None, width: int = 100, color: bool = False) -> str:
-    """Return a tree as text.
+def render_tree(tree: CallTree, width: int = 100, color: bool = False) -> str:
+    """Return a tree as text."""
+    return print_parts([_tree_table(tree)], width, color)
 
-    `follow`: The routine whose calls are shown; None: all that the program executed.
+
+def render_csv(tree: CallTree) -> str:
+    """Return a tree as CSV: a row for each context, behind its caller."""
+    return csv_text.render(CONTEXT_COLUMNS, _contexts(tree))
+
+
+def render_json(head: Mapping[str, object], tree: CallTree) -> str:
+    """Return a tree as one line of JSON (format `simprof/tree`), behind what it is of."""
+    rows = [dict(zip(CONTEXT_COLUMNS, row, strict=True)) for row in _contexts(tree)]
+    answer = {**head, "beyond": tree.beyond, "contexts": rows}
+    with big_integers():
+        return json.dumps(answer) + "\n"
+
+
+CONTEXT_COLUMNS = (
+    "depth", "routine", "symbol", "routine_address", "calls", "inclusive_instructions",
+    "inclusive_added", "own_instructions", "own_added",
+)  # fmt: skip
+
+
+def _contexts(tree: CallTree) -> Iterator[tuple[int | str, ...]]:
+    base, added = tree.inclusive()
+    for depth, (place,) in _ordered(tree, base, frozenset()):
+        called = tree.routines[tree.callees[place]]
+        yield (
+            depth,
+            demangle(called.name),
+            called.name,
+            address_text(called.address),
+            tree.calls[place],
+            base[place],
+            added[place],
+            tree.base[place],
+            tree.added[place],
+        )
+
+
+def followed(tree: CallTree, follow: str | None) -> CallTree:
+    """Return what the calls of a routine executed as a tree; None: all that the program did.
 
     Raises
     ------
@@ -77,13 +119,13 @@ def render_tree(tree: CallTree, follow: str | None, width: int = 100, color: boo
         If the run never called that routine.
     """
     if follow is None:
-        return print_parts([_tree_table(tree)], width, color)
+        return tree
     chosen = routine(tree, follow)
     if chosen is None:
         raise UsageError(
             f"the run never called {brief(follow)}: `simprof show PROFILE tree` shows all calls"
         )
-    return print_parts([followed(tree, chosen)], width, color)
+    return subtree(tree, tree.routines.index(chosen))
 
 
 def routine(tree: CallTree, wanted: str) -> CalledRoutine | None:
@@ -122,11 +164,6 @@ def inclusive(measurement: RunMeasurement, tree: CallTree, top: int) -> Table:
     return table
 
 
-def followed(tree: CallTree, chosen: CalledRoutine) -> Table:
-    """List what a routine's calls execute, all of them together, as a tree."""
-    return _tree_table(subtree(tree, tree.routines.index(chosen)))
-
-
 def _tree_table(tree: CallTree) -> Table:
     table = columns(*map(number, ("share", "base", "added", "calls")), name("routine"))
     rows = tree_rows(tree)
@@ -151,8 +188,7 @@ def tree_rows(tree: CallTree) -> list[TreeRow]:
     """Return the contexts of a tree, each behind its caller, the largest first."""
     found = []
     base, added = tree.inclusive()
-    children = tree.children()
-    tops = [place for place, parent in enumerate(tree.parents) if parent == TOP]
+    tops = _tops(tree)
     total = sum(base[place] for place in tops)
     total_added = sum(added[place] for place in tops)
     small = {
@@ -161,16 +197,29 @@ def tree_rows(tree: CallTree) -> list[TreeRow]:
         if SMALLEST_SHARE * base[place] < total
         and (SMALLEST_SHARE * added[place] < total_added or not added[place])
     }
-    stack = [(0, row) for row in _rows(tops, base, small)]
-    while stack:
-        depth, places = stack.pop()
+    for depth, places in _ordered(tree, base, small):
         sums = [sum(column[each] for each in places) for column in (base, added, tree.calls)]
         is_rest = not small.isdisjoint(places)
         called = REST if is_rest else readable(tree.routines[tree.callees[places[0]]].name)
         found.append(TreeRow(depth, called, *sums))
-        if not is_rest:
-            stack += [(depth + 1, row) for row in _rows(children[places[0]], base, small)]
     return found
+
+
+def _tops(tree: CallTree) -> list[int]:
+    return [place for place, parent in enumerate(tree.parents) if parent == TOP]
+
+
+def _ordered(
+    tree: CallTree, base: Sequence[int], small: Set[int]
+) -> Iterator[tuple[int, list[int]]]:
+    """Yield each context, behind its caller, with its depth; small ones together."""
+    children = tree.children()
+    stack = [(0, row) for row in _rows(_tops(tree), base, small)]
+    while stack:
+        depth, places = stack.pop()
+        yield depth, places
+        if small.isdisjoint(places):
+            stack += [(depth + 1, row) for row in _rows(children[places[0]], base, small)]
 
 
 def _rows(children: Sequence[int], base: Sequence[int], small: Set[int]) -> list[list[int]]:

@@ -209,39 +209,22 @@ def _no_match(option: str, what: str, names: Iterable[str], pattern: str) -> Usa
     )
 
 
-def routines(measurement: RunMeasurement, choice: RowChoice) -> Listing:
-    """List routines, those where the scheme's code executes most first.
-
-    `least` is about activations.
-    """
-    return _listing("routines", measurement, choice, "entered", ("added", "instructions"))
-
-
-def edges(measurement: RunMeasurement, choice: RowChoice) -> Listing:
-    """List edges, those crossed most often first."""
-    return _listing("edges", measurement, choice, "executions", ("executions",))
-
-
-def paths(measurement: RunMeasurement, choice: RowChoice) -> Listing:
-    """List executed paths, those that execute most instructions first.
-
-    What an edge profile of another run determines executes nothing in this run, as far as is known:
-    it comes last.
-    """
-    return _listing("paths", measurement, choice, "executions", ("instructions",))
+LEAST_AND_ORDER: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "routines": ("entered", ("added", "instructions")),
+        "edges": ("executions", ("executions",)),
+        # What an edge profile of another run determines executes nothing in this run, as far as is
+        # known: it comes last.
+        "paths": ("executions", ("instructions",)),
+        "blocks": ("executions", ("executions",)),
+    }
+)
+"""Table -> the column that `RowChoice.least` is about, and those that it is sorted by."""
 
 
-def _listing(
-    subject: str,
-    measurement: RunMeasurement,
-    choice: RowChoice,
-    count: str,
-    default: tuple[str, ...],
-) -> Listing:
-    """List the rows of a table that are wanted.
-
-    `count`: name of the column that `least` is about; `default`: of those to sort by.
-    """
+def listing(subject: str, measurement: RunMeasurement, choice: RowChoice) -> Listing:
+    """List the rows of a table that are wanted, the largest numbers first."""
+    count, default = LEAST_AND_ORDER[subject]
     at = places(subject)
 
     def is_wanted(row: Row) -> bool:

@@ -446,7 +446,7 @@ def _position(recovered: ProgramGraphs, place: int) -> tuple[int | None, str | N
 
 
 class BlockLines:
-    """Writes executed blocks as lines: the address, in hexadecimal, of slot blocks behind "slot".
+    """Writes executed blocks as lines: 0x101918, slot 0x101918.
 
     `write`: Receives the text.
     """
@@ -459,7 +459,7 @@ class BlockLines:
         """Write `blocks`."""
         if not self._lines:
             self._lines = [
-                b"%s%x\n" % (b"slot " if block.is_slot else b"", block.start)
+                f"{cfg.name_of(block.id)}\n".encode()
                 for cfg in recovered.routines
                 for block in cfg.blocks
             ]

@@ -571,12 +571,20 @@ def test_explain_without_a_graph_lists_the_options_of_modes(
             assert line.endswith(f"  [default: {default}]") is (option.kind is not bool)
 
 
-@pytest.mark.parametrize("words", [(), ("--mode=pp", "--html", "page.html")])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "Missing argument 'FILE...'"),
+        (("--mode=pp", "--html", "page.html"), "--html has no effect without FILE..."),
+        (("--mode=tpp", "--json", "-"), "--json has no effect without FILE..."),
+        (("--mode=tpp:cold=20",), "tpp:cold=20 without FILE...: `--mode tpp` lists the options"),
+    ],
+)
 def test_explain_needs_a_graph_for_more(
-    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert simprof("explain", *words) == 125
-    assert "Missing argument 'FILE...'" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
 
 
 def test_help_lists_each_command_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:

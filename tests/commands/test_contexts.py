@@ -10,7 +10,7 @@ import pytest
 
 from simprof.profiler import cli
 from simprof.profiler.profiles.calls import STARTED, TOP, CalledRoutine, TreeBuilder
-from simprof.profiler.reports.call_tree import followed
+from simprof.profiler.reports.call_tree import followed, render_csv, tree_rows
 from tests.support.turns import first
 
 
@@ -207,11 +207,16 @@ def test_what_adds_much_is_no_small_part() -> None:
     builder.add(builder.place(main, 4, 1, 0), 5, 0, 100, 8_000)
     builder.add(builder.place(main, 8, 2, 0), 7, 0, 100, 80)
     tree = builder.tree()
-    table = followed(tree, tree.routines[0])
-    assert [[str(cell) for cell in row][1:] for row in table.rows] == [
-        ["99200", "8090", "1", "main"],
-        ["100", "8000", "5", "  costly"],
-        ["100", "80", "7", "  (less than 1 % each)"],
+    assert [tuple(row) for row in tree_rows(tree)] == [
+        (0, "main", 99_200, 8_090, 1),
+        (1, "costly", 100, 8_000, 5),
+        (1, "(less than 1 % each)", 100, 80, 7),
+    ]
+    # Machines get all of it.
+    assert render_csv(followed(tree, "main")).splitlines()[1:] == [
+        "0,main,main,0x0,1,99200,8090,99000,10",
+        "1,costly,costly,0x1,5,100,8000,100,8000",
+        "1,tiny,tiny,0x2,7,100,80,100,80",
     ]
 
 

@@ -22,7 +22,14 @@ from tests.support.cli import simprof
         ),
         (["graph"], "No such command 'graph'. Did you mean 'explain'? (see simprof --help)"),
         (["regenerate"], "No such command 'regenerate'. Did you mean 'read'? (see simprof --help)"),
-        (["annotate"], "No such command 'annotate'. Did you mean 'show'? (see simprof --help)"),
+        (
+            ["annotate"],
+            "No such command 'annotate'. Did you mean 'show PROFILE source'? (see simprof --help)",
+        ),
+        (
+            ["edges", "p"],
+            "No such command 'edges'. Did you mean 'show PROFILE edges'? (see simprof --help)",
+        ),
         (
             ["run", "--detials", "a.elf"],
             "No such option '--detials'. Did you mean '--details'? (see simprof run --help)",

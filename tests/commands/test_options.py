@@ -127,6 +127,14 @@ def test_run_takes_one_mode(session: FakeSession, capsys: pytest.CaptureFixture[
     text = capsys.readouterr().err
     assert text.count("\n") == 1
     assert "simprof compare --mode pp,qpt2` takes several" in text
+    assert simprof("run", "a.elf", "--mode", "pp", "--mode", "qpt2") == 125
+    assert "simprof compare --mode pp,qpt2` takes several" in capsys.readouterr().err
+
+
+def test_bounds_of_numbers_are_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
+    for value, said in (("0", "0 is too small: it must be at least 1"), ("x", "no whole number")):
+        assert simprof("run", "a.elf", "--path-limit", value) == 125
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

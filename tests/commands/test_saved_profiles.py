@@ -94,13 +94,16 @@ def rows(capsys: Output, *arguments: str | Path) -> list[dict[str, str]]:
 
 def test_csv_and_json_have_everything(directory: Path, capsys: Output) -> None:
     run = load(directory / "pp")
-    edges = rows(capsys, "show", directory / "pp", "edges", "--min-count", "0")
+    edges = rows(capsys, "show", directory / "pp", "edges")
     assert sum(int(row["executions"]) for row in edges) == sum(
         edge.count for routine in run.routines for edge in routine.edge_counts
     )
-    answer = json.loads(
-        shown(capsys, "show", directory / "pp", "edges", "--min-count", "0", "--json")
-    )
+    for table in ("routines", "edges", "paths"):
+        exported = shown(
+            capsys, "export", directory / "pp", "--format", "csv", "--table", table, "-o", "-"
+        )
+        assert exported == shown(capsys, "show", directory / "pp", table, "--csv")
+    answer = json.loads(shown(capsys, "show", directory / "pp", "edges", "--json"))
     assert [str(row["executions"]) for row in answer["edges"]] == [
         row["executions"] for row in edges
     ]
@@ -604,6 +607,8 @@ def test_mistakes_are_named(directory: Path, capsys: Output) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["PP", "pathz"], "pathz is neither a profile nor a view: did you mean 'paths'?"),
+        (["PP", "edges", "--ascending", "--descending"], "leave out one of them"),
         (["PP", "edges", "--details"], "--details has no effect on edges: leave it out, it is for"),
         (["PP", "--csv"], "--csv has no effect on the report: leave it out, it is for routines, "),
         (["PP", "source", "--descending"], "--descending has no effect on source: leave it out"),

@@ -170,8 +170,11 @@ def test_saved_profiles(fixture_elf: Find, tmp_path: Path) -> None:
     [
         ({"mode": "nosuch"}, "Invalid value for '--mode': 'nosuch' is no mode"),
         ({"mode": "tpp", "cold": "much"}, "Invalid value for '--mode': tpp: cold=much cannot be"),
-        ({"path_limit": 0}, "Invalid value for '--path-limit': 0 is not in the range"),
-        ({"max_instructions": 1.5}, "'1.5' is not a valid integer"),
+        (
+            {"path_limit": 0},
+            "'--path-limit': 0 is too small: it must be at least 1",
+        ),
+        ({"max_instructions": 1.5}, "'1.5' is no whole number"),
         ({"timeout": -1}, "'-1' is not a positive number of seconds"),
         ({"root": "/nosuch"}, "--root /nosuch is not a directory"),
         ({"stdin": "/nosuch"}, "--stdin /nosuch cannot be read"),

@@ -14,7 +14,7 @@ from simprof.profiler.profiles.profile import Guide, RunMeasurement
 from simprof.profiler.reports import comparison_report, hot_tables, listings, run_text
 from simprof.profiler.reports.display import ShortNames
 from simprof.profiler.reports.hot_tables import CodeKind, kind_of, kind_totals
-from simprof.profiler.reports.listings import Listing, RowChoice
+from simprof.profiler.reports.listings import RowChoice
 from simprof.profiler.reports.run_text import NO_LINES
 from simprof.simulator.binary.program import LineTable, Range, SourceLine
 from tests.support.samples import measurement, routine
@@ -76,17 +76,19 @@ def test_the_screen_names_kinds_of_code_and_marks_helpers() -> None:
     assert "By kind of code" not in plain  # there is one kind
 
 
-@pytest.mark.parametrize("make", [listings.routines, listings.edges, listings.paths])
-def test_lists_mark_helpers(make: Callable[[RunMeasurement, RowChoice], Listing]) -> None:
+@pytest.mark.parametrize("subject", ["routines", "edges", "paths"])
+def test_lists_mark_helpers(subject: str) -> None:
     run = mixed()
     helper = replace(run.routines[3], path_counts=routine().path_counts)
     run = replace(run, routines=(*run.routines[:3], helper, *run.routines[4:]))
-    shown = listings.render_text(make(run, RowChoice()), 200)
+    shown = listings.render_text(listings.listing(subject, run, RowChoice()), 200)
     assert f" {HELPER} [PIC]" in shown
     assert shown.endswith("\n\n[PIC] a PC thunk (get_pc_thunk)\n")
     assert "main [PIC]" not in shown
-    assert "[PIC]" not in listings.render_text(make(run, RowChoice(exclude=("__sparc*",))), 200)
-    assert "[PIC]" not in listings.render_csv(make(run, RowChoice()))
+    assert "[PIC]" not in listings.render_text(
+        listings.listing(subject, run, RowChoice(exclude=("__sparc*",))), 200
+    )
+    assert "[PIC]" not in listings.render_csv(listings.listing(subject, run, RowChoice()))
 
 
 def test_hot_paths_are_source_lines_where_these_are_known() -> None:
@@ -128,10 +130,12 @@ def test_a_mode_that_adds_nothing_shows_where_instructions_were_executed() -> No
         assert rows(report, "Where instructions were executed") == ["59 100.00 % 2 main"]
         for word in ("counting", "added", "overhead"):
             assert word not in report
-    for make in (listings.routines, listings.edges):
-        listed = listings.render_text(make(still, RowChoice()), 160)
+    for subject in ("routines", "edges"):
+        listed = listings.render_text(listings.listing(subject, still, RowChoice()), 160)
         assert "added" not in listed and "overhead" not in listed and "counter" not in listed
-        assert "added" in listings.render_text(make(measurement(), RowChoice()), 160)
+        assert "added" in listings.render_text(
+            listings.listing(subject, measurement(), RowChoice()), 160
+        )
 
 
 @pytest.mark.parametrize("details", [False, True])

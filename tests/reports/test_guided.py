@@ -117,7 +117,7 @@ def test_machine_readable_forms_mark_inferred_counts_and_name_their_source() -> 
 
 def test_lists_of_paths_rank_counts_of_the_training_run_last() -> None:
     run = guided(TRAINING)
-    listed = listings.paths(run, RowChoice())
+    listed = listings.listing("paths", run, RowChoice())
     at = listings.places("paths")
     shown = [
         at[name] for name in ("instructions", "share", "executions", "inferred", "inferred_from")
@@ -134,7 +134,9 @@ def test_lists_of_paths_rank_counts_of_the_training_run_last() -> None:
         "Counts inferred from A.edges are those of the run that made it, not of this one."
         in printed
     )
-    assert "inferred" not in listings.render_text(listings.paths(measurement(), RowChoice()), 160)
+    assert "inferred" not in listings.render_text(
+        listings.listing("paths", measurement(), RowChoice()), 160
+    )
 
 
 def test_pages_mark_them_and_show_no_share() -> None:

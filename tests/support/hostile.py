@@ -298,10 +298,10 @@ def listing_report(width: int) -> str:
     run = _counted()
     made = (
         *(
-            make(run, RowChoice(top=7))
-            for make in (listings.routines, listings.edges, listings.paths)
+            listings.listing(subject, run, RowChoice(top=7))
+            for subject in ("routines", "edges", "paths")
         ),
-        listings.edges(run, RowChoice(routines=("nothing",))),
+        listings.listing("edges", run, RowChoice(routines=("nothing",))),
     )
     return "\n".join(listings.render_text(listing, width) for listing in made)
 

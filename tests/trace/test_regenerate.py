@@ -362,7 +362,7 @@ def test_the_command(fixture_elf: Find, tmp_path: Path) -> None:
     assert answer["complete"] and answer["checked"] and answer["problem"] is None
     text = lines.read_text().splitlines()
     assert len(text) == answer["blocks"]
-    assert int(text[0], 16) == elf.load(program).entry
+    assert text[0] == hex(elf.load(program).entry)
 
 
 def test_a_cut_trace_exits_125(fixture_elf: Find, tmp_path: Path) -> None:

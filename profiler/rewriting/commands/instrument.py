@@ -16,6 +16,7 @@ from simprof.profiler.commands.modes import (
     METAVAR,
     OneMode,
     collect,
+    one_mode,
     refuse_unused,
     scheme_options,
 )
@@ -47,7 +48,13 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 @click.command("instrument", cls=WithArguments)
 @click.argument("elf", type=options.PATH, metavar="ELF [-- ARG...]")
 @click.option(
-    "--mode", type=OneMode(planned=True), metavar=METAVAR, required=True, help="The scheme."
+    "--mode",
+    type=OneMode(planned=True),
+    multiple=True,
+    callback=one_mode,
+    metavar=METAVAR,
+    required=True,
+    help="The scheme.",
 )
 @click.option(
     "-o", "--output", type=options.PATH, metavar="OUT", required=True, help="The new program."
