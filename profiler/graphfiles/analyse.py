@@ -78,12 +78,8 @@ def edge_weights(document: GraphDocument, wanted: Weights | None) -> tuple[float
 
 
 def edge_profile(document: GraphDocument, file: Path | None) -> tuple[int, ...]:
-    """Return the edge profile that guides `tpp`, by edge id.
-
-    Raises
-    ------
-    ProfileMismatchError
-        If the file holds no edge counts of this graph.
+    """Return the edge profile that guides `tpp`, by edge id; ProfileMismatchError if the file holds
+    no edge counts of this graph.
     """
     # `file`: An answer of `simprof explain --json` whose counts are used; None for those of the
     # graph's own runs, or, if it has none but edges with weights, these in proportion.

@@ -31,12 +31,8 @@ def execute(
     walks: Iterable[ExecutedWalk],  # In the order in which they happen, each any number of times
     costs: HashCosts,  # What the hashing routine costs
 ) -> RoutineCounters:
-    """Execute the plan's actions along `walks`.
-
-    Raises
-    ------
-    CountError
-        If a count falls outside the plan's counters: a defect of simprof.
+    """Execute the plan's actions along `walks`; CountError if a count falls outside the plan's
+    counters: a defect of simprof.
     """
     happened = [walk for walk in walks if walk.count]
     counters = interpret.execute(cfg, plan, happened)
@@ -71,12 +67,8 @@ def _count(table: HashTableModel, counted: Sequence[PathIncrement]) -> int:
 def check_counters(
     cfg: ControlFlowGraph, plan: InstrumentationPlan, counted: Iterable[int]
 ) -> None:
-    """Check that every path counter is one that the plan has.
-
-    Raises
-    ------
-    CountError
-        Naming the first that is not.
+    """Check that every path counter is one that the plan has; CountError naming the first that is
+    not.
     """
     first = -len(plan.named_counters)
     for counter in counted:
@@ -106,12 +98,8 @@ class Prices:
 
 
 def price(cfg: ControlFlowGraph, plan: InstrumentationPlan, generators: Generators) -> Prices:
-    """Generate the code of `plan` and return what it costs.
-
-    Raises
-    ------
-    UsageError
-        If the counters do not fit the memory set aside for them.
+    """Generate the code of `plan` and return what it costs; UsageError if the counters do not fit
+    the memory set aside for them.
     """
     try:
         code = Pricer(generators).code(cfg, plan, RoutineContext.free())

@@ -73,12 +73,8 @@ OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")
 
 
 def load(path: Path) -> GraphDocument:
-    """Read the graph file `path`.
-
-    Raises
-    ------
-    GraphFileError
-        Naming the file and the place in it, if it cannot be read or is no graph file.
+    """Read the graph file `path`; GraphFileError naming the file and the place in it, if it cannot
+    be read or is no graph file.
     """
     return parse_content(read_file(path), path)
 
@@ -203,14 +199,8 @@ class FormError(SimulatorError):
 
 
 def check_graphml(data: bytes) -> int:
-    """Check GraphML and return how many edges it has.
-
-    Raises
-    ------
-    FormError
-        If it is hostile, or has parts that networkx would merge, invent or leave out.
-    expat.ExpatError
-        If it is no XML.
+    """Check GraphML and return how many edges it has; FormError if it is hostile, or has parts that
+    networkx would merge, invent or leave out; expat.ExpatError if it is no XML.
     """
     reader = _GraphML()
     reader.parser.Parse(data, True)
@@ -273,12 +263,8 @@ class _GraphML:
 
 
 def check_gml(data: bytes) -> None:
-    """Check that GML has lists where it needs them, and says clearly whether it is directed.
-
-    Raises
-    ------
-    FormError
-        Naming the line.
+    """Check that GML has lists where it needs them, and says clearly whether it is directed;
+    FormError naming the line.
     """
     text = re.sub(r'#.*|"[^"]*"', _blank, data.decode("latin-1"))
     depth = 0
@@ -303,12 +289,8 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def check_node_link(document: Mapping[str, Any], edges: Sequence[Mapping[str, Any]]) -> None:
-    """Check node-link data whose edges are `edges`.
-
-    Raises
-    ------
-    FormError
-        Naming the node or the edge by its position in the file.
+    """Check node-link data whose edges are `edges`; FormError naming the node or the edge by its
+    position in the file.
     """
     for key in ("directed", "multigraph"):
         if not isinstance(document.get(key, True), bool):

@@ -52,12 +52,8 @@ class GraphDocument:
 
 
 def read_json(data: bytes, path: Path) -> Any:
-    """Return the JSON value in `data`, the content of `path`.
-
-    Raises
-    ------
-    GraphFileError
-        Naming the file and the place in it, if it is no JSON, or an object has a key twice.
+    """Return the JSON value in `data`, the content of `path`; GraphFileError naming the file and
+    the place in it, if it is no JSON, or an object has a key twice.
     """
     try:
         return codec.parse_json(data, object_pairs_hook=_unique)
@@ -71,13 +67,7 @@ def read_json(data: bytes, path: Path) -> Any:
 
 
 def read_file(path: Path) -> bytes:
-    """Return a file's content.
-
-    Raises
-    ------
-    GraphFileError
-        If it cannot be read, or is too long.
-    """
+    """Return a file's content; GraphFileError if it cannot be read, or is too long."""
     try:
         with path.open("rb") as file:
             data = file.read(GREATEST_SIZE + 1)
@@ -98,12 +88,8 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse(document: object, file: str, sha256: str = "") -> GraphDocument:
-    """Check a graph document that has been read from `file`.
-
-    Raises
-    ------
-    GraphFileError
-        Naming the file and the place in it.
+    """Check a graph document that has been read from `file`; GraphFileError naming the file and the
+    place in it.
     """
     if not isinstance(document, Mapping):
         raise GraphFileError(f"{file}: the file must hold one JSON object")
@@ -239,12 +225,8 @@ class _Walks:
             self.between.setdefault((edge.source, edge.target), []).append(edge.id)
 
     def parse(self, runs: object) -> tuple[ExecutedWalk, ...]:
-        """Return the walks of a graph file's `runs`, in the file's order.
-
-        Raises
-        ------
-        GraphFileError
-            If a run is no walk of the graph from ENTRY, or all together cross too many edges.
+        """Return the walks of a graph file's `runs`, in the file's order; GraphFileError if a run
+        is no walk of the graph from ENTRY, or all together cross too many edges.
         """
         if not isinstance(runs, list):
             raise GraphFileError(f"{self.file}: runs: must be a list of [blocks, count]")

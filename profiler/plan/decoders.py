@@ -107,12 +107,8 @@ class RoutinePlan(Protocol):
 
 
 def check_shape(plan: RoutinePlan, mode: str, reading: Reading) -> None:
-    """Check that a decoder's counts are one for each edge and block, and that no edge lacks one.
-
-    Raises
-    ------
-    UsageError
-        Naming the scheme and the module of its decoder, which is what has to be corrected.
+    """Check that a decoder's counts are one for each edge and block, and that no edge lacks one;
+    UsageError naming the scheme and the module of its decoder, which is what has to be corrected.
     """
     cfg = plan.cfg
     # Other distributions' decoders are not type-checked.

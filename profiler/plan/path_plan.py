@@ -86,13 +86,7 @@ class AcyclicPathPlan(PathCountingPlan):
 
     @abstractmethod
     def decode(self, path_id: int) -> PathRecord:
-        """Return the path that counter `path_id` counts.
-
-        Raises
-        ------
-        ValueError
-            If there is no such path.
-        """
+        """Return the path that counter `path_id` counts; ValueError if there is no such path."""
 
     @abstractmethod
     def decode_partial(self, end: UnfinishedPath) -> PathRecord:

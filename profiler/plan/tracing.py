@@ -26,12 +26,8 @@ TARGET_BITS = 32
 
 
 def decisions(cfg: ControlFlowGraph, witnessed: Collection[int], predicate: int) -> dict[int, int]:
-    """Witnessed edge that comes next -> edge to take at `predicate` (BL94's witness sets).
-
-    Raises
-    ------
-    ValueError
-        If two ways lead to one witness: the edges do not solve the tracing problem.
+    """Witnessed edge that comes next -> edge to take at `predicate` (BL94's witness sets);
+    ValueError if two ways lead to one witness: the edges do not solve the tracing problem.
     """
     found: dict[int, int] = {}
     for first in cfg.out_edges[predicate]:

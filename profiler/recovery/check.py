@@ -19,12 +19,8 @@ class RecoveryError(SimulatorError):
 
 
 def validate(recovered: ProgramGraphs) -> None:
-    """Check every structural invariant.
-
-    Raises
-    ------
-    RecoveryError
-        Naming the first invariant that does not hold, with routine and address.
+    """Check every structural invariant; RecoveryError naming the first invariant that does not
+    hold, with routine and address.
     """
     owned: Counter[int] = Counter()
     for position, graph in enumerate(recovered.routines):

@@ -67,12 +67,8 @@ are cold, loop, cold-always, count-obvious, no-cold-counter
 def given_options(
     mode: str, words: Iterable[str], declared: Iterable[SchemeOption]
 ) -> dict[str, OptionValue]:
-    """Read the options that stand behind a mode (`cold=20`, `cold-always`), of those declared.
-
-    Raises
-    ------
-    UsageError
-        If one is not among them, is given twice, or has a value that it cannot have.
+    """Read the options that stand behind a mode (`cold=20`, `cold-always`), of those declared;
+    UsageError if one is not among them, is given twice, or has a value that it cannot have.
     """
     known = {option.spelling: option for option in declared}
     given: dict[str, OptionValue] = {}

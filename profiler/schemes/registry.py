@@ -144,13 +144,7 @@ def find(mode: str) -> SchemeDefinition | None:
 
 
 def definition(mode: str) -> SchemeDefinition:
-    """Return the scheme of `mode`.
-
-    Raises
-    ------
-    UsageError
-        If there is none, or it cannot be used.
-    """
+    """Return the scheme of `mode`; UsageError if there is none, or it cannot be used."""
     scheme = schemes().get(mode)
     if scheme is None:
         raise UsageError(f"{mode!r} is no mode: name one of {', '.join(modes())}")
@@ -211,12 +205,8 @@ def make_plan(
 
 
 def _check_declared(scheme: SchemeDefinition, plan: RoutinePlan) -> None:
-    """Check that a plan does nothing that its scheme does not declare.
-
-    Raises
-    ------
-    UsageError
-        Naming the scheme and the module of its plan.
+    """Check that a plan does nothing that its scheme does not declare; UsageError naming the scheme
+    and the module of its plan.
     """
     actions, fault = plan.plan, ""
     shared = actions.words or actions.buffers

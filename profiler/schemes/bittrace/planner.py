@@ -65,13 +65,7 @@ class BitTracePlan(AcyclicPathPlan):
         return PathNames(self.codes.largest.bit_length(), self.codes.largest + 1)
 
     def decode(self, path_id: int) -> PathRecord:
-        """Return the path that counter `path_id` counts.
-
-        Raises
-        ------
-        ValueError
-            If there is no such path.
-        """
+        """Return the path that counter `path_id` counts; ValueError if there is no such path."""
         words = key_code(path_id, self.codes.word_count)
         if path_id < 0 or code_key(words) != path_id:
             raise ValueError(f"{self.cfg.name} has no path {path_id}")

@@ -72,12 +72,8 @@ class IterationNumbering:
         return before and loop is not None and iteration < loop.iterations
 
     def decode(self, path_id: int) -> tuple[int, ...]:
-        """Return the edges, from ENTRY to EXIT, of path `path_id` (algorithm 2).
-
-        Raises
-        ------
-        ValueError
-            If there is no such path.
+        """Return the edges, from ENTRY to EXIT, of path `path_id` (algorithm 2); ValueError if
+        there is no such path.
         """
         return self.decode_prefix(path_id, self.unrolled.cfg.exit)
 

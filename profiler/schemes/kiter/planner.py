@@ -103,12 +103,8 @@ class IterationPlan(PathCountingPlan):
         return max((loop.iterations for loop in self.loops), default=1)
 
     def decode(self, path_id: int) -> PathRecord:
-        """Return the path that counter `path_id` counts (KITER algorithm 2).
-
-        Raises
-        ------
-        ValueError
-            If there is no such path.
+        """Return the path that counter `path_id` counts (KITER algorithm 2); ValueError if there is
+        no such path.
         """
         return path_record(self.unrolled, self.numbering.decode(path_id))
 

@@ -52,12 +52,8 @@ class PathPlan(AcyclicPathPlan):
     static_region: frozenset[int]
 
     def decode(self, path_id: int) -> PathRecord:
-        """Return the path that counter `path_id` counts (EPP 3.5).
-
-        Raises
-        ------
-        ValueError
-            If there is no such path.
+        """Return the path that counter `path_id` counts (EPP 3.5); ValueError if there is no such
+        path.
         """
         return path_record(self.dag, self.numbering.decode(path_id))
 

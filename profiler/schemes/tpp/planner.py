@@ -144,13 +144,7 @@ class TppPlan:
         return path_id >= self.numbering.total
 
     def decode(self, path_id: int) -> PathRecord:
-        """Return path `path_id`.
-
-        Raises
-        ------
-        ValueError
-            If there is no such path.
-        """
+        """Return path `path_id`; ValueError if there is no such path."""
         if not 0 <= path_id < self.num_paths:
             raise ValueError(f"{self.cfg.name} has no path {path_id} (paths: {self.num_paths})")
         if path_id < self.numbering.total:
@@ -231,12 +225,8 @@ class TppPlan:
         return (UnfinishedPath(block, (0,), None, n) for block, n in counters.early.items())
 
     def decode_partial(self, end: UnfinishedPath) -> PathRecord | None:
-        """Return an unfinished path; None if it is cold or where obvious paths only lead on.
-
-        Raises
-        ------
-        ValueError
-            If it was to be counted ahead and was not.
+        """Return an unfinished path; None if it is cold or where obvious paths only lead on;
+        ValueError if it was to be counted ahead and was not.
         """
         block, graphs = end.block, self.graphs
         if block in self.plan.counted_region:
