@@ -316,10 +316,6 @@ def _name(value: object, where: str) -> str | int | float:
     return value
 
 
-if TYPE_CHECKING:
-    import networkx as nx
-
-
 def to_networkx(document: GraphDocument) -> nx.MultiDiGraph:
     """Return a graph with the attributes that the module describes."""
     import networkx as nx
@@ -343,19 +339,9 @@ def to_networkx(document: GraphDocument) -> nx.MultiDiGraph:
 
 
 def from_networkx(graph: nx.MultiDiGraph, file: str = "graph", sha256: str = "") -> GraphDocument:
-    """Return the graph file that `graph` stands for.
+    """Return the graph file that `graph` stands for, any directed one with an entry and an exit.
 
-    Parameters
-    ----------
-    graph
-        Any directed graph of networkx with an entry and an exit.
-    file, sha256
-        Where it comes from, for messages and answers.
-
-    Raises
-    ------
-    GraphFileError
-        Naming `file` and the place in it.
+    `file` and `sha256` say where it comes from; GraphFileError names the file and the place in it.
     """
     if not graph.is_directed():
         raise GraphFileError(f"{file}: the graph is not directed; control flow is")

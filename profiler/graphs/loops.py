@@ -95,13 +95,9 @@ def live_edges(cfg: ControlFlowGraph, dfs: DepthFirst) -> frozenset[int]:
 
 @remembers_recent
 def natural_loops(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[Loop, ...]:
-    """Return the natural loops, in topological order of their entries.
-
-    Notes
-    -----
-    BL94's loops nest, which holds only where loops are entered at their entry. A back edge whose
-    target does not dominate its source (an irreducible graph) therefore makes no loop here.
-    """
+    """Return the natural loops, in topological order of their entries."""
+    # BL94's loops nest, which holds only where loops are entered at their entry. A back edge whose
+    # target does not dominate its source (an irreducible graph) therefore makes no loop here.
     by_entry: dict[int, list[int]] = {}
     for edge in sorted(proper_back_edges(cfg, dfs)):
         by_entry.setdefault(cfg.edges[edge].target, []).append(edge)

@@ -221,13 +221,9 @@ class Truncation(NamedTuple):
 
 
 def truncate(dag: Dag, threshold: int) -> Truncation:
-    """Cut all outgoing edges of each vertex from which too many paths lead (EPP 5.3).
-
-    Notes
-    -----
-    A cut changes NumPaths of its vertex and of those before it only, so one pass in reverse
-    topological order, cutting as it goes, equals a fresh run after every cut.
-    """
+    """Cut all outgoing edges of each vertex from which too many paths lead (EPP 5.3)."""
+    # A cut changes NumPaths of its vertex and of those before it only, so one pass in reverse
+    # topological order, cutting as it goes, equals a fresh run after every cut.
     # Edges to EXIT, which end a path anyway, are not cut, nor those of ENTRY.
     # `dag`: Without cut edges.
     # `threshold`: The most paths that may lead from a vertex.

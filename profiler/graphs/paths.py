@@ -80,12 +80,7 @@ def truncated_dag(
 def dag_tree(dag: Dag, weights: Sequence[float]) -> SpanningTree:
     """Return a spanning tree of `dag` that keeps increments off its busy edges (EPP 3.3).
 
-    `dag`: The paths' graph. `weights`: By edge id of its control-flow graph.
-
-    Returns
-    -------
-    SpanningTree
-        By dag edge; EXIT -> ENTRY is its root edge.
+    `weights` are by edge id of its control-flow graph; EXIT -> ENTRY is its root edge.
     """
     ends = [(edge.source, edge.target) for edge in dag.edges]
     root = (dag.cfg.exit, dag.cfg.entry)
@@ -101,13 +96,9 @@ def removed_forest(
     the counts of a forest follow (BL94 3.2) in the graph that has a vertex v for each source and
     a vertex |V| + w for each target of removed edges.
 
-    `cfg`, `removed`: The routine, and the ids of the edges that end paths. `weights`: By edge id of
-    `cfg`: the least frequent edges stay outside.
-
-    Returns
-    -------
-    SpanningTree
-        Its edges are numbered as in `removed`; its chords need counters of their own.
+    `cfg`, `removed`: The routine, and the ids of the edges that end paths, by which the forest's
+    edges are numbered. `weights`: By edge id of `cfg`: the least frequent edges stay outside and
+    need counters of their own.
     """
     edges = [cfg.edges[edge] for edge in removed]
     count = cfg.vertex_count

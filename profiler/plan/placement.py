@@ -150,10 +150,7 @@ def _frontier(
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Follow tree edges from `start` as long as they are the only way to where they lead.
 
-    Returns
-    -------
-    frozenset[int], frozenset[int]
-        The edges at which that ends, and the vertices passed.
+    Returns the edges at which that ends, and the vertices passed.
     """
     stops: set[int] = set()
     passed: set[int] = set()

@@ -129,12 +129,8 @@ class InstrumentationPlan:
     def event_counts(self, crossings: Sequence[int], executions: Sequence[int]) -> tuple[int, ...]:
         """Return the values of the `CountEdge` counters, of slots, of other edges of buffers.
 
-        Each counts how often one place was passed, so exact counts execute it.
-
-        Parameters
-        ----------
-        crossings, executions
-            By edge id, by block id.
+        Each counts how often one place was passed, so exact counts, by edge id and by block id,
+        execute it.
         """
         values = [0] * self.edge_counters
         places = (

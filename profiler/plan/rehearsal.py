@@ -26,11 +26,8 @@ MOST_WALKS = 32
 def activations(cfg: ControlFlowGraph) -> tuple[ExecutedWalk, ...]:
     """Choose activations of a routine that cross each of its edges, if `MOST_WALKS` can.
 
-    Returns
-    -------
-    tuple[ExecutedWalk, ...]
-        Each happens another number of times. Behind each that runs to EXIT stands its first
-        half, which ends early.
+    Each happens another number of times. Behind each that runs to EXIT stands its first half, which
+    ends early.
     """
     open_edges = set(live_edges(cfg, depth_first(cfg)))
     home = _ways_to_exit(cfg)

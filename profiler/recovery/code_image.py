@@ -229,15 +229,9 @@ class CodeImage:
 
 
 def build_code_image(program: Program, late_words: Iterable[tuple[int, int]] = ()) -> CodeImage:
-    """Collect and decode the code of `program`.
+    """Collect and decode a program's code; UnsupportedError if it spans more than `MAX_SPAN` bytes.
 
-    `program`: The program. `late_words`: (address, word) pairs of deferred code as a run found
-    them.
-
-    Raises
-    ------
-    UnsupportedError
-        If the code is spread over more than `MAX_SPAN` bytes.
+    `late_words`: (address, word) pairs of deferred code as a run found them.
     """
     deferred = tuple(span for span in program.late_code if not _holds_program(program, span))
     spans = sorted((*program.code, *program.late_code), key=lambda span: span.start)

@@ -515,13 +515,7 @@ def _settle(s: State, leaves: Numbers) -> bool:
 
 
 def obey(s: State, command: int, jump: int, number: int, flags: int, words: Numbers) -> int:
-    """Do one step of the exploration.
-
-    Returns
-    -------
-    int
-        Whether there was anything to settle: 1 or 0.
-    """
+    """Do one step of the exploration; return whether there was anything to settle: 1 or 0."""
     # `command`, `words`: `BEGIN`, with where a run has entered code; `FOLLOW_BLOCKS`;
     # `FOLLOW_JUMP`, with targets, of which those outside of the routine are replaced by -1; or
     # `SETTLE`, with leaf routines (`exploration_kernel`).

@@ -72,10 +72,7 @@ class Edges(NamedTuple):
 def build_graphs(exploration: Exploration) -> tuple[PackedGraphs, NDArray[np.int32]]:
     """Build the graphs of all routines that have a leader, by address.
 
-    Returns
-    -------
-    PackedGraphs, int32 array
-        The graphs; and, by word, the number of the ordinary block that starts there, or -1.
+    Also returns, by word, the number of the ordinary block that starts there, or -1.
     """
     numbers = _routines(exploration)
     extents = _extents(exploration, numbers)

@@ -156,23 +156,12 @@ def recover(
     known: Known | None = None,
     told: Callable[[int, int], None] | None = None,
 ) -> ProgramGraphs:
-    """Recover the control-flow graphs of all routines.
+    """Recover the control-flow graphs of all routines, with what earlier runs have shown.
 
-    Parameters
-    ----------
-    program
-        The program.
-    discoveries
-        What earlier runs have shown.
-    known
-        Results of earlier calls for the same program, extended by this one.
-    told
-        Called now and then with how many routines have been reached, and how many are known.
+    - `known`: Results of earlier calls for the same program, extended by this one.
+    - `told`: Called now and then with how many routines have been reached, and how many are known.
 
-    Raises
-    ------
-    UnsupportedError
-        If the program has no code, or code too spread out.
+    UnsupportedError if the program has no code, or code too spread out.
     """
     known = known or Known()
     late_words = discoveries.late_words

@@ -131,13 +131,8 @@ UNKNOWN_CODE = "sub_"
 class SelectedRoutines:
     """Tells which routines of a program a selection takes.
 
-    `recovered`: All graphs.
-
-    Raises
-    ------
-    UsageError
-        If a pattern matches no routine, the program has no debug information though the selection
-        asks for its own routines, or nothing is left.
+    UsageError if a pattern matches no routine, the program has no debug information though the
+    selection asks for its own routines, or nothing is left.
     """
 
     def __init__(self, recovered: ProgramGraphs, selection: Selection) -> None:

@@ -84,14 +84,9 @@ def distribution_of(entry: EntryPoint) -> str:
 
 
 def load(entry: EntryPoint, taken: Mapping[str, SchemeOption]) -> SchemeDefinition | BrokenScheme:
-    """Load the scheme of an entry point.
+    """Load the scheme of an entry point, which is named as its mode.
 
-    Parameters
-    ----------
-    entry
-        Of the group `simprof.schemes`, named as its mode.
-    taken
-        Options of other schemes by name. The same option may be declared again.
+    `taken`: Options of other schemes by name. The same option may be declared again.
     """
     source = distribution_of(entry)
     try:

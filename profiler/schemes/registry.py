@@ -191,10 +191,7 @@ def make_plan(
     - `weights`: Edge weights by edge id; None for BL94's heuristic.
     - `edge_counts`: Edge profile by edge id, for guided schemes. Ignored by the other modes.
 
-    Raises
-    ------
-    UsageError
-        If the mode has no plan, or needs an edge profile and gets none.
+    UsageError if the mode has no plan, or needs an edge profile and gets none.
     """
     scheme = definition(mode)
     if scheme.plan is None:

@@ -82,13 +82,8 @@ class BranchCodes:
     def decode(self, words: Sequence[int], vertex: int) -> tuple[int, ...]:
         """Return the dag edges from ENTRY to `vertex` with this code.
 
-        `words`: The code by word. Words behind that of `vertex` are not read, if it is not EXIT.
-        `vertex`: EXIT for whole paths.
-
-        Raises
-        ------
-        ValueError
-            If there is no such path.
+        `words`: The code by word. Words behind that of `vertex` are not read, if it is not EXIT,
+        which stands for whole paths. ValueError if there is no such path.
         """
         for start, bits in self._beginnings(words):
             path = self._follow(start, words, bits, vertex)
@@ -212,10 +207,7 @@ def _initial_values(
 ) -> tuple[dict[int, int] | None, int | None]:
     """Choose the starts' initial values, those of the longest codes first, each the least.
 
-    Returns
-    -------
-    dict[int, int] | None, int | None
-        Initial values and the largest code; None if the codes do not fit a word.
+    Returns them and the largest code; None if the codes do not fit a word.
     """
     spans = _spans(dag, order, widths)
     if spans is None:

@@ -125,10 +125,7 @@ def plan_bittrace(
 ) -> BitTracePlan:
     """Plan bit tracing of `cfg`; parameters as those of `pp.plan_pp`.
 
-    Raises
-    ------
-    UsageError
-        An array is asked for, and the codes have several words.
+    UsageError if an array is asked for, and the codes have several words.
     """
     dfs = depth_first(cfg)
     edge_weights = given_weights(cfg, weights)

@@ -173,15 +173,9 @@ class _Search:
         """Take the call of `logdisrupt` out of one place if counts stay right without it.
 
         They would not if control could then get from a source to its destination along another
-        way than the logged edge, with no logging call in between.
+        way than the logged edge, with no logging call in between. Returns whether it was taken out.
 
-        `place`, `is_block`: The id of a block that has the call at its top, or of an edge that has
-        it.
-
-        Returns
-        -------
-        bool
-            Whether the call was taken out.
+        `place`: A block that has the call at its top, or an edge that has it.
         """
         chosen = self.blocks if is_block else self.edges
         chosen.remove(place)

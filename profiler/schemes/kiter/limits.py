@@ -53,10 +53,7 @@ def _within(
 ) -> Unrolled | None:
     """Fit every vertex, leaving acyclic the loops whose paths would be ambiguous.
 
-    Returns
-    -------
-    Unrolled | None
-        None if no loop is left with k > 1.
+    None if no loop is left with k > 1.
     """
     left: set[int] = set()
     while True:

@@ -80,13 +80,9 @@ class IterationNumbering:
     def decode_prefix(self, path_sum: int, last: int) -> tuple[int, ...]:
         """Return the edges of the unfinished path to vertex `last` with these values.
 
-        From each vertex some valid edge has value 0, so it begins path `path_sum` (EPP 3.6).
-
-        Raises
-        ------
-        ValueError
-            If there is no such path, or it does not lead through `last`.
+        ValueError if there is no such path, or it does not lead through `last`.
         """
+        # From each vertex some valid edge has value 0, so it begins path `path_sum` (EPP 3.6).
         name, rest = self.unrolled.cfg.name, path_sum
         if not 0 <= path_sum < self.total:
             raise ValueError(f"{name} has no path {path_sum} (paths: {self.total})")
@@ -206,13 +202,9 @@ def _invalid_over(
 
 
 def number_iterations(unrolled: Unrolled) -> IterationNumbering:
-    """Give the valid paths of `unrolled` their numbers (algorithm 1).
-
-    Notes
-    -----
-    Edges are valued in the order of their ids, as KITER's table 1 does. Without iterated loops
-    paths are EPP's and so is the order: ascending NumPaths of the targets (EPP 5.2).
-    """
+    """Give the valid paths of `unrolled` their numbers (algorithm 1)."""
+    # Edges are valued in the order of their ids, as KITER's table 1 does. Without iterated loops
+    # paths are EPP's and so is the order: ascending NumPaths of the targets (EPP 5.2).
     count = len(unrolled.copies)
     num_paths, invalid_paths = [0] * count, [0] * count
     values, compensation = [0] * len(unrolled.edges), [0] * len(unrolled.edges)

@@ -239,10 +239,7 @@ def plan_kiter(
     - `hash_above`: Number of paths beyond which counters are in a hash table, and else in an array
       (KITER 6: 6,000); None to choose by the increments (EPP 5.2).
 
-    Raises
-    ------
-    UsageError
-        If a k is less than 1.
+    UsageError if a k is less than 1.
     """
     chosen = iterations_by_head or {}
     if min([iterations, *chosen.values()]) < 1:

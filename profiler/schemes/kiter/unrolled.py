@@ -149,12 +149,7 @@ def unroll(
     """Return the unrolled graph.
 
     `loops`: Disjoint innermost loops with k >= 2 (`loops`). `cut_edges`: Further edges to remove,
-    from vertices outside of `loops`.
-
-    Raises
-    ------
-    ValueError
-        If an edge cannot be cut, or a loop not be iterated.
+    from vertices outside of `loops`. ValueError if one cannot be cut, or a loop not be iterated.
     """
     cuts = frozenset(cut_edges)
     inside = {vertex for loop in loops for vertex in loop.body}

@@ -64,15 +64,10 @@ class PathPlan(AcyclicPathPlan):
     def decode_partial(self, end: UnfinishedPath) -> PathRecord:
         """Return the unfinished path of activations that ended early (EPP 3.6).
 
-        `end`: Where they ended. The register is not read where it is not initialised yet. The last
-        counter is read where the path was counted ahead (`plan.counted_region`); the caller takes
-        that count back.
-
-        Raises
-        ------
-        ValueError
-            If the path was to be counted ahead and was not.
+        ValueError if the path was to be counted ahead and was not.
         """
+        # The register is not read where it is not initialised yet. The last counter is read where
+        # the path was counted ahead; the caller takes that count back.
         if end.block in self.plan.counted_region:
             if end.last is None:
                 raise ValueError(f"{self.cfg.name}: block {end.block} reached without a count")

@@ -45,10 +45,6 @@ def cold_edges(
     - `counts`: Edge profile, by edge id.
     - `percent`: i of TPP(i, j), 0..100; at 0 nothing is cold, not even what control never takes.
     - `exit_flow`: Exit edges of disconnected loops -> what they are measured against.
-
-    Notes
-    -----
-    Self-loops are on no path and never cold.
     """
     if not percent:
         return frozenset()
@@ -63,7 +59,7 @@ def cold_edges(
         edge.id
         for edge in cfg.edges
         if edge.source in dfs.reached
-        and edge.id not in dfs.self_loops
+        and edge.id not in dfs.self_loops  # which are on no path
         and (
             counts[edge.id] == 0
             or edge.source not in entered

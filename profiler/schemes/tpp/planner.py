@@ -168,20 +168,15 @@ class TppPlan:
         return chain(counted, (path_record(self.obvious.dag, path) for path in obvious))
 
     def read(self, counters: RoutineCounters) -> Reading:
-        """Derive the path profile from counters and edge profile (TPP 4.2.2).
-
-        Returns
-        -------
-        Reading
-            `edges` is None: they are input. `lost` names path executions. "cold_paths" are in
-            no path's count: the cold counter, and where there is no code for it what the edge
-            profile tells of. "overcounted_paths" are in several: obvious paths share edges with
-            cold or unfinished ones. With the edge profile of the same run, all counts and the
-            cold paths less the overcounted ones are as many paths as executed. Where cold paths
-            have no counter, they are the paths that ended, by the edge profile, less all others.
-            "unknown_unfinished" are unfinished paths that nothing identifies. `inferred` are those
-            that the edge profile tells of: where it is of another run, so are they.
-        """
+        """Derive the path profile from counters and edge profile (TPP 4.2.2)."""
+        # Edge counts are input. `lost` names path executions. "cold_paths" are in no path's count:
+        # the cold counter, and where there is no code for it what the edge profile tells of.
+        # "overcounted_paths" are in several: obvious paths share edges with cold or unfinished
+        # ones. With the edge profile of the same run, all counts and the cold paths less the
+        # overcounted ones are as many paths as executed. Where cold paths have no counter, they are
+        # the paths that ended, by the edge profile, less all others. "unknown_unfinished" are
+        # unfinished paths that nothing identifies. `inferred` are those that the edge profile tells
+        # of: where it is of another run, so are they.
         paths = counters.finished_paths
         partial: Counter[PathRecord] = Counter()
         unknown = 0
@@ -361,10 +356,7 @@ def plan_tpp(
       leave room for poison in any case.
     - `table`: ARRAY or HASH to have that in any case; None for EPP's choice.
 
-    Raises
-    ------
-    ValueError
-        If `edge_counts` is no edge profile of `cfg`, or a percentage is none.
+    ValueError if `edge_counts` is no edge profile of `cfg`, or a percentage is none.
     """
     if not (0 <= cold <= 100 and 0 <= loop <= 100):
         raise ValueError(f"TPP({cold}, {loop}): percentages are 0 to 100")

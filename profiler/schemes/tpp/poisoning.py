@@ -56,13 +56,9 @@ class HotGraphs:
     def _left_out(self) -> Iterator[tuple[Edge, bool]]:
         """Yield the control-flow edges that the kept graph lacks, though control can take them.
 
-        Self-loops are left out unless paths end at them: their counters change no path.
-
-        Yields
-        ------
-        Edge, bool
-            The edge, and whether it ends a path: then it is a removed edge of the hot graph, else
-            it was left out because it is cold or only on obvious paths.
+        With each, whether it ends a path: then it is a removed edge of the hot graph, else it was
+        left out because it is cold or only on obvious paths. Self-loops are left out unless paths
+        end at them: their counters change no path.
         """
         dfs, removed = self.hot.dfs, frozenset(self.hot.removed)
         for edge in self.hot.cfg.edges:

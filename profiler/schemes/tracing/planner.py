@@ -138,13 +138,7 @@ def plan_witness(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = Non
 
 
 def plan_bits(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> TracePlan:
-    """Plan a trace of the outcomes of all predicates; `weights` as for `plan_witness`.
-
-    Notes
-    -----
-    A directed cycle without a predicate, which no graph of BL94 has since none could leave it,
-    writes one bit a turn: else nothing would tell how often it went round.
-    """
+    """Plan a trace of the outcomes of all predicates; `weights` as for `plan_witness`."""
     by_edge = given_weights(cfg, weights)
     live = live_edges(cfg, depth_first(cfg))
     tokens: dict[int, WriteTrace] = {}
@@ -152,6 +146,8 @@ def plan_bits(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) 
         edges = cfg.out_edges[predicate]
         width = bits_for(len(edges))
         tokens |= {edge: WriteTrace(value, width, True) for value, edge in enumerate(edges)}
+    # A directed cycle without a predicate, which no graph of BL94 has since none could leave it,
+    # writes one bit a turn: else nothing would tell how often it went round.
     for edge in sorted(with_chords(cfg, tokens, by_edge, live) - tokens.keys()):
         tokens[edge] = WriteTrace(0, 1, True)
     return _plan(cfg, by_edge, dict(sorted(tokens.items())), witnesses=False)
