@@ -21,8 +21,9 @@ from math import lcm
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from simprof.profiler.code.hash_routine import hash_costs
 from simprof.profiler.graphfiles.answer import GraphRun, describe, run_object
-from simprof.profiler.graphfiles.execution import execute, price
+from simprof.profiler.graphfiles.execution import MACHINE, execute, price
 from simprof.profiler.graphfiles.formats import load
 from simprof.profiler.graphfiles.reader import GraphDocument, read_file
 from simprof.profiler.graphs import flow
@@ -204,15 +205,16 @@ def _run(document: GraphDocument, options: AnalysisOptions) -> GraphRun:
     if options.enumerate:
         _check_enumeration(document, options, plan)
     definition = registry.definition(options.mode)
-    prices = price(cfg, plan.plan, registry.generators(options.mode))
-    counters = execute(cfg, plan.plan, document.walks, prices.hash_costs)
+    code = price(cfg, plan.plan, registry.generators(options.mode))
+    costs = hash_costs(MACHINE, plan.plan.key_words)
+    counters = execute(cfg, plan.plan, document.walks, costs)
     crossed = crossings(document)
     reading = plan.read(counters)
     check_shape(plan, options.mode, reading)
     _check(document, options, plan, reading, crossed)
     flow.check(cfg, crossed, activations=sum(walk.count for walk in document.walks))
     judged = _attribution(document, options, plan, reading)
-    return GraphRun(definition, depth_first(cfg), plan, prices, counters, reading, crossed, judged)
+    return GraphRun(definition, depth_first(cfg), plan, code, counters, reading, crossed, judged)
 
 
 def _attribution(

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from simprof.profiler.code import pricing
+from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.pricing import plan_sizes, trace_sizes
-from simprof.profiler.graphfiles.execution import MACHINE, Prices
+from simprof.profiler.graphfiles.execution import MACHINE
 from simprof.profiler.graphfiles.reader import GraphDocument
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import block_counts
@@ -50,11 +51,11 @@ from simprof.profiler.schemes.static import ends
 class GraphRun:
     """One scheme on the runs of one graph."""
 
-    # definition, plan, prices: the scheme, what it does and what that costs.
+    # definition, plan, code: the scheme, what it does and how.
     definition: SchemeDefinition
     dfs: DepthFirst  # the graph's depth-first search
     plan: RoutinePlan
-    prices: Prices
+    code: RoutineCode
     # counters, reading: what the runs left in the counters, and the profile that these give.
     counters: RoutineCounters
     reading: Reading
@@ -87,7 +88,7 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
         count * block.instructions for count, block in zip(executed, cfg.blocks, strict=True)
     )
     added = run.counters.hash_instructions + pricing.added(
-        run.prices.code, run.crossings, executed, run.counters.taken
+        run.code, run.crossings, executed, run.counters.taken
     )
     sizes = _sizes(run)
     all_added = added + run.definition.code().run_cost(MACHINE, sizes)
@@ -163,7 +164,7 @@ def _measurement(
     """Return the runs as a measurement of a program of one routine, for its tables."""
     cfg, plan = run.cfg, run.plan.plan
     instrumented = plan.instrumented_edges
-    costs = pricing.edge_costs(run.prices.code, run.crossings, run.counters.taken)
+    costs = pricing.edge_costs(run.code, run.crossings, run.counters.taken)
     edges = (
         EdgeCount(
             cfg.name_of(edge.source),
@@ -176,7 +177,7 @@ def _measurement(
         for edge in cfg.edges
     )
     routine = RoutineProfile(
-        **routine_facts(cfg, graph_facts(cfg), plan, run.decoder, run.prices.path_register),
+        **routine_facts(cfg, graph_facts(cfg), plan, run.decoder, run.code.path_register),
         activations=sum(walk.count for walk in document.walks),
         added=added,
         instructions=base,
@@ -201,7 +202,7 @@ def _measurement(
 
 def _blocks(run: GraphRun, base: int, counts: Sequence[int | None]) -> ProfileTable:
     """Return the blocks whose executions the scheme's counters give, those without edges too."""
-    cfg, code = run.cfg, run.prices.code
+    cfg, code = run.cfg, run.code
     rows = []
     for block in cfg.blocks:
         count = counts[block.id]
@@ -222,7 +223,7 @@ def _blocks(run: GraphRun, base: int, counts: Sequence[int | None]) -> ProfileTa
 
 
 def _sizes(run: GraphRun) -> dict[str, int]:
-    code, plan = run.prices.code, run.plan
+    code, plan = run.code, run.plan
     return {
         **plan_sizes(plan.plan, code, len(run.counters.paths)),
         "snippet_instructions": code.static_instructions,
@@ -290,7 +291,7 @@ def describe(run: GraphRun) -> dict[str, Any]:
 
 def _code(run: GraphRun) -> dict[str, Any]:
     """Return what is there in every mode."""
-    cfg, plan, code = run.cfg, run.plan.plan, run.prices.code
+    cfg, plan, code = run.cfg, run.plan.plan, run.code
     snippets = code.snippets
     edges = range(len(cfg.edges))
     static: dict[str, Any] = {

@@ -6,11 +6,11 @@ The code is generated as for a 64-bit routine with every register free.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.hash_routine import HashCosts, HashTableModel, hash_costs
+from simprof.profiler.code.hash_routine import HashCosts, HashTableModel
 from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -84,28 +84,14 @@ MACHINE = MachineKind.SPARCV9
 """Whose code it is."""
 
 
-@dataclass(frozen=True)
-class Prices:
-    """Generated code of a plan."""
-
-    code: RoutineCode  # what it adds to a run is `pricing.added`
-    hash_costs: HashCosts  # what a call of the hashing routine costs
-
-    @property
-    def path_register(self) -> str | None:
-        """Where path numbers live, None where there are none."""
-        return self.code.path_register
-
-
-def price(cfg: ControlFlowGraph, plan: InstrumentationPlan, generators: Generators) -> Prices:
-    """Generate the code of `plan` and return what it costs; UsageError if the counters do not fit
+def price(cfg: ControlFlowGraph, plan: InstrumentationPlan, generators: Generators) -> RoutineCode:
+    """Generate the code of `plan`; UsageError if the counters do not fit
     the memory set aside for them.
     """
     try:
-        code = Pricer(generators).code(cfg, plan, RoutineContext.free())
+        return Pricer(generators).code(cfg, plan, RoutineContext.free())
     except UsageError as error:
         raise UsageError(
             f"{cfg.name}: its counters do not fit their memory: lower --path-limit, or leave "
             "--table at its default"
         ) from error
-    return Prices(code, hash_costs(MACHINE, plan.key_words))

@@ -129,11 +129,9 @@ def rehearse(plan: RoutinePlan, decoder: PathDecoder | None, walks: Sequence[Exe
 
 
 def _check_paths(decoder: PathDecoder, walk: ExecutedWalk) -> None:
-    """Check that each path is counted no more often than it is a part of the activation.
-
-    Self-loops are no part of paths: they are left out of the activation, but for paths of one
-    block, which may lie between two crossings of a self-loop.
-    """
+    """Check that each path is counted no more often than it is a part of the activation."""
+    # Self-loops are no part of paths: they are left out of the activation, but for paths of one
+    # block, which may lie between two crossings of a self-loop.
     cfg = decoder.cfg
     ends = [cfg.edges[edge] for edge in walk.edges]
     blocks = [edge.target for edge in ends if edge.source != edge.target]

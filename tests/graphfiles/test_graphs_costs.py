@@ -61,9 +61,9 @@ def test_hash_costs_follow_the_order_of_runs(tmp_path: Path) -> None:
 
 def test_prices_cover_every_instrumented_edge() -> None:
     plan = plan_pp(epp_1()).plan
-    prices = price(epp_1(), plan, GENERATORS)
-    assert set(prices.code.snippets) == set(plan.actions)
-    assert prices.path_register is not None
+    code = price(epp_1(), plan, GENERATORS)
+    assert set(code.snippets) == set(plan.actions)
+    assert code.path_register is not None
 
 
 def test_counters_that_do_not_fit_are_refused() -> None:

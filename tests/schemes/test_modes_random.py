@@ -159,7 +159,7 @@ def check_counts(case: Case, edges: bool) -> None:
 def check_price(case: Case) -> None:
     """Code times counts is what executing snippet by snippet costs (hashing excepted)."""
     plan = case.plan.plan
-    code = price(case.cfg, plan, GENERATORS).code
+    code = price(case.cfg, plan, GENERATORS)
     spent = 0
     for steps in case.walks:
         execution = interpret.begin(plan)

@@ -244,10 +244,8 @@ def _spans(
 
 
 def _least_value(by_bits: Mapping[int, Span], taken: _Taken) -> int:
-    """Return the least initial value that makes codes disjoint from each other and `taken`.
-
-    From 1 on, codes of different lengths from one start differ.
-    """
+    """Return the least initial value that makes codes disjoint from each other and `taken`."""
+    # From 1 on, codes of different lengths from one start differ.
     own = sorted(by_bits.values())
     value = 0 if all(a[1] < b[0] for a, b in pairwise(own)) else 1
     while True:

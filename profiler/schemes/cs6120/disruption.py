@@ -172,11 +172,11 @@ class _Search:
     def try_without(self, place: int, is_block: bool) -> bool:
         """Take the call of `logdisrupt` out of one place if counts stay right without it.
 
-        They would not if control could then get from a source to its destination along another
-        way than the logged edge, with no logging call in between. Returns whether it was taken out.
-
         `place`: A block that has the call at its top, or an edge that has it.
         """
+        # They would not if control could then get from a source to its destination along another
+        # way than the logged edge, with no logging call in between. Returns whether it was taken
+        # out.
         chosen = self.blocks if is_block else self.edges
         chosen.remove(place)
         region = self._region((), (place,)) if is_block else self._region((place,))

@@ -89,10 +89,8 @@ def _destination(machine: MachineKind) -> list[Item]:
 
 
 def _count_if_zero(machine: MachineKind) -> list[Instruction]:
-    """Increment the old count if the word is 0.
-
-    V8 has no conditional move: there, bit 31 of (word - 1) & ~word is set for 0 alone.
-    """
+    """Increment the old count if the word is 0."""
+    # V8 has no conditional move: there, bit 31 of (word - 1) & ~word is set for 0 alone.
     if machine is MachineKind.SPARCV8:
         return [
             asm.arithmetic("sub", _WORD, 1, _NEW),

@@ -121,10 +121,8 @@ class _Fitter:
     def _paths_in_copy(
         self, vertex: int, loop: IteratedLoop, counts: Mapping[int, int], after: int | None
     ) -> int:
-        """Count the paths from a vertex in one copy; `after` are those from the next one's head.
-
-        In the last copy `after` is None: a back edge ends a path there, as removed edges do.
-        """
+        """Count the paths from a vertex in one copy; `after` are those from the next one's head."""
+        # In the last copy `after` is None: a back edge ends a path there, as removed edges do.
         total, ends = 0, 0
         for edge in self.cfg.out_edges[vertex]:
             target = self.cfg.edges[edge].target

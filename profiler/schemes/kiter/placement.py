@@ -71,10 +71,8 @@ def tree_weights(
 
 
 def entry_values(numbering: IterationNumbering) -> list[int]:
-    """Return Val by edge of the unrolled graph, less what is compensated at ENTRY.
-
-    Whatever begins with an edge at ENTRY is compensated on it, always.
-    """
+    """Return Val by edge of the unrolled graph, less what is compensated at ENTRY."""
+    # Whatever begins with an edge at ENTRY is compensated on it, always.
     unrolled = numbering.unrolled
     at_entry = frozenset(unrolled.out_edges[unrolled.cfg.entry])
     return [
@@ -110,11 +108,9 @@ def iteration_increments(
 def _moved(
     unrolled: Unrolled, compensation: Sequence[int], weights: Sequence[float]
 ) -> tuple[int, ...]:
-    """Move compensation off busy edges, by event counting on the compensated part of each loop.
-
-    That part begins with the head's entry dummy and ends where copy k begins. Sums over its ways
-    stay as they are; nothing else is ever compensated.
-    """
+    """Move compensation off busy edges, by event counting on the compensated part of each loop."""
+    # That part begins with the head's entry dummy and ends where copy k begins. Sums over its ways
+    # stay as they are; nothing else is ever compensated.
     inside = frozenset(
         vertex
         for vertex, copy in enumerate(unrolled.copies)

@@ -38,11 +38,10 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True)
 class Unrolled(Dag):
-    """A control-flow graph without cycles, its iterated loops unrolled.
+    """A control-flow graph without cycles, its iterated loops unrolled."""
 
-    Vertices keep their ids in copy 1; those of other copies follow. Real edges are in control-flow
-    order, then by copy.
-    """
+    # Vertices keep their ids in copy 1; those of other copies follow. Real edges are in control-
+    # flow order, then by copy.
 
     loops: tuple[IteratedLoop, ...]  # The iterated loops; their bodies are disjoint.
     copies: tuple[Copy, ...]  # By vertex
@@ -79,21 +78,17 @@ class Unrolled(Dag):
 
     @cached_property
     def full_loops(self) -> frozenset[int]:
-        """Heads of the iterated loops whose paths from the head make all k iterations.
-
-        Only its back edges begin paths at such a head. Where removed edges lead to the head too,
-        paths begin there that may leave the loop in any iteration, and all those are valid.
-        """
+        """Heads of the iterated loops whose paths from the head make all k iterations."""
+        # Only its back edges begin paths at such a head. Where removed edges lead to the head too,
+        # paths begin there that may leave the loop in any iteration, and all those are valid.
         entered = {self.cfg.edges[edge].target for edge in self.removed}
         return frozenset(loop.head for loop in self.loops) - entered
 
     @cached_property
     def ambiguous_loops(self) -> frozenset[int]:
-        """Heads of loops whose paths do not tell how often each edge was executed.
-
-        A path that begins at the head may have been begun by another edge than the loop's, and
-        one that ends at a tail may have been ended by another.
-        """
+        """Heads of loops whose paths do not tell how often each edge was executed."""
+        # A path that begins at the head may have been begun by another edge than the loop's, and
+        # one that ends at a tail may have been ended by another.
         ended = {self.cfg.edges[edge].source for edge in self.removed}
         return frozenset(
             loop.head
@@ -120,11 +115,9 @@ class Unrolled(Dag):
         return self.cfg.edges[edge.cfg_edge].target not in loop.body
 
     def edge_weights(self, weights: Sequence[float]) -> tuple[float, ...]:
-        """Weights from those of control-flow edges: what an increment on the edge would cost.
-
-        Every copy of an edge costs what the edge does. The back edge of an iterated loop sets
-        and reads accumulators anyway, so what its dummies add to that costs nothing.
-        """
+        """Weights from those of control-flow edges: what an increment on the edge would cost."""
+        # Every copy of an edge costs what the edge does. The back edge of an iterated loop sets and
+        # reads accumulators anyway, so what its dummies add to that costs nothing.
         free = {edge for loop in self.loops for edge in loop.back_edges}
         return tuple(
             weights[edge.cfg_edge]

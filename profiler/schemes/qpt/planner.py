@@ -143,11 +143,9 @@ class EdgeHeuristicPlan(EdgePlan):
         return _without(self.tree.chords, self.removed)
 
     def read(self, counters: RoutineCounters) -> Reading:
-        """Derive the block counts as BL94 figure 8 does, and edge counts if all are determined.
-
-        Chords without counters are taken to be never crossed. Other edges' counts may then be
-        wrong, even negative, but their sums at a block are right.
-        """
+        """Derive the block counts as BL94 figure 8 does, and edge counts if all are determined."""
+        # Chords without counters are taken to be never crossed. Other edges' counts may then be
+        # wrong, even negative, but their sums at a block are right.
         chords = dict.fromkeys(self.removed, 0)
         chords.update(zip(self.counted, counters.events, strict=True))
         edges = propagate(self.cfg, self.tree, chords, counters.early)
@@ -238,10 +236,8 @@ class MergedPlan:
         return replace(reading, edges=edges, blocks=blocks)
 
     def describe(self) -> dict[str, Any]:
-        """Return `static` of `simprof explain`, by the routine's edges.
-
-        Edges inside chains are tree edges.
-        """
+        """Return `static` of `simprof explain`, by the routine's edges."""
+        # Edges inside chains are tree edges.
         kept = self.contraction.kept
         found: dict[str, Any] = self.inner.describe() | {
             "merged_blocks": [

@@ -93,11 +93,9 @@ class _Classes:
         return find_root(self._parent, vertex)
 
     def ends(self, vertex: int) -> tuple[int, int]:
-        """The class of a vertex, and that of its successors.
-
-        A block that is never left has a class of its own behind it, which nothing leaves: as
-        often as it executes, activations end in it.
-        """
+        """The class of a vertex, and that of its successors."""
+        # A block that is never left has a class of its own behind it, which nothing leaves: as
+        # often as it executes, activations end in it.
         out = self._cfg.out_edges[vertex]
         behind = self._cfg.vertex_count + vertex
         return self.of(vertex), self.of(self._cfg.edges[out[0]].target) if out else behind
@@ -106,12 +104,11 @@ class _Classes:
 def removable(tree: SpanningTree, weights: Sequence[float]) -> tuple[int, ...]:
     """Return chords of `tree` that need no counter if only blocks are to be counted.
 
-    The heuristic of BL94 figure 11: chords by decreasing weight, each if the cycle that it closes
-    has no pipe and no vertex in common with those of the chords removed before.
-
     `tree`: A maximum spanning tree of the control-flow graph, with the edge EXIT -> ENTRY.
     `weights`: By edge.
     """
+    # The heuristic of BL94 figure 11: chords by decreasing weight, each if the cycle that it closes
+    # has no pipe and no vertex in common with those of the chords removed before.
     up = _Upward(tree)
     marked: set[int] = set()
     removed = []
@@ -165,11 +162,10 @@ def edges_from_blocks(
 ) -> tuple[int, ...] | None:
     """Derive the count of every edge from those of all blocks; None where they do not tell.
 
-    Each block is a vertex for what leaves it and another for what enters it. They tell all edge
-    counts if the edges form no cycle between these vertices.
-
     `blocks`, `early`: Executions, and activations that ended early, by block.
     """
+    # Each block is a vertex for what leaves it and another for what enters it. They tell all edge
+    # counts if the edges form no cycle between these vertices.
     apart = cfg.vertex_count
     live = [edge for edge in cfg.edges if edge.source in dfs.reached]
     ends = [(edge.source, edge.target + (apart if edge.target < cfg.entry else 0)) for edge in live]

@@ -170,10 +170,8 @@ def _ignoring_cold(actions: Actions) -> Actions:
 def register_range(
     kept: Dag, actions: Mapping[int, tuple[Action, ...]], increments: tuple[int, ...]
 ) -> int:
-    """Return the greatest distance from its first value that a path gets the register to.
-
-    Whatever edge a path starts behind, and the first values themselves, are counted in.
-    """
+    """Return the greatest distance from its first value that a path gets the register to."""
+    # Whatever edge a path starts behind, and the first values themselves, are counted in.
     least = [0] * kept.cfg.vertex_count
     most = [0] * kept.cfg.vertex_count
     reach = 0

@@ -18,11 +18,10 @@ TRACE = Buffer("trace", size=0x4000, kept=(TRACE_SIZE + POSITION, 4))
 
 @dataclass(frozen=True)
 class WriteTarget(Action):
-    """`trace target`: the address that `block`'s transfer goes to is appended to the trace.
+    """`trace target`: the address that `block`'s transfer goes to is appended to the trace."""
 
-    A transfer to a routine that only the run tells (BL94 3.2, footnote 2). Its code reads the
-    registers of the transfer, so it stands right before that.
-    """
+    # A transfer to a routine that only the run tells (BL94 3.2, footnote 2). Its code reads the
+    # registers of the transfer, so it stands right before that.
 
     block: int  # Block with the transfer
     packed: bool = False  # As for `WriteTrace`

@@ -72,10 +72,8 @@ def flush_routine(machine: MachineKind, packed: bool) -> tuple[Item, ...]:
 
 
 def _write(name: str, is64: bool) -> list[Item]:
-    """Write until nothing is left or a write fails.
-
-    That is told by carry, which qemu-user sets and clears only in xcc of 64-bit programs.
-    """
+    """Write until nothing is left or a write fails."""
+    # That is told by carry, which qemu-user sets and clears only in xcc of 64-bit programs.
     done = f"{name}.done"
     failed = asm.branch_predicted("cs", "%xcc", done) if is64 else asm.branch("cs", done)
     return [
@@ -126,9 +124,7 @@ STREAM = StreamBuffer(TRACE_BUFFER, TRACE_SIZE, POSITION, DESCRIPTOR, flush_name
 
 
 def flush_cost(machine: MachineKind, trace_bits: int) -> int:
-    """Return what emptying the buffer adds to a program that writes so many bits.
-
-    One flush for each full buffer, and one at the end for what is left.
-    """
+    """Return what emptying the buffer adds to a program that writes so many bits."""
+    # One flush for each full buffer, and one at the end for what is left.
     flushes = -(-trace_bits // (8 * TRACE_SIZE))
     return flushes * _flush(machine)

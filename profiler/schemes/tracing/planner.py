@@ -58,10 +58,8 @@ class TracePlan:
         return bits_for(len(self.tokens)) if self.witnesses else None
 
     def standard_bits(self, crossings: Sequence[int]) -> int:
-        """Bits written when each edge is crossed so often, by edge id.
-
-        Witnesses have standard sizes: 8, 16 or 32 bits. What `bits` writes has no other size.
-        """
+        """Bits written when each edge is crossed so often, by edge id."""
+        # Witnesses have standard sizes: 8, 16 or 32 bits. What `bits` writes has no other size.
         return self._written(crossings, None)
 
     def minimal_bits(self, crossings: Sequence[int]) -> int:

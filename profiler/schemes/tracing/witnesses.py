@@ -43,10 +43,8 @@ def call_blocks(cfg: ControlFlowGraph) -> frozenset[int]:
 def blockers(
     cfg: ControlFlowGraph, vertices: Collection[int], live: Collection[int]
 ) -> frozenset[int]:
-    """Edges out of predicates from which no predicate precedes one of `vertices`.
-
-    The union of BL94's `blockers(G, v)`; backwards from the vertices, up to the predicates.
-    """
+    """Edges out of predicates from which no predicate precedes one of `vertices`."""
+    # The union of BL94's `blockers(G, v)`; backwards from the vertices, up to the predicates.
     forks = predicates(cfg, live)
     into = [[edge for edge in edges if edge in live] for edges in cfg.in_edges]
     seen = closure(
@@ -68,11 +66,9 @@ def with_chords(
     weights: Sequence[float],
     live: Collection[int],
 ) -> frozenset[int]:
-    """Add the chords of a heaviest forest of the other edges (BL94's modified algorithm).
-
-    The edge EXIT -> ENTRY takes no part (BL94 4.1), nor do ENTRY edges, which the caller tells
-    apart.
-    """
+    """Add the chords of a heaviest forest of the other edges (BL94's modified algorithm)."""
+    # The edge EXIT -> ENTRY takes no part (BL94 4.1), nor do ENTRY edges, which the caller tells
+    # apart.
     barred = {edge.id for edge in cfg.edges if edge.id in witnessed or not _usable(cfg, edge.id)}
     barred |= {edge.id for edge in cfg.edges if edge.id not in live}
     forest = maximum_spanning_tree(cfg.vertex_count, _ends(cfg), weights, None, barred)
@@ -88,10 +84,8 @@ def _ends(cfg: ControlFlowGraph) -> list[tuple[int, int]]:
 
 
 def counting_tree(cfg: ControlFlowGraph, witnessed: Collection[int]) -> SpanningTree:
-    """The edges that a reader of the trace cannot count directly, as a tree to solve for.
-
-    It can count witnessed edges by their witnesses and ENTRY edges by the calls.
-    """
+    """The edges that a reader of the trace cannot count directly, as a tree to solve for."""
+    # It can count witnessed edges by their witnesses and ENTRY edges by the calls.
     live = live_edges(cfg, depth_first(cfg))
     inside = tuple(
         edge.id in live and edge.id not in witnessed and _usable(cfg, edge.id) for edge in cfg.edges
