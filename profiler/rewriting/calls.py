@@ -39,6 +39,7 @@ from simprof.profiler.rewriting.draft import (
     NotRewritableError,
     ThunkCall,
     constant,
+    entry_label,
     jump,
     raw,
     retargeted,
@@ -127,21 +128,21 @@ class RoutineEntries:
         if slot is None:
             if draft.codes[back.source].target in draft.program.contexts:
                 raise NotRewritableError("nothing tells whether its call of getcontext returns")
-            cost = self._branch_on_result(result, label)
+            extends = draft.context.machine is MachineKind.SPARCV8PLUS
+            if extends:
+                draft.emit(asm.shift("sra", result, 0, result))
+            cost = extends + self._branch(result, label, is_zero=False)
         else:
-            register = self._free_register(back.target)
+            reserved = draft.liveness.live_before(back.target, 0) | draft.context.abi.reserved
+            register = next(members(~reserved, draft.context.abi.caller_saved), None)
+            if register is None:
+                raise NotRewritableError("no register is free where a call returns")
             draft.emit(asm.load(self._load, slot.base, slot.offset, register))
             draft.emit(self._set(slot, R.G0))
             cost = 2 + self._branch(register, label, is_zero=True)
         draft.charge(Cause.LANDINGS, cost, edge=back.id)
         draft.charge(Cause.LANDINGS, cost + 1, edge=entry)
         draft.arrive(draft.block(back.target).start, edge=entry)
-
-    def _branch_on_result(self, result: Register, label: str) -> int:
-        extends = self._draft.context.machine is MachineKind.SPARCV8PLUS
-        if extends:
-            self._draft.emit(asm.shift("sra", result, 0, result))
-        return extends + self._branch(result, label, is_zero=False)
 
     def _branch(self, register: Register, label: str, *, is_zero: bool) -> int:
         """Branch if a register is zero, or is not; return what that costs where it is not taken."""
@@ -154,15 +155,6 @@ class RoutineEntries:
         branch = asm.branch_register(condition, register, label, annul=True, taken=False)
         self._draft.emit(branch, asm.nop())
         return 1
-
-    def _free_register(self, block: int) -> Register:
-        """Return a register that is dead where a call returns."""
-        abi = self._draft.context.abi
-        live = self._draft.liveness.live_before(block, 0)
-        found = next(members(~(live | abi.reserved), abi.caller_saved), None)
-        if found is None:
-            raise NotRewritableError("no register is free where a call returns")
-        return found
 
 
 _RETL = 0x81C3E008
@@ -315,9 +307,8 @@ class CallCopies:
         """Call from the copy: the return address is new."""
         draft = self._draft
         word, back = draft.word(address), draft.out(block.id, EdgeKind.CALL_RETURN)
-        label_of = draft.program.label_of
         draft.emit(Label(self._call_label(address)))
-        draft.emit(retargeted(word, kind, label_of(direct)) if direct >= 0 else raw(word))
+        draft.emit(retargeted(word, kind, entry_label(direct)) if direct >= 0 else raw(word))
         draft.emit(*delay_slot(draft, address, kind))
         if back is not None and self._skipped(block, back) == 1:
             draft.emit(raw(draft.word(block.end)))
@@ -333,7 +324,7 @@ class CallCopies:
         if direct < 0:  # a jmpl that leaves no address
             draft.emit(Instruction(f"the call at {address:#x}", word & ~(31 << 25)))
         else:
-            draft.emit(asm.branch("a", draft.program.label_of(direct)))
+            draft.emit(asm.branch("a", entry_label(direct)))
         draft.emit(*delay_slot(draft, address, kind))
 
 

@@ -19,7 +19,7 @@ Such a call stays at its old place: the copy goes there, and the old return poin
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -28,7 +28,7 @@ import numpy as np
 
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from simprof.profiler.recovery.calls import call_sites
+from simprof.profiler.recovery.calls import CONTEXTS, call_sites
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, ProgramGraphs
 from simprof.simulator.isa import assembler as asm
@@ -193,6 +193,11 @@ _SKIPPING_RETURNS = (0x81C3E00C, 0x81C7E00C, 0x81CFE00C)
 _ADDITIVE = frozenset({0x00, 0x04, 0x08, 0x0C, 0x10, 0x14})  # add, sub and their variants
 
 
+def entry_label(address: int) -> str:
+    """Return the name of what is entered at an old address (`program.LabelAddresses`)."""
+    return f"entry.{address:x}"
+
+
 class CallPlaces:
     """Where the calls of a program must stay."""
 
@@ -229,7 +234,11 @@ class CallPlaces:
 
         Behind a `save` %o7 is a register like others, or the return address of a call.
         """
-        if any(block.start <= a < block.end for a in self._aliases for block in cfg.blocks):
+        if any(
+            block.start <= a < block.end
+            for a in self._recovered.call_aliases
+            for block in cfg.blocks
+        ):
             return False
         words = self._code.lists.words
         for block in cfg.blocks:
@@ -244,10 +253,6 @@ class CallPlaces:
         places = np.flatnonzero(np.isin(self._code.words, _SKIPPING_RETURNS)).tolist()
         routines = self._recovered.routine_at
         return frozenset(routines(self._code.base + 4 * place) for place in places)
-
-    @cached_property
-    def _aliases(self) -> tuple[int, ...]:
-        return tuple(self._recovered.call_aliases)
 
     def _is_inside(self, number: int, block: int, position: int) -> bool:
         """Whether the routine's own window is open before an instruction, for certain."""
@@ -345,17 +350,27 @@ class RoutineCopy:
 class OldProgram:
     """What copies of its routines ask of a program."""
 
-    code: CodeImage  # The old code
+    recovered: ProgramGraphs
     calls: CallPlaces  # Which calls stay where they are
-    pc_reads: frozenset[int]  # Addresses of `call .+8`
-    final: frozenset[int]  # Addresses of calls and traps behind which nothing executes
-    # Old address -> label of what is entered there: a copy's, or the old code's.
-    label_of: Callable[[int], str]
     # Jumps -> where one run has shown them to lead, and others may not
     unsure: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    span: tuple[int, int] = (0, 0)  # Address of its first instruction, and behind its last one
-    # Addresses of routines that return twice with the same result
-    contexts: frozenset[int] = frozenset()
+
+    @cached_property
+    def code(self) -> CodeImage:
+        """The old code."""
+        return self.recovered.code
+
+    @cached_property
+    def span(self) -> tuple[int, int]:
+        """Where the old code begins and ends, without stubs that are written later."""
+        spans = self.recovered.program.code
+        return min(span.start for span in spans), max(span.end for span in spans)
+
+    @cached_property
+    def contexts(self) -> frozenset[int]:
+        """Addresses of routines that return twice with the same result."""
+        symbols = self.recovered.program.symbols
+        return frozenset(symbol.address for symbol in symbols if symbol.name in CONTEXTS)
 
     def word(self, address: int) -> int:
         """Return the instruction at an address."""

@@ -203,7 +203,12 @@ def instrument(
     # progress: Is told what is being done.
     recovered, scheme = order.recovered, registry.definition(order.setting.mode)
     program = recovered.program
-    _refuse_position_independence(program)
+    if program.load_bias:
+        # only the kernel decides where it is, and copies have old addresses as constants, where
+        # code reads the program counter, for example
+        raise RewritingError(
+            f"{program.path}: is position-independent: link it for one address (-no-pie)"
+        )
     _refuse_writable_code(program)
     codes, plans = _codes(order, progress)
     report_progress(progress, Phase.COPYING)
@@ -268,17 +273,6 @@ def instrument(
         names,
         carried,
     )
-
-
-def _refuse_position_independence(program: Program) -> None:
-    """Refuse programs of which only the kernel decides where they are.
-
-    Copies have old addresses as constants, where code reads the program counter, for example.
-    """
-    if program.load_bias:
-        raise RewritingError(
-            f"{program.path}: is position-independent: link it for one address (-no-pie)"
-        )
 
 
 def _refuse_writable_code(program: Program) -> None:

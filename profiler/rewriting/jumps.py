@@ -38,7 +38,7 @@ there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -51,6 +51,7 @@ from simprof.profiler.rewriting.draft import (
     CopyDraft,
     NotRewritableError,
     constant,
+    entry_label,
     is_short,
     jump,
     raw,
@@ -123,7 +124,7 @@ def _taken(draft: CopyDraft, block: Block, is_apart: bool) -> Edge:
 
 def _leave(draft: CopyDraft, edge: Edge, target: int, short: bool) -> str:
     """Return the label of another routine's copy, or of an island from which it is reached."""
-    label = draft.program.label_of(target)
+    label = entry_label(target)
     if not short:
         return label
     draft.charge(Cause.LONG_BRANCHES, 1, edge=edge.id)
@@ -245,7 +246,9 @@ class Jumps:
         slot = draft.word(each.address + 4)
         if draft.codes[each.block.id].kind is not TransferKind.JUMP or is_restore(slot):
             return None
-        behind = self._live_behind(each) | named_by([slot]) | draft.context.abi.reserved
+        behind = named_by([slot]) | draft.context.abi.reserved
+        for edge in draft.cfg.out_edges[each.block.id]:
+            behind |= draft.liveness.live_on_edge(edge)
         first, second, offset = Register(word >> 14 & 31), Register(word & 31), 0
         own: Sequence[Register] = (first, second)
         if word & 1 << 13:
@@ -255,27 +258,13 @@ class Jumps:
             return None
         others = [r for r in own if r is not moved and r is not R.G0]
         # the second register is read before the free one is written, and may be it
-        free = self._free(each.block, behind | mask(moved))
-        return None if free is None else _Registers(moved, next(iter(others), None), offset, free)
-
-    def _live_behind(self, each: _Jump) -> int:
-        """Return what is live where the jump leads."""
-        live = 0
-        for edge in self._draft.cfg.out_edges[each.block.id]:
-            live |= self._draft.liveness.live_on_edge(edge)
-        return live
-
-    def _free(self, block: Block, live: int) -> Register | None:
-        """Return a register that neither the routine nor the scheme's code keeps anything in.
-
-        The scheme keeps paths in registers that the routine does not name.
-        """
-        draft = self._draft
+        # The scheme keeps paths in registers that the routine does not name.
         order = draft.context.abi.caller_saved
-        if draft.frames.before(block.id, draft.codes[block.id].transfer or 0).depth == 1:
+        if draft.frames.before(each.block.id, draft.codes[each.block.id].transfer or 0).depth == 1:
             order += LOCAL_ORDER
-        kept = live | (self._scheme.named & ~draft.liveness.named)
-        return next(members(~kept, order), None)
+        kept = behind | mask(moved) | (self._scheme.named & ~draft.liveness.named)
+        free = next(members(~kept, order), None)
+        return None if free is None else _Registers(moved, next(iter(others), None), offset, free)
 
 
 def _difference(use: _Registers, start: int) -> list[Instruction]:
@@ -309,20 +298,16 @@ def shared_targets(program: Program, seen: Discoveries) -> Discoveries:
             inside = {block.start for block in cfg.blocks}
             targets = {t for j, t in seen.indirect_targets if j in jumps and t in inside}
             pairs |= {(jump, target) for jump in jumps for target in targets}
-            pairs |= {(jump, target) for jump in jumps for target in _switch_targets(cfg, jump)}
+            pairs |= {
+                (jump, cfg.blocks[edge.target].start)
+                for jump in jumps
+                for edge in cfg.edges
+                if edge.kind is EdgeKind.SWITCH
+                and cfg.blocks[edge.source].start <= jump < cfg.blocks[edge.source].end
+            }
         if pairs == seen.indirect_targets:
             return seen
         seen = replace(seen, indirect_targets=frozenset(pairs))
-
-
-def _switch_targets(cfg: ControlFlowGraph, jump: int) -> frozenset[int]:
-    """Return where the graph has the jump at an address lead in its routine."""
-    return frozenset(
-        cfg.blocks[edge.target].start
-        for edge in cfg.edges
-        if edge.kind is EdgeKind.SWITCH
-        and cfg.blocks[edge.source].start <= jump < cfg.blocks[edge.source].end
-    )
 
 
 def computed_jumps(recovered: ProgramGraphs, cfg: ControlFlowGraph) -> list[int]:
@@ -423,7 +408,12 @@ def write_jump_check(draft: CopyDraft, block: Block, address: int, targets: froz
     ]
     draft.emit(*executed, jump(UNFORESEEN), Label(near), *looked_up, jump(UNFORESEEN), Label(known))
     draft.charge(Cause.JUMP_CHECKS, len(executed) + len(looked_up), block=block.id)
-    draft.put_behind(*_known_targets(table, ((t - first) >> 2 for t in targets), 1 << shift))
+    known_targets = bytearray(-(-(1 << shift) // 4) * 4)  # a byte is 1 where the jump may lead
+    for target in targets:
+        known_targets[(target - first) >> 2] = 1
+    stored = (known_targets[k : k + 4] for k in range(0, len(known_targets), 4))
+    numbers = (int.from_bytes(four, "big") for four in stored)
+    draft.put_behind(Label(table), *(Instruction(f".word {n:#010x}", n) for n in numbers))
 
 
 def _branch(is_v8: bool, condition: str, label: str) -> list[Instruction]:
@@ -432,15 +422,6 @@ def _branch(is_v8: bool, condition: str, label: str) -> list[Instruction]:
         on_icc = {"z": "e", "nz": "ne"}[condition]
         return [asm.cmp(_FOUND, 0), asm.branch(on_icc, label)]
     return [asm.branch_register(condition, _FOUND, label)]
-
-
-def _known_targets(label: str, places: Iterable[int], size: int) -> list[Item]:
-    """Return the table as words: a byte is 1 where the jump may lead."""
-    content = bytearray(-(-size // 4) * 4)
-    for place in places:
-        content[place] = 1
-    numbers = (int.from_bytes(content[k : k + 4], "big") for k in range(0, len(content), 4))
-    return [Label(label), *(Instruction(f".word {n:#010x}", n) for n in numbers)]
 
 
 _FLUSH = 0x3B

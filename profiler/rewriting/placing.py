@@ -15,12 +15,12 @@ from functools import cached_property
 
 import numpy as np
 
-from simprof.profiler.code.codegen import Emission, Piece, Stub
+from simprof.profiler.code.codegen import Emission, Piece
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import FRAME_SLOTS
 from simprof.profiler.code.places import find_place
 from simprof.profiler.graphs.cfg import Block, EdgeKind
-from simprof.profiler.rewriting.draft import CopyDraft, NotRewritableError
+from simprof.profiler.rewriting.draft import CopyDraft, NotRewritableError, entry_label
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register, fits_simm13
 from simprof.simulator.isa.decode import simm13
@@ -83,30 +83,22 @@ class PlacedCode:
 
     # -- code
 
-    def head(self, edge: int) -> list[Item]:
-        """Return the code of an ENTRY edge, which stands before its block."""
-        return self._named(self._heads.get(edge, ()))
-
     def has_head(self, block: Block) -> bool:
         """Whether code of an ENTRY edge stands before a block."""
         return any(edge in self._heads for edge in self._draft.cfg.in_edges[block.id])
 
     def tail(self, block: int) -> list[Item]:
         """Return the code of the edge to what a block runs on into."""
-        return self._named(self._tails.get(block, ()))
+        return self.items(self._tails.get(block, ()))
 
     def at(self, block: int, address: int) -> list[Item]:
         """Return the code that belongs before an instruction of a block."""
         pieces = self._emission.at.get(address)
         if pieces is None:
             return []
-        return self._named([p for p in pieces if p.snippet.block in (block, None)])
+        return self.items([p for p in pieces if p.snippet.block in (block, None)])
 
-    def of_stub(self, stub: Stub) -> list[Item]:
-        """Return the code of a stub."""
-        return self._named(stub.pieces)
-
-    def _named(self, pieces: Sequence[Piece]) -> list[Item]:
+    def items(self, pieces: Sequence[Piece]) -> list[Item]:
         """Return the instructions of pieces, their symbols made this routine's."""
         return [self._renamed(i, piece) for piece in pieces for i in piece.snippet.instructions]
 
@@ -118,7 +110,7 @@ class PlacedCode:
         if symbol.startswith("block."):
             symbol = f"r{self._draft.number}.{symbol}"
         elif symbol == "exit":
-            symbol = self._draft.program.label_of(self._leaves_to(piece.number))
+            symbol = entry_label(self._leaves_to(piece.number))
         return replace(instruction, fixup=replace(fixup, symbol=symbol))
 
     def _leaves_to(self, edge: int) -> int:
@@ -139,17 +131,13 @@ class PlacedCode:
         """Put the code of an ENTRY edge before its block."""
         if edge not in self._heads:
             return
-        self._refuse_run_into(block)
-        self._draft.emit(Label(self.way_along(edge, block.id)), *self.head(edge))
-
-    def _refuse_run_into(self, block: Block) -> None:
-        """Refuse code of an entry that the block before would run into."""
         cfg = self._draft.cfg
-        for edge in cfg.in_edges[block.id]:
-            kind, source = cfg.edges[edge].kind, cfg.edges[edge].source
+        for into in cfg.in_edges[block.id]:
+            kind, source = cfg.edges[into].kind, cfg.edges[into].source
             runs_on = kind in (EdgeKind.FALL_THROUGH, EdgeKind.CALL_RETURN)
             if runs_on and source < len(cfg.blocks):
                 raise NotRewritableError(f"code of the entry at {block.start:#x} would be run into")
+        self._draft.emit(Label(self.way_along(edge, block.id)), *self.items(self._heads[edge]))
 
 
 R = Register
@@ -192,19 +180,15 @@ def more_room(words: Sequence[int], draft: CopyDraft, emission: Emission, asked:
         return 0
     more = growth(words, context, asked)
     by_sp = any(slot.base is R.SP for slot in context.free_site.slots)
-    if by_sp and (more > growth((), context) or _varies(draft)):
-        raise NotRewritableError("its frames have no constant size, and code needs room there")
-    return more
-
-
-def _varies(draft: CopyDraft) -> bool:
-    """Whether something moves %sp in a frame that is complete."""
-    return any(
+    varies = any(  # something moves %sp in a frame that is complete
         moves_stack(draft.word(block.start + 4 * position))
         and not draft.frames.ends_frame(block.id, position)
         for block in draft.cfg.blocks
         for position in range(block.instructions)
     )
+    if by_sp and (more > growth((), context) or varies):
+        raise NotRewritableError("its frames have no constant size, and code needs room there")
+    return more
 
 
 def is_save(word: int) -> bool:

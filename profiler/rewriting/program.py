@@ -23,7 +23,6 @@ from simprof.profiler.code.codegen import Emission, RoutineCode, Stub, emit
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.runtime_code import ROUTINES, Routines, restore_routine
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
-from simprof.profiler.recovery.calls import CONTEXTS
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.rewriting.calls import CALLS, CallCopies, RoutineEntries, write_trap
 from simprof.profiler.rewriting.draft import (
@@ -35,6 +34,7 @@ from simprof.profiler.rewriting.draft import (
     OldProgram,
     RoutineCopy,
     constant,
+    entry_label,
     is_trap,
     jump,
     raw,
@@ -177,16 +177,7 @@ def copy_routines(
     """
     unforeseen, unsure = _unforeseen(recovered, contexts, shown)
     left = dict(_not_copied(recovered)) | unforeseen
-    old = OldProgram(
-        recovered.code,
-        calls,
-        recovered.call_aliases,
-        recovered.no_return_calls,
-        entry_label,
-        unsure,
-        _span(recovered),
-        frozenset(s.address for s in recovered.program.symbols if s.name in CONTEXTS),
-    )
+    old = OldProgram(recovered, calls, unsure)
     copies: dict[int, RoutineCopy] = {}
     for number, cfg in enumerate(recovered.routines):
         if number in left:
@@ -201,12 +192,6 @@ def copy_routines(
         left |= clashing
         copies = {number: copy for number, copy in copies.items() if number not in left}
     return Copies(copies, left)
-
-
-def _span(recovered: ProgramGraphs) -> tuple[int, int]:
-    """Return where the old code begins and ends, without stubs that are written later."""
-    spans = recovered.program.code
-    return min(span.start for span in spans), max(span.end for span in spans)
 
 
 def _not_copied(recovered: ProgramGraphs) -> dict[int, str]:
@@ -242,11 +227,6 @@ def _unforeseen(
             else:
                 left[number] = f"nothing tells where the jump at {jump_at:#x} leads"
     return left, unsure
-
-
-def entry_label(address: int) -> str:
-    """Return the name of what is entered at an old address (`LabelAddresses`)."""
-    return f"entry.{address:x}"
 
 
 def _clashing(
@@ -353,7 +333,11 @@ class _Copier:
                 self._apart(block)
         for stub in self._scheme.stubs:
             self._stub(stub)
-        self._lead_from_old_code()
+        copy = self._draft.copy
+        self._jumps.lead_from_old_code()
+        for address, (label, _) in copy.entries.items():
+            if address not in copy.returns:  # there the test of landings tells
+                copy.redirect(address, label)
         return self._draft.finish()
 
     def _is_apart(self, block: Block) -> bool:
@@ -382,8 +366,13 @@ class _Copier:
                         f"code is needed in the delay slot at {address + 4:#x}"
                     )
                 return
-            if address in self._draft.program.pc_reads:
-                address = self._reads_pc(block, address)
+            if address in self._draft.program.recovered.call_aliases:
+                # `call .+8`: make the old address in %o7, then execute the slot
+                between = self._scheme.at(block.id, address + 4)
+                slot = self._plain(block, address + 4)
+                self._draft.emit(*constant(address, Register.O7), *between, *slot)
+                self._draft.charge(Cause.PROGRAM_COUNTERS, 1, block=block.id)
+                address += 8
                 continue
             if is_flush(self._draft.word(address)):
                 write_flush_check(self._draft, block, address)
@@ -405,14 +394,6 @@ class _Copier:
             return [raw(word)]
         draft.charge(Cause.PROGRAM_COUNTERS, 1, block=block.id)
         return list(constant(address, Register(word >> 25 & 31)))
-
-    def _reads_pc(self, block: Block, address: int) -> int:
-        """`call .+8`: make the old address in %o7, then execute the slot."""
-        between = self._scheme.at(block.id, address + 4)
-        slot = self._plain(block, address + 4)
-        self._draft.emit(*constant(address, Register.O7), *between, *slot)
-        self._draft.charge(Cause.PROGRAM_COUNTERS, 1, block=block.id)
-        return address + 8
 
     def _transfer(self, block: Block, address: int, kind: TransferKind, target: int) -> None:
         if kind in CALLS:
@@ -445,19 +426,17 @@ class _Copier:
         leaves = draft.out(block.id, EdgeKind.EXIT)
         if leaves is None or not self._falls_out(block):
             return
-        onward = block.end + 4 * self._slot_is_apart(block)
+        # the block may end before its transfer's delay slot
+        code = self._draft.codes[block.id]
+        is_apart = bool(HAS_DELAY_SLOT[code.kind]) and code.transfer == block.instructions - 1
+        onward = block.end + 4 * is_apart
         if draft.leaves_both_ways(block.id):
             draft.emit(jump(f"old.{onward:x}"))
             return
-        draft.emit(jump(draft.program.label_of(onward)))
-        if block.end - 4 not in draft.program.final:
+        draft.emit(jump(entry_label(onward)))
+        if block.end - 4 not in draft.program.recovered.no_return_calls:
             draft.charge(Cause.LINES, 1, edge=leaves.id)
             draft.arrive(onward, edge=leaves.id)
-
-    def _slot_is_apart(self, block: Block) -> bool:
-        """Whether the block ends before its transfer's delay slot."""
-        code = self._draft.codes[block.id]
-        return bool(HAS_DELAY_SLOT[code.kind]) and code.transfer == block.instructions - 1
 
     def _falls_out(self, block: Block) -> bool:
         """Whether the block's EXIT edge runs on into another routine."""
@@ -488,12 +467,4 @@ class _Copier:
                     self._entries(block)
                     draft.emit(Label(draft.block_label(block.id)))
             draft.emit(raw(draft.word(stub.copied)))
-        draft.emit(*self._scheme.of_stub(stub))
-
-    def _lead_from_old_code(self) -> None:
-        """Lead the targets of jump tables, and the entries, from their old places to the copies."""
-        copy = self._draft.copy
-        self._jumps.lead_from_old_code()
-        for address, (label, _) in copy.entries.items():
-            if address not in copy.returns:  # there the test of landings tells
-                copy.redirect(address, label)
+        draft.emit(*self._scheme.items(stub.pieces))

@@ -64,7 +64,8 @@ def plugin_for(emulator: Path) -> Path | None:
 
 def plugin_options(plugin: Path, counts: Path) -> list[str]:
     """Return the options with which qemu counts into the file `counts`."""
-    return ["-plugin", ",".join((_escaped(plugin), f"counts={_escaped(counts)}"))]
+    values = (str(path).replace(",", ",,") for path in (plugin, counts))
+    return ["-plugin", ",counts=".join(values)]
 
 
 def create_counts(counts: Path) -> None:
@@ -97,11 +98,6 @@ def read_counts(counts: Path, killed: bool) -> int | None:
     ):
         return executed
     return executed - 1
-
-
-def _escaped(path: Path) -> str:
-    """Return `path` as a value among qemu's options."""
-    return str(path).replace(",", ",,")
 
 
 @functools.cache
@@ -197,40 +193,21 @@ def run(
     file: Path,
     machine: MachineKind,
     *,
-    arguments: Sequence[bytes] = (),
-    argv0: bytes | None = None,
+    arguments: Sequence[bytes] = (),  # behind `argv0`
+    argv0: bytes | None = None,  # What the program sees as its own name; None: `file`.
+    # A path of the file, which the auxiliary vector has as its name; None: one like `argv0`
+    # (`path_like`).
     file_name: bytes | None = None,
-    environment: Sequence[bytes] = (),
-    stdin: Path | None = None,
-    directory: Path,
+    environment: Sequence[bytes] = (),  # All that the program sees, each `NAME=VALUE`, in order
+    stdin: Path | None = None,  # File of the standard input; None: it is empty.
+    directory: Path,  # Where the program runs
+    # stdout, stderr: Descriptors that what the program writes goes to, at its end
     stdout: int,
     stderr: int,
-    count: bool = False,
-    timeout: float | None = None,
+    count: bool = False,  # Whether to count instructions
+    timeout: float | None = None,  # Seconds after which the program is killed
 ) -> QemuRun:
     """Run the program `file` under qemu-user.
-
-    Parameters
-    ----------
-    arguments
-        The program's arguments behind `argv0`.
-    argv0
-        What the program sees as its own name; `file` by default.
-    file_name
-        A path of the file, which the auxiliary vector has as its name; one like `argv0`
-        (`path_like`) by default.
-    environment
-        All that the program sees as its environment, each `NAME=VALUE`, in this order.
-    stdin
-        File of the standard input, which is empty by default.
-    directory
-        Where the program runs.
-    stdout, stderr
-        Descriptors that what the program writes goes to, at its end.
-    count
-        Whether to count instructions.
-    timeout
-        Seconds after which the program is killed.
 
     Raises EngineError: qemu-user is not installed.
     Raises UnsupportedError: the program did not end within `timeout`.
@@ -267,7 +244,9 @@ def run(
         code = process.returncode
         for descriptor, data in zip((stdout, stderr), written, strict=True):
             _write(descriptor, data)
-        killed_by = _sparc_signal(-code) if code < 0 else None
+        killed_by = None
+        if code < 0:  # qemu dies by the host's signal, whose number may be another on SPARC
+            killed_by = SIGNAL_NUMBERS.get(signal.Signals(-code).name, -code)
         instructions = None
         if plugin is not None:
             instructions = read_counts(counts, killed_by is not None)
@@ -334,8 +313,3 @@ def _wait(
 def _write(descriptor: int, data: bytes) -> None:
     while data:
         data = data[os.write(descriptor, data) :]
-
-
-def _sparc_signal(host: int) -> int:
-    """Return SPARC's number of the host's signal `host`; qemu dies by the host's."""
-    return SIGNAL_NUMBERS.get(signal.Signals(host).name, host)

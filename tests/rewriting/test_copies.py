@@ -37,13 +37,7 @@ def copy_of(
     made = Assembled(routines, machine)
     recovered = made.recovered
     number = [cfg.name for cfg in recovered.routines].index(name)
-    old = OldProgram(
-        recovered.code,
-        CallPlaces(recovered, ProgramContexts(recovered)),
-        recovered.call_aliases,
-        recovered.no_return_calls,
-        "to.{:x}".format,
-    )
+    old = OldProgram(recovered, CallPlaces(recovered, ProgramContexts(recovered)))
     nothing = Emission({}, {}, ())
     return copy_routine(number, recovered.routines[number], made.context(name), nothing, old)
 
@@ -83,7 +77,7 @@ def test_a_call_leaves_a_new_return_address() -> None:
     leaf = code(asm.retl(), asm.nop())
     copy = copy_of({"main": main, "leaf": leaf}, "main")
     assert f"r0.call.{BASE + 4:x}:" in shape(copy)
-    assert f"40000000 to.{BASE + 20:x}" in shape(copy)
+    assert f"40000000 entry.{BASE + 20:x}" in shape(copy)
     assert copy.kept_calls == {}
     (arrival,) = copy.arrivals
     assert arrival == (BASE + 20, Charge(Cause.ENTRIES, 1, block=0))
@@ -193,7 +187,7 @@ def test_a_branch_that_does_not_reach_takes_an_island() -> None:
     copy = copy_of({"main": main, "other": other, "caller": caller}, "main")
     (islands,) = [c for c in copy.charges if c.cause is Cause.LONG_BRANCHES]
     label = f"r0.island.{islands.edge}"
-    assert shape(copy)[-2:] == [f"{label}:", f"30800000 to.{BASE + 16:x}"]
+    assert shape(copy)[-2:] == [f"{label}:", f"30800000 entry.{BASE + 16:x}"]
     assert f"0aca0000 {label}" in shape(copy)
 
 
@@ -203,7 +197,7 @@ def test_what_runs_on_into_another_routine_jumps_to_its_copy() -> None:
         "second": code(asm.retl(), asm.nop()),
     }
     copy = copy_of(routines, "first")
-    assert shape(copy)[-1] == f"30800000 to.{BASE + 4:x}"
+    assert shape(copy)[-1] == f"30800000 entry.{BASE + 4:x}"
     assert [c.cause for c in copy.charges] == [Cause.LINES]
 
 

@@ -52,10 +52,7 @@ def drafted(
     )  # fmt: skip
     made = Assembled({"main": body}, machine)
     recovered = made.recovered
-    old = OldProgram(
-        recovered.code, CallPlaces(recovered, ProgramContexts(recovered)), recovered.call_aliases,
-        recovered.no_return_calls, "to.{:x}".format,
-    )  # fmt: skip
+    old = OldProgram(recovered, CallPlaces(recovered, ProgramContexts(recovered)))
     return CopyDraft(0, recovered.routines[0], made.context("main"), old)
 
 

@@ -43,10 +43,7 @@ def made(
 def found(program: Assembled) -> ThunkCall | None:
     """Return what is known of the call."""
     recovered = program.recovered
-    old = OldProgram(
-        recovered.code, CallPlaces(recovered, ProgramContexts(recovered)), recovered.call_aliases,
-        recovered.no_return_calls, "to.{:x}".format,
-    )  # fmt: skip
+    old = OldProgram(recovered, CallPlaces(recovered, ProgramContexts(recovered)))
     draft = CopyDraft(0, recovered.routines[0], program.context("main"), old)
     (back,) = [e for e in draft.cfg.edges if e.kind is EdgeKind.CALL_RETURN]
     return thunk_call(draft, draft.block(back.source))

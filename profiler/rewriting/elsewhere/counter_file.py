@@ -24,14 +24,14 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from simprof.profiler.code.hash_routine import MAX_WORDS, TableLayout
 from simprof.profiler.code.layout import SLOT_SIZE
@@ -133,15 +133,18 @@ def header(
         "program": {"file": file, "sha256": sha256, "machine": str(machine)},
         "mode": mode,
         "options": dict(options),
-        "regions": [_region_fields(region) for region in regions],
+        "regions": [
+            {
+                "kind": str(region.kind),
+                "address": region.address,
+                "size": region.size,
+                **({"words": region.words} if region.is_table else {}),
+            }
+            for region in regions
+        ],
         **(more or {}),
     }
     return FIRST_LINE + json.dumps(fields, separators=(",", ":"), sort_keys=True).encode() + b"\n"
-
-
-def _region_fields(region: FileRegion) -> dict[str, Any]:
-    fields = {"kind": str(region.kind), "address": region.address, "size": region.size}
-    return fields | ({"words": region.words} if region.is_table else {})
 
 
 def load(path: Path) -> CounterFile:
@@ -312,26 +315,11 @@ def _sum(region: FileRegion, files: Sequence[CounterFile]) -> bytes:
                 counts[key] = counts.get(key, 0) + count & MASK
         return table_bytes(region, counts)
     step = SLOT_SIZE // WORD if region.kind is RegionKind.PAIRS else 1
-    total = _words(contents[0])
+    total = np.frombuffer(contents[0], ">u4").copy()
     for content in contents[1:]:
-        words = _words(content)
-        for at in range(step - 1, len(total), step):
-            total[at] = total[at] + words[at] & MASK
-    return _bytes(total)
-
-
-def _words(data: bytes) -> array[int]:
-    words = array("I", data)
-    if sys.byteorder == "little":
-        words.byteswap()
-    return words
-
-
-def _bytes(words: array[int]) -> bytes:
-    words = array("I", words)
-    if sys.byteorder == "little":
-        words.byteswap()
-    return words.tobytes()
+        # the sums of unsigned words are modulo 2^32
+        total[step - 1 :: step] += np.frombuffer(content, ">u4")[step - 1 :: step]
+    return total.tobytes()
 
 
 def table_counts(content: bytes, words: int) -> Iterator[tuple[tuple[int, ...], int]]:

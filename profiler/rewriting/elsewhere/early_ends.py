@@ -21,9 +21,11 @@ nothing is guessed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations_with_replacement, islice, product
+
+import numpy as np
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
@@ -77,7 +79,12 @@ class StackReader:
             blocks, last = self._calls(frames)
             ended = self._ended(last)
         waiting = [block for block in blocks if self._waits(block)]
-        return self._by_routine([*waiting, *ended])
+        ends: dict[int, Counter[int]] = {}
+        for block in [*waiting, *ended]:
+            routine = self._index.routine(block)
+            own = block - int(self._index.first_block[routine])
+            ends.setdefault(routine, Counter())[own] += 1
+        return ends
 
     def last_block(self, frames: Sequence[int]) -> int | None:
         """Return the block, by program-wide number, whose system call ended the program.
@@ -136,14 +143,6 @@ class StackReader:
             if not block.is_slot and kinds[self._recovered.code.index(block.end - 4)] in _TRAPS
         ]
 
-    def _by_routine(self, blocks: Iterable[int]) -> dict[int, Counter[int]]:
-        ends: dict[int, Counter[int]] = {}
-        for block in blocks:
-            routine = self._index.routine(block)
-            own = block - int(self._index.first_block[routine])
-            ends.setdefault(routine, Counter())[own] += 1
-        return ends
-
     def _call(self, address: int) -> int:
         """Return the block that ends with the call at `address`."""
         block = self._index.call_block(address + 8)
@@ -168,11 +167,7 @@ class StackReader:
             _, entry = self._callees.exit(self._index.exit_edge[block])
         if entry == UNKNOWN:
             return UNKNOWN
-        return next(n for n in range(len(self._recovered.routines)) if self._has_edge(n, entry))
-
-    def _has_edge(self, routine: int, edge: int) -> bool:
-        first = self._index.first_edge
-        return int(first[routine]) <= edge < int(first[routine + 1])
+        return int(np.searchsorted(self._index.first_edge, entry, "right")) - 1
 
     def _leaf(self, address: int) -> int:
         """Return the routine without a window that the call at `address` leads to, if it can end.
@@ -240,9 +235,15 @@ def read_with_ends(
     # early: Block id -> activations that ended early in it, one at least.
     cfg = plan.cfg
     found: list[tuple[RoutineCounters, Reading]] = []
-    for tried, ends in enumerate(_all_ends(plan, early)):
+    each = [
+        combinations_with_replacement(_ends_in(plan, block), count)
+        for block, count in sorted(early.items())
+    ]
+    # all unfinished paths together can have taken any combination of these paths
+    for tried, chosen in enumerate(product(*each)):
         if tried == MOST_READINGS:
             raise _untold(cfg)
+        ends = tuple(end for ends in chosen for end in ends)
         counters = RoutineCounters(memory.paths, memory.events, early, unfinished=ends)
         reading = _possible(plan, counters)
         if reading is not None and all(reading != other for _, other in found):
@@ -272,28 +273,14 @@ def _possible(plan: PathDecoder, counters: RoutineCounters) -> Reading | None:
         check(plan.cfg, reading.edges or (), counters.early)
     except (FlowError, ValueError):
         return None
-    return None if _only_landed(plan.cfg, reading.edges or ()) else reading
-
-
-def _only_landed(cfg: ControlFlowGraph, edges: Sequence[int]) -> bool:
-    """Whether control came in only where calls return: a landing needs an activation before it."""
-    entered = [edge for edge in cfg.out_edges[cfg.entry] if edges[edge]]
-    return bool(entered) and all(_is_landing(cfg, cfg.edges[edge].target) for edge in entered)
-
-
-def _is_landing(cfg: ControlFlowGraph, block: int) -> bool:
-    """Whether a call returns to a block."""
-    return any(cfg.edges[edge].kind is EdgeKind.CALL_RETURN for edge in cfg.in_edges[block])
-
-
-def _all_ends(plan: PathDecoder, early: Mapping[int, int]) -> Iterator[tuple[UnfinishedPath, ...]]:
-    """Yield the ways that all unfinished paths together can have taken."""
-    each = [
-        combinations_with_replacement(_ends_in(plan, block), count)
-        for block, count in sorted(early.items())
-    ]
-    for chosen in product(*each):
-        yield tuple(end for ends in chosen for end in ends)
+    # a landing needs an activation before it: control cannot have come in only where calls return
+    cfg, edges = plan.cfg, reading.edges or ()
+    entered = [cfg.edges[edge].target for edge in cfg.out_edges[cfg.entry] if edges[edge]]
+    landed = (
+        any(cfg.edges[edge].kind is EdgeKind.CALL_RETURN for edge in cfg.in_edges[block])
+        for block in entered
+    )
+    return None if entered and all(landed) else reading
 
 
 def _ends_in(plan: PathDecoder, block: int) -> Sequence[UnfinishedPath]:

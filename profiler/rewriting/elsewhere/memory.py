@@ -189,10 +189,7 @@ def differences(
 ) -> list[str]:
     """Compare the counters of an instrumented program with the simulated ones of the same run.
 
-    Returns
-    -------
-    list
-        A line for each routine whose counters differ, by number; empty if none does.
+    Return a line for each routine whose counters differ, by number.
     """
     # observation, scheme: The simulated run, and the scheme of it that the program was instrumented
     # for.
@@ -200,22 +197,16 @@ def differences(
     # file: What the program has counted.
     lines = []
     for number, code in sorted(codes.items()):
-        predicted = _simulated(observation, scheme, number, code.plan)
+        # nothing, where the routine was not entered
+        predicted = MemoryCounters({}, (0,) * (code.plan.edge_counters + len(code.plan.slot_edges)))
+        if number in observation.events:
+            predicted = in_memory(code.plan, observation.counters(scheme, number))
         found = list(_differing(code, predicted, read_counters(code, file.read)))
         if found:
             more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
             name = observation.recovered.routines[number].name
             lines.append(f"{name}: {'; '.join(found[:_SHOWN])}{more}")
     return lines
-
-
-def _simulated(
-    observation: Observation, scheme: SchemeRun, number: int, plan: InstrumentationPlan
-) -> MemoryCounters:
-    """Return what a routine's counters should hold: nothing where it was not entered."""
-    if number in observation.events:
-        return in_memory(plan, observation.counters(scheme, number))
-    return MemoryCounters({}, (0,) * (plan.edge_counters + len(plan.slot_edges)))
 
 
 def _differing(code: PlacedPlan, predicted: MemoryCounters, found: MemoryCounters) -> Iterator[str]:

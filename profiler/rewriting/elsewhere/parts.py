@@ -179,19 +179,15 @@ def resolve(parts: Sequence[Part], base: str) -> tuple[Item, ...]:
     items: list[Item] = []
     for part in parts:
         if isinstance(part, Reference):
-            items += _refer(places[part.label] - places[base], part.register)
+            distance = places[part.label] - places[base]
+            items += [  # always as many instructions, `_REFERENCE_SIZE`
+                asm.sethi(distance, part.register),
+                asm.arithmetic("or", part.register, distance & 0x3FF, part.register),
+                asm.arithmetic("add", BASE, part.register, part.register),
+            ]
         else:
             items.append(part)
     return tuple(items)
-
-
-def _refer(distance: int, register: Register) -> list[Item]:
-    """Add a distance to the base; always in as many instructions."""
-    return [
-        asm.sethi(distance, register),
-        asm.arithmetic("or", register, distance & 0x3FF, register),
-        asm.arithmetic("add", BASE, register, register),
-    ]
 
 
 Auxiliary = tuple[tuple[int, int], ...]

@@ -34,7 +34,6 @@ from simprof.profiler.code.layout import COUNTER_SIZE, CounterSpace
 from simprof.profiler.graphs.flow import FlowError
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.plan.decoders import (
-    Reading,
     RoutineCounters,
     RoutinePlan,
     check_shape,
@@ -131,12 +130,7 @@ def recovered_again(file: CounterFile, recipe: PlanRecipe, program: Path | None)
 def placed_again(
     file: CounterFile, recipe: PlanRecipe, recovered: ProgramGraphs
 ) -> tuple[dict[int, RoutinePlan], dict[int, PlacedPlan]]:
-    """Plan the routines of a counter file again, and lay out their counters.
-
-    Returns
-    -------
-    dict, dict
-        Routine number -> its plan; the same with the places of its counters.
+    """Plan the routines of a counter file again: number -> plan, and -> plan with its counters.
 
     Raises ProfileMismatchError if the plans take other memory than the file has.
     """
@@ -181,18 +175,14 @@ def _read_routine(
             raise _untold(cfg.name, "in which iteration it was when the program ended")
         counters, reading = read_with_ends(decoder, memory, early)
     else:
-        reading = _plain_reading(plan, counters)
+        try:
+            reading = plan.read(counters)
+        except ValueError as error:
+            raise UsageError(f"{cfg.name}: its counters are damaged: {error}") from None
         check_shape(plan, scheme.mode, reading)
     if reading.edges is None:
         raise _untold(cfg.name, "how often its edges were crossed, only its blocks")
     return counters, reading.edges
-
-
-def _plain_reading(plan: RoutinePlan, counters: RoutineCounters) -> Reading:
-    try:
-        return plan.read(counters)
-    except ValueError as error:
-        raise UsageError(f"{plan.cfg.name}: its counters are damaged: {error}") from None
 
 
 def _untold(routine: str, what: str) -> UsageError:
@@ -282,12 +272,9 @@ def token_stream(raw: bytes, position: int, *, packed: bool) -> TokenStream:
 
 
 def stream_difference(trace: Trace, tokens: TokenStream) -> str | None:
-    """Compare what a program has written with the trace of the same run under simprof.
+    """Say where what a program has written differs first from the trace of the run under simprof.
 
-    Returns
-    -------
-    str | None
-        One line that says where they differ first; None where they do not.
+    None where it does not.
     """
     bits = 8 * len(trace.stream) if trace.end is None else trace.end.bits
     shorter = min(len(trace.stream), len(tokens.stream))
@@ -316,11 +303,7 @@ def write_trace(
 ) -> str | None:
     """Make a trace file of what a program has written.
 
-    Returns
-    -------
-    str | None
-        Why the file holds no whole trace, but only what the tokens lead to; None if it does.
-
+    Return why the file holds no whole trace, but only what the tokens lead to; None if it does.
     Raises UsageError if the file cannot be written.
     """
     problem: str | None = "the block is not known that the program ended in"
@@ -348,11 +331,7 @@ def read_trace(
 ) -> str | None:
     """Make a trace file, as `simprof run --trace` does, of what an instrumented program wrote.
 
-    Returns
-    -------
-    str | None
-        Why the trace is not whole (`trace_stream.write_trace`); None if it is.
-
+    Return why the trace is not whole; None if it is.
     Raises SimulatorError if the program is another one, or its mode writes no trace.
     """
     # file: The counter file of the run.

@@ -116,7 +116,7 @@ def start_items(machine: MachineKind, memory: StartMemory) -> tuple[Item, ...]:
         *_refuse(width),
         *words(f"{START}.auxiliary", (w for _, v in auxiliary for w in (v >> 32, v & MASK32))),
         *text(f"{START}.no_memory", _NO_MEMORY),
-        *(trace_data() if memory.trace else []),
+        *(text(f"{START}.no_trace", _NO_TRACE) if memory.trace else []),
         *text(f"{START}.variable", VARIABLE + b"\0"),
         *text(f"{START}.default", DEFAULT_NAME + b"\0"),
         *words(f"{START}.mapped", (w for run in mapped(memory) for w in run)),
@@ -377,11 +377,6 @@ def open_trace(width: Width, trace: Stream) -> list[Part]:
         *constant(-trace.units, R.O1),
         asm.store("st", R.O1, R.O0, buffer.position),
     ]
-
-
-def trace_data() -> list[Item]:
-    """Return the data of `open_trace`."""
-    return text(f"{START}.no_trace", _NO_TRACE)
 
 
 def chosen_name(environment: Sequence[bytes]) -> bytes:
