@@ -177,10 +177,7 @@ class Counters:
 
         This can be asked once: the segments, which are large, are let go of.
 
-        Returns
-        -------
-        list of frozenset
-            For each scheme, the routines where that is not possible (see `SegmentReplay`).
+        Return for each scheme the routines where that is not possible (see `SegmentReplay`).
         """
         # schemes: The schemes. None of the run's has their slots.
         products, self._products = self._products, None

@@ -107,11 +107,9 @@ class ExpectedEntries:
         """Return where blocks start."""
         return frozenset(int(self.base.arrays.block_start[block]) for block in blocks)
 
-    def without_unused(self, edge_counts: Array) -> Array:
-        """Return the counts of the edges of `graphs_with`."""
-        used = self.used(edge_counts)
-        unused = [edge for block, edge in self._edges.items() if block not in used]
-        return np.delete(edge_counts, unused)
+    def unused(self, edge_counts: Array) -> list[int]:
+        """Return the edges of the other entries, which `graphs_with` does not have."""
+        return [edge for edge in self._edges.values() if not edge_counts[edge]]
 
     def graphs_with(self, used: frozenset[int]) -> ProgramGraphs:
         """Return the graphs with some of these entries; what is the same is the same object."""
@@ -331,8 +329,8 @@ class ProgramExecution:
 
         int64, by program-wide number.
         """
-        counts = self.counts.edge_counts
-        return counts if self.expected is None else self.expected.without_unused(counts)
+        counts, expected = self.counts.edge_counts, self.expected
+        return counts if expected is None else np.delete(counts, expected.unused(counts))
 
     def counted(self) -> Counted:
         """Return what has been counted, of a run whose graphs are those that they had to be.

@@ -6,7 +6,7 @@ All of it depends on the program's file and on simprof's code alone, or is check
   nothing.
 - *Ways* through the graphs that a run has taken are a function of these, and of where the emulator
   ends a block; where a run takes others it learns them.
-- *Lines* are what the file's debugging information says; they are read once (`with_kept_lines`).
+- *Lines* are what the file's debugging information says; they are read once (`with_lines`).
 - *Facts* about the graphs, for reports, are a function of these.
 - *Costs* of the code of routines are a function of graphs, a setting, and of where the counters
   are, which is kept with each.
@@ -28,11 +28,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.states import KnownWays
@@ -43,11 +42,13 @@ from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.fingerprint import fingerprint
 from simprof.profiler.recovery.code_image import build_code_image
-from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
+from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.request.request import GuestOptions, Selection, Setting, Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.scheme_runs import KnownPlans
 from simprof.simulator.binary.program import LineRows, LineTable, Program
+
+Kept = TypeVar("Kept")
 
 _SHORT = 16
 _RUN = "run-"
@@ -88,8 +89,8 @@ class BinaryMemory:
         """
         if self._files is None:
             return None
-        recovered = self._load(_graphs_of(discoveries))
-        if not isinstance(recovered, ProgramGraphs):
+        recovered = self._load(_graphs_of(discoveries), ProgramGraphs)
+        if recovered is None:
             return None
         program = program or self._program
         code = build_code_image(program, discoveries.late_words)
@@ -102,19 +103,45 @@ class BinaryMemory:
             graphs = replace(recovered, program=None, code=None, block_at=None)  # type: ignore[arg-type]
             self._keep(_graphs_of(discoveries), graphs)
 
-    def lines(self) -> object:
-        """Return the program's source lines as they were kept, None if they were not."""
-        return self._load(_LINES)
+    def with_lines(self) -> Program:
+        """Return the program with lines that are kept, and read from its file only once."""
+        program = self._program
+        if self._files is None or program.parts:
+            return program
 
-    def keep_lines(self, lines: object) -> None:
-        """Keep the program's source lines."""
-        self._keep(_LINES, lines)
+        def rows() -> LineRows:
+            known = self._load(_LINES, LineRows)
+            if known is not None:
+                return known
+            found = program.lines.rows
+            if not isinstance(found.starts, list):  # of a damaged file, numbers beyond all sense
+                self._keep(_LINES, found)
+            return found
+
+        return replace(program, lines=LineTable(rows))
+
+    def recover(
+        self,
+        discoveries: Discoveries,
+        known: Known,
+        told: Callable[[int, int], None],
+        program: Program | None = None,
+    ) -> ProgramGraphs:
+        """Return the graphs that rest on some discoveries: those that were kept, or else new ones.
+
+        `known`: What recoveries have found. `program`: As for `graphs`.
+        """
+        recovered = self.graphs(discoveries, program)
+        if recovered is None:
+            recovered = recover(program or self._program, discoveries, known, told)
+            self.keep_graphs(recovered, discoveries)
+        return recovered
 
     def facts(self, discoveries: Discoveries) -> KnownFacts:
         """Return what is known about the graphs that rest on some discoveries."""
         name = _graphs_of(discoveries, "facts")
-        found = self._load(name)
-        if not isinstance(found, dict) or not set(map(type, found.values())) <= {GraphFacts}:
+        found = self._load(name, dict)
+        if found is not None and not set(map(type, found.values())) <= {GraphFacts}:
             found = None
         facts = self._lent[name] = KnownFacts(found)
         return facts
@@ -124,8 +151,7 @@ class BinaryMemory:
 
         `expected`: whether the graphs have entries that a run only expects.
         """
-        found = self._load(_ways(discoveries, expected))
-        return found if isinstance(found, KnownWays) else None
+        return self._load(_ways(discoveries, expected), KnownWays)
 
     def keep_ways(self, discoveries: Discoveries, ways: KnownWays, *, expected: bool) -> None:
         """Keep the ways through the graphs that a run has taken."""
@@ -135,8 +161,7 @@ class BinaryMemory:
         """Return what plans of the graphs are known under a setting."""
         if not _decides(setting):
             return KnownPlans()
-        found = self._load(_made_for("plans", discoveries, setting))
-        return KnownPlans(found) if isinstance(found, dict) else KnownPlans()
+        return KnownPlans(self._load(_made_for("plans", discoveries, setting), dict))
 
     def keep_plans(
         self,
@@ -157,10 +182,7 @@ class BinaryMemory:
         if not _decides(setting) or self._files is None:
             return KnownCosts()
         name = _made_for("costs", discoveries, setting)
-        found = self._load(name)
-        costs = self._lent[name] = KnownCosts(
-            found if isinstance(found, dict) else None, keeps=True
-        )
+        costs = self._lent[name] = KnownCosts(self._load(name, dict), keeps=True)
         return costs
 
     def keep_learnt(self) -> None:
@@ -171,8 +193,7 @@ class BinaryMemory:
 
     def run(self, name: str) -> PastRun | None:
         """Return the last run that was asked for in the same way (`run_name`)."""
-        past = self._load(name)
-        return past if isinstance(past, PastRun) else None
+        return self._load(name, PastRun)
 
     def keep_run(self, name: str, run: PastRun) -> None:
         """Keep a run."""
@@ -185,8 +206,8 @@ class BinaryMemory:
         first, found = self._name(_RUN), set()
         for entry in self._files.entries():
             if entry.name.startswith(first):
-                past = self._load(entry.name.removeprefix(self._name("")))
-                if isinstance(past, PastRun):
+                past = self.run(entry.name.removeprefix(self._name("")))
+                if past is not None:
                     found.add(past.discoveries)
         return sorted(found, key=Discoveries.sort_key)
 
@@ -195,14 +216,14 @@ class BinaryMemory:
         name = re.sub(r"[^A-Za-z0-9_+-]", "_", Path(program.path).name)[:_SHORT]
         return f"{name}.{program.sha256[:_SHORT]}.{fingerprint()}.{what}"
 
-    def _load(self, what: str) -> object:
+    def _load(self, what: str, kind: type[Kept]) -> Kept | None:
         data = None if self._files is None else self._files.read(self._name(what))
         if data is None:
             return None
         kept = cache_files.loads(data)
         if not isinstance(kept, tuple) or len(kept) != 2:
             return None
-        return kept[1] if kept[0] == self._program.sha256 else None
+        return kept[1] if kept[0] == self._program.sha256 and isinstance(kept[1], kind) else None
 
     def _keep(self, what: str, value: object) -> None:
         if self._files is not None:
@@ -258,22 +279,3 @@ def run_name(
 
 def _digest(value: object) -> str:
     return hashlib.blake2b(repr(value).encode(), digest_size=_SHORT // 2).hexdigest()
-
-
-def _kept_rows(table: LineTable, memory: BinaryMemory) -> LineRows:
-    """Return the rows of a table as the cache has them, and keep there what the file says."""
-    known = memory.lines()
-    if isinstance(known, LineRows):
-        return known
-    if not isinstance(table.rows.starts, list):  # numbers beyond all sense, of a damaged file
-        memory.keep_lines(table.rows)
-    return table.rows
-
-
-def with_kept_lines(program: Program, files: CacheFiles | None) -> Program:
-    """Return a program whose lines are kept; as it is where nothing is, or if it is many files."""
-    # files: The cache; None: nothing is kept.
-    if files is None or program.parts:
-        return program
-    rows = partial(_kept_rows, program.lines, BinaryMemory(program, files))
-    return replace(program, lines=LineTable(rows))

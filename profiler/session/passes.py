@@ -39,7 +39,7 @@ from simprof.profiler.engine.lowering import KnownProducts
 from simprof.profiler.engine.silence import EventsLostError
 from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.profiles.scratch import scratch_directory
-from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
+from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs
 from simprof.profiler.request.request import (
     ALL_ROUTINES,
     Phase,
@@ -129,17 +129,11 @@ class Study:
         """Return the program's graphs, which may be known already."""
         if self.recovered is not None and self.recovered[0] == discoveries:
             return self.recovered[1]
-        recovered = self.memory.graphs(discoveries, program)
-        if recovered is None:
-            loaded = discoveries.modules, discoveries.earlier
-            known = self._linked.setdefault(loaded, Known()) if program.modules else self.known
-            recovered = recover(program, discoveries, known, self._told_recovery)
-            self.memory.keep_graphs(recovered, discoveries)
-        return recovered
-
-    def _told_recovery(self, done: int, total: int) -> None:
+        loaded = discoveries.modules, discoveries.earlier
+        known = self._linked.setdefault(loaded, Known()) if program.modules else self.known
         limit = self.invocation.max_instructions
-        report_progress(self.progress, Phase.RECOVERING, done, total, limit=limit)
+        told = partial(report_progress, self.progress, Phase.RECOVERING, limit=limit)
+        return self.memory.recover(discoveries, known, told, program)
 
 
 @dataclass(frozen=True)
@@ -232,11 +226,17 @@ def observe_in(
 
             check_trace(path, setting.name, observation.events.values())
     if name and runs.past is None and not observation.result.is_cut_short:
-        _keep_run(memory, name, runs, is_dynamic=bool(world.program.parts))
+        past, record = memory.run(name), runs.events.record
+        is_plain = not world.program.parts and runs.discoveries == runs.begun
+        is_same = past is None or is_plain or past.record == record  # as another one had shown
+        memory.keep_run(name, PastRun(runs.discoveries, record, is_same, is_plain))
     if study.recording is not None:
         study.recording.finish(observation, world.files.output_digest)
     if len(settings) == 1:
-        _keep_plans(memory, observation)
+        (scheme,) = observation.schemes
+        entered = ((each.cfg, scheme.routine_plan(n)) for n, each in observation.events.items())
+        plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
+        memory.keep_plans(observation.discoveries, scheme.setting, plans)
     return replace(
         observation,
         memory=memory,
@@ -275,21 +275,6 @@ def _begun(memory: BinaryMemory, name: str, world: World, seen: Discoveries | No
     if past is not None and past.is_same and are_unchanged(past.discoveries.modules):
         return Runs(world, past.discoveries, past=past)
     return Runs(world, seen or Discoveries())
-
-
-def _keep_run(memory: BinaryMemory, name: str, runs: Runs, *, is_dynamic: bool) -> None:
-    """Keep what a run has shown, unless it is what another one had shown."""
-    past, record = memory.run(name), runs.events.record
-    is_plain = not is_dynamic and runs.discoveries == runs.begun
-    is_same = past is None or is_plain or past.record == record
-    memory.keep_run(name, PastRun(runs.discoveries, record, is_same, is_plain))
-
-
-def _keep_plans(memory: BinaryMemory, observation: Observation) -> None:
-    (scheme,) = observation.schemes
-    entered = ((events.cfg, scheme.routine_plan(n)) for n, events in observation.events.items())
-    plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
-    memory.keep_plans(observation.discoveries, scheme.setting, plans)
 
 
 def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) -> Runs:

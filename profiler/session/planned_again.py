@@ -19,7 +19,7 @@ from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind, VertexName
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import EdgeCount, RoutineProfile, RunMeasurement
-from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
+from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs
 from simprof.profiler.request.request import (
     Phase,
     ProgressCallback,
@@ -174,29 +174,14 @@ def recover_again(
             return recovered
     made = Known()
     known = Discoveries()
-    recovered = _recovered(program, known, memory, made, progress)
+    told = partial(report_progress, progress, Phase.RECOVERING)
+    recovered = memory.recover(known, made, told)
     for _ in range(_ROUNDS):
         more = known.merged(_seen(measurement, recovered))
         if more == known:
             break
         known = more
-        recovered = _recovered(program, known, memory, made, progress)
-    return recovered
-
-
-def _recovered(
-    program: Program,
-    discoveries: Discoveries,
-    memory: BinaryMemory,
-    made: Known,
-    progress: ProgressCallback | None,
-) -> ProgramGraphs:
-    recovered = memory.graphs(discoveries)
-    if recovered is None:
-        recovered = recover(
-            program, discoveries, made, partial(report_progress, progress, Phase.RECOVERING)
-        )
-        memory.keep_graphs(recovered, discoveries)
+        recovered = memory.recover(known, made, told)
     return recovered
 
 

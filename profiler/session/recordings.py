@@ -183,13 +183,9 @@ class TraceOrder(FileOrder[TraceFile]):
 def guest_facts(guest: GuestOptions, file: Path) -> dict[str, Any]:
     """Return what decides a run beside the program, its arguments and its budgets.
 
-    Returns
-    -------
-    dict
-        `name` (argv[0]), `file` (the path of its file) and `environment`, as the program sees them,
-        in hexadecimal; `stdin`, the SHA-256 of the file that the program reads, "" where it reads
-        simprof's own input or something that is no file; and its limits. What it finds in
-        directories is not there.
+    `name` (argv[0]), `file` (the path of its file) and `environment` are as the program sees them,
+    in hexadecimal; `stdin` is the SHA-256 of the file that it reads, "" where it reads simprof's
+    own input or something that is no file. What it finds in directories is not there.
     """
     return {
         "name": guest.argv0_of(file).hex(),

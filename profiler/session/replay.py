@@ -16,7 +16,6 @@ from simprof.profiler.engine.lowering import Lowering, hash_model
 from simprof.profiler.engine.recording import RecordedPiece
 from simprof.profiler.engine.replaying import CutRun, DamagedError, Replayer
 from simprof.profiler.engine.walk import GraphIndex
-from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import Selection, Setting
@@ -31,7 +30,7 @@ from simprof.profiler.session.passes import Runs, Study, run_passes
 from simprof.profiler.session.recordings import graph_digest, result_fields, result_from
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.session.world import Events
-from simprof.profiler.trace.format import check_counts, read_discoveries
+from simprof.profiler.trace.format import check_counts, header_discoveries
 from simprof.profiler.trace.recording_format import (
     Recording,
     RecordingEnd,
@@ -68,7 +67,7 @@ class RecordedRun(Events):
                 f"{name}: {recording.cut}: record it again, or measure what is there (--partial)"
             )
         self._recording, self._name = recording, name
-        discoveries = self._discoveries = _discoveries(name, recording)
+        discoveries = self._discoveries = header_discoveries(recording.header.discoveries, name)
         self._program = link(program, discoveries.modules, discoveries.earlier)
         recovered = study.recover(self._program, discoveries)
         self._study = replace(study, recovered=(discoveries, recovered))
@@ -103,8 +102,13 @@ class RecordedRun(Events):
         """
         study = replace(self._study, settings=tuple(settings), routines=routines)
         first = Runs(self, self._discoveries, begun=self._discoveries)
-        edge_counts = _by_graph(self._index.recovered, self._end)
-        observation = run_passes(study, first, edge_counts).observation
+        routines_ = self._index.recovered.routines
+        known = {
+            (routines_[number].address, routines_[number].name): edges
+            for number, edges in self._end.edges
+        }
+        guide = run_passes(study, first, lambda cfg: known.get((cfg.address, cfg.name)))
+        observation = guide.observation
         assert observation is not None
         return replace(observation, memory=study.memory)
 
@@ -225,17 +229,16 @@ def _play(
                     f"simprof {recording.header.simprof}): record it again"
                 )
         try:
-            _check_stretches(piece, recovered)
+            # native code takes edges as they are: all must be there
+            for stretch in piece.stretches:
+                graph = recovered.routines[_place(stretch.routine, recovered.routines)]
+                for edge in stretch.edges:
+                    _place(edge, graph.edges)
+                if stretch.block >= 0:
+                    _place(stretch.block, graph.blocks)
             take(piece)
         except (DamagedError, ValueError):
             raise UsageError(f"{name} is damaged: record it again") from None
-
-
-def _discoveries(name: Path, recording: Recording) -> Discoveries:
-    try:
-        return read_discoveries(recording.header.discoveries)
-    except ValueError:
-        raise UsageError(f"{name} is damaged in its header: record it again") from None
 
 
 def _check_end(name: Path, end: RecordingEnd, recovered: ProgramGraphs) -> RunResult:
@@ -267,16 +270,6 @@ def _place(number: int, things: Sequence[object]) -> int:
     return number
 
 
-def _check_stretches(piece: RecordedPiece, recovered: ProgramGraphs) -> None:
-    """Raise ValueError unless all edges are there: native code takes them as they are."""
-    for stretch in piece.stretches:
-        graph = recovered.routines[_place(stretch.routine, recovered.routines)]
-        for edge in stretch.edges:
-            _place(edge, graph.edges)
-        if stretch.block >= 0:
-            _place(stretch.block, graph.blocks)
-
-
 def _edge_counts(index: GraphIndex, end: RecordingEnd) -> Array:
     """Return how often each edge was crossed, by its program-wide number."""
     counts = np.zeros(index.edge_count, np.int64)
@@ -284,16 +277,6 @@ def _edge_counts(index: GraphIndex, end: RecordingEnd) -> Array:
         first = int(index.first_edge[number])
         counts[first : first + len(edges)] = edges
     return counts
-
-
-def _by_graph(
-    recovered: ProgramGraphs, end: RecordingEnd
-) -> Callable[[ControlFlowGraph], Sequence[int] | None]:
-    routines = recovered.routines
-    known = {
-        (routines[number].address, routines[number].name): edges for number, edges in end.edges
-    }
-    return lambda cfg: known.get((cfg.address, cfg.name))
 
 
 def _cut(index: GraphIndex, end: RecordingEnd) -> dict[tuple[int, int], int]:

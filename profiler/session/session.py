@@ -40,7 +40,7 @@ from simprof.profiler.request.request import (
     report_progress,
 )
 from simprof.profiler.schemes.registry import definition
-from simprof.profiler.session.memory import BinaryMemory, run_name, with_kept_lines
+from simprof.profiler.session.memory import BinaryMemory, run_name
 from simprof.profiler.session.observation import Invocation, Observation, SchemeComparison
 from simprof.profiler.session.passes import Study, observe_in
 from simprof.profiler.session.results import measure_all
@@ -117,8 +117,9 @@ def _compare(
     profiler = _edge_profiler(asked)
     settings = asked if profiler is None or profiler in asked else (*asked, profiler)
     ordered = any(definition(setting.mode).depends_on_order for setting in settings)
-    shares = jobs > 1 and len(asked) > 1 and not ordered and _may_share(request)
-    if shares:
+    needs_one = request.self_check or request.trace or request.recording or request.contexts
+    is_shareable = not ordered and not needs_one and request.selection.is_all
+    if jobs > 1 and len(asked) > 1 and is_shareable:
         observation, run = _observe_recorded(request, settings)
     else:
         observation, run = observe(request, settings), None
@@ -165,21 +166,12 @@ def _edge_profiler(settings: Sequence[Setting]) -> Setting | None:
     return next(asked, Setting(EDGE_PROFILER, EDGE_PROFILER, options))
 
 
-def _may_share(request: RunRequest) -> bool:
-    """Whether several processes may measure a recording of the run, as far as the request says."""
-    needs_one = request.self_check or request.trace or request.recording or request.contexts
-    return not needs_one and request.selection.is_all
-
-
 def _observe_recorded(
     request: RunRequest, settings: Sequence[Setting]
 ) -> tuple[Observation, RecordedRun | None]:
     """Observe a run and return its recording, too, where it is worth that.
 
-    Returns
-    -------
-    Observation, RecordedRun
-        Without a recording, the run under `settings`; with one, under none.
+    Without a recording, the run is under `settings`; with one, under none.
     """
     if request.replay is not None:
         run = _recorded(request, request.replay)
@@ -307,7 +299,8 @@ def _discarded_if_refused(*orders: TraceOrder | RecordingOrder | None) -> Iterat
 def _load(request: RunRequest) -> tuple[Program, BinaryMemory]:
     """Read the program; return it with what earlier sessions knew of it."""
     files = binaries() if request.remember else None
-    program = with_kept_lines(load_program(request.program, request.guest.sysroot), files)
+    loaded = load_program(request.program, request.guest.sysroot)
+    program = BinaryMemory(loaded, files).with_lines()
     return program, BinaryMemory(program, files)
 
 

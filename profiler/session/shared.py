@@ -153,7 +153,9 @@ def measure_shared(
             others.ask("measure", given[1:])
             measured: list[_Measured] = [own.measure(given[0]), *others.answers()]
             if _in_order([each.ends for each in measured]) != starts[1:]:
-                return _measured_alone(guide, run.observe(settings), brief=brief, told=told)
+                alone = run.observe(settings)
+                alone = replace(alone, runs=guide.runs, whole_runs=guide.whole_runs)
+                return measure_all(alone, brief=brief, keep_plans=False, told=told)
             results += _in_order([each.results for each in measured])
             used = starts[-1]
         others.ask("learnt")
@@ -225,14 +227,6 @@ class _Others:
     def _do(self, number: int, wish: tuple[str, tuple[Any, ...]]) -> Any:
         method, arguments = wish
         return getattr(self._parts[number], method)(*arguments)
-
-
-def _measured_alone(
-    guide: Observation, observed: Observation, *, brief: bool, told: Told | None
-) -> tuple[RunMeasurement, ...]:
-    """Measure a replayed run in this process."""
-    whole = replace(observed, runs=guide.runs, whole_runs=guide.whole_runs)
-    return measure_all(whole, brief=brief, keep_plans=False, told=told)
 
 
 def _teller(told: Told | None, jobs: int, total: int) -> Callable[[], None]:

@@ -113,25 +113,18 @@ class Callees:
         if described.is_slot or kind == _K.BRANCH_ALWAYS:
             return self._target(transfer)
         if kind == _K.BRANCH:
+            number = self._index.routine(block)
+            cfg, first = self._index.recovered.routines[number], self._index.first_block[number]
             kinds = {
-                inner
-                for (source, _), edges in self._successors(block)
-                for inner in edges
-                if source == block
+                kind
+                for edge in cfg.out_edges[block - int(first)]
+                for kind in self._index.between(block, int(first) + cfg.edges[edge].target)
             }
             inside = EdgeKind.TAKEN in kinds or EdgeKind.SLOT in kinds
             return transfer + 8 if inside else self._target(transfer)
         if kind == _K.BRANCH_NEVER:
             return transfer + 8
         return described.end if kind in (_K.NONE, _K.TRAP_CONDITIONAL) else -1
-
-    def _successors(self, block: int) -> list[tuple[tuple[int, int], dict[EdgeKind, int]]]:
-        number = self._index.routine(block)
-        cfg = self._index.recovered.routines[number]
-        first = int(self._index.first_block[number])
-        ends = [(block, first + cfg.edges[e].target) for e in cfg.out_edges[block - first]]
-        between = [(pair, self._index.between(*pair)) for pair in ends]
-        return [(pair, edges) for pair, edges in between if edges]
 
     def _block(self, block: int) -> Block:
         number = self._index.routine(block)
@@ -145,14 +138,12 @@ class Callees:
             return described.start - 4, self._kind(described.start - 4)
         for address in (described.end - 8, described.end - 4):
             kind = self._kind(address)
-            delays = bool(HAS_DELAY_SLOT[kind]) and self._has_own_slot(address)
+            # whether the delay slot at the end of the block belongs to the block
+            is_own = not self._code.transfers.annulled[self._code.index(address)]
+            delays = bool(HAS_DELAY_SLOT[kind]) and is_own
             if address >= described.start and kind and delays == (address == described.end - 8):
                 return address, kind
         return described.end - 4, int(_K.NONE)
-
-    def _has_own_slot(self, address: int) -> bool:
-        """Whether the delay slot at the end of a block belongs to the block."""
-        return not self._code.transfers.annulled[self._code.index(address)]
 
     def _kind(self, address: int) -> int:
         word = self._code.index(address)

@@ -336,6 +336,14 @@ def read_discoveries(given: Mapping[str, Any]) -> Discoveries:
     return found
 
 
+def header_discoveries(header: Mapping[str, Any], name: Path) -> Discoveries:
+    """Return the discoveries in the header of a file; UsageError if there are none."""
+    try:
+        return read_discoveries(header)
+    except ValueError:
+        raise UsageError(f"{name} is damaged in its header: record it again") from None
+
+
 _MOST = 1 << 62
 """Crossings, and bits, that no trace has."""
 _WIDEST = 32

@@ -24,7 +24,7 @@ from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.tracing import TARGET_BITS, decisions, free_way
 from simprof.profiler.recovery.code_image import WordMap
-from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
+from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.trace import regeneration_kernel as kernel
 from simprof.profiler.trace.calls import Callees, Exit
@@ -35,8 +35,8 @@ from simprof.profiler.trace.format import (
     TraceEvent,
     TraceHeader,
     check_numbers,
+    header_discoveries,
     load,
-    read_discoveries,
 )
 from simprof.profiler.trace.regeneration_kernel import Tables
 from simprof.simulator.binary.dynamic import load_linked
@@ -421,20 +421,13 @@ def regenerate(
 def _recover(path: Path, header: TraceHeader, file: Path) -> ProgramGraphs:
     if not file.is_file():
         raise UsageError(f"{path} is a trace of {file}, which is not there: name it with --program")
-    discoveries = _discoveries(path, header)
+    discoveries = header_discoveries(header.discoveries, path)
     loaded = load_linked(file, discoveries.modules, discoveries.earlier)
     if loaded.sha256 != header.sha256:
         raise ProfileMismatchError(
             f"{path} is a trace of another program than {file} is now: name that with --program"
         )
     return recover(loaded, discoveries)
-
-
-def _discoveries(path: Path, header: TraceHeader) -> Discoveries:
-    try:
-        return read_discoveries(header.discoveries)
-    except ValueError:
-        raise UsageError(f"{path} is damaged in its header: record it again") from None
 
 
 def _position(recovered: ProgramGraphs, place: int) -> tuple[int | None, str | None]:

@@ -33,7 +33,7 @@ from simprof.profiler.request.request import (
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.registry import make_plan
 from simprof.profiler.session import scheme_runs, session
-from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name, with_kept_lines
+from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name
 from simprof.profiler.session.scheme_runs import KnownPlans, Planner, saved_profiles
 from simprof.profiler.session.session import run_program
 from simprof.simulator.binary import elf
@@ -308,7 +308,7 @@ UNREAD = LineTable(unread)
 
 
 def kept(program: Program, table: LineTable, directory: Path) -> LineTable:
-    return with_kept_lines(replace(program, lines=table), CacheFiles(directory)).lines
+    return BinaryMemory(replace(program, lines=table), CacheFiles(directory)).with_lines().lines
 
 
 @pytest.mark.toolchain
@@ -349,4 +349,4 @@ def test_numbers_beyond_all_sense_are_told_and_not_kept(
 
 def test_without_a_cache_the_file_is_asked(fixture_elf: Callable[..., Path]) -> None:
     program = elf.load(fixture_elf("switches", "v9"))
-    assert with_kept_lines(program, None) is program
+    assert BinaryMemory(program, None).with_lines() is program

@@ -13,7 +13,7 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.recovery.recovery import Discoveries, recover
 from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, Phase, RunRequest
 from simprof.profiler.schemes import registry
-from simprof.profiler.session import planned_again, session
+from simprof.profiler.session import memory, session
 from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name
 from simprof.profiler.session.planned_again import PlannedProgram, plan_again
 from simprof.profiler.session.session import run_program
@@ -68,7 +68,7 @@ def test_graphs_of_a_run_are_not_recovered_again(
     program = load(path)
     fresh = plan_again(measured, program)
     with monkeypatch.context() as patched:
-        patched.setattr(planned_again, "recover", None)
+        patched.setattr(memory, "recover", None)
         kept = plan_again(measured, program, BinaryMemory(program, CacheFiles(tmp_path)))
     assert kept.reason is None and kept.without_code == 0
     assert kept.routines == fresh.routines
