@@ -110,10 +110,10 @@ def profile_lines(key: str, target: Target) -> Iterator[str]:
     BaselineError
         If it cannot be run.
     """
-    stdin = os.devnull if target.stdin is None else str(target.stdin)
+    stdin = os.devnull if target.given.stdin is None else str(target.given.stdin)
     given = ["--argv0", target.argv0, "--stdin", stdin]
     with tempfile.TemporaryDirectory(prefix="simprof-baselines-") as empty:
-        given += ["--root", empty, str(target.program), "--", *target.arguments]
+        given += ["--root", empty, str(target.program), "--", *target.given.arguments]
         for setting in settings(PROFILE_SETTINGS):
             (answer,) = _answers("run", setting, given)
             yield f"{key} {setting.name} {digest(_listed(answer))}"

@@ -24,6 +24,7 @@ from simprof.profiler.experiments.cells.path_facts import RoutinePaths, path_fac
 from simprof.profiler.experiments.cells.provenance import Keys, row_key
 from simprof.profiler.experiments.cells.run import groups, run_group
 from simprof.profiler.experiments.cells.settings import combinations, parse, parse_options, setting
+from simprof.profiler.experiments.suites.suite import Input
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.profile import PathCount
@@ -222,7 +223,7 @@ SETTINGS = (
 def found(fixture_elf: Find) -> dict[str, CellResult]:
     """All settings of one program, run together."""
     program = fixture_elf("switches")
-    jobs = [Job(Cell("switches", parse(name)), program, status=0) for name in SETTINGS]
+    jobs = [Job(Cell("switches", parse(name)), program, Input("ref")) for name in SETTINGS]
     results = only(*jobs)
     assert [result.error for result in results] == [None] * len(jobs)
     return dict(zip(SETTINGS, results, strict=True))
@@ -315,7 +316,7 @@ def test_a_cell_does_not_depend_on_what_runs_with_it(
 ) -> None:
     program = fixture_elf("switches")
     for name in ("tpp", "pp:weights=exact"):
-        (alone,) = only(Job(Cell("switches", parse(name)), program, status=0))
+        (alone,) = only(Job(Cell("switches", parse(name)), program, Input("ref")))
         assert alone == found[name]
 
 
@@ -344,7 +345,7 @@ def test_inputs_are_runs_of_their_own(fixture_elf: Find, tmp_path: Path) -> None
     given.write_text("one two one\n")
     program = fixture_elf("words")
     empty = Job(Cell("words", setting("edges"), "train"), program)
-    full = Job(Cell("words", setting("edges")), program, stdin=given)
+    full = Job(Cell("words", setting("edges")), program, Input("ref", stdin=given))
     assert len(groups([empty, full])) == 2
     (short,), (long,) = only(empty), only(full)
     assert 0 < short.base < long.base
@@ -405,14 +406,17 @@ def test_wrong_endings_are_errors_that_keep_their_numbers(
 ) -> None:
     program = fixture_elf("nonlocal")  # its status is 4
     fine, wrong = (
-        only(Job(Cell("nonlocal", setting("pp")), program, status=status))[0] for status in (4, 0)
+        only(Job(Cell("nonlocal", setting("pp")), program, Input("ref", status=status)))[0]
+        for status in (4, 0)
     )
     assert fine.error is None
     assert wrong.error is not None and "ended with status 4, not 0" in wrong.error
     assert wrong.base == fine.base > 0
     other = tmp_path / "expected.txt"
     other.write_text("something else")
-    (lying,) = only(Job(Cell("nonlocal", setting("pp")), program, expected=other))
+    (lying,) = only(
+        Job(Cell("nonlocal", setting("pp")), program, Input("ref", status=4, expected=other))
+    )
     assert lying.error is not None and "wrote something else than expected.txt" in lying.error
     (short,) = only(Job(Cell("nonlocal", setting("pp")), program, max_instructions=50))
     assert short.error is not None and "was not done after" in short.error
@@ -425,7 +429,7 @@ def test_what_cannot_run_is_a_result(tmp_path: Path) -> None:
         Job(Cell("bad", setting("pp")), bad),
         Job(plan_cell("bad", setting("pp")), bad),
         Job(Cell("bad", setting("pp")), tmp_path / "missing"),
-        Job(Cell("bad", setting("pp")), bad, root=tmp_path / "nowhere"),
+        Job(Cell("bad", setting("pp")), bad, Input("ref", root=tmp_path / "nowhere")),
     ):
         (result,) = only(job)
         assert result.failed and result.base == 0
@@ -463,7 +467,8 @@ def test_keys_change_with_everything_that_decides_the_result(
     (tmp_path / "root").mkdir()
     file = tmp_path / "root" / "file"
     file.write_text("a")
-    job = Job(Cell("faults", setting("pp")), program, stdin=file, root=tmp_path / "root")
+    given = Input("ref", stdin=file, root=tmp_path / "root")
+    job = Job(Cell("faults", setting("pp")), program, given)
 
     def key(job: Job) -> str:
         return row_key(job, Keys().key(job))
@@ -472,15 +477,16 @@ def test_keys_change_with_everything_that_decides_the_result(
     assert key(dataclasses.replace(job)) == seen[0]
     moved = tmp_path / "elsewhere"
     (tmp_path / "root").rename(moved)
-    job = dataclasses.replace(job, stdin=moved / "file", root=moved)
+    given = dataclasses.replace(given, stdin=moved / "file", root=moved)
+    job = dataclasses.replace(job, given=given)
     assert key(job) == seen[0], "where files are does not matter"
     cell = job.cell
     for other in (
         dataclasses.replace(job, program=fixture_elf("sieve")),
-        dataclasses.replace(job, arguments=("1",)),
-        dataclasses.replace(job, environment=(("A", "1"),)),
-        dataclasses.replace(job, stdin=None),
-        dataclasses.replace(job, root=None),
+        dataclasses.replace(job, given=dataclasses.replace(given, arguments=("1",))),
+        dataclasses.replace(job, given=dataclasses.replace(given, environment=(("A", "1"),))),
+        dataclasses.replace(job, given=dataclasses.replace(given, stdin=None)),
+        dataclasses.replace(job, given=dataclasses.replace(given, root=None)),
         dataclasses.replace(job, max_instructions=5),
         dataclasses.replace(job, suite="micro"),
         dataclasses.replace(job, cell=dataclasses.replace(cell, setting=setting("qpt2"))),

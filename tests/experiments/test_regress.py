@@ -45,6 +45,7 @@ from simprof.profiler.experiments.regress.file import (
 from simprof.profiler.experiments.regress.measure import Target, file_targets, suite_targets
 from simprof.profiler.experiments.regress.regress import check, record
 from simprof.profiler.experiments.reports import regress as reports
+from simprof.profiler.experiments.suites.suite import NO_INPUT
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import uniform
 from simprof.profiler.plan.actions import CountEdge
@@ -387,7 +388,8 @@ def place(tmp_path: Path) -> Path:
 
 def recorded(place: Path, *settings: Setting, **given: Any) -> Baseline:
     """Record the program in `place` to `b`, and read that."""
-    targets = file_targets([place / "loops.elf"], replace(MODEL, **given))
+    model = replace(MODEL, given=replace(NO_INPUT, **given))
+    targets = file_targets([place / "loops.elf"], model)
     recording = record(targets, settings or (QPT2,), place)
     assert not recording.failures
     regress_file.save(recording.baseline, place / "b")
@@ -502,7 +504,7 @@ def test_changed_input_is_caught(place: Path) -> None:
     text, root = place / "text", place / "root"
     text.write_text("one two three\n")
     root.mkdir()
-    old = recorded(place, stdin=text, root=root, environment=("A=1",), arguments=("x",))
+    old = recorded(place, stdin=text, root=root, environment=(("A", "1"),), arguments=("x",))
     assert again(old, place).status == 0
     text.write_text("one two three four\n")
     (root / "data").write_text("2")  # nobody reads it

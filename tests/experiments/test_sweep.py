@@ -44,6 +44,7 @@ from simprof.profiler.experiments.cells.workers import (
     run_parcel,
     run_processes,
 )
+from simprof.profiler.experiments.suites.suite import BuildReport, Input
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.simulator.errors import SimulatorError, UsageError
 
@@ -126,7 +127,7 @@ stdin = "a.txt"
     assert {job.max_instructions for job in order.jobs} == {1000000000}
     own = [job for job in order.jobs if job.cell.benchmark == "a"]
     assert {job.program for job in own} == {tmp_path / "a.elf"}
-    assert {job.stdin for job in own} == {tmp_path / "a.txt", None}
+    assert {job.given.stdin for job in own} == {tmp_path / "a.txt", None}
     assert {job.group for job in order.jobs} == {"INT", ""}
 
 
@@ -237,7 +238,7 @@ def test_a_parcel_needs_none_of_the_senders_files(fixture_elf: Find, tmp_path: P
     program, given = here / "words.elf", here / "words.txt"
     program.write_bytes(fixture_elf("words").read_bytes())
     given.write_text("one two one\n")
-    job = Job(Cell("words", setting("pp")), program, stdin=given, root=here / "root")
+    job = Job(Cell("words", setting("pp")), program, Input("ref", stdin=given, root=here / "root"))
     (direct,) = (results for _, results in run_here([(job,)]))
     parcel = pack((job,))
     here.rename(tmp_path / "gone")
@@ -448,7 +449,6 @@ def test_a_program_that_cannot_be_built_is_a_result(
 ) -> None:
     from simprof.profiler.experiments.cells import sweep as module
     from simprof.profiler.experiments.suites.builder import build_suite
-    from simprof.profiler.experiments.suites.suite import BuildReport
 
     suite = load_suite("micro")
 

@@ -22,10 +22,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from simprof.profiler.experiments.cells.settings import CellSetting
+from simprof.profiler.experiments.suites.suite import DEFAULT_BUILD, NO_INPUT, Input
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.accuracy import DefiniteFlow
 
-DEFAULT_BUILD = "v9-O2"
 COMPILER_INCREMENTS = "compiler_increments"
 # Of EXECUTE cells: what the scheme's code was predicted to add in the routines with code in them,
 # which is what `CellResult.added` should be.
@@ -108,16 +108,8 @@ class Job:
 
     cell: Cell  # What it is called
     program: Path  # ELF file
-    # arguments, environment, stdin, root: Its input. `stdin`: None means empty. `root`: directory
-    # that it may read; None: an empty one.
-    arguments: tuple[str, ...] = ()
-    environment: tuple[tuple[str, str], ...] = ()
-    stdin: Path | None = None
-    root: Path | None = None
-    writable: bool = False  # Whether it may write into a copy of `root`, which is not kept
-    # Exit status that it must end with; another one is an error. None: any.
-    status: int | None = None
-    expected: Path | None = None  # File with what it must write to standard output; None: anything.
+    given: Input = NO_INPUT
+    writable: bool = False  # Whether it may write into a copy of its root, which is not kept
     max_instructions: int | None = None  # Budget; a program that spends it is an error.
     compiler: str = ""  # What built it, for the record ("" where unknown)
     # group, suite, position: "INT" or "FP", the suite's name, and the benchmark's place in it; ""

@@ -92,16 +92,16 @@ class Keys:
 
     def key(self, job: Job) -> CellKey:
         """Return the key of a job; raises UsageError if one of its files cannot be read."""
-        current = versions()
+        current, given = versions(), job.given
         return CellKey(
             program=self._file(job.program),
             kind=job.cell.kind,
             setting=job.cell.setting.name,
             name=job.cell.benchmark,
-            arguments=job.arguments,
-            environment=tuple(f"{name}={value}" for name, value in job.environment),
-            stdin="" if job.stdin is None else self._file(job.stdin),
-            files="" if job.root is None else self._directory(job.root),
+            arguments=given.arguments,
+            environment=tuple(f"{name}={value}" for name, value in given.environment),
+            stdin="" if given.stdin is None else self._file(given.stdin),
+            files="" if given.root is None else self._directory(given.root),
             max_instructions=job.max_instructions,
             simprof=current.simprof,
             engine=current.engine,
@@ -265,7 +265,7 @@ def _differences(
         (
             guest["stdin"] != (key.stdin or _EMPTY),
             "with another standard input",
-            f"--stdin {job.stdin or os.devnull}",
+            f"--stdin {job.given.stdin or os.devnull}",
         ),
         (
             any(guest[limit] != getattr(plain, limit) for limit in limits),

@@ -13,11 +13,12 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from simprof.profiler.experiments.cells.cells import (
     COMPILER_INCREMENTS,
@@ -29,6 +30,7 @@ from simprof.profiler.experiments.cells.cells import (
 from simprof.profiler.experiments.cells.executed import arc_increments
 from simprof.profiler.experiments.cells.provenance import output_of, recorded
 from simprof.profiler.experiments.cells.settings import WeightChoice, setting
+from simprof.profiler.experiments.suites.suite import ANY_STATUS, Input
 from simprof.profiler.profiles.cache_files import is_wanted
 from simprof.profiler.profiles.codec import DIGITS
 from simprof.profiler.profiles.fingerprint import file_sha256
@@ -127,7 +129,7 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
         profile = None
         if any(each.cell.setting.weights is WeightChoice.EXACT for each in group):
             profile = _edge_profile(job, stack, directory)
-        request = _request(job, directory, *_outputs(stack, directory))
+        request = _request(job, directory, open_outputs(stack, directory))
         results = measure(request, [_scheme(each, profile) for each in group])
         replay, written = request.replay, request.guest.writable
         digest = file_sha256(directory / "stdout") if replay is None else output_of(replay)
@@ -147,7 +149,7 @@ def _instrumented(group: JobGroup) -> tuple[CellResult, ...]:
     job = group[0]
     with ExitStack() as stack:
         directory = stack.enter_context(scratch_directory("simprof-cell-"))
-        out, errors = _outputs(stack, directory)
+        outputs = open_outputs(stack, directory)
         timing = job.cell.kind is CellKind.TIME
         settings = [each.cell.setting for each in group]
         profile = None
@@ -156,9 +158,9 @@ def _instrumented(group: JobGroup) -> tuple[CellResult, ...]:
         ):
             profile = _edge_profile(job, stack, directory)
         if timing:
-            fresh = partial(_request, replace(job, writable=True), directory, out, errors)
+            fresh = partial(_request, replace(job, writable=True), directory, outputs)
             return (timed(fresh, _scheme(job, profile), directory),)
-        request = _request(job, directory, out, errors)
+        request = _request(job, directory, outputs)
         return execute(request, [_scheme(each, profile) for each in group])
 
 
@@ -168,53 +170,72 @@ def _edge_profile(job: Job, stack: ExitStack, directory: Path) -> Path:
     from simprof.profiler.session.session import NO_SCHEME, compare_program
 
     profile = directory / "edges.profile"
-    request = _request(job, directory, *_outputs(stack, directory, "first-"))
+    request = _request(job, directory, open_outputs(stack, directory, "first-"))
     everything = replace(request, selection=ALL_ROUTINES)
     save(compare_program(everything, (NO_SCHEME,)).measurements[0], profile)
     return profile
 
 
-def _outputs(stack: ExitStack, directory: Path, prefix: str = "") -> list[int]:
+def open_outputs(stack: ExitStack, directory: Path, prefix: str = "") -> list[int]:
     """Open new files "stdout" and "stderr" for as long as `stack` lasts; return descriptors."""
     paths = (directory / f"{prefix}{name}" for name in ("stdout", "stderr"))
     return [stack.enter_context(path.open("xb")).fileno() for path in paths]
 
 
-def _request(job: Job, directory: Path, stdout: int, stderr: int) -> RunRequest:
-    """Return the request for a run; what the program sees is the same wherever it is run."""
-    root = _root(job, directory)
-    guest = GuestOptions(
-        root=root,
-        writable=root if job.writable else None,
-        stdin=job.stdin if job.stdin is not None else Path(os.devnull),
-        environment=tuple((os.fsencode(k), os.fsencode(v)) for k, v in job.environment),
-        exe=b"/" + os.fsencode(job.cell.benchmark),
-        stdout=stdout,
-        stderr=stderr,
-        max_instructions=job.max_instructions,
-    )
-    arguments = tuple(map(os.fsencode, job.arguments))
-    remember = (
-        is_wanted() and job.cell.kind is not CellKind.TIME
-    )  # whose time is that of a first run
-    selection = job.cell.setting.selection
-    request = RunRequest(job.program, guest, arguments, selection=selection, remember=remember)
-    return recorded(job, request)
+def run_request(
+    program: Path,
+    given: Input,
+    directory: Path,
+    outputs: Sequence[int],
+    *,
+    writable: bool = False,
+    **limits: Any,
+) -> RunRequest:
+    """Return the request for a run; what the program sees is the same wherever it is run.
 
+    - `directory`: For what the run needs: an empty root, or a copy of one that it may write into.
+    - `outputs`: Descriptors of its standard output and its standard error.
+    - `limits`: Further `GuestOptions`.
 
-def _root(job: Job, directory: Path) -> Path:
-    """Return the directory that a run may read; one that writes has a fresh copy of its own."""
-    root = job.root
+    Raises UsageError if the directory of its files is missing.
+    """
+    root = given.root
     if root is None:
         root = directory / "empty"
         root.mkdir(exist_ok=True)
     if not root.is_dir():
         raise UsageError(f"the directory of input files {root} is missing: make it again")
-    if not job.writable:
-        return root
-    copy = Path(tempfile.mkdtemp(prefix="root-", dir=directory))
-    shutil.copytree(root, copy, symlinks=True, dirs_exist_ok=True)
-    return copy
+    if writable:
+        copy = Path(tempfile.mkdtemp(prefix="root-", dir=directory))
+        root = shutil.copytree(root, copy, symlinks=True, dirs_exist_ok=True)
+    guest = GuestOptions(
+        root=root,
+        writable=root if writable else None,
+        stdin=Path(os.devnull) if given.stdin is None else given.stdin,
+        environment=tuple((os.fsencode(k), os.fsencode(v)) for k, v in given.environment),
+        stdout=outputs[0],
+        stderr=outputs[1],
+        **limits,
+    )
+    return RunRequest(
+        program, guest, tuple(map(os.fsencode, given.arguments)), remember=is_wanted()
+    )
+
+
+def _request(job: Job, directory: Path, outputs: Sequence[int]) -> RunRequest:
+    request = run_request(
+        job.program,
+        job.given,
+        directory,
+        outputs,
+        writable=job.writable,
+        exe=b"/" + os.fsencode(job.cell.benchmark),
+        max_instructions=job.max_instructions,
+    )
+    # the time of a cell is that of a first run
+    remember = request.remember and job.cell.kind is not CellKind.TIME
+    request = replace(request, selection=job.cell.setting.selection, remember=remember)
+    return recorded(job, request)
 
 
 def _scheme(job: Job, profile: Path | None) -> Setting:
@@ -232,18 +253,19 @@ def _wrong(job: Job, result: CellResult, output: str) -> str | None:
     """
     name = f"{job.cell.benchmark} ({job.cell.build}, {job.cell.input or 'no'} input)"
     match result.reason:
-        case "exit" if job.status not in (None, result.status):
-            return f"{name} ended with status {result.status}, not {job.status}"
+        case "exit" if job.given.status not in (ANY_STATUS, result.status):
+            return f"{name} ended with status {result.status}, not {job.given.status}"
         case "budget":
             return f"{name} was not done after {result.base} instructions"
         case "exit":
             pass
         case reason:
             return f"{name} was ended by a {reason} (status {result.status})"
-    if job.expected is None:
+    expected = job.given.expected
+    if expected is None:
         return None
-    if not job.expected.is_file():
-        return f"{name}: {job.expected} is missing, which its output is compared with"
-    if file_sha256(job.expected) != output:
-        return f"{name} wrote something else than {job.expected.name}"
+    if not expected.is_file():
+        return f"{name}: {expected} is missing, which its output is compared with"
+    if file_sha256(expected) != output:
+        return f"{name} wrote something else than {expected.name}"
     return None

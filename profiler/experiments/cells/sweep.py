@@ -38,7 +38,6 @@ from functools import partial
 from pathlib import Path
 
 from simprof.profiler.experiments.cells.cells import (
-    DEFAULT_BUILD,
     Cell,
     CellKind,
     CellResult,
@@ -53,10 +52,12 @@ from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.workers import Finished, run_here, run_processes
 from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import (
-    Benchmark,
+    DEFAULT_BUILD,
+    NO_INPUT,
     BuildReport,
     BuiltProgram,
     CounterBuild,
+    Input,
     Suite,
     parse_build,
 )
@@ -176,24 +177,13 @@ def _job(suite: Suite, cell: Cell, built: BuiltProgram | None) -> Job:
         suite=suite.name,
         position=suite.benchmarks.index(benchmark),
     )
-    return job if cell.kind is CellKind.PLAN else _with_input(job, benchmark)
-
-
-def _with_input(job: Job, benchmark: Benchmark) -> Job:
-    program_input = benchmark.inputs.get(job.cell.input)
-    if program_input is None:
+    if cell.kind is CellKind.PLAN:
+        return job
+    if cell.input not in benchmark.inputs:
         names = ", ".join(benchmark.inputs)
-        raise UsageError(f"{benchmark.name} has no input {job.cell.input!r}: name one of {names}")
-    return replace(
-        job,
-        arguments=program_input.arguments,
-        environment=program_input.environment,
-        stdin=program_input.stdin,
-        root=program_input.root,
-        writable=parse_build(job.cell.build)[1] is not CounterBuild.NONE,
-        status=program_input.status,
-        expected=program_input.expected,
-    )
+        raise UsageError(f"{benchmark.name} has no input {cell.input!r}: name one of {names}")
+    is_counted = parse_build(cell.build)[1] is not CounterBuild.NONE
+    return replace(job, given=benchmark.inputs[cell.input], writable=is_counted)
 
 
 def carry_out(
@@ -258,9 +248,7 @@ class GridProgram:
 
     file: Path
     name: str
-    arguments: tuple[str, ...] = ()
-    stdin: Path | None = None
-    root: Path | None = None
+    given: Input = field(default_factory=lambda: Input("ref"))
 
 
 @dataclass(frozen=True)
@@ -313,15 +301,15 @@ def read_grid(path: Path) -> Grid:
 
 def _program(fields: Fields, here: Path) -> GridProgram:
     file, stdin, root = fields.text("file"), fields.optional("stdin"), fields.optional("root")
-    program = GridProgram(
-        here / file,
-        fields.text("name", Path(file).stem),
+    name = fields.text("name", Path(file).stem)
+    given = Input(
+        "ref",
         fields.texts("arguments"),
         None if stdin is None else here / stdin,
         None if root is None else here / root,
     )
     fields.finish()
-    return program
+    return GridProgram(here / file, name, given)
 
 
 def kind(name: str) -> CellKind:
@@ -390,12 +378,8 @@ def _program_jobs(grid: Grid, settings: Sequence[CellSetting]) -> Iterator[Job]:
             raise UsageError(f"two programs are called {program.name}: give each its own name")
         seen.add(program.name)
         for cell in _cells(grid, program.name, FILE_BUILD, ("ref",), settings):
-            job = Job(cell, program.file, status=0, position=place)
-            if cell.kind is not CellKind.PLAN:
-                job = replace(
-                    job, arguments=program.arguments, stdin=program.stdin, root=program.root
-                )
-            yield job
+            given = NO_INPUT if cell.kind is CellKind.PLAN else program.given
+            yield Job(cell, program.file, given, position=place)
 
 
 def sweep(

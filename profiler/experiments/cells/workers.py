@@ -120,16 +120,16 @@ class Parcel:
 
 def pack(group: JobGroup) -> Parcel:
     """Read a group's files."""
-    job = group[0]
+    job, given = group[0], group[0].given
     files = None
-    if job.root is not None:
-        paths = [path for path in sorted(job.root.rglob("*")) if path.is_file()]
-        files = {str(path.relative_to(job.root)): path.read_bytes() for path in paths}
+    if given.root is not None:
+        paths = [path for path in sorted(given.root.rglob("*")) if path.is_file()]
+        files = {str(path.relative_to(given.root)): path.read_bytes() for path in paths}
     return Parcel(
         group,
         job.program.read_bytes(),
-        None if job.stdin is None else job.stdin.read_bytes(),
-        None if job.expected is None else job.expected.read_bytes(),
+        None if given.stdin is None else given.stdin.read_bytes(),
+        None if given.expected is None else given.expected.read_bytes(),
         files,
     )
 
@@ -149,8 +149,8 @@ def unpack(parcel: Parcel, directory: Path) -> JobGroup:
     """Write a group's files below `directory`; return it with their paths."""
     first = parcel.group[0]
     program = _write(directory / "program", first.program, parcel.program)
-    stdin = _write(directory / "stdin", first.stdin, parcel.stdin)
-    expected = _write(directory / "expected", first.expected, parcel.expected)
+    stdin = _write(directory / "stdin", first.given.stdin, parcel.stdin)
+    expected = _write(directory / "expected", first.given.expected, parcel.expected)
     root = None
     if parcel.files is not None:
         root = directory / "root"
@@ -159,10 +159,8 @@ def unpack(parcel: Parcel, directory: Path) -> JobGroup:
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_bytes(content)
     assert program is not None
-    return tuple(
-        replace(job, program=program, stdin=stdin, expected=expected, root=root)
-        for job in parcel.group
-    )
+    given = replace(first.given, stdin=stdin, expected=expected, root=root)
+    return tuple(replace(job, program=program, given=given) for job in parcel.group)
 
 
 def _write(directory: Path, original: Path | None, content: bytes | None) -> Path | None:

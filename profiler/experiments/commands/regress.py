@@ -162,18 +162,17 @@ def _targets(
     import os
 
     from simprof.profiler.experiments.regress.measure import Target, file_targets, suite_targets
+    from simprof.profiler.experiments.suites.suite import ANY_STATUS, Input
 
     root = chosen["root"] if chosen["root"] is not None or chosen["suite"] is not None else Path()
-    variables = tuple(os.fsdecode(name + b"=" + value) for name, value in chosen["environment"])
+    fsdecode = os.fsdecode
+    variables = tuple((fsdecode(name), fsdecode(text)) for name, text in chosen["environment"])
     model = Target(
         "",
         Path(),
         {},
-        arguments,
-        chosen["stdin_file"],
-        root,
+        Input("ref", arguments, chosen["stdin_file"], root, variables, status=ANY_STATUS),
         chosen["writable"],
-        variables,
         chosen["argv0"],
         chosen["max_instructions"],
         chosen["memory_limit"],

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
+from simprof.profiler.experiments.cells.run import open_outputs, run_request
 from simprof.profiler.experiments.regress.file import (
     BaselineRoutine,
     BaselineRun,
@@ -26,7 +26,9 @@ from simprof.profiler.experiments.regress.file import (
 )
 from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import (
+    ANY_STATUS,
     BUILDS,
+    NO_INPUT,
     BuiltProgram,
     Input,
     Width,
@@ -35,7 +37,6 @@ from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
-from simprof.profiler.profiles.cache_files import is_wanted
 from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.scratch import scratch_directory
@@ -43,9 +44,7 @@ from simprof.profiler.request.request import (
     ALL_ROUTINES,
     DEFAULT_MEMORY_LIMIT,
     DEFAULT_STACK_SIZE,
-    GuestOptions,
     ProgressCallback,
-    RunRequest,
     Selection,
     Setting,
     seen_file,
@@ -86,8 +85,22 @@ def measure(target: Target, context: MeasuringContext) -> BaselineRun:
     started = time.monotonic()
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_directory("simprof-regress-"))
-        files = [stack.enter_context((scratch / n).open("xb")) for n in ("stdout", "stderr")]
-        request = _request(target, scratch, [file.fileno() for file in files], context)
+        # its file as the program sees it, wherever that is built or checked out
+        exe = b"/" + os.fsencode(target.argv0) if target.facts else seen_file(target.program, None)
+        request = run_request(
+            target.program,
+            target.given,
+            scratch,
+            open_outputs(stack, scratch),
+            writable=target.writable,
+            argv0=os.fsencode(target.argv0),
+            exe=exe,
+            max_instructions=target.max_instructions,
+            timeout=context.timeout,
+            memory_limit=target.memory_limit,
+            stack_size=target.stack_size,
+        )
+        request = replace(request, selection=target.selection, progress=context.progress)
         given = input_facts(target, context.directory)
         observation = observe(request, context.settings)
         given |= _files(target, request.guest.root, observation.opened)
@@ -114,45 +127,6 @@ def measure(target: Target, context: MeasuringContext) -> BaselineRun:
     )
 
 
-def _request(
-    target: Target, scratch: Path, outputs: Sequence[int], context: MeasuringContext
-) -> RunRequest:
-    """Return the request; what the program sees is the same wherever it is checked."""
-    root = scratch / "root"
-    if target.root is None:
-        root.mkdir()
-    elif target.writable:
-        shutil.copytree(target.root, root, symlinks=True)
-    else:
-        root = target.root
-    variables = (variable.partition("=") for variable in target.environment)
-    # its file as the program sees it, wherever that is built or checked out
-    exe = b"/" + os.fsencode(target.argv0) if target.facts else seen_file(target.program, None)
-    guest = GuestOptions(
-        root=root,
-        writable=root if target.writable else None,
-        stdin=Path(os.devnull) if target.stdin is None else target.stdin,
-        environment=tuple((os.fsencode(n), os.fsencode(value)) for n, _, value in variables),
-        argv0=os.fsencode(target.argv0),
-        exe=exe,
-        stdout=outputs[0],
-        stderr=outputs[1],
-        max_instructions=target.max_instructions,
-        timeout=context.timeout,
-        memory_limit=target.memory_limit,
-        stack_size=target.stack_size,
-    )
-    arguments = tuple(map(os.fsencode, target.arguments))
-    return RunRequest(
-        target.program,
-        guest,
-        arguments,
-        selection=target.selection,
-        progress=context.progress,
-        remember=is_wanted(),
-    )
-
-
 def _digest(*paths: Path) -> str:
     total = hashlib.sha256()
     for path in paths:
@@ -161,17 +135,17 @@ def _digest(*paths: Path) -> str:
 
 
 def _files(target: Target, root: Path, opened: Iterable[Path]) -> dict[str, Fact]:
-    """Return the digest of each file below `target.root` that was opened, or recorded before.
+    """Return the digest of each file below its root that was opened, or recorded before.
 
     `root` is where the program found it: a copy, if it may write. What it made there, and its own
     file, are left out.
     """
-    if target.root is None:
+    if target.given.root is None:
         return {}
     seen, own = root.resolve(), target.program.resolve()
     names = {path.relative_to(seen) for path in opened if path.is_relative_to(seen)}
     names |= set(map(Path, target.files))
-    found = {name: target.root / name for name in sorted(names)}
+    found = {name: target.given.root / name for name in sorted(names)}
     return {
         f"{FILE}{name}": given_file_sha256(path)
         for name, path in found.items()
@@ -187,25 +161,24 @@ def input_facts(target: Target, directory: Path) -> dict[str, Fact]:
 
     Raises UsageError if a file or directory cannot be read.
     """
+    given = target.given
     facts: dict[str, Fact] = {
-        "arguments": target.arguments,
+        "arguments": given.arguments,
         "argv0": target.argv0,
-        "environment": target.environment,
+        "environment": tuple(f"{name}={value}" for name, value in given.environment),
         "max_instructions": target.max_instructions,
         "memory_limit": target.memory_limit,
         "routines": target.selection.routines,
         "stack_size": target.stack_size,
-        "stdin": "" if target.stdin is None else given_file_sha256(target.stdin),
+        "stdin": "" if given.stdin is None else given_file_sha256(given.stdin),
         "writable": target.writable,
     }
     if target.selection.exclude:  # named where they are given: older baselines stay valid
         facts["exclude"] = target.selection.exclude
     if target.selection.user_only:
         facts["user_only"] = True
-    if target.root is not None and not target.root.is_dir():
-        raise UsageError(f"{target.root} is not a directory: {target.name} reads files there")
     if not target.facts:
-        for name, file in (("stdin_file", target.stdin), ("root", target.root)):
+        for name, file in (("stdin_file", given.stdin), ("root", given.root)):
             if file is not None:
                 facts[name] = relative(file, directory)
     return facts
@@ -338,19 +311,13 @@ class Target:
     name: str  # What reports call it; unique in a baseline.
     program: Path  # ELF file
     facts: Facts  # Of a suite's program, where it comes from; empty for a file.
-    # arguments, environment: As text, undecodable bytes as surrogates; variables as NAME=VALUE.
-    arguments: tuple[str, ...] = ()
-    # stdin, root: None: an empty file, an empty directory.
-    stdin: Path | None = None
-    root: Path | None = None
-    writable: bool = False  # Whether it may write: into a copy of `root`, which is thrown away.
-    environment: tuple[str, ...] = ()
+    given: Input = NO_INPUT  # As text, undecodable bytes as surrogates
+    writable: bool = False  # Whether it may write: into a copy of its root, which is thrown away.
     argv0: str = ""  # Its name for itself
     max_instructions: int | None = None
     memory_limit: int = DEFAULT_MEMORY_LIMIT
     stack_size: int = DEFAULT_STACK_SIZE
     selection: Selection = ALL_ROUTINES  # Which routines are profiled
-    status: int | None = None  # Exit status that a suite expects; None: any.
     # Files below `root` that a baseline has recorded: looked at whether they are opened or not.
     files: tuple[str, ...] = ()
 
@@ -438,12 +405,8 @@ def _suite_target(suite: str, built: BuiltProgram, given: Input, model: Target) 
         name=f"{built.benchmark} {given.name} {built.build}",
         program=built.path,
         facts=facts,
-        arguments=given.arguments,
-        stdin=given.stdin,
-        root=given.root,
-        environment=tuple(f"{name}={value}" for name, value in given.environment),
+        given=given,
         argv0=built.benchmark,
-        status=given.status,
     )
 
 
@@ -464,15 +427,21 @@ def recorded_targets(
         program, given = run.program, run.input
         try:
             if "suite" not in program:
+                variables = (each.partition("=") for each in _texts(given.get("environment")))
+                own = Input(
+                    "ref",
+                    _texts(given["arguments"]),
+                    _path(directory, given.get("stdin_file")),
+                    _path(directory, given.get("root")),
+                    tuple((variable, value) for variable, _, value in variables),
+                    status=ANY_STATUS,
+                )
                 target = Target(
                     name,
                     directory / str(program["file"]),
                     {},
-                    arguments=_texts(given["arguments"]),
-                    stdin=_path(directory, given.get("stdin_file")),
-                    root=_path(directory, given.get("root")),
+                    own,
                     writable=given.get("writable") is True,
-                    environment=_texts(given.get("environment")),
                     argv0=str(given["argv0"]),
                 )
             else:

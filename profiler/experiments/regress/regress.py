@@ -30,6 +30,7 @@ from simprof.profiler.experiments.regress.measure import (
     recorded_targets,
     relative,
 )
+from simprof.profiler.experiments.suites.suite import ANY_STATUS
 from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.request.request import (
     ProgressCallback,
@@ -73,7 +74,7 @@ def record(
     described = {setting.name: describe(setting, directory) for setting in settings}
     context = MeasuringContext(tuple(settings), directory, timeout, progress)
     runs, failures = _measure_all(targets, context)
-    expected = {target.name: target.status or 0 for target in targets}
+    expected = {target.name: max(target.given.status, 0) for target in targets}
     failed = tuple(
         name
         for name, run in runs.items()
@@ -93,9 +94,10 @@ def _measure_all(
             run = measure(target, context)
             reason, status = run.ending["reason"], run.ending["status"]
             # a suite says how its programs end: results of one that ends otherwise are worthless
-            if target.status is not None and reason == "exit" and status != target.status:
-                raise SimulatorError(f"it ended with status {status}, not {target.status}")
-            if target.status is not None and reason in ("signal", "fault"):
+            wanted = target.given.status
+            if wanted not in (ANY_STATUS, status) and reason == "exit":
+                raise SimulatorError(f"it ended with status {status}, not {wanted}")
+            if wanted != ANY_STATUS and reason in ("signal", "fault"):
                 raise SimulatorError(f"it was ended by a {reason} (status {status})")
             runs[target.name] = run
         except SimulatorError as error:

@@ -28,6 +28,9 @@ BUILDS: Mapping[Width, str] = MappingProxyType({64: "v9-O2", 32: "v8plus-O2"})
 DEFAULT_BUILD = BUILDS[64]
 
 
+ANY_STATUS = -1
+
+
 class CounterBuild(StrEnum):
     """Whose counters a build has in it."""
 
@@ -79,9 +82,12 @@ class Input:
     root: Path | None = None  # The directory that the program may read; None: it reads no files.
     environment: tuple[tuple[str, str], ...] = ()  # All variables that it has
     files: tuple[InputFile, ...] = ()  # What `root` holds. They are there after `build_suite`.
-    status: int = 0  # The exit status of a good run
+    status: int = 0  # The exit status of a good run; `ANY_STATUS`: any.
     # File that holds what a good run writes to standard output; None: not recorded.
     expected: Path | None = None
+
+
+NO_INPUT = Input("ref", status=ANY_STATUS)
 
 
 @dataclass(frozen=True)

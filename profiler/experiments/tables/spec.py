@@ -20,7 +20,6 @@ from typing import Any, Generic, cast
 
 from simprof.profiler.experiments.cells.cells import (
     ALONE_ROUTINES,
-    DEFAULT_BUILD,
     PREDICTED,
     Cell,
     CellKind,
@@ -28,7 +27,7 @@ from simprof.profiler.experiments.cells.cells import (
     failure,
 )
 from simprof.profiler.experiments.cells.settings import CellSetting, selecting, setting
-from simprof.profiler.experiments.suites.suite import CounterBuild, with_counters
+from simprof.profiler.experiments.suites.suite import DEFAULT_BUILD, CounterBuild, with_counters
 from simprof.profiler.experiments.tables.claims import Judge
 from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found, Subject
 from simprof.profiler.experiments.tables.table import (
