@@ -14,6 +14,7 @@ from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles import tables
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.tables import ColumnKind
+from simprof.profiler.reports.listings import RowChoice, listing
 from simprof.simulator.errors import UsageError
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.samples import measurement
@@ -32,7 +33,7 @@ def plain(cell: object) -> object:
 @pytest.mark.parametrize("name", tables.NAMES)
 @pytest.mark.parametrize("whole", [measurement(), hostile_measurement()], ids=["plain", "hostile"])
 def test_pandas_reads_the_same_back(whole: RunMeasurement, name: str) -> None:
-    expected = tables.table(whole, name)
+    expected = listing(name, whole, RowChoice()).table
     frame = read_back(whole, name)
     assert list(frame.columns) == [column.name for column in expected.columns]
     assert len(frame) == len(expected.rows)
@@ -61,7 +62,7 @@ def test_path_numbers_of_any_length_are_text() -> None:
     (first, *others) = routine.path_counts
     paths = (replace(first, id=10**5000), *others)
     frame = read_back(measurement(routines=(replace(routine, path_counts=paths),)), "paths")
-    assert frame["path"][0] == "1" + "0" * 5000
+    assert "1" + "0" * 5000 in list(frame["path"])
 
 
 def test_a_count_beyond_64_bits_is_one_line() -> None:
