@@ -55,7 +55,7 @@ def parse(
     for name in OUTPUTS:
         known.pop(name, None)
     words: list[str] = []
-    own = one_mode or ("mode" in known and not known["mode"].multiple)
+    own = one_mode or ("mode" in known and known["mode"].name == "mode")  # else it is `modes`
     given = _with_mode(known, options) if own else dict(options)
     for name, value in given.items():
         if name not in known:

@@ -314,6 +314,7 @@ def _code(run: GraphRun) -> dict[str, Any]:
                 name: [str(action) for action in actions[block]] for block, name in names.items()
             }
             static[f"{place}_sparc"] = {
-                name: list(block_snippets[block].text) for block, name in names.items()
+                names[block]: list(snippet.text)
+                for block, snippet in sorted(block_snippets.items())
             }
     return static
