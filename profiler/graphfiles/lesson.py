@@ -80,6 +80,41 @@ def _paths(count: object) -> str:
     return f"{_text(count)} path{'' if count == 1 else 's'}"
 
 
+# Steps that show one number of each edge: fact -> title, text, what the numbers of dummy edges are.
+_NUMBERS = {
+    "weights": (
+        "Weights",
+        "How often each edge is expected to be crossed, in one activation. They decide where "
+        "code is put, and only that: counts are exact whatever the weights are.",
+        None,
+    ),
+    "values": (
+        "Numbering",
+        "Each edge gets a value: the number of paths that leave its source by the edges before "
+        "it. The sum of the values along a path is the path's number, which no other path has.",
+        "value",
+    ),
+    "labels": (
+        "Labels",
+        "Each way out of a block gets a string of bits (its value, as a number). The bits "
+        "along a path are the path's code.",
+        "label",
+    ),
+    "increments": (
+        "Increments",
+        "The values moved to the chords: along every path the increments of the chords sum up "
+        "to the same number as the values of all edges.",
+        "increment",
+    ),
+    "witnesses": (
+        "Witnesses",
+        "What the trace gets when an edge is crossed. Edges without a number write nothing: "
+        "between two witnesses there is one way only.",
+        None,
+    ),
+}
+
+
 class _Picture:
     """The edges of an answer, and the steps that its `static` part has facts for."""
 
@@ -109,18 +144,13 @@ class _Picture:
     def steps(self) -> Iterator[Step]:
         """Yield the steps for which there is something to show."""
         yield self.graph()
-        yield self.weights()
-        for fact, step in (
-            ("cold", self.cold),
-            ("num_paths", self.acyclic),
-            ("values", self.values),
-            ("labels", self.labels),
-            ("tree", self.tree),
-            ("increments", self.increments),
-            ("witnesses", self.witnesses),
+        pictures = {"cold": self.cold, "num_paths": self.acyclic, "tree": self.tree}
+        for fact in (
+            *("weights", "cold", "num_paths", "values", "labels", "tree"),
+            *("increments", "witnesses"),
         ):
             if fact in self.static:
-                yield step()
+                yield pictures[fact]() if fact in pictures else self.numbers(fact)
         yield self.placement()
         if self.answer.get("paths") or self.answer.get("all_paths"):
             yield self.paths()
@@ -140,13 +170,12 @@ class _Picture:
         text += f"Back edges of a depth-first search: {back}." if back else "There is no back edge."
         return Step("The graph", text, self.lines(self.counts), is_about_kinds=True)
 
-    def weights(self) -> Step:
-        return Step(
-            "Weights",
-            "How often each edge is expected to be crossed, in one activation. They decide where "
-            "code is put, and only that: counts are exact whatever the weights are.",
-            self.lines(self.static["weights"]),
-        )
+    def numbers(self, fact: str) -> Step:
+        title, text, of_dummies = _NUMBERS[fact]
+        numbers = self.static[fact]
+        inner = of_dummies is not None
+        lines = self.inner(numbers, of_dummies) if inner else self.lines(numbers)
+        return Step(title, text, lines)
 
     def cold(self) -> Step:
         cold = self.static["cold"]
@@ -201,22 +230,6 @@ class _Picture:
         notes = {str(name): _paths(count) for name, count in self.static["num_paths"].items()}
         return Step("Paths without cycles", text, self.inner(), notes)
 
-    def values(self) -> Step:
-        return Step(
-            "Numbering",
-            "Each edge gets a value: the number of paths that leave its source by the edges before "
-            "it. The sum of the values along a path is the path's number, which no other path has.",
-            self.inner(self.static["values"], "value"),
-        )
-
-    def labels(self) -> Step:
-        return Step(
-            "Labels",
-            "Each way out of a block gets a string of bits (its value, as a number). The bits "
-            "along a path are the path's code.",
-            self.inner(self.static["labels"], "label"),
-        )
-
     def tree(self) -> Step:
         root = self.static.get("root_edge")
         if root is None:  # a trace's: the tree has no edge from EXIT to ENTRY (BL94 4.1)
@@ -246,22 +259,6 @@ class _Picture:
             source, target = root
             lines.append(Line(source, target, "no code", "tree"))
         return Step(title, text, tuple(lines), is_about_kinds=True)
-
-    def increments(self) -> Step:
-        return Step(
-            "Increments",
-            "The values moved to the chords: along every path the increments of the chords sum up "
-            "to the same number as the values of all edges.",
-            self.inner(self.static["increments"], "increment"),
-        )
-
-    def witnesses(self) -> Step:
-        return Step(
-            "Witnesses",
-            "What the trace gets when an edge is crossed. Edges without a number write nothing: "
-            "between two witnesses there is one way only.",
-            self.lines(self.static["witnesses"]),
-        )
 
     def placement(self) -> Step:
         code = ["; ".join(each) for each in self.static["code"]]

@@ -220,6 +220,17 @@ class Truncation(NamedTuple):
     paths: int  # how many paths the routine has then
 
 
+def cuts_at(dag: Dag, vertex: int) -> tuple[list[int], int]:
+    """Return the edges of a vertex that can be cut, and how many paths lead from it then."""
+    edges = [dag.edges[edge] for edge in dag.out_edges[vertex]]
+    real = (edge.cfg_edge for edge in edges if edge.target != dag.cfg.exit)
+    chosen = [edge for edge in real if edge is not None]
+    # What is left: edges to EXIT, and one dummy edge to EXIT, which a vertex that is the source of
+    # back edges has already (its target is EXIT, so it counts).
+    dummy = 0 if vertex in dag.exit_dummy else 1
+    return chosen, len(edges) - len(chosen) + dummy
+
+
 def truncate(dag: Dag, threshold: int) -> Truncation:
     """Cut all outgoing edges of each vertex from which too many paths lead (EPP 5.3)."""
     # A cut changes NumPaths of its vertex and of those before it only, so one pass in reverse
@@ -237,17 +248,9 @@ def truncate(dag: Dag, threshold: int) -> Truncation:
         for edge_id in dag.out_edges[vertex]:
             total += num_paths[targets[edge_id]]
         if total > threshold and vertex != entry:
-            chosen = [
-                edge.cfg_edge
-                for edge in map(dag.edges.__getitem__, dag.out_edges[vertex])
-                if edge.cfg_edge is not None and edge.target != exit_vertex
-            ]
-            if chosen:
-                # What is left: edges to EXIT, and one dummy edge to EXIT, which a vertex that
-                # is the source of back edges has already (its target is EXIT, so it counts).
-                dummy = 0 if vertex in dag.exit_dummy else 1
-                total = len(dag.out_edges[vertex]) - len(chosen) + dummy
-                cuts.extend(chosen)
+            chosen, left = cuts_at(dag, vertex)
+            cuts += chosen
+            total = left if chosen else total
         num_paths[vertex] = total
     starts = set(dag.entry_dummy) | {dag.cfg.edges[edge].target for edge in cuts}
     real = [edge for edge in dag.out_edges[entry] if dag.edges[edge].cfg_edge is not None]

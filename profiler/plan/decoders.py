@@ -27,6 +27,12 @@ class UnfinishedPath:
     last: int | None
     count: int
 
+    def counted_ahead(self, cfg: ControlFlowGraph) -> int:
+        """Return the counter of a path that was to be counted ahead; ValueError if none was."""
+        if self.last is None:
+            raise ValueError(f"{cfg.name}: block {self.block} reached without a count")
+        return self.last
+
 
 @dataclass(frozen=True)
 class RoutineCounters:

@@ -44,19 +44,12 @@ SPARSE_FACTOR = 2
 """How many counters a path an array may have at most: what EPP expects of bit tracing (EPP 2)."""
 
 
-@dataclass(frozen=True)
-class SparseCounters:
-    """The array that a scheme needs whose names of paths are not 0 .. paths - 1."""
+def wastes_space(counters: int | None, paths: int) -> bool:
+    """Whether an array of so many counters takes more than EPP's 16 KB and two counters a path.
 
-    counters: int | None  # How many counters it would have; None: no word can index it.
-    paths: int  # How many of them are used: the number of paths.
-
-    @property
-    def waste_space(self) -> bool:
-        """Whether it takes more than EPP's 16 KB and more than two counters a path."""
-        if self.counters is None:
-            return True
-        return self.counters > max(SMALL_ARRAY, SPARSE_FACTOR * self.paths)
+    None: no word can index it.
+    """
+    return counters is None or counters > max(SMALL_ARRAY, SPARSE_FACTOR * paths)
 
 
 @dataclass(frozen=True)
@@ -217,25 +210,25 @@ def with_edge_counters(
 
 
 def choose_table(
-    greatest: int, forced: CounterTable | None = None, sparse: SparseCounters | None = None
+    greatest: int, forced: CounterTable | None = None, wasteful: bool | None = None
 ) -> tuple[CounterTable, Addressing | None]:
     """Choose how path counters are kept: the one rule of all path schemes (EPP 5.2, 5.3).
 
     EPP's rule is about increments, not about the number of paths: a routine gets a hash table if
     an increment of its path numbering does not fit an immediate field. For schemes that name the
     same paths otherwise it is still that numbering which decides, so that a routine's table is
-    the same for all of them, unless their names waste space (`SparseCounters.waste_space`).
+    the same for all of them, unless their names waste space (`wastes_space`).
 
     - `greatest`: The greatest absolute increment that numbering the scheme's paths takes.
     - `forced`: Overrides the choice between array and hash table.
-    - `sparse`: For a scheme that names paths otherwise than by their numbers: its counters, which
-      are indexed, never addressed. None: the numbers of the paths name the counters.
+    - `wasteful`: For a scheme that names paths otherwise than by their numbers: whether its
+      counters, which are indexed, never addressed, waste space. None: numbers name the counters.
     """
-    fits = greatest <= INDEXING_REACH and not (sparse is not None and sparse.waste_space)
+    fits = greatest <= INDEXING_REACH and not wasteful
     table = forced or (CounterTable.ARRAY if fits else CounterTable.HASH)
     if table is not CounterTable.ARRAY:
         return table, None
-    addressed = greatest <= ADDRESSING_REACH and sparse is None
+    addressed = greatest <= ADDRESSING_REACH and wasteful is None
     return table, Addressing.ADDRESS if addressed else Addressing.INDEX
 
 

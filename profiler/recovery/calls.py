@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
+from simprof.profiler.recovery.exploration_kernel import NOBODY
 from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, ProgramGraphs
 from simprof.simulator.isa.decode import TransferKind
 
@@ -126,7 +127,6 @@ def _routine_at(recovered: ProgramGraphs, index: int) -> int:
 
 
 Numbers = NDArray[np.int64]
-NOBODY = -1
 
 RETURNING_TWICE = frozenset(
     ["setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp", "getcontext", "__getcontext"]

@@ -123,7 +123,7 @@ class CodeLists(NamedTuple):
     """The arrays of a code image, one element a word, as views whose elements are Python's own."""
 
     # `targets` are word indices, -1 where there is none within the image; `next_end` is
-    # `CodeImage.next_block_ends`.
+    # `CodeImage.block_ends`.
 
     words: Sequence[int]
     kinds: Sequence[int]
@@ -203,10 +203,14 @@ class CodeImage:
 
     @cached_property
     def block_ends(self) -> NDArray[np.int32]:
-        """`next_block_ends`."""
-        ends = self.next_block_ends().astype(np.int32)
-        ends.flags.writeable = False
-        return ends
+        """For every word, the index of the first word at or after it that ends a block."""
+        # Shape (n,); n where there is none. Words that are no code end blocks too.
+        count = len(self.words)
+        ends = np.flatnonzero(_ENDS_BLOCK[self.transfers.kind] | ~self.is_code)
+        after = np.append(ends, count).astype(np.int32)
+        found = np.repeat(after, np.diff(np.concatenate([[-1], ends, [count - 1]])))
+        found.flags.writeable = False
+        return found
 
     @cached_property
     def lists(self) -> CodeLists:
@@ -218,14 +222,6 @@ class CodeImage:
             self.targets.data,
             self.block_ends.data,
         )
-
-    def next_block_ends(self) -> NDArray[np.int64]:
-        """For every word, the index of the first word at or after it that ends a block."""
-        # Shape (n,); n where there is none. Words that are no code end blocks too.
-        count = len(self.words)
-        ends = np.flatnonzero(_ENDS_BLOCK[self.transfers.kind] | ~self.is_code)
-        after = np.append(ends, count)
-        return np.repeat(after, np.diff(np.concatenate([[-1], ends, [count - 1]])))
 
 
 def build_code_image(program: Program, late_words: Iterable[tuple[int, int]] = ()) -> CodeImage:

@@ -31,12 +31,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.profiler.recovery.code_image import CodeImage
+from simprof.profiler.recovery.exploration_kernel import NO_CODE, NOBODY
 from simprof.profiler.recovery.idioms import PROLOGUE, PROLOGUE_MASK
 from simprof.simulator.binary.dynamic import module_of
 from simprof.simulator.binary.program import Binding, Program, Symbol
-
-NOBODY = -1
-NO_CODE = -2
 
 _PREFERENCE = {Binding.GLOBAL: 0, Binding.WEAK: 1, Binding.LOCAL: 2}
 

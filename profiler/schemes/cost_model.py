@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from types import MappingProxyType
 
 from simprof.profiler.code.codegen import Snippet
@@ -35,7 +36,7 @@ from simprof.profiler.code.runtime_code import (
 from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.code.snippets_paths import GENERATORS
 from simprof.profiler.code.writer import snippet_body
-from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath
+from simprof.profiler.plan.actions import CountConstantPath, CountPath
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.registry import OWN
 from simprof.simulator.binary.program import MachineKind
@@ -83,7 +84,9 @@ def own_code() -> tuple[SchemeCode, ...]:
         generators=GENERATORS,
         samples=SAMPLES,
         routines=ROUTINES,
-        routine_costs=_hash_routine_costs,
+        routine_costs=lambda machine: (
+            (routine_name(False, words), str(hash_costs(machine, words))) for words in WORD_COUNTS
+        ),
         callers={"hash_count": (CountPath, CountConstantPath)},
     )
     schemes = {id(code): code for code in (scheme.code() for scheme in OWN)}
@@ -125,26 +128,20 @@ def _shown(code: Iterable[Instruction]) -> str:
 
 
 def _snippets(groups: Sequence[Samples], generators: Generators) -> Iterator[str]:
-    """Describe the code of all samples of one kind of action."""
-    for machine in MachineKind:
-        for group in groups:
-            for action in group.actions:
-                yield from _sample(machine, action, group, generators)
-
-
-def _sample(
-    machine: MachineKind, action: Action, group: Samples, generators: Generators
-) -> Iterator[str]:
-    """Describe the code of one sample everywhere."""
-    for access, site in sites(machine, group, generators):
-        yield f"{machine} {action} {access.table} {access.addressing}"
-        try:
-            body = snippet_body((action,), access, site)
-        except AssemblyError as error:
-            yield str(error)
-            continue
-        yield _shown(body.instructions)
-        yield f"{body.cost} {body.hash_calls} {body.taken_cost} {body.elsewhere}"
+    """Describe the code of all samples of one kind of action, everywhere."""
+    samples = product(
+        MachineKind, ((group, action) for group in groups for action in group.actions)
+    )
+    for machine, (group, action) in samples:
+        for access, site in sites(machine, group, generators):
+            yield f"{machine} {action} {access.table} {access.addressing}"
+            try:
+                body = snippet_body((action,), access, site)
+            except AssemblyError as error:
+                yield str(error)
+                continue
+            yield _shown(body.instructions)
+            yield f"{body.cost} {body.hash_calls} {body.taken_cost} {body.elsewhere}"
 
 
 def _routines(codes: Sequence[SchemeCode]) -> dict[str, list[str]]:
@@ -171,12 +168,6 @@ def _split(items: Iterable[Item]) -> Iterator[tuple[str, list[str]]]:
         else:
             lines.append(item.name if isinstance(item, Label) else _shown((item,)))
     yield name, lines
-
-
-def _hash_routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
-    """Yield what is counted in the hashing routines, by symbol."""
-    for words in WORD_COUNTS:
-        yield routine_name(False, words), str(hash_costs(machine, words))
 
 
 def _conditions() -> Iterator[str]:

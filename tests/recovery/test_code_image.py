@@ -65,7 +65,7 @@ def test_blocks_end_with_transfers_and_where_code_ends() -> None:
         asm.nop(),
     )  # fmt: skip
     image = Explored({"f": routine}).code
-    assert image.next_block_ends().tolist() == [1, 1, 3, 3, 4, 6]
+    assert image.block_ends.tolist() == [1, 1, 3, 3, 4, 6]
     assert list(image.lists.next_end) == [1, 1, 3, 3, 4, 6]
 
 
@@ -75,7 +75,7 @@ def test_between_two_ranges_there_is_no_code() -> None:
     image = build_code_image(program_with(segments, [Range(0x1000, 0x1008), Range(0x1010, 0x1014)]))
     assert image.words.tolist() == [TWO, TWO, 0, 0, TWO]
     assert image.is_code.tolist() == [True, True, False, False, True]
-    assert image.next_block_ends().tolist() == [2, 2, 2, 3, 5]
+    assert image.block_ends.tolist() == [2, 2, 2, 3, 5]
     assert image.index(0x1008) == -1
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from simprof.profiler.recovery.code_image import build_code_image
-from simprof.profiler.recovery.routines import NO_CODE, NOBODY, Routine, RoutineMap
+from simprof.profiler.recovery.exploration_kernel import NO_CODE, NOBODY
+from simprof.profiler.recovery.routines import Routine, RoutineMap
 from simprof.simulator.binary.program import Binding, Range, Segment, Symbol
 from simprof.simulator.isa import assembler as asm
 from tests.support.assembled import BASE, program_of

@@ -35,7 +35,7 @@ from simprof.profiler.graphs.spanning import chord_increments, given_weights
 from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
 from simprof.profiler.plan.decoders import PathNames, UnfinishedPath
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
-from simprof.profiler.plan.placement import SparseCounters, choose_table, with_edge_counters
+from simprof.profiler.plan.placement import choose_table, wastes_space, with_edge_counters
 from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
 from simprof.profiler.schemes.bittrace.branch_codes import (
@@ -187,8 +187,8 @@ def _choose_table(
         )
     increments = chord_increments(dag_tree(codes.dag, weights), numbering.values)
     counters = None if codes.largest is None else codes.largest + 1
-    sparse = SparseCounters(counters, numbering.total)
-    return choose_table(increments.greatest, forced, sparse)
+    wasteful = wastes_space(counters, numbering.total)
+    return choose_table(increments.greatest, forced, wasteful)
 
 
 def _is_constant(codes: BranchCodes) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import DepthFirst
-from simprof.profiler.graphs.numbering import find_cut_edges
+from simprof.profiler.graphs.numbering import cuts_at, find_cut_edges
 from simprof.profiler.schemes.kiter.loops import IteratedLoop, with_iterations
 from simprof.profiler.schemes.kiter.numbering import number_iterations
 from simprof.profiler.schemes.kiter.unrolled import Unrolled, unroll
@@ -142,10 +142,7 @@ class _Fitter:
         edges = [self.dag.edges[edge] for edge in self.dag.out_edges[vertex]]
         total = sum(self.num_paths[edge.target] for edge in edges)
         if self.limit is not None and total > self.limit and vertex != self.cfg.entry:
-            real = [edge for edge in edges if edge.cfg_edge is not None]
-            chosen = [edge.cfg_edge for edge in real if edge.target != self.cfg.exit]
-            if chosen:
-                dummy = 0 if vertex in self.dag.exit_dummy else 1
-                total = len(edges) - len(chosen) + dummy
-                self.cuts += [edge for edge in chosen if edge is not None]
+            chosen, left = cuts_at(self.dag, vertex)
+            self.cuts += chosen
+            total = left if chosen else total
         self.num_paths[vertex] = total

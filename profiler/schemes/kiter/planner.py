@@ -143,9 +143,7 @@ class IterationPlan(PathCountingPlan):
     def _unfinished(self, end: UnfinishedPath) -> tuple[int, ...]:
         """Return the edges of the oldest unfinished path of an activation (EPP 3.6)."""
         if end.block in self.plan.counted_region:
-            if end.last is None:
-                raise ValueError(f"{self.cfg.name}: block {end.block} reached without a count")
-            return self.numbering.decode_prefix(end.last, end.block)
+            return self.numbering.decode_prefix(end.counted_ahead(self.cfg), end.block)
         if end.block in self.static_region:
             return self.numbering.decode_prefix(self.increments.potential[end.block], end.block)
         itr = end.registers[-1] if end.block in self.unrolled.loop_of else 0

@@ -69,9 +69,7 @@ class PathPlan(AcyclicPathPlan):
         # The register is not read where it is not initialised yet. The last counter is read where
         # the path was counted ahead; the caller takes that count back.
         if end.block in self.plan.counted_region:
-            if end.last is None:
-                raise ValueError(f"{self.cfg.name}: block {end.block} reached without a count")
-            path_sum = end.last
+            path_sum = end.counted_ahead(self.cfg)
         else:
             sum_of_increments = 0 if end.block in self.static_region else end.registers[0]
             path_sum = sum_of_increments + self.increments.potential[end.block]

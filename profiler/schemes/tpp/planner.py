@@ -227,9 +227,8 @@ class TppPlan:
         if block in self.plan.counted_region:
             if end.last is None and not graphs.counts_cold and block in graphs.poisoned:
                 return None
-            if end.last is None:
-                raise ValueError(f"{self.cfg.name}: block {block} reached without a count")
-            return None if end.last == COLD_COUNTER else self._prefix(end.last, block)
+            last = end.counted_ahead(self.cfg)
+            return None if last == COLD_COUNTER else self._prefix(last, block)
         if block in graphs.kept_vertices:
             register = 0 if block in self.static_region else end.registers[0]
             if block in graphs.poisoned and register < -POISON_REACH:

@@ -11,7 +11,7 @@ from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from simprof.profiler.plan.actions import CountPath
 from simprof.profiler.plan.decoders import Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.plan.placement import SparseCounters, choose_table
+from simprof.profiler.plan.placement import choose_table, wastes_space
 from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.schemes.bittrace import branch_codes
 from simprof.profiler.schemes.bittrace.actions import ShiftBits
@@ -209,12 +209,11 @@ def test_five_thousand_paths_are_an_array_as_for_pp() -> None:
     [(4096, 1, False), (4097, 1, True), (8190, 4095, False), (8191, 4095, True), (None, 1, True)],
 )
 def test_sparse_codes_waste_an_array(counters: int | None, paths: int, wasted: bool) -> None:
-    sparse = SparseCounters(counters, paths)
-    assert sparse.waste_space is wasted
+    assert wastes_space(counters, paths) is wasted
     natural = (CounterTable.HASH, None) if wasted else (CounterTable.ARRAY, Addressing.INDEX)
-    assert choose_table(7, None, sparse) == natural
-    assert choose_table(7, CounterTable.ARRAY, sparse) == (CounterTable.ARRAY, Addressing.INDEX)
-    assert choose_table(4096, None, sparse) == (CounterTable.HASH, None)
+    assert choose_table(7, None, wasted) == natural
+    assert choose_table(7, CounterTable.ARRAY, wasted) == (CounterTable.ARRAY, Addressing.INDEX)
+    assert choose_table(4096, None, wasted) == (CounterTable.HASH, None)
 
 
 def test_table_can_be_forced() -> None:
