@@ -65,67 +65,34 @@ TOOLS = {
 
 
 class Viewer(NamedTuple):
-    """A program that opens what simprof writes; `commands`: one of them is enough."""
+    """A program that opens what simprof writes."""
 
     name: str
-    commands: tuple[str, ...]
     purpose: str
     remedy: str
+    commands: tuple[str, ...] = ()  # One of them is enough; (): its name.
 
 
 INSTALL_NOTEBOOK = "pip install 'simprof[notebook]'"
+_BY_HAND = "git clone https://github.com/brendangregg/FlameGraph, and put it on PATH"
+_SPEEDSCOPE = "shows `export --format speedscope`, as https://www.speedscope.app does"
+_COVOAR = "build https://gitlab.rtems.org/rtems/tools/rtems-tools, and put it on PATH"
+_PPROF = "shows `export --format pprof` (go: as `go tool pprof`)"
+_NOTEBOOKS = "shows notebooks, with what `import simprof` measures"
+_JUPYTER = ("jupyter", "jupyter-lab", "jupyter-notebook")
+_BROWSERS = ("xdg-open", "chromium", "google-chrome", "firefox", "open")
 VIEWERS = (
-    Viewer(
-        "callgrind_annotate",
-        ("callgrind_annotate",),
-        "shows `export --format callgrind`",
-        "apt-get install valgrind",
-    ),
-    Viewer("genhtml", ("genhtml",), "shows `export --format lcov`", "apt-get install lcov"),
-    Viewer("gcovr", ("gcovr",), "shows `export --format gcov`", "pip install gcovr"),
-    Viewer("dot", ("dot",), "draws `export --format dot` and `cfg`", "apt-get install graphviz"),
-    Viewer(
-        "pprof",
-        ("pprof", "go"),
-        "shows `export --format pprof` (go: as `go tool pprof`)",
-        "apt-get install golang-go",
-    ),
-    Viewer(
-        "speedscope",
-        ("speedscope",),
-        "shows `export --format speedscope`, as https://www.speedscope.app does",
-        "npm install --global speedscope",
-    ),
-    Viewer(
-        "flamegraph.pl",
-        ("flamegraph.pl",),
-        "draws `export --format collapsed`",
-        "git clone https://github.com/brendangregg/FlameGraph, and put it on PATH",
-    ),
-    Viewer(
-        "covoar",
-        ("covoar",),
-        "shows `export --format tsim`",
-        "build https://gitlab.rtems.org/rtems/tools/rtems-tools, and put it on PATH",
-    ),
-    Viewer(
-        "datasette",
-        ("datasette",),
-        "shows the results of `sweep`",
-        "pip install datasette",
-    ),
-    Viewer(
-        "jupyter",
-        ("jupyter", "jupyter-lab", "jupyter-notebook"),
-        "shows notebooks, with what `import simprof` measures",
-        "pip install jupyterlab",
-    ),
-    Viewer(
-        "browser",
-        ("xdg-open", "chromium", "google-chrome", "firefox", "open"),
-        "shows pages of `show --html`",
-        "apt-get install chromium",
-    ),
+    Viewer("callgrind_annotate", "shows `export --format callgrind`", "apt-get install valgrind"),
+    Viewer("genhtml", "shows `export --format lcov`", "apt-get install lcov"),
+    Viewer("gcovr", "shows `export --format gcov`", "pip install gcovr"),
+    Viewer("dot", "draws `export --format dot` and `cfg`", "apt-get install graphviz"),
+    Viewer("pprof", _PPROF, "apt-get install golang-go", ("pprof", "go")),
+    Viewer("speedscope", _SPEEDSCOPE, "npm install --global speedscope"),
+    Viewer("flamegraph.pl", "draws `export --format collapsed`", _BY_HAND),
+    Viewer("covoar", "shows `export --format tsim`", _COVOAR),
+    Viewer("datasette", "shows the results of `sweep`", "pip install datasette"),
+    Viewer("jupyter", _NOTEBOOKS, "pip install jupyterlab", _JUPYTER),
+    Viewer("browser", "shows pages of `show --html`", "apt-get install chromium", _BROWSERS),
 )
 LIBRARIES = (
     ("pandas", "frames in notebooks", INSTALL_NOTEBOOK),
@@ -322,8 +289,9 @@ def check_tools() -> Iterator[SystemCheck]:
 def check_viewers() -> Iterator[SystemCheck]:
     """Look for what opens exported profiles, and for libraries of notebooks."""
     for viewer in VIEWERS:
-        commands = ", ".join(viewer.commands)
-        place = next(filter(None, map(shutil.which, viewer.commands)), None)
+        named = viewer.commands or (viewer.name,)
+        commands = ", ".join(named)
+        place = next(filter(None, map(shutil.which, named)), None)
         detail = (
             f"{viewer.purpose}: {place}" if place else f"{commands} not found; {viewer.purpose}"
         )

@@ -25,7 +25,6 @@ from simprof.profiler.profiles.profile import (
     RefusalInfo,
     RoutineProfile,
     RunMeasurement,
-    ThreadInfo,
     WaitInfo,
 )
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
@@ -45,7 +44,7 @@ from simprof.profiler.session.execution import Counted, Unattributed
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from simprof.simulator.binary.program import LineTable, Program, SourceLine
-from simprof.simulator.machine.running import Fault, Refusal, RunResult, ThreadWait
+from simprof.simulator.machine.running import Fault, RunResult
 
 if TYPE_CHECKING:
     from simprof.profiler.session.contexts import CountedWindow, Ledger
@@ -309,24 +308,19 @@ def options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
     }
 
 
-def window_options(observation: Observation) -> dict[str, Option]:
-    """Return what confines a result to calls of one routine, by name; nothing if nothing does."""
-    contexts = observation.invocation.contexts
-    if contexts is None or contexts.entry is None:
-        return {}
-    return {"entry": contexts.entry, "calls": contexts.calls}
-
-
-def window_counts(observation: Observation) -> dict[str, int]:
-    """Return how many calls a result is of, by name; nothing where it is of the whole run."""
-    return {} if observation.window is None else {"window_calls": observation.window.calls}
-
-
 def ending(observation: Observation, result: RunResult) -> Ending:
     """Return how the run ended, with the places in the program that say why."""
     fault = None if result.fault is None else _fault(observation, result.fault)
-    refusal = None if result.refusal is None else _refusal(observation, result.refusal)
-    waits = tuple(_wait(observation, wait) for wait in result.waits)
+    lines, refusal = observation.program.lines, None
+    if result.refusal is not None:
+        name, pc = result.refusal.call.name, result.refusal.pc
+        refusal = RefusalInfo(name, pc, *_place(observation, pc), lines.find(pc))
+    waits = tuple(
+        WaitInfo(
+            each.number, each.call, each.pc, *_place(observation, each.pc), lines.find(each.pc)
+        )
+        for each in result.waits
+    )
     return Ending(result.status, result.reason, result.signal, fault, refusal, waits)
 
 
@@ -342,22 +336,6 @@ def _fault(observation: Observation, fault: Fault) -> FaultInfo:
         offset=offset,
         source=observation.program.lines.find(pc),
     )
-
-
-def _refusal(observation: Observation, refusal: Refusal) -> RefusalInfo:
-    source = observation.program.lines.find(refusal.pc)
-    return RefusalInfo(refusal.call.name, refusal.pc, *_place(observation, refusal.pc), source)
-
-
-def _wait(observation: Observation, wait: ThreadWait) -> WaitInfo:
-    source = observation.program.lines.find(wait.pc)
-    place = _place(observation, wait.pc)
-    return WaitInfo(wait.number, wait.call, wait.pc, *place, source)
-
-
-def threads(result: RunResult) -> tuple[ThreadInfo, ...]:
-    """Return the threads of a program that had more than one."""
-    return tuple(ThreadInfo(each.number, each.instructions) for each in result.threads)
 
 
 def _place(observation: Observation, pc: int) -> tuple[str | None, int]:

@@ -66,12 +66,7 @@ class Lost:
 class Forked:
     """A copy of this process.
 
-    `serve`: What it does, called with its end of the pipe.
-
-    Attributes
-    ----------
-    pipe
-        Our end of the pipe.
+    `serve`: What it does, called with its end of the pipe; `pipe` is our end.
 
     Raises OSError if this process can have no children.
     """
@@ -86,11 +81,6 @@ class Forked:
             process.daemon = True
             process.start()
         self.process = process
-
-    def kill(self) -> None:
-        """End it, whatever it does."""
-        self.process.kill()
-        self.dismiss()
 
     def dismiss(self) -> Lost:
         """Close the pipe, wait until it has ended, and return how it did."""
@@ -130,13 +120,8 @@ class Spawned:
     """A fresh process.
 
     `serve`: What it does, importable by its name: called with its end of the pipe and `arguments`,
-    which can be pickled. `files`: Descriptors of this process that it has, too, besides the
-    standard streams.
-
-    Attributes
-    ----------
-    pipe
-        Our end of the pipe.
+    which can be pickled; `pipe` is our end. `files`: Descriptors of this process that it has, too,
+    besides the standard streams.
     """
 
     def __init__(

@@ -41,9 +41,11 @@ from simprof.profiler.profiles.profile import (
     RefusedCalls,
     RoutineProfile,
     RunMeasurement,
+    ThreadInfo,
 )
 from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.recovery.code_image import CodeImage
+from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeDefinition
 from simprof.profiler.session.counters import WRAP, RoutineEvents, check_reading
@@ -53,10 +55,7 @@ from simprof.profiler.session.observation import (
     lines,
     options,
     program_info,
-    threads,
     warnings,
-    window_counts,
-    window_options,
 )
 from simprof.profiler.session.scheme_runs import SchemeRun
 
@@ -424,13 +423,15 @@ class Measuring:
         definition, machine = self._definition, observation.program.machine
         routines = tuple(result.profile for result in results)
         sizes = _total(result.sizes for result in results)
+        window, contexts = observation.window, observation.invocation.contexts or ContextChoice()
+        entry = contexts.entry
         unattributed = {
             "unattributed_transfers": observation.unattributed.transfers,
             "unattributed_instructions": observation.unattributed.instructions,
             "runs": observation.runs,
             "whole_runs": observation.whole_runs,
             "system_calls": observation.result.system_calls,
-            **window_counts(observation),
+            **({} if window is None else {"window_calls": window.calls}),
         }
         wrapped = [result.profile.name for result in results if result.wraps]
         run, guide = observation.result, self._guide()
@@ -440,7 +441,7 @@ class Measuring:
             mode=definition.mode,
             options={
                 **options(observation.invocation, self.scheme.setting.options),
-                **window_options(observation),
+                **({} if entry is None else {"entry": entry, "calls": contexts.calls}),
             },
             ending=ending(observation, run),
             base=observation.base,
@@ -457,7 +458,7 @@ class Measuring:
                 for call, count in sorted(run.refused_calls.items())
             ),
             call_tree=None if ledger is None or tree is None else ledger.tree(tree),
-            threads=threads(run),
+            threads=tuple(ThreadInfo(each.number, each.instructions) for each in run.threads),
             guide=guide,
             origin=this_simprof(),
             input_sha256=observation.invocation.input_sha256,

@@ -51,7 +51,6 @@ from simprof.simulator.binary.program import Platform, Program
 from simprof.simulator.errors import SimulatorError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.session.recordings import RecordingOrder, TraceOrder
     from simprof.profiler.session.replay import RecordedRun
 
 NO_SCHEME = Setting("edges", "edges", SchemeOptions())
@@ -83,22 +82,15 @@ def compare_program(
     `request.mode` and `request.scheme` are not read; `brief`, `jobs`: see `measure_all`. Raises
     what `run_program` does.
     """
-    with _contradictions(request.replay):
-        return _compare(request, settings, brief, jobs)
-
-
-@contextmanager
-def _contradictions(recording: Path | None) -> Iterator[None]:
-    """Say of counts that contradict each other that they come from a recording, if they do."""
     try:
-        yield
+        return _compare(request, settings, brief, jobs)
     except (CountError, FlowError) as error:
-        if recording is None:
+        if request.replay is None:
             raise
         what, _, _ = str(error).partition(": this is a defect")
         raise UsageError(
-            f"{recording} contradicts itself ({what}): record it again; if that does not help, "
-            "please report the program"
+            f"{request.replay} contradicts itself ({what}): record it again; if that does not "
+            "help, please report the program"
         ) from None
 
 
@@ -277,23 +269,14 @@ def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple
         world = stack.enter_context(open_world(program, request.arguments, guest))
         if recording is not None:
             stack.callback(recording.close)
-        stack.enter_context(_discarded_if_refused(trace, recording))
-        yield study, world
-
-
-@contextmanager
-def _discarded_if_refused(*orders: TraceOrder | RecordingOrder | None) -> Iterator[None]:
-    """Remove what a run that ends with a message has written of its traces and recordings.
-
-    A run that the user interrupts, or that is killed, leaves them as far as they go.
-    """
-    try:
-        yield
-    except SimulatorError:
-        for order in orders:
-            if order is not None:
-                order.discard()
-        raise
+        try:
+            yield study, world
+        except SimulatorError:
+            # A run that the user interrupts, or that is killed, leaves its files as far as they go.
+            for order in (trace, recording):
+                if order is not None:
+                    order.discard()
+            raise
 
 
 def _load(request: RunRequest) -> tuple[Program, BinaryMemory]:

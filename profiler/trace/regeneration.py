@@ -173,19 +173,22 @@ class Regenerator:
 
     def _go_towards(self, event: TraceEvent) -> None:
         """Take the one way without tokens from a predicate to the block of an event."""
-        block = int(self._state[kernel.PLACE])
-        routine = self._index.routine(block)
-        first = int(self._index.first_block[routine])
-        first_edge = int(self._index.first_edge[routine])
-        cfg = self._index.recovered.routines[routine]
-        tokens = self._trace.routines.get(routine, {})
-        way = None
-        if event.block != UNKNOWN and self._index.routine(event.block) == routine:
-            way = free_way(cfg, tokens, block - first, event.block - first)
+        way = self._free_way(event.block) if event.block != UNKNOWN else []
         if not way or len(way) != event.at - self._state[kernel.CROSSINGS]:
             raise StopError("no way leads from here to the event that is next")
         for edge in way:
-            self._cross(first_edge + edge)
+            self._cross(edge)
+
+    def _free_way(self, block: int) -> list[int]:
+        """Return the one way without tokens to a block of this routine; none if there is none."""
+        place, index = int(self._state[kernel.PLACE]), self._index
+        routine = index.routine(place)
+        if index.routine(block) != routine:
+            return []
+        first, first_edge = int(index.first_block[routine]), int(index.first_edge[routine])
+        tokens = self._trace.routines.get(routine, {})
+        way = free_way(index.recovered.routines[routine], tokens, place - first, block - first)
+        return [first_edge + edge for edge in way or ()]
 
     def _apply(self, event: TraceEvent) -> None:
         """Do what an event says."""
@@ -529,20 +532,11 @@ class _Follower(Regenerator):
 
     def _take_free_way(self, block: int) -> None:
         """Go from a predicate behind the last token to the end, which is in the same routine."""
-        place, index = int(self._state[kernel.PLACE]), self._index
-        if place < 0:
-            raise StopError(self._reason(kernel.NO_TOKEN))
-        routine = index.routine(place)
-        first = int(index.first_block[routine])
-        way = None
-        if index.routine(block) == routine:
-            tokens = self._trace.routines.get(routine, {})
-            cfg = index.recovered.routines[routine]
-            way = free_way(cfg, tokens, place - first, block - first)
+        way = self._free_way(block) if self._state[kernel.PLACE] >= 0 else []
         if not way:
             raise StopError(self._reason(kernel.NO_TOKEN))
         for edge in way:
-            self._cross(int(index.first_edge[routine]) + edge)
+            self._cross(edge)
 
     def _completion(self, block: int, leaving: int) -> tuple[TraceEvent, TraceEnd]:
         state = self._state

@@ -315,7 +315,7 @@ FAULTS: tuple[tuple[str, Fault, str], ...] = (
     ("kiter", of_unrolled_weights, "the tree lacks edge"),
     ("kiter", of_increments, "does not reproduce its value"),
     ("kiter", of_iteration_value, "do not ascend from 0"),
-    ("kiter", of_unrolled, "the unrolled graph has the back edge|is not of the iteration"),
+    ("kiter", of_unrolled, "the acyclic graph has the back edge|is not of the iteration"),
     ("kiter", of_swapped_actions, "in a rehearsal|has no path"),
     ("tpp", of_draft(of_increments), "does not reproduce its value"),
     ("tpp", of_draft(of_tree), "does not span"),
