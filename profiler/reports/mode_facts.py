@@ -72,18 +72,20 @@ def guide_text(guide: Guide | None) -> str:
     if guide is None:
         return "the edge profile"
     if guide.file is None:
-        return "the edge profile of this same run"
+        run = "this same run" if guide.same_run else BEFORE
+        return f"the edge profile of {run}"
     told = f"the edge profile {guide.file}"
     return f"{told} (with the counts of this same run)" if guide.same_run else told
 
 
+BEFORE = "the run that `simprof instrument` made"
 UPPER_BOUND = "this same run: an upper bound of what guiding can do"
 
 
 def guided_by(guide: Guide) -> str:
     """Return what guided a scheme, and how far its price can be trusted for that."""
     if guide.file is None:
-        return UPPER_BOUND
+        return UPPER_BOUND if guide.same_run else BEFORE
     told = f"with the counts of {UPPER_BOUND}" if guide.same_run else "of another run"
     return f"{guide.file}, {told}"
 

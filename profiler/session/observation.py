@@ -103,6 +103,8 @@ class Observation:
     ledger: Ledger | None = None  # What was counted by calling context; None: nothing was.
     # The calls to which `events` and `counters` are confined; None: they are of the whole run.
     window: CountedWindow | None = None
+    # Whether edge counts are those that guided its scheme, of another run: no counter has them
+    has_edges_of_guide: bool = False
     # Files that the program has opened, where they are on the host
     opened: frozenset[Path] = frozenset()
 

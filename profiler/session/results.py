@@ -402,10 +402,9 @@ class Measuring:
         if not self._definition.guided:
             return None
         file = self.scheme.setting.options.edge_profile
-        if file is None:
-            return Guide(None, same_run=True)
-        same = not any(result.misguided for result in self.results)
-        return Guide(str(file), same_run=same, sha256=known_sha256(file))
+        same = file is None or not any(result.misguided for result in self.results)
+        same = same and not self._observation.has_edges_of_guide
+        return Guide(None if file is None else str(file), same, sha256=known_sha256(file))
 
     def _lost(self, guide: Guide | None) -> dict[str, int]:
         """Return what was lost; what an edge profile of another run says under its own names."""

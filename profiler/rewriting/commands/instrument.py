@@ -31,6 +31,7 @@ from simprof.profiler.request.request import (
     Weights,
 )
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import ProfileKind
 from simprof.profiler.schemes.mode_options import ModeSetting
 from simprof.simulator.errors import UsageError
 
@@ -41,6 +42,10 @@ NEEDS_ALL = "a trace needs all routines: leave out --routine, --exclude and --us
 NEEDS_GUIDE = (
     "is guided by an edge profile, and nothing is run here: give one with --edge-profile "
     "(`simprof run --mode=edges -o FILE` makes it)"
+)
+NEEDS_EDGES = (
+    "counts blocks, from which `simprof read` cannot derive how often edges were crossed: use a "
+    "mode that counts edges or paths, such as qpt2"
 )
 _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 
@@ -114,6 +119,10 @@ def instrument_command(
     selection = options.selection(chosen)
     if definition.writes_trace and not selection.is_all:
         raise UsageError(f"{mode.mode}: {NEEDS_ALL}")
+    from simprof.profiler.session.observation import planning_options
+
+    if definition.collected(planning_options(scheme, selection)) is ProfileKind.BLOCKS:
+        raise UsageError(f"{mode.name} {NEEDS_EDGES}")
     is_run = bool(chosen["runs"] or arguments or any(chosen[name] for name in _OF_THE_RUN))
     if definition.guided and scheme.edge_profile is None and not is_run:
         raise UsageError(f"{mode.mode} {NEEDS_GUIDE}, or let it run (--run)")

@@ -222,9 +222,13 @@ def _measured(
         memory=BinaryMemory(recovered.program, None),
         runs=len(ends),
         whole_runs=len(ends),
+        has_edges_of_guide=definition(recipe.mode).guided,
     )
     (measurement,) = measure_all(observation)
-    notes = ["read from counters: `added` is without conditional code and hashing"]
+    notes = [
+        "read from counters: `base` is of the instrumented routines only, `added` is without "
+        "conditional code and hashing"
+    ]
     if not all(ends):
         notes.append("how the program ended is not known")
     if recipe.left:
