@@ -48,8 +48,8 @@ from simprof.simulator.errors import UsageError
 
 Number = TypeVar("Number", int, float)
 
+# Counts of an edge profile are at most this, so that shares of them are finite.
 GREATEST_COUNT = 10**300
-"""Counts of an edge profile are at most this, so that shares of them are finite."""
 
 
 def edge_weights(document: GraphDocument, wanted: Weights | None) -> tuple[float, ...] | None:
@@ -146,8 +146,8 @@ def _saved_profile(document: GraphDocument, file: Path) -> tuple[int, ...]:
 
 
 ENUMERATION_LIMIT = 1_000_000
+# Blocks that enumerated paths may have together: an answer that fits memory.
 LISTED_BLOCKS_LIMIT = 50_000_000
-"""Blocks that enumerated paths may have together: an answer that fits memory."""
 
 
 DEFAULT_SCHEME = SchemeOptions()

@@ -80,8 +80,7 @@ def check_counters(
             )
 
 
-MACHINE = MachineKind.SPARCV9
-"""Whose code it is."""
+MACHINE = MachineKind.SPARCV9  # Whose code it is
 
 
 def price(cfg: ControlFlowGraph, plan: InstrumentationPlan, generators: Generators) -> RoutineCode:

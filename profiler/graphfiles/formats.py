@@ -68,8 +68,7 @@ from simprof.simulator.errors import SimulatorError
 if TYPE_CHECKING:
     import networkx as nx
 
-OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")
-"""How a JSON object begins, and no other format."""
+OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")  # How a JSON object begins, and no other format
 
 
 def load(path: Path) -> GraphDocument:
@@ -185,13 +184,12 @@ def _read_node_link(document: Mapping[str, Any]) -> nx.MultiDiGraph:
     return graph
 
 
-DEEPEST_ELEMENT = 100
-"""XML elements within each other; GraphML needs five."""
+DEEPEST_ELEMENT = 100  # XML elements within each other; GraphML needs five
 
+# A key of GML that we check, with a value that is no list; or a bracket.
 GML_VALUE = re.compile(
     r'(?<!\w)(?P<key>graph|node|edge|directed)\s+(?P<value>"\n*"|[^\s\[\]"]+)|(?P<bracket>[\[\]])'
 )
-"""A key of GML that we check, with a value that is no list; or a bracket."""
 
 
 class FormError(SimulatorError):

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST_PATHS = 200
-"""Paths that the last step lists."""
+MOST_PATHS = 200  # Paths that the last step lists
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,12 @@ from simprof.simulator.errors import SimulatorError
 RESERVED = ("ENTRY", "EXIT")
 GREATEST_WEIGHT = 1e300  # sums of weights stay finite
 
-GREATEST_SIZE = 128 << 20
-"""Bytes of a graph file; more would be a device or a mistake."""
+GREATEST_SIZE = 128 << 20  # Bytes of a graph file; more would be a device or a mistake
 
-GREATEST_EDGES = 100_000
-"""Edges, and blocks, of a graph: seconds of work, and half a gigabyte."""
+GREATEST_EDGES = 100_000  # Edges, and blocks, of a graph: seconds of work, and half a gigabyte
 
+# Edges that all runs together may cross, so that shares of them are finite.
 GREATEST_CROSSINGS = 10**300
-"""Edges that all runs together may cross, so that shares of them are finite."""
 
 
 class GraphFileError(SimulatorError):

@@ -163,8 +163,7 @@ class ControlFlowGraph:
         return _name_of(self.blocks[vertex])
 
 
-KEPT = 16
-"""Graphs whose results are remembered, for each function."""
+KEPT = 16  # Graphs whose results are remembered, for each function
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -26,8 +26,8 @@ from typing import NamedTuple
 from simprof.profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex, remembers_recent
 from simprof.profiler.graphs.loops import DepthFirst
 
+# The one empty set that stands for no edges: what was made with it is remembered by identity.
 NO_EDGES: frozenset[int] = frozenset()
-"""The one empty set that stands for no edges: what was made with it is remembered by identity."""
 
 
 class DagEdge(NamedTuple):

@@ -26,11 +26,11 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import depth_first, is_reducible
 
+# Paths of a routine beyond which edges are cut. EPP 5.3 has this number for a vertex.
 PATH_LIMIT = 100_000_000
-"""Paths of a routine beyond which edges are cut. EPP 5.3 has this number for a vertex."""
 
+# Greatest number of paths of a routine whose numbers fit a signed 32-bit register.
 TOTAL_LIMIT = 2**31 - 1
-"""Greatest number of paths of a routine whose numbers fit a signed 32-bit register."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 
-KINDS = tuple(EdgeKind)
-"""Edge kinds by their number in `PackedGraphs.edge_kind`."""
+KINDS = tuple(EdgeKind)  # Edge kinds by their number in `PackedGraphs.edge_kind`
 
 NUMBER_OF_KIND = {kind: number for number, kind in enumerate(KINDS)}
 

@@ -208,8 +208,7 @@ def chord_increments(tree: SpanningTree, values: Sequence[int]) -> ChordIncremen
     return ChordIncrements(tuple(increments), by_vertex)
 
 
-LOOP_MULTIPLIER = 10
-"""How often each loop is taken to iterate (BL94, section 5)."""
+LOOP_MULTIPLIER = 10  # How often each loop is taken to iterate (BL94, section 5)
 
 
 # Weights are floats: sums of products of reciprocals, evaluated in a fixed order, so the same graph

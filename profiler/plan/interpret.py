@@ -31,8 +31,8 @@ class ExecutedWalk:
     count: int = 1
 
 
+# Activations that are executed one by one where the order of all of them matters.
 MOST_TURNS = 1 << 20
-"""Activations that are executed one by one where the order of all of them matters."""
 
 
 class ProgramWords:

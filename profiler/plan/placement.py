@@ -30,18 +30,17 @@ from simprof.profiler.plan.actions import (
 )
 from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 
+# Greatest increment that fits an immediate field, scaled by the counter size (EPP 5.2).
 ADDRESSING_REACH = 1023
-"""Greatest increment that fits an immediate field, scaled by the counter size (EPP 5.2)."""
 
-INDEXING_REACH = 4095
-"""Greatest increment that fits an immediate field unscaled (EPP 5.2)."""
+INDEXING_REACH = 4095  # Greatest increment that fits an immediate field unscaled (EPP 5.2)
 
 
+# Counters of an array that is never too large: 16 KB, EPP's space of a routine (EPP 5.3).
 SMALL_ARRAY = 4096
-"""Counters of an array that is never too large: 16 KB, EPP's space of a routine (EPP 5.3)."""
 
+# How many counters a path an array may have at most: what EPP expects of bit tracing (EPP 2).
 SPARSE_FACTOR = 2
-"""How many counters a path an array may have at most: what EPP expects of bit tracing (EPP 2)."""
 
 
 def wastes_space(counters: int | None, paths: int) -> bool:

@@ -19,8 +19,7 @@ from simprof.profiler.plan import interpret
 from simprof.profiler.plan.decoders import PathDecoder, RoutinePlan
 from simprof.profiler.plan.interpret import ExecutedWalk
 
-MOST_WALKS = 32
-"""Activations of a routine that run to its end; as many halves of them end early."""
+MOST_WALKS = 32  # Activations of a routine that run to its end; as many halves of them end early
 
 
 def activations(cfg: ControlFlowGraph) -> tuple[ExecutedWalk, ...]:

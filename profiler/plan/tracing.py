@@ -21,8 +21,8 @@ from collections.abc import Collection
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
 
+# Bits of a recorded address: the lower half of one; what lies above is the same everywhere.
 TARGET_BITS = 32
-"""Bits of a recorded address: the lower half of one; what lies above is the same everywhere."""
 
 
 def decisions(cfg: ControlFlowGraph, witnessed: Collection[int], predicate: int) -> dict[int, int]:

@@ -128,18 +128,16 @@ def _routine_at(recovered: ProgramGraphs, index: int) -> int:
 
 Numbers = NDArray[np.int64]
 
+# Names of routines that return once more when what they have saved is restored.
 RETURNING_TWICE = frozenset(
     ["setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp", "getcontext", "__getcontext"]
 )
-"""Names of routines that return once more when what they have saved is restored."""
+# Names of those whose result does not tell a second return from the first.
 CONTEXTS = frozenset(["getcontext", "__getcontext", "swapcontext", "__swapcontext"])
-"""Names of those whose result does not tell a second return from the first."""
 _OTHERS = frozenset(["vfork", "__vfork", "__libc_vfork", "savectx"])
-MOST_IN_ROUTINE = 3
-"""Second returns of one routine: if it may have more, they are left to the run."""
+MOST_IN_ROUTINE = 3  # Second returns of one routine: if it may have more, they are left to the run
 _GET_CONTEXT = 0x91D0206E  # ta 0x6e
-_MOST_WORDS = 32
-"""Of a routine's beginning, in which it would save its caller's place."""
+_MOST_WORDS = 32  # Of a routine's beginning, in which it would save its caller's place
 _SP, _O7, _FP, _I7 = 14, 15, 30, 31
 _SAVE, _RESTORE, _JUMPS, _SETHI = 0x3C, 0x3D, (0x38, 0x39), 4
 _IMMEDIATE = 1 << 13

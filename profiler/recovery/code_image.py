@@ -97,14 +97,13 @@ class WordMap:
         return starts, ends, firsts
 
 
-MAX_SPAN = 256 << 20
-"""Largest distance from a program's first to its last instruction, in bytes."""
+MAX_SPAN = 256 << 20  # Largest distance from a program's first to its last instruction, in bytes
 
+# Bytes without code between two pieces of a dynamically linked program's, at least.
 PIECE_GAP = 1 << 14
-"""Bytes without code between two pieces of a dynamically linked program's, at least."""
 
+# Words without code that are decoded with what is around them: zeros are illegal instructions.
 _GAP = 1 << 12
-"""Words without code that are decoded with what is around them: zeros are illegal instructions."""
 
 _INDIRECT_CALLS = (TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LINK)
 

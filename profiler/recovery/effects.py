@@ -26,11 +26,9 @@ from simprof.simulator.isa.decode import simm13
 from simprof.simulator.isa.effects import INTEGER, is_integer_vis
 
 GLOBALS = 0xFE
-CONDITION = 1 << 32
-"""The condition codes."""
+CONDITION = 1 << 32  # The condition codes
 
-FIRST_SLOT = 33
-"""Bit of a routine's first frame slot."""
+FIRST_SLOT = 33  # Bit of a routine's first frame slot
 
 _RETL = 0x81C3E008
 _UNKNOWN_VALUES = (0x28, 0x2A, 0x2C, 0x2D, 0x2E, 0x2F)

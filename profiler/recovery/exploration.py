@@ -40,6 +40,7 @@ from simprof.profiler.recovery.idioms import is_prologue, starts_leaf
 from simprof.profiler.recovery.routines import RoutineMap
 from simprof.simulator.cpu import compiled
 
+# Why a transfer is not followed, by `exploration_kernel.REASON`.
 REASONS = (
     "",
     "goes where there is no code",
@@ -47,16 +48,12 @@ REASONS = (
     "has a control transfer in its delay slot",
     "is a compare-and-branch, which the emulated CPU does not have",
 )
-"""Why a transfer is not followed, by `exploration_state.REASON`."""
 
-_SMALL = 1 << 18
-"""Words of code up to which importing numba takes longer than exploring in Python."""
+_SMALL = 1 << 18  # Words of code up to which importing numba takes longer than exploring in Python
 
-_TELLING = 0.1
-"""Seconds between two messages of how far the exploration is."""
+_TELLING = 0.1  # Seconds between two messages of how far the exploration is
 
-_ROOM = 8
-"""Blocks due for each word, at most: it is entered, and two flows and a return lead to it."""
+_ROOM = 8  # Blocks due for each word, at most: it is entered, and two flows and a return lead to it
 
 
 @dataclass

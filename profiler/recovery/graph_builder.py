@@ -25,8 +25,7 @@ Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _INDIRECT = (k.INDIRECT_CALL, k.JUMP_AND_LINK)
-_ORDER = 8
-"""Edges of an ordinary block and of its slot block: fewer kinds than this, in order."""
+_ORDER = 8  # Edges of an ordinary block and of its slot block: fewer kinds than this, in order
 
 
 class Extents(NamedTuple):

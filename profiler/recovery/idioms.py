@@ -18,10 +18,9 @@ Integers: TypeAlias = "Sequence[int] | npt.NDArray[Any]"
 _K = TransferKind
 _RESTORE = 0x3D
 _RETURNS_FROM_LEAF = (0x81C3E008, 0x81C3E00C)
-_LEAF = 64
-"""How far `starts_leaf` looks."""
+_LEAF = 64  # How far `starts_leaf` looks
+# `word & PROLOGUE_MASK == PROLOGUE` tells `save %sp, ..., %sp`.
 PROLOGUE, PROLOGUE_MASK = 0x9DE38000, 0xFFFFC000
-"""`word & PROLOGUE_MASK == PROLOGUE` tells `save %sp, ..., %sp`."""
 _EXIT_CALLS = (1, 188, 101, 216)  # exit, exit_group, rt_sigreturn, sigreturn
 _SYSTEM_CALL_32, _SYSTEM_CALL_64 = SYSTEM_CALL_TRAP[False], SYSTEM_CALL_TRAP[True]
 _SET_CONTEXT = 0x6F

@@ -61,8 +61,8 @@ from simprof.profiler.recovery.symbolic import (
 from simprof.simulator.binary.program import Program
 from simprof.simulator.isa.decode import TransferKind
 
+# How often the interval of a value that paths disagree on may grow before it is given up.
 MAX_GROWTH = 4
-"""How often the interval of a value that paths disagree on may grow before it is given up."""
 
 _K = TransferKind
 
@@ -331,19 +331,17 @@ class DataFlow:
             self._join(flow.taken, taken)
 
 
+# BPr's conditions (0 reserved, z, lez, lz, reserved, nz, gz, gez) as integer conditions.
 _REGISTER_CONDITIONS = (0, 1, 2, 3, 0, 9, 10, 11)
-"""BPr's conditions (0 reserved, z, lez, lz, reserved, nz, gz, gez) as integer conditions."""
 
 
-MAX_ENTRIES = 1 << 16
-"""Largest jump table believed, in elements."""
+MAX_ENTRIES = 1 << 16  # Largest jump table believed, in elements
 
-MAX_PIECES = 1 << 8
-"""Largest number of pieces of code believed that a jump computes its way into."""
+MAX_PIECES = 1 << 8  # Largest number of pieces of code believed that a jump computes its way into
 
 
+# What an analysis depends on -> what the jumps of the routine resolve to.
 Answers = dict[Hashable, Mapping[int, Resolution | None]]
-"""What an analysis depends on -> what the jumps of the routine resolve to."""
 
 
 class JumpResolver:
@@ -454,8 +452,7 @@ class JumpResolver:
 #
 # These targets are a guess: the jump may go elsewhere, too, and a run will show it.
 
-MAX_ELEMENTS = 1 << 12
-"""Longest table that is read without a bound, in elements."""
+MAX_ELEMENTS = 1 << 12  # Longest table that is read without a bound, in elements
 
 _COLD = ".cold"
 

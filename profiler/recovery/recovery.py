@@ -233,8 +233,7 @@ def landing_points(program: Program, code: CodeImage) -> frozenset[int]:
     return frozenset(index for pad in pads if (index := code.index(pad)) >= 0)
 
 
-START_UP = 500_000
-"""Instructions after which start-up is surely over."""
+START_UP = 500_000  # Instructions after which start-up is surely over
 
 
 # Static programs call indirect functions through stubs (`.iplt`) that their start-up code patches.

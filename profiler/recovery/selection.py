@@ -52,12 +52,9 @@ def _routines(graphs: PackedGraphs) -> Iterator[_Routine]:
     return starmap(_Routine, zip(graphs.names, graphs.addresses.tolist(), strict=True))
 
 
-SUGGESTED = 3
-"""Names that are proposed for one that no routine has."""
-LONGEST_SUGGESTED = 100
-"""Characters of a name that is proposed: nobody types longer ones."""
-SHORTEST_PART = 3
-"""Letters of a word that is looked for within names."""
+SUGGESTED = 3  # Names that are proposed for one that no routine has
+LONGEST_SUGGESTED = 100  # Characters of a name that is proposed: nobody types longer ones
+SHORTEST_PART = 3  # Letters of a word that is looked for within names
 
 
 class RoutineNames:
@@ -124,8 +121,7 @@ def likely_names(names: Iterable[str], word: str) -> list[str]:
     return [known[name] for name in dict.fromkeys(near)][:SUGGESTED]
 
 
-UNKNOWN_CODE = "sub_"
-"""How routines without a symbol are called: a run may still find some."""
+UNKNOWN_CODE = "sub_"  # How routines without a symbol are called: a run may still find some
 
 
 class SelectedRoutines:

@@ -42,8 +42,7 @@ from simprof.simulator.isa.decode import TransferKind, simm13
 from simprof.simulator.isa.effects import INS, OUTS
 
 _K = TransferKind
-_WIDEST = 16
-"""Bytes that a store writes at most."""
+_WIDEST = 16  # Bytes that a store writes at most
 
 _EVERYTHING = ~0
 _TRAP_RESULTS = bit(1) | bit(8) | bit(9)

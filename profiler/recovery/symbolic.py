@@ -25,8 +25,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 MASK64 = (1 << 64) - 1
 SP, FP, O7 = 14, 30, 15
-RETURN_ADDRESS = -1
-"""Atom of the value of %o7 at a routine's entry."""
+RETURN_ADDRESS = -1  # Atom of the value of %o7 at a routine's entry
 
 
 class Affine(NamedTuple):

@@ -42,8 +42,7 @@ from simprof.profiler.schemes.registry import OWN
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import AssemblyError, Instruction, Item, Label, Register
 
-GENERATION = 1
-"""Counts revisions of what costs mean (not of code, which the digest sees)."""
+GENERATION = 1  # Counts revisions of what costs mean (not of code, which the digest sees)
 
 _SHORT = 12
 

@@ -47,8 +47,7 @@ class StateScope(StrEnum):
     PROGRAM = "program"  # words and buffers (`InstrumentationPlan.words`, `buffers`)
 
 
-PLANNING = ("path_limit", "weights", "table")
-"""The common options that a planner of paths reads."""
+PLANNING = ("path_limit", "weights", "table")  # The common options that a planner of paths reads
 
 
 @dataclass(frozen=True)

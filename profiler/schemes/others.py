@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# What a mode may be called: lists of modes and settings have commas and brackets.
 NAME = re.compile(r"[a-z][a-z0-9-]*")
-"""What a mode may be called: lists of modes and settings have commas and brackets."""
 
 OPTION_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
+# Options of runs that stand beside those of schemes where results name them.
 RESERVED = frozenset(
     {
         *("path_limit", "weights", "table", "edge_profile", "routines", "exclude", "user_only"),
         *("max_instructions", "timeout", "entry", "calls"),
     }
 )
-"""Options of runs that stand beside those of schemes where results name them."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,7 @@ def _option_faults(option: SchemeOption, taken: Mapping[str, SchemeOption]) -> I
         yield f"declares option {option.name} with a default of another kind"
 
 
+# Field of a definition -> whether a value is of its type.
 _TYPES: Mapping[str, Callable[[object], bool]] = {
     "description": lambda value: isinstance(value, str),
     "collects": lambda value: isinstance(value, ProfileKind) or callable(value),
@@ -160,7 +161,6 @@ _TYPES: Mapping[str, Callable[[object], bool]] = {
     "depends_on_order": lambda value: isinstance(value, bool),
     "estimates": lambda value: isinstance(value, bool),
 }
-"""Field of a definition -> whether a value is of its type."""
 
 
 def _guarded(definition: SchemeDefinition, source: str) -> SchemeDefinition:

@@ -42,16 +42,15 @@ if TYPE_CHECKING:
     from simprof.profiler.graphs.cfg import ControlFlowGraph
     from simprof.profiler.plan.decoders import RoutinePlan
 
-GROUP = "simprof.schemes"
-"""Entry point group of other distributions' schemes."""
+GROUP = "simprof.schemes"  # Entry point group of other distributions' schemes
 
+# No scheme: the counts that every run has.
 EDGES = SchemeDefinition(
     mode="edges", description="edges, counted by the emulator: no instrumentation", plan=None
 )
-"""No scheme: the counts that every run has."""
 
+# simprof's own, in the order of reports.
 OWN = (PP, QPT2, QPT, WITNESS, BITS, BITTRACE, TPP, KITER, NAIVE, CALLS, CALLS_OPTIMAL, EDGES)
-"""simprof's own, in the order of reports."""
 
 
 @cache

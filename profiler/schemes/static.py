@@ -13,8 +13,8 @@ from simprof.profiler.graphs.dag import Dag, DagEdge
 from simprof.profiler.graphs.numbering import PathNumbering
 from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree
 
+# What joins the halves of a spanning tree: no edge of the graph, and no code can be on it.
 ROOT_EDGE = ["EXIT", "ENTRY"]
-"""What joins the halves of a spanning tree: no edge of the graph, and no code can be on it."""
 
 
 def ends(cfg: ControlFlowGraph, edge: int) -> list[str]:

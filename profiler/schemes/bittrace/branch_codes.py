@@ -34,8 +34,7 @@ from itertools import pairwise
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.graphs.numbering import PathNumbering
 
-WORD_BITS = 31
-"""Bits of a word: what is never negative in a 32-bit register."""
+WORD_BITS = 31  # Bits of a word: what is never negative in a 32-bit register
 Span = tuple[int, int]
 
 

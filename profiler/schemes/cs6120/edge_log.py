@@ -36,8 +36,8 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import Action, Execution
 from simprof.profiler.plan.plan import Buffer, InstrumentationPlan
 
+# Counters of logged pairs of all routines (`logging_routines`); low 10 bits of its address 0.
 PAIRS = Buffer("pairs", offset=0x4000, has_slots=True)
-"""Counters of logged pairs of all routines (`logging_routines`); low 10 bits of its address 0."""
 _BRANCHES = (EdgeKind.TAKEN, EdgeKind.SLOT, EdgeKind.SWITCH)
 
 

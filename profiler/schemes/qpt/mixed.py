@@ -22,8 +22,7 @@ from simprof.profiler.plan.decoders import Reading, RoutineCounters
 from simprof.profiler.plan.placement import counter_plan
 from simprof.profiler.plan.plan import InstrumentationPlan
 
-INCREMENT = 5
-"""Instructions of an increment where a jump takes one, as BL94 counts them (6.1)."""
+INCREMENT = 5  # Instructions of an increment where a jump takes one, as BL94 counts them (6.1)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,8 @@ from simprof.profiler.plan.actions import (
     register_sum,
 )
 
-COLD_COUNTER = -1
-"""Number of the counter below a routine's array that counts cold paths (TPP A.1)."""
-POISON = -(1 << 30)
-"""What a poisoned path register holds: its two high bits are set (TPP A.2)."""
+COLD_COUNTER = -1  # Number of the counter below a routine's array that counts cold paths (TPP A.1)
+POISON = -(1 << 30)  # What a poisoned path register holds: its two high bits are set (TPP A.2)
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,7 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register, fits_simm13
 
-POISONED = 0xC0000000
-"""The two high bits of a 32-bit path register (TPP A.2)."""
+POISONED = 0xC0000000  # The two high bits of a 32-bit path register (TPP A.2)
 
 _SIGN = 31
 

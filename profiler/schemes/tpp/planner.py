@@ -72,8 +72,8 @@ from simprof.profiler.schemes.tpp.disconnection import Disconnection, disconnect
 from simprof.profiler.schemes.tpp.obvious import ObviousPaths, find_obvious
 from simprof.profiler.schemes.tpp.poisoning import HotGraphs, register_range
 
+# Path registers stay this close to where they start, so that poison is told from any of them.
 POISON_REACH = -POISON // 2
-"""Path registers stay this close to where they start, so that poison is told from any of them."""
 
 
 class ObviousCounts(NamedTuple):

@@ -8,12 +8,11 @@ from simprof.profiler.plan.actions import Action, Execution, WriteTrace
 from simprof.profiler.plan.plan import Buffer
 from simprof.profiler.plan.tracing import TARGET_BITS
 
+# Bytes of the trace that are collected before they are written; a `sethi` makes them.
 TRACE_SIZE = 8192
-"""Bytes of the trace that are collected before they are written; a `sethi` makes them."""
-POSITION = 8
-"""Behind these: where the position in the buffer is (`flush`)."""
+POSITION = 8  # Behind these: where the position in the buffer is (`flush`)
+# Where tokens are collected (`flush`). Its position says how many bits of the last byte count.
 TRACE = Buffer("trace", size=0x4000, kept=(TRACE_SIZE + POSITION, 4))
-"""Where tokens are collected (`flush`). Its position says how many bits of the last byte count."""
 
 
 @dataclass(frozen=True)

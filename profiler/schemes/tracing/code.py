@@ -38,8 +38,7 @@ from simprof.simulator.isa.decode import simm13
 
 R = Register
 
-_END, _POSITION, _AT, _VALUE, _SHIFT, _PIECE, _TARGET = range(7)
-"""Temporaries, by use."""
+_END, _POSITION, _AT, _VALUE, _SHIFT, _PIECE, _TARGET = range(7)  # Temporaries, by use
 
 
 def _needs(action: object, table: CounterTable, machine: MachineKind) -> Needs:

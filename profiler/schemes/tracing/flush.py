@@ -112,8 +112,7 @@ def flush_instructions(machine: MachineKind) -> int:
     return executed(flush_routine(machine, False), (False, False))
 
 
-CALL = 2
-"""Instructions of a snippet's call of the routine, its delay slot included."""
+CALL = 2  # Instructions of a snippet's call of the routine, its delay slot included
 
 
 def _flush(machine: MachineKind) -> int:
