@@ -201,11 +201,6 @@ def of_iteration_value(plan: Plan) -> Plan:
     return replace(plan, numbering=replace(numbering, values=(5,) * len(numbering.values)))
 
 
-def of_draft(change: Fault) -> Fault:
-    """Make a fault in the draft of a plan of `tpp`."""
-    return lambda plan: replace(plan, draft=change(plan.draft))
-
-
 def of_defining(draft: Plan) -> Plan:
     defining = changed(draft.obvious.defining, 0, not draft.obvious.defining[0])
     return replace(draft, obvious=replace(draft.obvious, defining=defining))
@@ -317,9 +312,9 @@ FAULTS: tuple[tuple[str, Fault, str], ...] = (
     ("kiter", of_iteration_value, "do not ascend from 0"),
     ("kiter", of_unrolled, "the acyclic graph has the back edge|is not of the iteration"),
     ("kiter", of_swapped_actions, "in a rehearsal|has no path"),
-    ("tpp", of_draft(of_increments), "does not reproduce its value"),
-    ("tpp", of_draft(of_tree), "does not span"),
-    ("tpp", of_draft(of_defining), "paths, which its mark denies"),
+    ("tpp", of_increments, "does not reproduce its value"),
+    ("tpp", of_tree, "does not span"),
+    ("tpp", of_defining, "paths, which its mark denies"),
     ("bittrace", of_widths, "bits for the"),
     ("bittrace", of_initial_codes, "is decoded as another one"),
     ("bittrace", of_swapped_actions, "in a rehearsal|has no path"),
