@@ -202,8 +202,7 @@ def _added_to(draft: CopyDraft, target: int) -> Register | None:
     return Register(register) if is_sum and register not in (0, _O7) else None
 
 
-RETURNED = R.O0
-"""Zero where setjmp returns, something else where longjmp lands."""
+RETURNED = R.O0  # Zero where setjmp returns, something else where longjmp lands
 CALLS = (TransferKind.CALL, TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LINK)
 
 
@@ -328,8 +327,8 @@ class CallCopies:
         draft.emit(*delay_slot(draft, address, kind))
 
 
+# Zero behind the trap with which the 64-bit setjmp saves the context, unless longjmp lands.
 CONTEXT_SAVED = Register.G1
-"""Zero behind the trap with which the 64-bit setjmp saves the context, unless longjmp lands."""
 
 
 def write_trap(draft: CopyDraft, landings: RoutineEntries, block: Block, address: int) -> None:
@@ -385,12 +384,10 @@ def _test_number(draft: CopyDraft, block: Block, address: int) -> None:
     draft.copy.actions[address] = action_cost(machine) + 1
 
 
-GET_CONTEXT = 0x6E
-"""The trap with which the 64-bit setjmp saves its context."""
-EXIT, EXIT_GROUP = 1, 188
-"""Numbers of the system calls that end the program."""
+GET_CONTEXT = 0x6E  # The trap with which the 64-bit setjmp saves its context
+EXIT, EXIT_GROUP = 1, 188  # Numbers of the system calls that end the program
+# Numbers of the system calls that install handlers, by whether the program is 64 bits wide.
 ACTIONS = {True: (102,), False: (102, 198)}
-"""Numbers of the system calls that install handlers, by whether the program is 64 bits wide."""
 _G1 = 1
 _TRAP = 0x3A
 

@@ -43,8 +43,7 @@ _FIELDS = {
 }
 _SHORT = (FixupKind.DISP19, FixupKind.DISP16)
 _ANNUL = 1 << 29
-ARITHMETIC = 2
-"""The highest two bits of arithmetic, `save` and `rd`."""
+ARITHMETIC = 2  # The highest two bits of arithmetic, `save` and `rd`
 _READ_PC = 5  # the state register that `rd %pc` names
 
 
@@ -122,33 +121,25 @@ def constant(value: int, register: Register) -> tuple[Instruction, Instruction]:
 class Cause(StrEnum):
     """Why an instruction is executed that is neither the program's nor the scheme's."""
 
+    # `ba,a` in the old code, where a routine is entered by an address: through a pointer, by the
+    # kernel, by a landing, or from code that is not copied.
     ENTRIES = "entries"
-    """`ba,a` in the old code, where a routine is entered by an address: through a pointer, by the
-    kernel, by a landing, or from code that is not copied."""
-    JUMP_TABLES = "jump-tables"
-    """`ba,a` in the old code at the target of a jump table."""
-    JUMP_CHECKS = "jump-checks"
-    """The test of a jump of which only a run has told where it leads."""
-    FLUSHES = "flushes"
-    """The test before `flush` whether the program changes code that is copied."""
+    JUMP_TABLES = "jump-tables"  # `ba,a` in the old code at the target of a jump table
+    JUMP_CHECKS = "jump-checks"  # The test of a jump of which only a run has told where it leads
+    FLUSHES = "flushes"  # The test before `flush` whether the program changes code that is copied
+    # A call from its old place, so that it leaves its old return address: there, and back.
     CALLS = "old-return-addresses"
-    """A call from its old place, so that it leaves its old return address: there, and back."""
+    # Code that reads the program counter, and must read the old one.
     PROGRAM_COUNTERS = "program-counters"
-    """Code that reads the program counter, and must read the old one."""
+    # `add` behind a `save` whose frame is too large to grow in the instruction itself.
     FRAMES = "frames"
-    """`add` behind a `save` whose frame is too large to grow in the instruction itself."""
-    LANDINGS = "re-entry-points"
-    """The test whether a call returns, or `longjmp` lands behind it."""
-    LINES = "lines"
-    """`ba,a` where code ran on into other code that its copy is not next to."""
-    LONG_BRANCHES = "long-branches"
-    """`ba,a` on the way of a branch that does not reach its target."""
+    LANDINGS = "re-entry-points"  # The test whether a call returns, or `longjmp` lands behind it
+    LINES = "lines"  # `ba,a` where code ran on into other code that its copy is not next to
+    LONG_BRANCHES = "long-branches"  # `ba,a` on the way of a branch that does not reach its target
+    # The test whether a system call ends the program, and the way to the run-time code.
     SYSTEM_CALLS = "system-calls"
-    """The test whether a system call ends the program, and the way to the run-time code."""
-    START = "start-up"
-    """The code before the program's first instruction."""
-    DUMP = "writing-counters"
-    """The code that writes the counters."""
+    START = "start-up"  # The code before the program's first instruction
+    DUMP = "writing-counters"  # The code that writes the counters
 
 
 @dataclass(frozen=True)
@@ -177,6 +168,8 @@ def charged(
     return total
 
 
+# Routines of the run-time library that read the return addresses of all callers. Not among them:
+# `_Unwind_Resume`, which only goes on with what one of these began.
 UNWINDERS = frozenset(
     {
         "_Unwind_RaiseException",
@@ -185,11 +178,9 @@ UNWINDERS = frozenset(
         "_Unwind_ForcedUnwind",  # ends threads: pthread_exit, pthread_cancel
     }
 )
-"""Routines of the run-time library that read the return addresses of all callers. Not among them:
-`_Unwind_Resume`, which only goes on with what one of these began."""
 _O7 = 15
+# `jmp %o7 + 12`, `jmp %i7 + 12`, `return %i7 + 12`.
 _SKIPPING_RETURNS = (0x81C3E00C, 0x81C7E00C, 0x81CFE00C)
-"""`jmp %o7 + 12`, `jmp %i7 + 12`, `return %i7 + 12`."""
 _ADDITIVE = frozenset({0x00, 0x04, 0x08, 0x0C, 0x10, 0x14})  # add, sub and their variants
 
 

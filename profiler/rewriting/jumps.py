@@ -134,10 +134,8 @@ def _leave(draft: CopyDraft, edge: Edge, target: int, short: bool) -> str:
 R = Register
 _IMMEDIATE = 1 << 13
 
-TABLE_ALIGNMENT = 1024
-"""Of tables: one `sethi` makes their addresses."""
-MOST_TABLE_BYTES = 1 << 22
-"""Of all tables of a routine: all code must be in reach of each other."""
+TABLE_ALIGNMENT = 1024  # Of tables: one `sethi` makes their addresses
+MOST_TABLE_BYTES = 1 << 22  # Of all tables of a routine: all code must be in reach of each other
 _NEVER = Instruction(".word 0", 0)
 
 
@@ -369,8 +367,7 @@ def _fetch(draft: CopyDraft, register: Register, to: Register) -> Instruction:
     return asm.load("ldx" if is64 else "ld", R.FP, at, to)
 
 
-LARGEST_TABLE = 1 << 16
-"""Bytes; targets further apart than so many words are not looked up."""
+LARGEST_TABLE = 1 << 16  # Bytes; targets further apart than so many words are not looked up
 _OFFSET, _FOUND, _WHERE = R.L0, R.L1, R.L2
 
 

@@ -144,9 +144,9 @@ R = Register
 
 _SAVE = 0x3C
 _WORD = 8
+# Frames grow by multiples of this: memcpy and memset go other ways for other alignments of what
+# lies on the stack.
 _BLOCK = 64
-"""Frames grow by multiples of this: memcpy and memset go other ways for other alignments of what
-lies on the stack."""
 
 
 def uses_stack_words(emission: Emission) -> bool:

@@ -140,8 +140,7 @@ def _patches(copies: Copies, places: LabelAddresses) -> dict[int, int]:
     return patches
 
 
-ALIGNMENT = 1024
-"""Of the table of conditions, which comes first."""
+ALIGNMENT = 1024  # Of the table of conditions, which comes first
 _NOTHING = Emission({}, {}, ())
 
 

@@ -33,8 +33,8 @@ COMPILER_FLAGS = ("-O2", "-shared", "-fPIC")
 MAGIC = 0x73696D70726F6631
 STATE = struct.Struct("=10Q")
 BLOCK = struct.Struct("=3Q")
+# Bytes of the file in which the plugin counts. It is sparse: what is not used takes no room.
 FILE_SIZE = 1 << 30
-"""Bytes of the file in which the plugin counts. It is sparse: what is not used takes no room."""
 
 
 class StepKind(IntEnum):
@@ -49,8 +49,8 @@ class StepKind(IntEnum):
     OTHER = 6
 
 
+# Kinds that complete if they are the last of a block.
 COMPLETE = frozenset({StepKind.PLAIN, StepKind.BRANCH, StepKind.TRAP, StepKind.WINDOW})
-"""Kinds that complete if they are the last of a block."""
 
 
 def plugin_for(emulator: Path) -> Path | None:
@@ -142,6 +142,7 @@ def _loads(emulator: Path, plugin: Path) -> bool:
     return magic == MAGIC
 
 
+# qemu-user's program for each machine.
 EMULATORS: Mapping[MachineKind, str] = MappingProxyType(
     {
         MachineKind.SPARCV9: "qemu-sparc64",
@@ -149,13 +150,12 @@ EMULATORS: Mapping[MachineKind, str] = MappingProxyType(
         MachineKind.SPARCV8: "qemu-sparc",
     }
 )
-"""qemu-user's program for each machine."""
 
+# Options that make runs alike: the random bytes that qemu gives to the program.
 FIXED = ("-seed", "1")
-"""Options that make runs alike: the random bytes that qemu gives to the program."""
 
+# Bytes: no code looks at more of an address to choose how to go through a string.
 STRING_ALIGNMENT = 64
-"""Bytes: no code looks at more of an address to choose how to go through a string."""
 
 SIGNAL_NUMBERS: Mapping[str, int] = MappingProxyType(
     {name: number for number, name in SIGNALS.items()}

@@ -49,8 +49,8 @@ from simprof.simulator.binary.elf_writer import heap_start
 from simprof.simulator.errors import EngineError, UsageError
 
 T = TypeVar("T")
+# Number of a worker, from 0 -> what it does with an item, by the item's number.
 Begin = Callable[[int], Callable[[int], T]]
-"""Number of a worker, from 0 -> what it does with an item, by the item's number."""
 
 
 def shared_out(items: int, workers: int, begin: Begin[T]) -> Iterator[tuple[int, T]]:
@@ -86,8 +86,7 @@ def shared_out(items: int, workers: int, begin: Begin[T]) -> Iterator[tuple[int,
 
 __all__ = ["EMULATOR", "QEMU", "WAYS", "ModeResult", "Verification", "verify"]
 
-_PATH_LENGTH = 64
-"""Bytes of a place's path, if that of the scratch directory leaves room."""
+_PATH_LENGTH = 64  # Bytes of a place's path, if that of the scratch directory leaves room
 
 
 def verify(

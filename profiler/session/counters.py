@@ -122,8 +122,7 @@ def collect_events(
 if TYPE_CHECKING:
     from simprof.profiler.engine.recording import RecordingLowering
 
-WRAP = 1 << 32
-"""The papers' counters have 32 bits."""
+WRAP = 1 << 32  # The papers' counters have 32 bits
 
 
 @dataclass
@@ -136,8 +135,8 @@ class _PathTotals:
     unfinished: Counter[tuple[int, tuple[int, ...], int | None]] = field(default_factory=Counter)
 
 
+# (scheme, routine number) -> what the scheme's counters for the routine hold.
 ReadCounters = Callable[[SchemeRun, int], RoutineCounters]
-"""(scheme, routine number) -> what the scheme's counters for the routine hold."""
 
 
 class Counters:

@@ -94,12 +94,12 @@ VIEWERS = (
     Viewer("jupyter", _NOTEBOOKS, "pip install jupyterlab", _JUPYTER),
     Viewer("browser", "shows pages of `show --html`", "apt-get install chromium", _BROWSERS),
 )
+# Name of the distribution, what it is for, how to get it.
 LIBRARIES = (
     ("pandas", "frames in notebooks", INSTALL_NOTEBOOK),
     ("matplotlib", "plots in notebooks", INSTALL_NOTEBOOK),
     ("pyarrow", "writes `export --format parquet`", "pip install 'simprof[parquet]'"),
 )
-"""Name of the distribution, what it is for, how to get it."""
 
 TRIAL_BASE_ADDRESS = 0x100000
 TRIAL_LOOPS = 3

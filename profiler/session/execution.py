@@ -203,15 +203,15 @@ if TYPE_CHECKING:
     from simprof.simulator.leon.machine import LeonMachine
 
 Array = npt.NDArray[np.int64]
+# Instructions for which a run goes on after it has done something that the graphs lack. In this
+# time it may show what else they lack, which saves further runs.
 GRACE = 3_000_000
-"""Instructions for which a run goes on after it has done something that the graphs lack. In this
-time it may show what else they lack, which saves further runs."""
 
+# Begins the trace of a run on these graphs, whose tokens the kernel puts into this memory.
 TraceStart = Callable[[GraphIndex, EngineMemory], TraceSink]
-"""Begins the trace of a run on these graphs, whose tokens the kernel puts into this memory."""
 
+# Begins to record a run on these graphs; the number is all ones of a register's width.
 RecordingStart = Callable[[GraphIndex, int], "RecordingLowering"]
-"""Begins to record a run on these graphs; the number is all ones of a register's width."""
 
 
 @dataclass(frozen=True)

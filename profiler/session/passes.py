@@ -77,8 +77,7 @@ from simprof.simulator.stopping import Stopped
 if TYPE_CHECKING:
     from simprof.profiler.session.recordings import RecordingOrder, TraceOrder
 
-MAXIMUM_RUNS = 16
-"""Runs of a stage until the graphs explain everything that the program does."""
+MAXIMUM_RUNS = 16  # Runs of a stage until the graphs explain everything that the program does
 
 
 class Reason(StrEnum):

@@ -37,8 +37,7 @@ from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 if TYPE_CHECKING:
     from simprof.simulator.binary.program import Program
 
-_ROUNDS = 8
-"""How often graphs are completed: what one round adds may show where more belongs."""
+_ROUNDS = 8  # How often graphs are completed: what one round adds may show where more belongs
 
 
 @dataclass(frozen=True)

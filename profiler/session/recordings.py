@@ -36,8 +36,7 @@ from simprof.simulator.machine.running import Fault, Refusal, RunResult
 
 Written = TypeVar("Written", bound=FrameFile)
 
-_DIGEST = 8
-"""Bytes of a graph's digest."""
+_DIGEST = 8  # Bytes of a graph's digest
 
 
 @dataclass

@@ -206,8 +206,7 @@ if TYPE_CHECKING:
     from simprof.profiler.session.self_check import SelfCheck
 
 
-BETWEEN_TELLINGS = 16
-"""Routines that are measured before the user is told again."""
+BETWEEN_TELLINGS = 16  # Routines that are measured before the user is told again
 
 
 def measure_all(

@@ -54,8 +54,8 @@ class Graphs:
         return cfg if self._taken[routine] else None
 
 
+# Returns the edge counts of a saved profile; UsageError, ProfileMismatchError if it cannot.
 ReadProfile = Callable[[Path], EdgeProfile]
-"""Returns the edge counts of a saved profile; UsageError, ProfileMismatchError if it cannot."""
 
 
 def saved_profiles(sha256: str) -> ReadProfile:
@@ -96,12 +96,11 @@ def _load_profile(sha256: str, path: Path) -> EdgeProfile:
     return profile.edge_profile()
 
 
+# Graph -> its edge counts in an earlier run; None where there was none.
 EdgeCounts = Callable[[ControlFlowGraph], Sequence[int] | None]
-"""Graph -> its edge counts in an earlier run; None where there was none."""
 
 
-Name = tuple[int, str]
-"""Address and name of a routine."""
+Name = tuple[int, str]  # Address and name of a routine
 
 
 class KnownPlans:
@@ -219,8 +218,8 @@ def needs_first_run(settings: Iterable[Setting]) -> bool:
     )
 
 
+# Routine number -> its graph if it is to be profiled.
 GraphSource = Callable[[int], ControlFlowGraph | None]
-"""Routine number -> its graph if it is to be profiled."""
 
 
 class SchemeRun:

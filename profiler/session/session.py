@@ -53,17 +53,15 @@ from simprof.simulator.errors import SimulatorError, UnsupportedError, UsageErro
 if TYPE_CHECKING:
     from simprof.profiler.session.replay import RecordedRun
 
-NO_SCHEME = Setting("edges", "edges", SchemeOptions())
-"""What every run counts, and nothing else."""
+NO_SCHEME = Setting("edges", "edges", SchemeOptions())  # What every run counts, and nothing else
+# Bytes of code from which on the schemes of a comparison are shared out among processes. To plan
+# and measure many schemes in a large program takes longer than to run it; what it costs to record
+# the run is little beside that, and spares a second one.
 LARGE_PROGRAM = 2 << 20
-"""Bytes of code from which on the schemes of a comparison are shared out among processes. To plan
-and measure many schemes in a large program takes longer than to run it; what it costs to record the
-run is little beside that, and spares a second one."""
-FEW_ROUTINES = 100
-"""Routines of a recorded run below which one process is enough."""
+FEW_ROUTINES = 100  # Routines of a recorded run below which one process is enough
 
+# The mode whose price is that of the edge profiles that guide others: it adds least.
 EDGE_PROFILER = "qpt2"
-"""The mode whose price is that of the edge profiles that guide others: it adds least."""
 
 
 def run_program(request: RunRequest) -> RunMeasurement:

@@ -38,10 +38,8 @@ from simprof.profiler.session.results import (
     measure_all,
 )
 
-WAVE = 800
-"""Routines of a wave, about."""
-CHUNKS = 8
-"""Pieces of a wave that a process has: more even out the work."""
+WAVE = 800  # Routines of a wave, about
+CHUNKS = 8  # Pieces of a wave that a process has: more even out the work
 Chunks = Sequence[Sequence[int]]
 Told = Callable[[int, int], None]
 Each = TypeVar("Each")
@@ -260,8 +258,7 @@ def _chunks(run: RecordedRun, pieces: int) -> list[list[int]]:
     return [chunk for chunk in chunks if chunk]
 
 
-_BESIDES = 20
-"""What each routine takes whatever its size, in edges."""
+_BESIDES = 20  # What each routine takes whatever its size, in edges
 
 
 def _in_order(by_part: Sequence[Sequence[Each]]) -> list[Each]:

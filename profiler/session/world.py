@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from simprof.profiler.code.context import ProgramContexts
     from simprof.simulator.leon.machine import LeonMachine
 
+# Register windows, as UltraSPARC and qemu-user have them. When a window is spilled decides what
+# dead stack memory holds, and a few programs (memchr's last word) execute by that.
 WINDOWS = 8
-"""Register windows, as UltraSPARC and qemu-user have them. When a window is spilled decides what
-dead stack memory holds, and a few programs (memchr's last word) execute by that."""
 
 
 class Events(ABC):

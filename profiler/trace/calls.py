@@ -154,8 +154,7 @@ class Callees:
 
 
 Array = npt.NDArray[np.int64]
-CallPath = tuple[int, ...]
-"""Routines by position."""
+CallPath = tuple[int, ...]  # Routines by position
 NONE = -1
 
 

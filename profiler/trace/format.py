@@ -46,10 +46,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 FORMAT = FileFormat("trace", version=1, option="run --trace", longest=LONGEST_HEADER)
-HEAD, TAIL = 7, 4
-"""Bytes of a frame before and behind its content."""
-CHECKPOINT_SPAN = 1 << 16
-"""Crossings between two checkpoints."""
+HEAD, TAIL = 7, 4  # Bytes of a frame before and behind its content
+CHECKPOINT_SPAN = 1 << 16  # Crossings between two checkpoints
 
 
 @dataclass(frozen=True)
@@ -91,8 +89,7 @@ class TraceHeader:
     input_sha256: str | None = field(default=None, metadata=RARE)
 
 
-Tokens = Mapping[int, tuple[int, int]]
-"""Edge -> (value, width) of what crossing it writes."""
+Tokens = Mapping[int, tuple[int, int]]  # Edge -> (value, width) of what crossing it writes
 
 
 class FrameFile:
@@ -344,10 +341,8 @@ def header_discoveries(header: Mapping[str, Any], name: Path) -> Discoveries:
         raise UsageError(f"{name} is damaged in its header: record it again") from None
 
 
-_MOST = 1 << 62
-"""Crossings, and bits, that no trace has."""
-_WIDEST = 32
-"""Bits of a token."""
+_MOST = 1 << 62  # Crossings, and bits, that no trace has
+_WIDEST = 32  # Bits of a token
 
 
 def check_numbers(trace: Trace, recovered: ProgramGraphs) -> None:

@@ -31,8 +31,7 @@ from simprof.profiler.plan.tracing import TARGET_BITS
 from simprof.profiler.trace.calls import Callees, Exit
 from simprof.profiler.trace.format import CHECKPOINT_SPAN, TraceEnd, TraceEvent, TraceFile
 
-BUFFER_WORDS = 1 << 13
-"""64-bit words of the buffer: the trace goes to the file in pieces of 64 KiB."""
+BUFFER_WORDS = 1 << 13  # 64-bit words of the buffer: the trace goes to the file in pieces of 64 KiB
 
 
 class TraceRecorder:

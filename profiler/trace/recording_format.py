@@ -41,10 +41,8 @@ from simprof.profiler.trace.format import (
 from simprof.simulator.errors import UsageError
 
 FORMAT = FileFormat("recording", version=3, option="simprof record", longest=LONGEST_HEADER)
-LARGEST_FRAME = 1 << 28
-"""Bytes of a frame's content, unpacked."""
-LEVEL = 6
-"""Of compression: higher ones take longer and save little."""
+LARGEST_FRAME = 1 << 28  # Bytes of a frame's content, unpacked
+LEVEL = 6  # Of compression: higher ones take longer and save little
 _WORD = np.dtype("<u4")
 _HEAD_WORDS = 3
 
@@ -88,8 +86,8 @@ class RecordingEnd:
     cut: Sequence[tuple[int, int, int, int]] = ()
 
 
+# A piece behind what it says of graphs: routine that it is the first to have -> digest.
 FilePiece = tuple[Mapping[int, bytes], RecordedPiece]
-"""A piece behind what it says of graphs: routine that it is the first to have -> digest."""
 
 
 class RecordingFile(FrameFile):

@@ -43,11 +43,9 @@ from simprof.simulator.binary.dynamic import load_linked
 from simprof.simulator.errors import UsageError
 
 Array = npt.NDArray[np.int64]
-Sink = Callable[[Array], None]
-"""Receives the next executed blocks, by program-wide number."""
+Sink = Callable[[Array], None]  # Receives the next executed blocks, by program-wide number
 
-NO_EVENT = 1 << 62
-"""Crossings that no trace has."""
+NO_EVENT = 1 << 62  # Crossings that no trace has
 _OUTPUT = 1 << 20
 _STACK = 1 << 12
 _MASK = (1 << 64) - 1
@@ -359,8 +357,8 @@ def _choices(cfg: ControlFlowGraph, tokens: Tokens, block: int) -> dict[int, int
     return decisions(cfg, tokens, block)
 
 
+# Receives the program's graphs and the next executed blocks, by global number.
 BlockSink = Callable[[ProgramGraphs, Array], None]
-"""Receives the program's graphs and the next executed blocks, by global number."""
 
 
 @dataclass(frozen=True)
@@ -462,8 +460,7 @@ class BlockLines:
         self._write(b"".join(map(self._lines.__getitem__, blocks.tolist())))
 
 
-LONGEST_TAIL = 1 << 20
-"""Crossings behind the last token after which the end is given up."""
+LONGEST_TAIL = 1 << 20  # Crossings behind the last token after which the end is given up
 
 
 def complete(

@@ -23,16 +23,15 @@ if TYPE_CHECKING:
     from simprof.profiler.trace.regeneration import Array, BlockSink
 
 ELF = b"\x7fELF"
-TRACE = ".trace"
-"""What a program appends to its counter file's name for its trace."""
+TRACE = ".trace"  # What a program appends to its counter file's name for its trace
 
 SECTIONS = {
     "Of counters": ("details", "top", "report"),
     "Of a trace": ("check", "shown_paths"),
     "Of both": ("output", "json_file", "program"),
 }
+# Heading of options -> on what they have no effect.
 OTHERS = MappingProxyType({"Of counters": "a trace", "Of a trace": "counters"})
-"""Heading of options -> on what they have no effect."""
 
 
 class RegenerationError(UsageError):

@@ -46,8 +46,8 @@ VERSION = "2"
 FIRST_LINE = KIND + VERSION.encode() + b"\n"
 LAST_LINE = b"simprof\n"
 WORD = 4
+# How a program ended: one of these plus its exit status, or plus the signal; 0: it has not.
 EXITED, KILLED = 0x100, 0x200
-"""How a program ended: one of these plus its exit status, or plus the signal; 0: it has not."""
 
 
 class RegionKind(StrEnum):

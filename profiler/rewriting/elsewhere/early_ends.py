@@ -217,10 +217,8 @@ class StackReader:
         return traps
 
 
-MOST_WAYS = 256
-"""Ways to one block that are tried."""
-MOST_READINGS = 4096
-"""Readings of one routine that are tried."""
+MOST_WAYS = 256  # Ways to one block that are tried
+MOST_READINGS = 4096  # Readings of one routine that are tried
 
 
 def read_with_ends(

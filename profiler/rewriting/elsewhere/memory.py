@@ -41,12 +41,10 @@ if TYPE_CHECKING:
     from simprof.profiler.session.observation import Observation
     from simprof.profiler.session.scheme_runs import SchemeRun
 
-WRAP = 1 << 8 * COUNTER_SIZE
-"""What counters count modulo."""
+WRAP = 1 << 8 * COUNTER_SIZE  # What counters count modulo
 _SHOWN = 3
 
-ReadMemory = Callable[[int, int], bytes]
-"""(address, size in bytes) -> memory."""
+ReadMemory = Callable[[int, int], bytes]  # (address, size in bytes) -> memory
 
 
 @dataclass(frozen=True)

@@ -42,14 +42,12 @@ R = Register
 
 OPEN, WRITE, CLOSE, UNLINK, MMAP, FCNTL, RENAME, EXIT_GROUP = 5, 4, 6, 10, 71, 92, 128, 188
 KILL, RT_SIGACTION, RT_SIGPROCMASK = 37, 102, 103
+# SPARC Linux's numbers of system calls, the same in both widths.
 GETPID, GETTID, STAT64 = 20, 143, 139
-"""SPARC Linux's numbers of system calls, the same in both widths."""
-BASE = R.L2
-"""The register that holds the base."""
+BASE = R.L2  # The register that holds the base
+# Of `rt_sigprocmask`, SPARC's number; bytes of a set of signals.
 SIG_SETMASK, SIGNAL_SET_SIZE = 4, 8
-"""Of `rt_sigprocmask`, SPARC's number; bytes of a set of signals."""
-PERMISSIONS = 0o666
-"""Of a file that is made."""
+PERMISSIONS = 0o666  # Of a file that is made
 _O_WRONLY = 1
 _O_LARGEFILE = 0x40000
 _REFERENCE_SIZE = 3
@@ -190,8 +188,7 @@ def resolve(parts: Sequence[Part], base: str) -> tuple[Item, ...]:
     return tuple(items)
 
 
-Auxiliary = tuple[tuple[int, int], ...]
-"""Keys of the auxiliary vector with their values."""
+Auxiliary = tuple[tuple[int, int], ...]  # Keys of the auxiliary vector with their values
 
 RUNTIME_DATA_SIZE = 0x4000
 START_STACK = 0
@@ -204,8 +201,7 @@ NAME = RUNTIME_DATA + 0x1000
 PART = RUNTIME_DATA + 0x2000
 FRAMES = RUNTIME_DATA + 0x3400
 FRAMES_END = RUNTIME_DATA + RUNTIME_DATA_SIZE
-LONGEST_NAME = 4000
-"""Bytes of the longest name; Linux takes 4,095."""
+LONGEST_NAME = 4000  # Bytes of the longest name; Linux takes 4,095
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from simprof.profiler.session.scheme_runs import EdgeCounts, Planner
 from simprof.profiler.trace.format import discovery_fields, read_discoveries
 from simprof.simulator.errors import UsageError
 
+# Routine number -> counts by edge id; routines that were not entered may be absent.
 Counts = Mapping[int, tuple[int, ...]]
-"""Routine number -> counts by edge id; routines that were not entered may be absent."""
 
 
 def counts_of(recovered: ProgramGraphs, source: EdgeCounts | None) -> Counts:
@@ -38,8 +38,8 @@ def counts_of(recovered: ProgramGraphs, source: EdgeCounts | None) -> Counts:
     return {number: tuple(counts) for number, counts in found if counts is not None}
 
 
+# Where the calls of copied routines were before: address of the copy -> that of the call.
 CopiedCalls = Mapping[int, int]
-"""Where the calls of copied routines were before: address of the copy -> that of the call."""
 
 
 @dataclass(frozen=True)

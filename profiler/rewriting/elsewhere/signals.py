@@ -64,25 +64,21 @@ R = Register
 INSTALL = "simprof.signals"
 HANDLE = "simprof.signal"
 ACTION = "simprof.sigaction"
-OVER = f"{HANDLE}.over"
-"""The label behind the system call that ends the program."""
-LEAVE = f"{HANDLE}.leave"
-"""The label to which the handler goes where nothing is to be written."""
+OVER = f"{HANDLE}.over"  # The label behind the system call that ends the program
+LEAVE = f"{HANDLE}.leave"  # The label to which the handler goes where nothing is to be written
 
 _SIGKILL = 9
+# Signals that end a program by default, and that can be handled; without real-time signals.
 FATAL = tuple(
     number for number in SIGNALS if number not in IGNORED_SIGNALS | STOP_SIGNALS | {_SIGKILL}
 )
-"""Signals that end a program by default, and that can be handled; without real-time signals."""
 _MASK = sum(1 << number for number in FATAL)
 
-CHOICES = 6
-"""Branches of `simprof.sigaction`; whichever way they go, it executes the same number."""
+CHOICES = 6  # Branches of `simprof.sigaction`; whichever way they go, it executes the same number
 
+# Put where the kernel stores a handler, if it does: neither the default nor a handler of ours.
 _UNUSED = 1
-"""Put where the kernel stores a handler, if it does: neither the default nor a handler of ours."""
-_STRUCTURE = 64
-"""Room on the stack for a `struct sigaction`."""
+_STRUCTURE = 64  # Room on the stack for a `struct sigaction`
 _RESTORER_WORD = 2
 _REGISTERS_64 = 128  # from the third argument to the registers, in 64-bit programs
 _O7, _PC_64, _PC_32 = 15, 17, 1  # in words from the registers; 32-bit programs: psr, pc, npc, y

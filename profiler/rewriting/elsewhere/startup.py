@@ -202,8 +202,8 @@ def _refuse(width: Width) -> list[Part]:
 
 
 START = "simprof.start"
+# Registers in which the steps of the start keep addresses.
 AT, END, WHERE, DATA = R.L4, R.L5, R.L6, R.L3
-"""Registers in which the steps of the start keep addresses."""
 
 
 def find_name(width: Width) -> list[Part]:

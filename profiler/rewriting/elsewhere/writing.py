@@ -78,11 +78,9 @@ R = Register
 
 EXIT = "simprof.exit"
 DUMP = "simprof.dump"
-BODY = f"{DUMP}.body"
-"""The label of what all ways to write the file have in common."""
+BODY = f"{DUMP}.body"  # The label of what all ways to write the file have in common
 
-OVER = f"{EXIT}.over"
-"""The label behind the system call of `simprof.exit`."""
+OVER = f"{EXIT}.over"  # The label behind the system call of `simprof.exit`
 
 _PUT = f"{DUMP}.put"
 _CUT, _GONE, _FAILED, _DONE = (f"{DUMP}.{name}" for name in ("cut", "gone", "failed", "done"))
@@ -360,8 +358,7 @@ def _next_frame(width: Width, stop: str) -> list[Part]:
     ]
 
 
-LETTERS = 6
-"""Letters that tell a process: the low 24 bits of its number; Linux has at most 22."""
+LETTERS = 6  # Letters that tell a process: the low 24 bits of its number; Linux has at most 22
 _FILE_TYPE, _REGULAR = 12, 8  # st_mode's shift, and its value for plain files
 
 

@@ -29,8 +29,7 @@ from simprof.profiler.rewriting.verification import WAYS, ModeResult, Verificati
 from simprof.profiler.schemes.mode_options import setting_object
 from simprof.profiler.session.observation import planning_options
 
-FEW_MODES = 8
-"""Modes of which a table has room for two spaces between columns."""
+FEW_MODES = 8  # Modes of which a table has room for two spaces between columns
 
 
 def render_json(result: Verification) -> str:
