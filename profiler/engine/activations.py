@@ -21,12 +21,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from simprof.profiler.engine import context_kernel, kernels
-from simprof.profiler.engine.memory import MAXIMUM_DEPTH, Array, EngineMemory
+from simprof.profiler.engine.memory import MAXIMUM_DEPTH, Array, EngineMemory, Operation
 from simprof.profiler.engine.walk import (
     UNKNOWN,
     Cross,
@@ -38,6 +38,10 @@ from simprof.profiler.engine.walk import (
     WalkContext,
 )
 from simprof.simulator.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from simprof.profiler.engine.contexts import ContextCounting
+    from simprof.profiler.engine.products import Products
 
 ENDED_BIT = kernels.ENDED_BIT
 SIGNAL_BIT = kernels.SIGNAL_BIT
@@ -74,6 +78,48 @@ class Tally:
     """(block, address before which it ended) -> executions of the block that ended so."""
 
 
+class RunNotes(Protocol):
+    """What the kernel notes of a run, in the order of its events, besides what it counts.
+
+    The notes are keys of HASH operations, which go to a hook in place of the hashing routine:
+    for counts by calling context (`contexts`), or for a recording (`recording`).
+    """
+
+    def attach(self, memory: EngineMemory, products: Products) -> None:
+        """Let the kernel of a run find everything."""
+
+    def begun(self, routine: int) -> Operation:
+        """Return what the kernel does where an activation of a routine begins."""
+        ...
+
+    def pushed(self, return_address: int) -> tuple[Operation, ...]:
+        """Return what the kernel does behind a CALL operation with this return address."""
+        return ()
+
+    def taken(self, transition: int, routine: int, edges: tuple[int, ...]) -> tuple[int, int]:
+        """Return code and key of what the kernel does where it takes a new transition."""
+        # `transition`: of the segment automaton; `edges`: those of the segment.
+        ...
+
+    # What Python, not the kernel, finds out about the activation at `frame`
+
+    def ended_early(self, frame: int, end: EarlyEnd) -> None:
+        """Note that the activation ended otherwise than by its EXIT."""
+
+    def cut_short(self, frame: int, block: int, pc: int) -> None:
+        """Note that it has come no further in `block` than to `pc`."""
+        return
+
+    def signalled(self, frame: int) -> None:
+        """Note that the frame of a signal's handler was pushed."""
+        return
+
+    def landed(self, frame: int, owner: int) -> None:
+        """Note that an activation is to begin there in place of one that is gone."""
+        # `owner`: the frame of the activation that owns the stack there.
+        return
+
+
 class Activations:
     """The frames of one run."""
 
@@ -88,6 +134,7 @@ class Activations:
         # (state, pc) -> steps and context of a block up to the instruction at `pc`
         reached: Callable[[int, int], tuple[tuple[Step, ...], WalkContext]],
         on_missing: Callable[[Missing], None],  # Told of what the graphs lack
+        notes: RunNotes | None = None,
     ) -> None:
         self._memory = memory
         self._index = index
@@ -97,24 +144,14 @@ class Activations:
         self._reached = reached
         self._on_missing = on_missing
         self._signals: list[SignalRecord] = []
+        self._notes = notes
         # Told of every activation that ends early; None: nobody.
         self.on_end: Callable[[EarlyEnd], None] | None = None
-        # The same, but told of its frame, too
-        self.on_end_at: Callable[[int, EarlyEnd], None] | None = None
-        # Told of the frame, block and address of every execution of a block that did not come to
-        # its end
-        self.on_cut: Callable[[int, int, int], None] | None = None
-        # Told of the frame of every signal's handler, before the handler begins
-        self.on_handler: Callable[[int], None] | None = None
-        # Told of every frame in which a new activation is to begin by a landing, and of that of the
-        # activation that owns the stack there
-        self.on_landing: Callable[[int, int], None] | None = None
 
     def retire(self) -> None:
         """Let go of the automaton and of native code, when the run is over."""
         del self._cross, self._reached, self._on_missing
-        self.on_end = None
-        self.on_end_at = self.on_cut = self.on_handler = self.on_landing = None
+        self.on_end = self._notes = None
 
     # Reading frames
 
@@ -170,8 +207,8 @@ class Activations:
         self._tally.early[end] += 1
         if self.on_end is not None:
             self.on_end(end)
-        if self.on_end_at is not None:
-            self.on_end_at(frame, end)
+        if self._notes is not None:
+            self._notes.ended_early(frame, end)
 
     def _end_caller_early(self, frame: int) -> None:
         if frame == 0 or self._return_address(frame) & ENDED_BIT:
@@ -197,8 +234,8 @@ class Activations:
         if not self._index.block_start(block) <= pc < self._index.block_end(block):
             return
         self._tally.cut[block, pc] += 1
-        if self.on_cut is not None:
-            self.on_cut(frame, block, pc)
+        if self._notes is not None:
+            self._notes.cut_short(frame, block, pc)
 
     def end_callers_early(self) -> None:
         """End all activations below the current one where they wait: the run is over."""
@@ -261,8 +298,8 @@ class Activations:
         self.current = frame - kernels.STRIDE
         if self._return_address(frame) & ENDED_BIT:
             self._on_missing(MissingReturn(address - 8))
-            if self.on_landing is not None:  # the call may be its routine's last instruction
-                self.on_landing(self.current, self.current)
+            if self._notes is not None:  # the call may be its routine's last instruction
+                self._notes.landed(self.current, self.current)
         self.enter(address, behind=True)
 
     def _activation_for(self, address: int, frame: int) -> int | None:
@@ -301,8 +338,8 @@ class Activations:
 
     def _enter_landing(self, frame: int, address: int) -> None:
         self.current = frame
-        if self.on_landing is not None:
-            self.on_landing(frame, self._owner(frame))
+        if self._notes is not None:
+            self._notes.landed(frame, self._owner(frame))
         self.enter(address)
 
     def _owner(self, frame: int) -> int:
@@ -335,8 +372,8 @@ class Activations:
         frames[frame + kernels.FRAME_STACK] = _signed(stack_pointer)
         frames[frame + kernels.FRAME_SEGMENTS] = 0
         self.current = frame
-        if self.on_handler is not None:
-            self.on_handler(frame)
+        if self._notes is not None:
+            self._notes.signalled(frame)
         self.enter(address)
 
     def interrupted_state(self, return_address: int) -> int:
@@ -388,19 +425,6 @@ class Arrival(NamedTuple):
     abandon: Callable[[], int]
 
 
-class FrameContexts(Protocol):
-    """What counts by calling context (`contexts`): it keeps the context of each frame."""
-
-    @property
-    def frames(self) -> Array:
-        """The contexts of the frames in use."""
-        ...
-
-    def use_frames(self, frames: Array) -> None:
-        """Keep those of other frames from now on."""
-        ...
-
-
 @dataclass
 class _Stack:
     """What a thread has for itself while another one runs."""
@@ -419,7 +443,7 @@ _WORDS = [kernels.STATE, kernels.RESUMED_STATE, kernels.RESUME_PC, kernels.RESUM
 class ThreadStacks:
     """The stacks of the threads that do not run."""
 
-    def __init__(self, memory: EngineMemory, contexts: FrameContexts | None) -> None:
+    def __init__(self, memory: EngineMemory, contexts: ContextCounting | None) -> None:
         self._memory = memory
         self._contexts = contexts
         self._stacks: dict[int, _Stack] = {}

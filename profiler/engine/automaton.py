@@ -18,7 +18,7 @@ import gc
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
@@ -49,13 +49,13 @@ from simprof.profiler.engine.walk import (
 from simprof.simulator.binary.dynamic import real_address
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 from simprof.simulator.isa.decode import TransferKind
-from simprof.simulator.machine.running import BlockPlace
+from simprof.simulator.machine.running import BlockPlace, NativeHook
 
 if TYPE_CHECKING:
     from simprof.profiler.engine.activations import Landings
-    from simprof.profiler.engine.recording import RecordingLowering
 
 Array = npt.NDArray[np.int64]
+P = ParamSpec("P")
 _ADDRESS = (1 << 48) - 1
 _LEAVES_TRAP = (TransferKind.RETURN_FROM_TRAP,)
 INSTRUCTIONS_PER_TRANSITION = 4000
@@ -64,8 +64,26 @@ PYTHON_LANDINGS = 64
 """Landings that Python handles before native code is loaded, which takes as long as 500 of them."""
 
 
+def _reported(
+    method: Callable[Concatenate[Automaton, P], None],
+) -> Callable[Concatenate[Automaton, P], None]:
+    """Have what the machine calls keep its error (`Automaton.guard`), and do nothing after one."""
+
+    def call(self: Automaton, /, *arguments: P.args, **options: P.kwargs) -> None:
+        if self.error is None:
+            self.guard(lambda: method(self, *arguments, **options))
+
+    return call
+
+
+def _context_hook() -> int:
+    from simprof.profiler.engine import landing_kernel  # most programs never need it
+
+    return landing_kernel.context_part()
+
+
 class Automaton:
-    """One run's automaton.
+    """One run's automaton: the observer of its machine, and what thins out its events.
 
     - `index`: Graphs under program-wide numbers.
     - `lowering`: What the kernel does on each edge, counters and tables.
@@ -86,7 +104,7 @@ class Automaton:
     def __init__(
         self,
         index: GraphIndex,
-        lowering: Lowering | RecordingLowering,
+        lowering: Lowering,
         on_missing: Callable[[Missing], None] = lambda _: None,
         *,
         is_dense: bool = True,
@@ -111,7 +129,6 @@ class Automaton:
         self._window_moves = WindowMoves(index.recovered.code)
         self._arrival: Arrival | None = None
         self._natives: Landings | None = None
-        self._recording: RecordingLowering | None = None
         self._threads: ThreadStacks | None = None
         self._places: dict[int, int] = {}  # key of an event in late code -> where its code is
         self._to_late: defaultdict[int, list[int]] = defaultdict(list)  # -> transitions to it
@@ -125,13 +142,14 @@ class Automaton:
             self._cross,
             self._states.until,
             self._note_missing,
+            lowering.notes,
         )
-        self._contexts = lowering.contexts
-        if self._contexts is not None:
-            self._activations.on_end_at = self._contexts.ended_early
-            self._activations.on_cut = self._contexts.cut_short
-            self._activations.on_handler = self._contexts.signalled
-            self._activations.on_landing = self._contexts.landed
+        self._recording = lowering.recording
+        if self._recording is not None:
+            interrupted = self._activations.interrupted_state
+            self._recording.watch(
+                self.guard, lambda address: self._states.entered_block(interrupted(address))
+            )
         callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         self._callback: Any = callback_type(self._guarded)
         # `ctypes.cast` would make a cycle, which keeps the automaton in memory.
@@ -142,6 +160,19 @@ class Automaton:
     def counts(self) -> RunCounts:
         """What the run has counted, once it is over."""
         return RunCounts(self._index, self.memory, self._states, self._transitions, self.tally)
+
+    @property
+    def hook(self) -> NativeHook:
+        """The native observer of every block."""
+        return NativeHook(
+            address=block_kernel.block_hook_address(),
+            user_data=self.memory.address,
+            clock=self.clock,
+            keepalive=self,
+            on_context=_context_hook,
+            thinning=None if self.is_dense else self,
+            on_late_block=self.late_block,
+        )
 
     @property
     def clock(self) -> Array:
@@ -350,7 +381,7 @@ class Automaton:
         # Where a trace is written, it lists all landings; a recording has all early ends, and so
         # have counts by context.
         self._landed += 1
-        watched = any((self.trace, self._recording, self._contexts))
+        watched = self.trace is not None or self._lowering.notes is not None
         watched = watched or not self._index.recovered.code.place.is_single
         if self._natives is None and not watched and self._landed > PYTHON_LANDINGS:
             from simprof.profiler.engine.activations import Landings  # most programs never need it
@@ -433,17 +464,6 @@ class Automaton:
         """Return those of some instructions that were part of a block that ran."""
         return self._states.covered(addresses)
 
-    def record(self, recording: RecordingLowering) -> None:
-        """Tell what records the run of all that the kernel does not note by itself."""
-        self._recording = recording
-        self._activations.on_end_at = recording.ended_early
-        recording.watch(
-            self.guard,
-            lambda address: self._states.entered_block(
-                self._activations.interrupted_state(address)
-            ),
-        )
-
     # What the machine reports
 
     def _current(self) -> tuple[int, int]:
@@ -475,8 +495,9 @@ class Automaton:
         self._arrival = Arrival(begin, abandon)
         self.clock[kernels.STATE] = kernels.ABNORMAL
 
+    @_reported
     def signal_delivered(
-        self, interrupted_pc: int, stack_pointer: int, *, between: bool = False
+        self, interrupted_pc: int, stack_pointer: int, between: bool = False
     ) -> None:
         """Prepare for the entry of a signal handler, which is what executes next."""
         # `interrupted_pc`: The first instruction that the signal kept from executing.
@@ -498,6 +519,7 @@ class Automaton:
             lambda: activations.abandon(record),
         )
 
+    @_reported
     def signal_returned(self, resumed_pc: int) -> None:
         """End the innermost signal handler, which has called `sigreturn`."""
         # What the signal interrupted is continued next, at `resumed_pc`. That is another address
@@ -525,6 +547,7 @@ class Automaton:
             self.clock[kernels.STATE] = record.state
             self._end_event()
 
+    @_reported
     def context_replaced(self) -> None:
         """Follow `setcontext`: the program goes on anywhere, in any activation that is alive."""
         # Where the context was set natively, `kernels.LEFT` says so: the same, as a transition.
@@ -561,6 +584,7 @@ class Automaton:
 
     # Threads
 
+    @_reported
     def thread_started(self, number: int, current: int) -> None:
         """Note that thread `current` has started another one, which begins where it arrives.
 
@@ -576,14 +600,16 @@ class Automaton:
                 f"run it without a {what}"
             )
         if self._threads is None:
-            self._threads = ThreadStacks(self.memory, self._contexts)
+            self._threads = ThreadStacks(self.memory, self._lowering.contexts)
         self._threads.start(number, current, self._activations.enter)
 
+    @_reported
     def thread_switched(self, number: int) -> None:
         """Note that another thread goes on where it was."""
         assert self._threads is not None
         self._arrival = self._threads.switch(number, self._arrival)
 
+    @_reported
     def thread_ended(self) -> None:
         """End the activations of the current thread, which has ended itself."""
         self._end_stack(exited=True, fault_pc=None)
@@ -593,6 +619,7 @@ class Automaton:
 
     # Late code
 
+    @_reported
     def late_block(self, address: int, words: tuple[int, ...]) -> None:
         """Note that a block of stubs has these words from now on."""
         # Where it had others, the kernel forgets the transitions to it, whose counts remain.
@@ -607,19 +634,26 @@ class Automaton:
 
     # Silent blocks
 
-    def is_worth_thinning(self, instructions: int) -> bool:
+    def is_worth_it(self, instructions: int) -> bool:
         """Whether a run that has executed so many instructions is worth the work of a choice."""
         return instructions >= INSTRUCTIONS_PER_TRANSITION * len(self._transitions)
 
     def choose_silent(self) -> dict[BlockPlace, int]:
         """Return the blocks that are to be silent from now on, with their sizes."""
+        chosen: dict[BlockPlace, int] = {}
+        self._choose_silent(chosen)
+        return chosen
+
+    @_reported
+    def _choose_silent(self, chosen: dict[BlockPlace, int]) -> None:
         from simprof.profiler.engine.silence import SilenceChoice  # short runs never need it
 
         counts = self.counts.transition_counts()
         keep = {} if self.silence is None else self.silence.sizes
         with _no_collection():
-            return SilenceChoice(self._index, self._states, self._ways, counts).choose(keep)
+            chosen.update(SilenceChoice(self._index, self._states, self._ways, counts).choose(keep))
 
+    @_reported
     def begin_silence(self, sizes: Mapping[BlockPlace, int]) -> None:
         """Take note that these blocks raise no events any more."""
         self.silence = Silence(self._ways, sizes)
@@ -628,12 +662,14 @@ class Automaton:
         with _no_collection():
             self.memory.arrange([kernels.START, *states], lambda key: key & _ADDRESS in silent)
 
+    @_reported
     def stopped(self, pc: int) -> None:
         """Go the way to `pc`, whose block has raised its event but has not begun."""
         context = self._silent_context()
         if context is not None and self.silence is not None:
             self._pass(self.silence.way(context, pc))
 
+    @_reported
     def faulted(self, pc: int) -> None:
         """Go the way to the instruction at `pc`, which has faulted."""
         context = self._silent_context()
@@ -642,6 +678,7 @@ class Automaton:
             block = range(start, start + int(self.clock[kernels.BLOCK_SIZE]))
             self._pass(self.silence.place(context, pc, block))
 
+    @_reported
     def trapped(self) -> None:
         """Note that an instruction has trapped of which it is not known where it is."""
         context = self._silent_context()

@@ -43,7 +43,7 @@ ENDED_SEGMENT = 2  # of a transition of the segment automaton
 LEFT = 3  # the same, and the activation is complete
 KIND_BITS = 2
 
-# Words of the array at CONTEXTS_POINTER.
+# Words of the array at NOTES_POINTER.
 USED = 0  # contexts
 LIMIT = 1
 TREE = 2  # whether contexts are told apart; else there are 0 and 1: outside and inside a window
@@ -279,7 +279,7 @@ def begin(k: int, base: int, routine: int) -> None:
 @kernels.jit
 def note(k: int, key: int) -> None:
     """Do what an operation with this note asks for."""
-    base = get(k, kernels.CONTEXTS_POINTER)
+    base = get(k, kernels.NOTES_POINTER)
     kind, value = key & (1 << KIND_BITS) - 1, key >> KIND_BITS
     if kind == BEGUN:
         begin(k, base, value)
@@ -301,7 +301,7 @@ def note(k: int, key: int) -> None:
 def count_in_table(k: int, at: int) -> None:
     """Do what the hashing routine does, and note what it executes in the current context."""
     # Nothing is counted outside a window.
-    base = get(k, kernels.CONTEXTS_POINTER)
+    base = get(k, kernels.NOTES_POINTER)
     words = get(base, FRAMES) + 8 * FRAME * (get(k, kernels.FRAME) // STRIDE)
     context = get(words, CONTEXT)
     if context == 0 and get(base, WINDOW) != 0:

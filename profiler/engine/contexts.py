@@ -11,16 +11,19 @@ from __future__ import annotations
 import ctypes
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from simprof.profiler.engine import context_kernel, kernels
-from simprof.profiler.engine.activations import EarlyEnd
+from simprof.profiler.engine.activations import EarlyEnd, RunNotes
 from simprof.profiler.engine.memory import EngineMemory, Operation
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
+
+if TYPE_CHECKING:
+    from simprof.profiler.engine.products import Products
 
 Array = npt.NDArray[np.int64]
 SIGNALLED, LANDED = context_kernel.SIGNALLED, context_kernel.LANDED
@@ -65,7 +68,7 @@ class ContextCounts:
     window_calls: int
 
 
-class ContextCounting:
+class ContextCounting(RunNotes):
     """The kernel's work for calling contexts in one run.
 
     `index`: The program's graphs. `options`: What to tell apart.
@@ -94,11 +97,6 @@ class ContextCounting:
         self._publish_rows(context_kernel.CHILDREN, 2 * _ROOM)
         self._publish_rows(context_kernel.COUNTS, 4 * _ROOM)
 
-    @property
-    def parts(self) -> dict[int, int]:
-        """What stands for a part of the kernel (`EngineMemory`)."""
-        return {kernels.HASH_PART: context_kernel.part()}
-
     def use_frames(self, frames: Array) -> None:
         """Have the contexts of activations in `frames` from now on: another thread runs."""
         self._arrays[context_kernel.FRAMES] = frames
@@ -109,11 +107,12 @@ class ContextCounting:
         """The contexts of the current thread's activations."""
         return self._arrays[context_kernel.FRAMES]
 
-    def attach(self, memory: EngineMemory) -> None:
+    def attach(self, memory: EngineMemory, products: Products) -> None:
         """Let the kernel of a run find everything."""
+        memory.replace_part(kernels.HASH_PART, context_kernel.part())
         depth = int(memory.clock[kernels.FRAME_LIMIT]) // kernels.STRIDE
         self._publish(context_kernel.FRAMES, context_kernel.FRAME * (depth + 1))
-        memory.clock[kernels.CONTEXTS_POINTER] = self._words.ctypes.data
+        memory.clock[kernels.NOTES_POINTER] = self._words.ctypes.data
 
     def _publish(self, word: int, size: int) -> Array:
         """Give an array this size, its content kept; return the old one."""
@@ -150,16 +149,15 @@ class ContextCounting:
         """Return what the kernel does where an activation of a routine begins."""
         return _NOTE, _key(context_kernel.BEGUN, routine), 1
 
-    def pushed(self, return_address: int) -> Operation:
+    def pushed(self, return_address: int) -> tuple[Operation, ...]:
         """Return what the kernel does behind a CALL operation with this return address."""
         address = return_address & ~kernels.ENDED_BIT
         block = self._index.call_block(address)
         site = address - 8 if block == UNKNOWN else self._index.block_end(block) - 8
-        return _NOTE, _key(context_kernel.PUSHED, site), 1
+        return ((_NOTE, _key(context_kernel.PUSHED, site), 1),)
 
     def taken(self, transition: int, routine: int, edges: tuple[int, ...]) -> tuple[int, int]:
         """Return code and key of what the kernel does where it takes a new transition."""
-        # `edges` are those of the segment.
         cfg = self._index.recovered.routines[routine]
         last = cfg.edges[edges[-1]]
         if last.target != cfg.exit:

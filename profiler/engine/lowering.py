@@ -49,7 +49,9 @@ from simprof.profiler.recovery.code_image import CodeImage
 from simprof.simulator.binary.program import MachineKind
 
 if TYPE_CHECKING:
+    from simprof.profiler.engine.activations import RunNotes
     from simprof.profiler.engine.contexts import ContextCounting
+    from simprof.profiler.engine.recording import RunRecording
 
 Array = npt.NDArray[np.int64]
 PathPlanner = Callable[[int], InstrumentationPlan | None]
@@ -133,6 +135,7 @@ class Lowering:
     - `known`: Routines of earlier runs under the same schemes, which this run takes over and adds
       to.
     - `contexts`: What counts by calling context; None: nothing does.
+    - `recording`: What records the run, which then has no schemes; None: nothing does.
     - `variants`: What knows of routines whose graph depends on the run; None: there are none.
       `choose` then has to be told, when the run is over, which graphs they have.
     """
@@ -149,17 +152,18 @@ class Lowering:
         keep_history: bool = False,
         known: KnownProducts | None = None,
         contexts: ContextCounting | None = None,
+        recording: RunRecording | None = None,
         variants: Variants | None = None,
     ) -> None:
         self.stack_mask = stack_mask
         self._variants = variants
-        self.contexts = contexts
-        parts = {} if contexts is None else contexts.parts
-        self.memory = EngineMemory(hash_model.words(), parts=parts)
-        if contexts is not None:
-            contexts.attach(self.memory)
-        note = None if contexts is None else contexts.taken
+        self.contexts, self.recording = contexts, recording
+        self.notes: RunNotes | None = contexts or recording
+        self.memory = EngineMemory(hash_model.words())
+        note = None if self.notes is None else self.notes.taken
         self.products = Products(self.memory, keep_history=keep_history, note=note)
+        if self.notes is not None:
+            self.notes.attach(self.memory, self.products)
         self._planners = planners
         self._known = {} if known is None else known
         self._graphs = graphs
@@ -174,7 +178,7 @@ class Lowering:
     @property
     def is_idle(self) -> bool:
         """Whether no edge of the program has operations."""
-        return not self._planners and self.contexts is None
+        return not self._planners and self.notes is None
 
     def operations(self, edge: int) -> tuple[Operation, ...]:
         """Return what the kernel does on `edge` for all schemes together."""
@@ -246,7 +250,7 @@ class Lowering:
 
     def _lower(self, routine: int) -> None:
         counting = self._plans(routine)
-        if not counting and self.contexts is None:
+        if not counting and self.notes is None:
             return
         product = self._product(routine, counting)
         players, segmentation = product.players, product.segmentation
@@ -262,8 +266,8 @@ class Lowering:
                 for player in hashing
                 for count in player.fixed_counts(edge)
             ]
-            if self.contexts is not None and product.begins(edge):
-                fixed.insert(0, self.contexts.begun(routine))
+            if self.notes is not None and product.begins(edge):
+                fixed.insert(0, self.notes.begun(routine))
             steps = [_operation(step, start) for step in segmentation.steps.get(edge, ())]
             guards = self._guards(product, edge)
             # A guard's flag belongs to the segment that its edge begins, or else to that it ends.
@@ -286,7 +290,7 @@ class Lowering:
                 for number, (plan, own) in counting.items()
             }
             cuts = frozenset().union(*(player.ending_edges() for player in players.values()))
-            if self.contexts is not None:
+            if self.notes is not None:
                 cuts |= depth_first(cfg).self_loops  # no edge may be in no segment
             flags = 2 * sum(bool(player.plan.guards) for player in players.values())
             product = RoutineProduct(segment(cfg, cuts, weights, flags), players)
@@ -368,10 +372,6 @@ def _join(first: Operation, second: Operation) -> Operation | None:
     return None
 
 
-if TYPE_CHECKING:
-    from simprof.profiler.engine.recording import RecordingLowering
-
-
 # -- Operations of a transition
 #
 # Each list of operations is added once. Lists for nothing but edges mean the same wherever they
@@ -382,7 +382,7 @@ if TYPE_CHECKING:
 class StepOperations:
     """The lists of operations of one run."""
 
-    def __init__(self, lowering: Lowering | RecordingLowering) -> None:
+    def __init__(self, lowering: Lowering) -> None:
         self.landings: dict[int, Land] = {}  # by number of a SLOW operation: where control lands
         # By number of a MARK operation: the steps from there on.
         self.marks: dict[int, tuple[Step, ...]] = {}
@@ -390,7 +390,7 @@ class StepOperations:
         self.after_pop: dict[int, tuple[int, ...]] = {}
         self._lowering = lowering
         self._memory = lowering.memory
-        self._contexts = lowering.contexts
+        self._notes = lowering.notes
         self._is_idle = lowering.is_idle
         self._by_steps: dict[tuple[tuple[Step, ...], tuple[Operation, ...]], int] = {}
         self._by_content: dict[tuple[Operation, ...], int] = {(): 0}
@@ -443,8 +443,8 @@ class StepOperations:
                     operations += self._lowering.operations(edge)
                 case Push(return_address):
                     operations.append((kernels.CALL, return_address, 0))
-                    if self._contexts is not None:
-                        operations.append(self._contexts.pushed(return_address))
+                    if self._notes is not None:
+                        operations += self._notes.pushed(return_address)
                 case Pop():
                     operations.append((kernels.RETURN, 0, 0))
                 case Land():

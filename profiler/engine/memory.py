@@ -6,8 +6,7 @@ their addresses are published in the clock, whose own address never changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -48,16 +47,10 @@ class EngineMemory:
 
     - `costs`: Cost words of the hashing routine (`lowering.HashModel.words`).
     - `depth`: Activations that can be live at once.
-    - `parts`: Clock word -> address of what stands for a part of the kernel (`recording_kernel`).
     """
 
-    def __init__(
-        self,
-        costs: Array,
-        depth: int = MAXIMUM_DEPTH,
-        parts: Mapping[int, int] = MappingProxyType({}),
-    ) -> None:
-        self._parts = parts
+    def __init__(self, costs: Array, depth: int = MAXIMUM_DEPTH) -> None:
+        self._parts: dict[int, int] = {}
         self._program_words: dict[tuple[int, str], int] = {}  # slot and name -> place
         clock = np.zeros(kernels.CLOCK_WORDS, np.int64)
         clock[kernels.FRAME_LIMIT] = kernels.STRIDE * depth
@@ -104,6 +97,10 @@ class EngineMemory:
         self.state.publish()
         for word, address in self._parts.items():
             self.clock[word] = address
+
+    def replace_part(self, word: int, address: int) -> None:
+        """Have native code at `address` stand for a part of the kernel, by its clock word."""
+        self.clock[word] = self._parts[word] = address
 
     def use_frames(self, frames: Array) -> None:
         """Have the kernel keep activations in `frames` from now on: another thread runs."""

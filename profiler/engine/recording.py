@@ -13,28 +13,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from simprof.profiler.engine import kernels, recording_kernel
-from simprof.profiler.engine.activations import EarlyEnd
-from simprof.profiler.engine.memory import EngineMemory, HashWork, Operation
-from simprof.profiler.engine.products import CountedSegment, RoutineProduct, Stretch, Totals
-from simprof.profiler.engine.segments import (
-    AddToSegment,
-    BeginSegments,
-    EndSegment,
-    Segmentation,
-    SegmentStep,
-    segment,
-)
+from simprof.profiler.engine.activations import EarlyEnd, RunNotes
+from simprof.profiler.engine.memory import EngineMemory, Operation
+from simprof.profiler.engine.products import Products
 from simprof.profiler.engine.walk import GraphIndex
-from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.plan.decoders import UnfinishedPath
-
-if TYPE_CHECKING:
-    from simprof.profiler.engine.contexts import ContextCounting
 
 Array = kernels.Array
 BUFFER_WORDS = 1 << 20
@@ -75,126 +62,41 @@ class _Token:
     block: int = -1
 
 
-class RecordingLowering:
-    """The kernel's work in a run that is recorded: the counterpart of `lowering.Lowering`.
+class RunRecording(RunNotes):
+    """What the kernel notes of a run that is recorded.
 
-    - `index`: The program's graphs.
-    - `stack_mask`: All ones of the program's register width.
-    - `write`: Receives the pieces of the recording.
+    `index`: The program's graphs. `write`: Receives the pieces of the recording.
     """
 
-    def __init__(
-        self, index: GraphIndex, stack_mask: int, write: Callable[[RecordedPiece], None]
-    ) -> None:
-        self.stack_mask = stack_mask
+    def __init__(self, index: GraphIndex, write: Callable[[RecordedPiece], None]) -> None:
         self._index = index
         self._write = write
-        self._array = np.zeros(recording_kernel.WORDS, np.int64)
-        self.memory = EngineMemory(self._array, parts={kernels.HASH_PART: recording_kernel.part()})
-        self.memory.clock[kernels.NODE_LIMIT] = 1 << 62  # notes need no room for nodes
-        self.products = self
-        self.contexts: ContextCounting | None = None
-        self.keeps_history = False
-        self.is_idle = False
-        self.lost = 0
+        self._products: Products | None = None
         self._guard: Callable[[Callable[[], None]], None] = lambda action: action()
-        self._segmentations: dict[int, Segmentation] = {}
-        self._states: dict[int, int] = {}  # state -> routine
-        self._by_edge: dict[int, tuple[Operation, ...]] = {}
         self._interrupted_block: Callable[[int], int] = lambda _: -1
         self._tokens: list[_Token] = []
         self._ends: dict[EarlyEnd, int] = {}
         self._buffer = np.zeros(BUFFER_WORDS, np.int64)
         self._stretches = _Stretches(self._buffer, len(index.recovered.routines))
-        self._links = np.zeros(recording_kernel.LINK, np.int64)
+        self._links = np.zeros(0, np.int64)
         self._tops = np.zeros(len(index.recovered.routines) + 1, np.int64)
-        callback = ctypes.CFUNCTYPE(None)(self._guarded)
-        self._callback = callback
-        self._publish()
-
-    def _publish(self) -> None:
-        depth = int(self.memory.clock[kernels.FRAME_LIMIT]) // kernels.STRIDE
-        self._links = np.zeros(recording_kernel.LINK * (depth + 1), np.int64)
-        words = self._array
+        self._callback = ctypes.CFUNCTYPE(None)(self._guarded)
+        self._array = words = np.zeros(recording_kernel.WORDS, np.int64)
         words[recording_kernel.CAPACITY] = BUFFER_WORDS
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
         words[recording_kernel.FULL_CALLBACK] = address or 0
         words[recording_kernel.BUFFER] = self._buffer.ctypes.data
         words[recording_kernel.TOPS] = self._tops.ctypes.data
-        words[recording_kernel.LINKS] = self._links.ctypes.data
 
-    # What the automaton asks
-
-    def operations(self, edge: int) -> tuple[Operation, ...]:
-        """Return what the kernel does on `edge`."""
-        routine = int(np.searchsorted(self._index.first_edge, edge, "right")) - 1
-        if routine not in self._segmentations:
-            self._lower(routine)
-        return self._by_edge.get(edge, ())
-
-    def _lower(self, routine: int) -> None:
-        cfg = self._index.recovered.routines[routine]
-        segmentation = segment(cfg, depth_first(cfg).self_loops)
-        self._segmentations[routine] = segmentation
-        state = self.memory.new_state()
-        self._states[state] = routine
-        base = int(self._index.first_edge[routine])
-        note = recording_kernel.BEGUN | routine << recording_kernel.ROUTINE_SHIFT
-        for edge, steps in segmentation.steps.items():
-            operations: list[Operation] = []
-            if cfg.edges[edge].source == cfg.entry:
-                operations.append((kernels.HASH, note, 1))
-            operations += [_operation(step, state) for step in steps]
-            self._by_edge[base + edge] = tuple(operations)
-
-    def resolve(self, number: int, key: int) -> bool:
-        """Add the transition from state `number` by segment `key`; False where there is none."""
-        routine = self._states.get(number)
-        try:
-            edges = () if routine is None else self._segmentations[routine].decode(key)
-        except ValueError:
-            edges = ()
-        if routine is None or not edges:
-            self.lost += 1
-            return False
-        cfg = self._index.recovered.routines[routine]
-        ends = cfg.edges[edges[-1]].target == cfg.exit
-        token = self._add(_Token(routine, edges, recording_kernel.ENDS if ends else 0))
-        kind = recording_kernel.LEFT if ends else recording_kernel.ENDED_SEGMENT
-        note = (
-            kind | token << recording_kernel.NOTE_BITS | routine << recording_kernel.ROUTINE_SHIFT
-        )
-        noting = self.memory.add_operations([(kernels.HASH, note, 1)])
-        self.memory.insert_segment(number, (key, 0, number, noting))
-        return True
-
-    def hash_works(self) -> dict[tuple[int, int], HashWork]:
-        """Return that no scheme's hashing was done."""
-        return {}
-
-    def totals(self, times: Sequence[int] | None = None) -> dict[tuple[int, int], Totals]:
-        """Return that no scheme has counted anything."""
-        return {}
-
-    def segments(self) -> dict[int, list[CountedSegment]]:
-        """Return that nothing is kept to replay schemes on: the recording is there for that."""
-        return {}
-
-    def history(self, state: int) -> tuple[int, ...]:
-        """Return that states have no history."""
-        return ()
-
-    def product(self, routine: int) -> RoutineProduct | None:
-        """Return that no scheme counts the routine's paths."""
-        return None
-
-    def finish(
-        self, routine: int, block: int, register: int, number: int, count: int
-    ) -> dict[int, tuple[Stretch, UnfinishedPath]]:
-        """Return that no scheme has begun a path."""
-        return {}
-
-    # What is noted
+    def attach(self, memory: EngineMemory, products: Products) -> None:
+        """Let the kernel of a run find everything."""
+        self._products = products
+        depth = int(memory.clock[kernels.FRAME_LIMIT]) // kernels.STRIDE
+        self._links = np.zeros(recording_kernel.LINK * (depth + 1), np.int64)
+        self._array[recording_kernel.LINKS] = self._links.ctypes.data
+        memory.replace_part(kernels.HASH_PART, recording_kernel.part())
+        memory.clock[kernels.NOTES_POINTER] = self._array.ctypes.data
+        memory.clock[kernels.NODE_LIMIT] = 1 << 62  # notes need no room for nodes
 
     def watch(
         self, guard: Callable[[Callable[[], None]], None], block_of: Callable[[int], int]
@@ -204,6 +106,21 @@ class RecordingLowering:
         # `block_of`: Says in which block a signal's handler interrupted its activation, -1 where in
         # none that is known. It is given what the handler's frame has as its return address.
         self._guard, self._interrupted_block = guard, block_of
+
+    # What is noted
+
+    def begun(self, routine: int) -> Operation:
+        """Return what the kernel does where an activation of a routine begins."""
+        return kernels.HASH, recording_kernel.BEGUN | routine << recording_kernel.ROUTINE_SHIFT, 1
+
+    def taken(self, transition: int, routine: int, edges: tuple[int, ...]) -> tuple[int, int]:
+        """Return code and key of what the kernel does where it takes a new transition."""
+        cfg = self._index.recovered.routines[routine]
+        ends = cfg.edges[edges[-1]].target == cfg.exit
+        token = self._add(_Token(routine, edges, recording_kernel.ENDS if ends else 0))
+        kind = recording_kernel.LEFT if ends else recording_kernel.ENDED_SEGMENT
+        whose = routine << recording_kernel.ROUTINE_SHIFT
+        return kernels.HASH, kind | token << recording_kernel.NOTE_BITS | whose
 
     def ended_early(self, frame: int, end: EarlyEnd) -> None:
         """Note that the activation at `frame` ended otherwise than by its EXIT."""
@@ -223,12 +140,12 @@ class RecordingLowering:
 
     def _prefix(self, routine: int, register: int, block: int) -> tuple[int, ...]:
         """Return the edges of an unfinished segment; none where the graphs do not tell."""
-        segmentation = self._segmentations.get(routine)
-        if segmentation is None:
+        product = None if self._products is None else self._products.product(routine)
+        if product is None:
             return ()
         try:
             own = block - int(self._index.first_block[routine])
-            return segmentation.decode_prefix(register, own)
+            return product.segmentation.decode_prefix(register, own)
         except ValueError:
             return ()
 
@@ -386,13 +303,3 @@ class _Stretches:
         ends = self._arrays[recording_kernel.STREAM_ENDS][:found].copy()
         data = self._arrays[recording_kernel.DATA][: int(ends[-1]) if found else 0]
         return self._arrays[recording_kernel.ROUTINES][:found].copy(), ends, data.tobytes()
-
-
-def _operation(step: SegmentStep, state: int) -> Operation:
-    match step:
-        case BeginSegments(register):
-            return kernels.BEGIN, register, state
-        case AddToSegment(increment):
-            return kernels.ADD, increment, 0
-        case EndSegment(increment, register):
-            return kernels.SEGMENT, increment, register

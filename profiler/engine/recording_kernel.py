@@ -40,7 +40,7 @@ LEFT = 2  # a segment has ended, and its activation with it
 NOTE_BITS = 2
 ROUTINE_SHIFT = 34  # the token is between
 
-# Words at the start of the recorder's array, which the kernel's clock has as COSTS_POINTER.
+# Words at the start of the recorder's array, which the kernel's clock has as NOTES_POINTER.
 COUNT = 0  # words in the buffer
 CAPACITY = 1
 FULL_CALLBACK = 2  # void()
@@ -167,7 +167,7 @@ def note_token(base: int, frame: int, routine: int, token: int, ends: int) -> No
 @kernels.jit
 def note(k: int, key: int) -> None:
     """Do what an operation with this note asks for."""
-    base = get(k, kernels.COSTS_POINTER)
+    base = get(k, kernels.NOTES_POINTER)
     kind, routine = key & (1 << NOTE_BITS) - 1, key >> ROUTINE_SHIFT
     if kind == BEGUN:
         note_begin(k, base, routine)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,9 +118,6 @@ def collect_events(
     return events
 
 
-if TYPE_CHECKING:
-    from simprof.profiler.engine.recording import RecordingLowering
-
 WRAP = 1 << 32  # The papers' counters have 32 bits
 
 
@@ -144,13 +140,13 @@ class Counters:
 
     def __init__(
         self,
-        lowering: Lowering | RecordingLowering,
+        lowering: Lowering,
         events: Mapping[int, RoutineEvents],
         # How often each transition of the segment automaton counts; None: as often as it was taken
         times: Sequence[int] | None = None,
     ) -> None:
         self._hash_work = lowering.hash_works()
-        self._products: Products | RecordingLowering | None = lowering.products
+        self._products: Products | None = lowering.products
         self._events = events
         self._paths = {
             key: _PathTotals(totals) for key, totals in lowering.products.totals(times).items()
@@ -161,9 +157,7 @@ class Counters:
         if not lowering.products.keeps_history:
             self._products = None
 
-    def _finish(
-        self, products: Products | RecordingLowering, routine: int, end: UnfinishedSegment
-    ) -> None:
+    def _finish(self, products: Products, routine: int, end: UnfinishedSegment) -> None:
         """Count what each scheme did in segments that were left unfinished."""
         by_slot = products.finish(routine, end.block, end.register, end.segments, end.count)
         for slot, (stretch, path) in by_slot.items():
@@ -187,7 +181,7 @@ class Counters:
 
     def _replay(
         self,
-        products: Products | RecordingLowering,
+        products: Products,
         segments: Mapping[int, list[CountedSegment]],
         scheme: SchemeRun,
     ) -> frozenset[int]:
@@ -228,7 +222,7 @@ class Counters:
 
 
 def _replayed(
-    products: Products | RecordingLowering,
+    products: Products,
     segments: Sequence[CountedSegment],
     routine: int,
     events: RoutineEvents,

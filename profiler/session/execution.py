@@ -29,7 +29,6 @@ from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.automaton import Automaton
 from simprof.profiler.engine.lowering import KnownProducts, Lowering, TraceSink, hash_model
 from simprof.profiler.engine.memory import EngineMemory
-from simprof.profiler.engine.observer import ProfilingObserver
 from simprof.profiler.engine.segments import GraphVariant, variants_of
 from simprof.profiler.engine.states import KnownWays, RunCounts
 from simprof.profiler.engine.walk import (
@@ -199,7 +198,7 @@ def discoveries_of(
 
 
 if TYPE_CHECKING:
-    from simprof.profiler.engine.recording import RecordingLowering
+    from simprof.profiler.engine.recording import RunRecording
     from simprof.simulator.leon.machine import LeonMachine
 
 Array = npt.NDArray[np.int64]
@@ -210,8 +209,8 @@ GRACE = 3_000_000
 # Begins the trace of a run on these graphs, whose tokens the kernel puts into this memory.
 TraceStart = Callable[[GraphIndex, EngineMemory], TraceSink]
 
-# Begins to record a run on these graphs; the number is all ones of a register's width.
-RecordingStart = Callable[[GraphIndex, int], "RecordingLowering"]
+# Begins to record a run on these graphs.
+RecordingStart = Callable[[GraphIndex], "RunRecording"]
 
 
 @dataclass(frozen=True)
@@ -265,7 +264,7 @@ class Counted:
     recovered: ProgramGraphs
     schemes: Sequence[SchemeRun]
     index: GraphIndex
-    lowering: Lowering | RecordingLowering  # What has the counts of the schemes
+    lowering: Lowering  # What has the counts of the schemes
     edge_counts: Array  # How often each edge was crossed: int64, by program-wide number
     early: Mapping[EarlyEnd, int]  # How many activations ended early, by how they did
     # (block, address) -> how many of its executions ended before the instruction there
@@ -303,7 +302,7 @@ class ProgramExecution:
     schemes: Sequence[SchemeRun]
     # index, lowering, automaton: What counted.
     index: GraphIndex
-    lowering: Lowering | RecordingLowering
+    lowering: Lowering
     automaton: Automaton
     counts: RunCounts  # What was counted, under the numbers of the graphs that the run was made on
     result: RunResult  # How the run ended
@@ -412,9 +411,7 @@ def execute(
     ways = options.ways() if lowering.is_idle and options.start_trace is None else None
     if ways is not None:
         automaton.learn(ways)
-    machine = giving_up.machine = start(ProfilingObserver(automaton))
-    if not isinstance(lowering, Lowering):
-        automaton.record(lowering)
+    machine = giving_up.machine = start(automaton)
     if options.start_trace is not None:
         automaton.trace = options.start_trace(index, lowering.memory)
     result = machine.run()
@@ -447,18 +444,22 @@ def _lowering(
     index: GraphIndex,
     schemes: Sequence[SchemeRun],
     options: ExecutionOptions,
-) -> Lowering | RecordingLowering:
+) -> Lowering:
     program, edge_counts = recovered.program, options.edge_counts
     stack_mask = (1 << (64 if program.is64 else 32)) - 1
+    model = hash_model(program.machine)
     if options.record is not None:
-        return options.record(index, stack_mask)
+        recording = options.record(index)
+        return Lowering(
+            (), recovered.routines, index.first_edge, model, stack_mask, recording=recording
+        )
     counting = [scheme for scheme in schemes if scheme.slot is not None]
     expected = options.expected
     return Lowering(
         [scheme.plan for scheme in counting],
         recovered.routines,
         index.first_edge,
-        hash_model(program.machine),
+        model,
         stack_mask,
         lambda number: None if edge_counts is None else edge_counts(recovered.routines[number]),
         keep_history=options.replayable,

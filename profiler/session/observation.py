@@ -191,7 +191,7 @@ def collect(
     if routines is not None:
         events = {number: each for number, each in events.items() if number in routines}
     times, window, ledger = None, None, None
-    if isinstance(counted.lowering, Lowering) and counted.lowering.contexts is not None:
+    if counted.lowering.contexts is not None:
         window, ledger = _by_context(counted.index, counted.lowering)
     if window is not None:
         events, times = dict(window.events), window.times

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from simprof.profiler.engine.memory import EngineMemory
-from simprof.profiler.engine.recording import RecordedPiece, RecordingLowering
+from simprof.profiler.engine.recording import RecordedPiece, RunRecording
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.profiles.codec import decode, hints
@@ -69,15 +69,12 @@ class RecordingOrder(FileOrder[RecordingFile]):
 
     guest: GuestOptions
 
-    def begin(
-        self, discoveries: Discoveries, index: GraphIndex, stack_mask: int
-    ) -> RecordingLowering:
+    def begin(self, discoveries: Discoveries, index: GraphIndex) -> RunRecording:
         """Begin to record a run.
 
         Raises UsageError if the file cannot be written.
         """
         # discoveries: What the graphs rest on beside the program's file.
-        # stack_mask: All ones of the program's register width.
         self.close()
         program, routines = index.recovered.program, index.recovered.routines
         invocation = self.invocation
@@ -100,7 +97,7 @@ class RecordingOrder(FileOrder[RecordingFile]):
             known.update(new)
             file.piece({number: graph_digest(routines[number]) for number in sorted(new)}, piece)
 
-        return RecordingLowering(index, stack_mask, write)
+        return RunRecording(index, write)
 
     def finish(self, observation: Observation, output: str) -> None:
         """Write what is known of the whole run, and close the file.

@@ -267,7 +267,7 @@ class LeonMachine(BaseMachine):
         self._position.note_redirection()
         self._interrupted.append(resumes_at)
         if self._observer is not None:
-            self._observer.signal_delivered(resumes_at, stack_pointer, handler, between)
+            self._observer.signal_delivered(resumes_at, stack_pointer, between)
 
     def _halt(self, number: int) -> None:
         # A software trap while traps are disabled stops the processor.

@@ -215,8 +215,8 @@ class Contexts:
         """Let the next frame restore `mask` (rt_sigsuspend)."""
         self._saved_mask = mask
 
-    def enter_handler(self, info: SignalInfo, clock: tuple[int, ...]) -> int:
-        """Build the frame of a handler and go there; return its address.
+    def enter_handler(self, info: SignalInfo, clock: tuple[int, ...]) -> None:
+        """Build the frame of a handler and go there.
 
         `clock` comes back from `leave_handler`. Raises `GuestFault` where no frame can be written;
         nothing has changed then but that windows have been flushed.
@@ -238,7 +238,6 @@ class Contexts:
         self.interrupted.keep(address, Interrupted(registers, unsaved, clock))
         signals.enter_handler(info.number)
         self._start_handler(info.number, action, address)
-        return action.handler
 
     def _stack_top(self, action: SignalAction, stack: int) -> int:
         alternate = self._signals.alternate
@@ -295,8 +294,8 @@ class Contexts:
         memory.write(address + UC_REGISTERS, struct.pack(">21Q", *saved))
         memory.write(address + UC_FP_ENABLED, b"\0")
 
-    def set_context(self) -> int:
-        """Load the context at %o0 (`ta 0x6f`), with its mask where %o1 says so; return its pc."""
+    def set_context(self) -> None:
+        """Load the context at %o0 (`ta 0x6f`), with its mask where %o1 says so."""
         self.flush_windows()
         cpu, state, memory = self._cpu, self._cpu.state, self._memory
         address, with_mask = cpu.window()[0], cpu.window()[1]
@@ -321,4 +320,3 @@ class Contexts:
             state.fp[0:32] = registers
             cpu.set_fsr(fsr)
             state.gsr = gsr
-        return int(state.pc)

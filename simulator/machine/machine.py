@@ -350,7 +350,10 @@ class Machine(BaseMachine):
         elif number == Trap.GET_CONTEXT:
             self._contexts.get_context()
         else:
-            self._on_set_context()
+            self._contexts.set_context()
+            self._position.note_redirection()
+            if self._observer is not None:
+                self._observer.context_replaced()
 
     def _note_context(self) -> None:
         # Native code is loaded when there are many contexts that are saved or set.
@@ -359,12 +362,6 @@ class Machine(BaseMachine):
             hook = None if self._observer is None else self._observer.hook
             words = self.signals.words
             self._contexts.flush_natively = self._hooks.answer_contexts(words, hook)
-
-    def _on_set_context(self) -> None:
-        pc = self._contexts.set_context()
-        self._position.note_redirection()
-        if self._observer is not None:
-            self._observer.context_replaced(pc)
 
     def _on_exception(self, number: int) -> None:
         state = self.cpu.state
@@ -447,14 +444,14 @@ class Machine(BaseMachine):
         pc = int(self.cpu.state.pc)
         stack_pointer = int(self.cpu.window()[6])
         try:
-            handler = self._contexts.enter_handler(info, self._position.saved())
+            self._contexts.enter_handler(info, self._position.saved())
         except GuestFault as error:
             mapped = bool(self._space.page_bits(error.address) & MAPPED)
             self._end_by_fault(kind or stack_fault(error.address, mapped))
             return
         self._position.note_redirection()
         if self._observer is not None:
-            self._observer.signal_delivered(pc, stack_pointer, handler, between)
+            self._observer.signal_delivered(pc, stack_pointer, between)
 
     def _deliver_pending(self, *, between: bool = False) -> None:
         while not self._is_over():

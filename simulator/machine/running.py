@@ -70,11 +70,11 @@ class NativeHook:
 class Observer(Protocol):
     """Sees every block through `hook`, and the rare events that break the flow of blocks."""
 
-    hook: NativeHook
+    @property
+    def hook(self) -> NativeHook:
+        """What the engine calls at every block."""
 
-    def signal_delivered(
-        self, interrupted_pc: int, stack_pointer: int, handler: int, between: bool
-    ) -> None:
+    def signal_delivered(self, interrupted_pc: int, stack_pointer: int, between: bool) -> None:
         """A signal's handler is entered next."""
         # `stack_pointer` is the interrupted %sp, bias included. `between`: it came between two
         # blocks, of which `interrupted_pc` begins the second.
@@ -82,8 +82,8 @@ class Observer(Protocol):
     def signal_returned(self, resumed_pc: int) -> None:
         """A handler has returned; the next event is at `resumed_pc`."""
 
-    def context_replaced(self, pc: int) -> None:
-        """A context was set (64-bit longjmp); the next event is at `pc`."""
+    def context_replaced(self) -> None:
+        """A context was set (64-bit longjmp); the next event is where it says."""
 
     def thread_started(self, number: int, current: int) -> None:
         """Thread `current`, which goes on, has started another one."""

@@ -90,9 +90,7 @@ class LoggingObserver:
         assert not count or log.pc[-1] == end - 4
         del log.pc[len(log.pc) - count :], log.sp[len(log.sp) - count :]
 
-    def signal_delivered(
-        self, interrupted_pc: int, stack_pointer: int, handler: int, between: bool
-    ) -> None:
+    def signal_delivered(self, interrupted_pc: int, stack_pointer: int, between: bool) -> None:
         if self.clock[ClockWord.STATE] == RESUME_STATE:
             self.clock[ClockWord.STATE] = 0
             self._cut(self.threads[self.current], int(self.clock[ClockWord.RESUME_PC]))
@@ -103,7 +101,7 @@ class LoggingObserver:
     def signal_returned(self, resumed_pc: int) -> None:
         self.threads[self.current].is_broken = True
 
-    def context_replaced(self, pc: int) -> None:
+    def context_replaced(self) -> None:
         self.threads[self.current].is_broken = True
 
     def thread_started(self, number: int, current: int) -> None:
