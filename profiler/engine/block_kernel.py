@@ -27,7 +27,6 @@ from simprof.profiler.engine.kernels import (
     inline,
     jit,
     put,
-    segment_place,
     set_register,
     spilled,
     stack_pointer,
@@ -108,75 +107,9 @@ def window_lacks(k: int, place: int) -> bool:
 
 @inline
 def move_window(k: int, place: int) -> None:
-    """Move a window if one must be moved; `place` is CAN_SAVE or CAN_RESTORE."""
-    if window_lacks(k, place):
-        call_part(
-            get(k, kernels.WINDOW_MOVER),
-            get(k, kernels.TRAP_WORDS),
-            place == kernels.CAN_RESTORE,
-            0,
-        )
-
-
-@jit
-def execute(k: int, operation: int, address: int) -> int:
-    """Execute operations from number `operation` until one is the last; return a status."""
-    at = get(k, kernels.OPERATIONS_POINTER) + 8 * kernels.OPERATION * operation
-    frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
-    status = kernels.OK
-    while True:
-        word = get(at, 0)
-        code = word & 0xFF
-        if code in (kernels.BEGIN, kernels.ADD):
-            set_register(code, frame, at)
-        elif code == kernels.SEGMENT:
-            status = end_segment(k, frame, at, 1)
-        elif code == kernels.CALL:
-            if push(k, get(at, 1)):
-                frame += 8 * kernels.STRIDE
-                if get(at, 2) != 0:
-                    move_window(k, get(at, 2))
-            else:
-                status = kernels.TOO_DEEP
-        elif code == kernels.RETURN:
-            if returns(k, frame, address):
-                bump(k, kernels.FRAME, -kernels.STRIDE)
-                frame -= 8 * kernels.STRIDE
-                if get(at, 1) != 0:
-                    move_window(k, get(at, 1))
-            else:
-                status = kernels.MISMATCH
-        elif code == kernels.WINDOW:
-            move_window(k, get(at, 1))
-        elif code == kernels.ADD_WINDOW:
-            bump(frame, kernels.FRAME_PATH, get(at, 1))
-            move_window(k, get(at, 2))
-        elif code == kernels.SLOW:
-            status = kernels.DECIDE
-        elif code == kernels.GUARD:
-            bump(frame, kernels.FRAME_PATH, guarded(k, at))
-        elif code >= kernels.CROSS:
-            status = write_trace(k, at)
-        elif get(k, kernels.NODES) < get(k, kernels.NODE_LIMIT):
-            count_in_table(k, at)
-        else:
-            status = kernels.NO_NODES
-        if kernels.MISMATCH <= status <= kernels.DECIDE:
-            rest = land(k, operation, address)
-            if rest == 0:
-                return kernels.OK
-            if rest > 0:
-                operation, status = rest, kernels.OK
-                at = get(k, kernels.OPERATIONS_POINTER) + 8 * kernels.OPERATION * operation
-                frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
-                continue
-        if status != kernels.OK:
-            put(k, kernels.FAILED_OPERATION, operation)
-            return status
-        if word & kernels.LAST:
-            return kernels.OK
-        at += 8 * kernels.OPERATION
-        operation += 1
+    """Move a window; `place` is CAN_SAVE or CAN_RESTORE."""
+    fills = place == kernels.CAN_RESTORE
+    call_part(get(k, kernels.WINDOW_MOVER), get(k, kernels.TRAP_WORDS), fills, 0)
 
 
 @inline
@@ -192,12 +125,13 @@ def follow(k: int, address: int, size: int) -> tuple[bool, int]:
 
 
 @inline
-def take(k: int, successor: int) -> int:
+def take(k: int, successor: int, instructions: int) -> int:
     """Count the successor at this address and enter its state; return its operation."""
+    # `instructions`: how many have been executed, those of silent blocks on the way not included.
     put(successor, kernels.COUNT_OF, get(successor, kernels.COUNT_OF) + 1)
     follows = get(successor, kernels.NEXT)
     put(k, kernels.STATE, follows & ((1 << kernels.PASSED_SHIFT) - 1))
-    put(k, kernels.INSTRUCTIONS, get(k, kernels.INSTRUCTIONS) + (follows >> kernels.PASSED_SHIFT))
+    put(k, kernels.INSTRUCTIONS, instructions + (follows >> kernels.PASSED_SHIFT))
     return get(successor, kernels.ACTION)
 
 
@@ -211,14 +145,7 @@ def single(k: int, operation: int) -> bool:
         put(frame, kernels.FRAME_PATH, get(frame, kernels.FRAME_PATH) + get(at, 1))
         return True
     if code == kernels.SEGMENT | kernels.LAST:
-        key = get(frame, kernels.FRAME_PATH) + get(at, 1)
-        successor = segment_place(k, get(frame, kernels.FRAME_SEGMENTS), key)
-        if get(successor, kernels.KEY) == key and get(successor, kernels.ACTION) == 0:
-            put(successor, kernels.COUNT_OF, get(successor, kernels.COUNT_OF) + 1)
-            if get(successor, kernels.NEXT) != get(frame, kernels.FRAME_SEGMENTS):
-                put(frame, kernels.FRAME_SEGMENTS, get(successor, kernels.NEXT))
-            put(frame, kernels.FRAME_PATH, get(at, 2))
-            return True
+        return ended_known(k, frame, at, False)
     return False
 
 
@@ -243,12 +170,18 @@ def popped(k: int, at: int, frame: int, address: int) -> bool:
 
 
 @inline
-def added(k: int, at: int, frame: int) -> bool:
-    """Execute the ADD_WINDOW operation at address `at`, unless a window must be moved."""
-    if window_lacks(k, get(at, 2)):
-        return False
-    put(frame, kernels.FRAME_PATH, get(frame, kernels.FRAME_PATH) + get(at, 1))
-    return True
+def windowed(k: int, code: int, at: int, frame: int, address: int) -> bool:
+    """Execute the operation at address `at` if it is one with a window that need not be moved."""
+    if code == kernels.CALL:
+        return pushed(k, at)
+    if code == kernels.RETURN:
+        return popped(k, at, frame, address)
+    if code == kernels.ADD_WINDOW:
+        if window_lacks(k, get(at, 2)):
+            return False
+        put(frame, kernels.FRAME_PATH, get(frame, kernels.FRAME_PATH) + get(at, 1))
+        return True
+    return code == kernels.WINDOW and not window_lacks(k, get(at, 1))
 
 
 @inline
@@ -258,19 +191,8 @@ def short(k: int, operation: int) -> bool:
     word = get(at, 0)
     if word & kernels.LAST == 0:
         return False
-    if word == kernels.CALL | kernels.LAST:
-        return pushed(k, at)
-    if word == kernels.RETURN | kernels.LAST:
-        return popped(
-            k,
-            at,
-            get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME),
-            get(k, kernels.BLOCK_ADDRESS),
-        )
-    if word == kernels.ADD_WINDOW | kernels.LAST:
-        frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
-        return added(k, at, frame)
-    return word == kernels.WINDOW | kernels.LAST and not window_lacks(k, get(at, 1))
+    frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
+    return windowed(k, word & 0xFF, at, frame, get(k, kernels.BLOCK_ADDRESS))
 
 
 @inline
@@ -283,31 +205,80 @@ def quick(k: int, operation: int, address: int) -> int:
         word = get(at, 0)
         code = word & 0xFF
         if code == kernels.SEGMENT:
-            if not ended_known(k, frame, at):
+            if not ended_known(k, frame, at, True):
                 return operation
-        elif code == kernels.CALL:
-            if not pushed(k, at):
-                return operation
-            frame += 8 * kernels.STRIDE
-        elif code == kernels.RETURN:
-            if not popped(k, at, frame, address):
-                return operation
-            frame -= 8 * kernels.STRIDE
         elif code in (kernels.BEGIN, kernels.ADD):
             set_register(code, frame, at)
-        elif code == kernels.WINDOW:
-            if window_lacks(k, get(at, 1)):
-                return operation
-        elif code == kernels.ADD_WINDOW:
-            if not added(k, at, frame):
-                return operation
         elif code == kernels.GUARD:
             put(frame, kernels.FRAME_PATH, get(frame, kernels.FRAME_PATH) + guarded(k, at))
-        elif code != kernels.HASH or not count_known(k, at):
+        elif code == kernels.HASH:
+            if not count_known(k, at):
+                return operation
+        elif not windowed(k, code, at, frame, address):
             return operation
+        elif code == kernels.CALL:
+            frame += 8 * kernels.STRIDE
+        elif code == kernels.RETURN:
+            frame -= 8 * kernels.STRIDE
         if word & kernels.LAST:
             return 0
         at += 8 * kernels.OPERATION
+        operation += 1
+
+
+@inline
+def slow(k: int, at: int, address: int) -> int:
+    """Execute the operation at address `at`, which `quick` has left; return a status."""
+    code = get(at, 0) & 0xFF
+    frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
+    if code == kernels.SEGMENT:
+        return end_segment(k, frame, at, 1)
+    if code == kernels.SLOW:
+        return kernels.DECIDE
+    if code >= kernels.CROSS:
+        return write_trace(k, at)
+    if code == kernels.HASH:
+        if get(k, kernels.NODES) >= get(k, kernels.NODE_LIMIT):
+            return kernels.NO_NODES
+        count_in_table(k, at)
+        return kernels.OK
+    window = 1  # word of the operation that says which window is moved
+    if code == kernels.CALL:
+        if not push(k, get(at, 1)):
+            return kernels.TOO_DEEP
+        window = 2
+    elif code == kernels.RETURN:
+        if not returns(k, frame, address):
+            return kernels.MISMATCH
+        bump(k, kernels.FRAME, -kernels.STRIDE)
+    elif code == kernels.ADD_WINDOW:
+        bump(frame, kernels.FRAME_PATH, get(at, 1))
+        window = 2
+    move_window(k, get(at, window))
+    return kernels.OK
+
+
+@jit
+def execute(k: int, operation: int, address: int) -> int:
+    """Execute operations from number `operation` until one is the last; return a status."""
+    while True:
+        operation = quick(k, operation, address)
+        if operation == 0:
+            return kernels.OK
+        at = get(k, kernels.OPERATIONS_POINTER) + 8 * kernels.OPERATION * operation
+        status = slow(k, at, address)
+        if kernels.MISMATCH <= status <= kernels.DECIDE:
+            rest = land(k, operation, address)
+            if rest == 0:
+                return kernels.OK
+            if rest > 0:
+                operation = rest
+                continue
+        if status != kernels.OK:
+            put(k, kernels.FAILED_OPERATION, operation)
+            return status
+        if get(at, 0) & kernels.LAST:
+            return kernels.OK
         operation += 1
 
 
@@ -325,7 +296,7 @@ def search(k: int, address: int, size: int) -> int:
     successor = spilled(k, state, address | (size << 48))
     if successor == 0:
         return kernels.MISS
-    operation = take(k, successor)
+    operation = take(k, successor, get(k, kernels.INSTRUCTIONS))
     return kernels.OK if operation == 0 else execute(k, operation, address)
 
 
@@ -335,7 +306,7 @@ def advance(k: int, address: int, size: int) -> int:
     is_known, successor = follow(k, address, size)
     if not is_known:
         return search(k, address, size)
-    operation = take(k, successor)
+    operation = take(k, successor, get(k, kernels.INSTRUCTIONS))
     return kernels.OK if operation == 0 else execute(k, operation, address)
 
 
@@ -433,11 +404,7 @@ if not kernels.PLAIN:
             put(k, kernels.INSTRUCTIONS, total)
             call_part(get(k, kernels.SEARCH_PART), k, address, size)
             return
-        put(successor, kernels.COUNT_OF, get(successor, kernels.COUNT_OF) + 1)
-        follows = get(successor, kernels.NEXT)
-        put(k, kernels.STATE, follows & ((1 << kernels.PASSED_SHIFT) - 1))
-        put(k, kernels.INSTRUCTIONS, total + (follows >> kernels.PASSED_SHIFT))
-        operation = get(successor, kernels.ACTION)
+        operation = take(k, successor, total)
         if operation != 0 and not single(k, operation):
             call_part(get(k, kernels.OPERATE_PART), k, operation, 0)
 

@@ -134,8 +134,10 @@ SPILL = 5
 PLACES = 0  # byte offset of its table in `segments`
 PLACE_MASK = 1  # byte offset of the table's last successor
 
-# Operations: what each does. `execute` does all of them; `single`, `short` and `quick` do the same
-# for those that need no call, and `replay_kernel` for those of edges (BEGIN, ADD, SEGMENT, HASH).
+# Operations: what each does. In `block_kernel`, `quick` does those that take no call of anything
+# and `slow` the others; `single` and `short` are parts of `quick` for those that stand alone. All
+# of them, and `replay_kernel` for the operations of edges (BEGIN, ADD, SEGMENT, HASH), are made of
+# the same inlined functions.
 NOTHING = 0
 BEGIN = 1  # r = a; the segment state is b
 ADD = 2  # r += a
@@ -567,18 +569,20 @@ def counted_known(k: int, action: int) -> bool:
 
 
 @inline
-def ended_known(k: int, frame: int, at: int) -> bool:
+def ended_known(k: int, frame: int, at: int, hashes: bool) -> bool:
     """Execute the SEGMENT operation at address `at`, once, if that takes no call."""
-    # False, with nothing done, where the segment or one of its hashed counts is new.
+    # False, with nothing done, where the segment or one of its hashed counts is new, or where
+    # there are any and `hashes`, a constant, says that their code is not to be here.
     key = get(frame, FRAME_PATH) + get(at, 1)
     successor = segment_place(k, get(frame, FRAME_SEGMENTS), key)
     if get(successor, KEY) != key:
         return False
     action = get(successor, ACTION)
-    if action != 0 and not counted_known(k, action):
+    if action != 0 and not (hashes and counted_known(k, action)):
         return False
     put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
-    put(frame, FRAME_SEGMENTS, get(successor, NEXT))
+    if get(successor, NEXT) != get(frame, FRAME_SEGMENTS):
+        put(frame, FRAME_SEGMENTS, get(successor, NEXT))
     put(frame, FRAME_PATH, get(at, 2))
     return True
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from simprof.profiler.engine import block_kernel, kernels
-from simprof.profiler.engine.kernels import ENDED_BIT, SIGNAL_BIT, STRIDE, get, put
+from simprof.profiler.engine.kernels import ENDED_BIT, SIGNAL_BIT, STRIDE, bump, get, put
 from simprof.simulator.cpu import compiled
 
 NOTHING_DONE = -1
@@ -144,9 +144,8 @@ def land(k: int, operation: int, address: int) -> int:
     returns_to = get(frames, frame + kernels.FRAME_RETURN)
     returned = get(landing, kernels.LANDING_RETURNED) != 0
     if returned and returns_to & (SIGNAL_BIT | ENDED_BIT) == SIGNAL_BIT:
-        put(
-            landing, kernels.LANDING_COUNT, get(landing, kernels.LANDING_COUNT) + 1
-        )  # a handler, to the signal trampoline
+        # a handler, to the signal trampoline
+        bump(landing, kernels.LANDING_COUNT, 1)
         return get(landing, kernels.LANDING_ENTRY)
     pointer = kernels.stack_pointer(k) & get(k, kernels.STACK_MASK)
     target = _activation_for(k, get(landing, kernels.LANDING_ROUTINE), pointer)
@@ -155,9 +154,8 @@ def land(k: int, operation: int, address: int) -> int:
         if at_caller or target == -1 or target == frame - STRIDE:
             return NOTHING_DONE  # it is no landing at all
     if returned and target == -1 and frame > 0 and _below(pointer, _stack(k, frame)):
-        put(
-            landing, kernels.LANDING_COUNT, get(landing, kernels.LANDING_COUNT) + 1
-        )  # in the place of the one that is complete
+        # in the place of the one that is complete
+        bump(landing, kernels.LANDING_COUNT, 1)
         return get(landing, kernels.LANDING_ENTRY)
     block = get(landing, kernels.LANDING_BLOCK)
     if target < -1 or not _end(k, frame, block, 0):
@@ -171,7 +169,7 @@ def land(k: int, operation: int, address: int) -> int:
         at = current + kernels.FRAME_RETURN
         put(frames, at, get(frames, at) | ENDED_BIT)
     put(k, kernels.FRAME, current)
-    put(landing, kernels.LANDING_COUNT, get(landing, kernels.LANDING_COUNT) + 1)
+    bump(landing, kernels.LANDING_COUNT, 1)
     return get(landing, kernels.LANDING_ENTRY)
 
 
@@ -187,7 +185,7 @@ else:
         if not found:
             kernels.call_part(get(k, kernels.SEARCH_PART), k, kernels.LEFT, 0)
             return
-        operation = block_kernel.take(k, successor)
+        operation = block_kernel.take(k, successor, get(k, kernels.INSTRUCTIONS))
         if operation != 0:
             kernels.call_part(get(k, kernels.EXECUTE_PART), k, operation, kernels.LEFT)
 
