@@ -314,7 +314,7 @@ class DescriptorTable:
     def __init__(self, host: HostCalls, hold: Callable[[int], None] = lambda size: None) -> None:
         self._hold = hold
         self._files: dict[int, OpenFile] = {}
-        self._close_on_exec: set[int] = set()
+        self.closed_on_exec: set[int] = set()  # numbers with FD_CLOEXEC
         for number, flags in ((0, 0), (1, 1), (2, 1)):
             self.install(HostFile(host, number, flags), at=number)
 
@@ -344,14 +344,14 @@ class DescriptorTable:
         file.references += 1
         self._files[number] = file
         if on_exec:
-            self._close_on_exec.add(number)
+            self.closed_on_exec.add(number)
         return number
 
     def close(self, number: int) -> None:
         """Close a descriptor."""
         file = self.get(number)
         del self._files[number]
-        self._close_on_exec.discard(number)
+        self.closed_on_exec.discard(number)
         file.references -= 1
         if file.references == 0:
             file.close()
@@ -363,15 +363,10 @@ class DescriptorTable:
         self._hold(file.kept - file.held)
         file.held = file.kept
 
-    def closes_on_exec(self, number: int) -> bool:
-        """Whether FD_CLOEXEC is set."""
-        self.get(number)
-        return number in self._close_on_exec
-
     def set_close_on_exec(self, number: int, value: bool) -> None:
         """Set or clear FD_CLOEXEC."""
         self.get(number)
         if value:
-            self._close_on_exec.add(number)
+            self.closed_on_exec.add(number)
         else:
-            self._close_on_exec.discard(number)
+            self.closed_on_exec.discard(number)

@@ -523,9 +523,9 @@ class Host:
         finally:
             os.close(descriptor)
 
-    def change_mode(self, base: int | None, path: bytes, mode: int, follow: bool) -> None:
+    def change_mode(self, base: int | None, path: bytes, mode: int) -> None:
         """Set the permission bits of a named file."""
-        with self._resolve(base, path, follow) as place:
+        with self._resolve(base, path, True) as place:
             self._owned(place)
             self._set_mode(place, mode)
 

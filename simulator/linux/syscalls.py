@@ -172,7 +172,7 @@ class MissingServices(CallGroup):
             "fork vfork:": missing("EAGAIN"),
             # EACCES for a program that is there, as from a file system that is mounted noexec.
             "execve execv: p": lambda at: self._execute(AT_FDCWD, at, 0),
-            "execveat: i p - - p": self._execute,
+            f"execveat: i p - - {_AT_SYMLINK_NOFOLLOW | _AT_EMPTY_PATH}": self._execute,
             "ptrace process_vm_readv process_vm_writev:": missing("ENOSYS"),
         }
 
@@ -188,8 +188,6 @@ class MissingServices(CallGroup):
 
     def _execute(self, base: int, address: int, flags: int) -> NoReturn:
         # Fails as where the program cannot be started; searches of PATH see what is missing.
-        if flags & ~(_AT_SYMLINK_NOFOLLOW | _AT_EMPTY_PATH):
-            raise failure(errno.EINVAL)
         path = self._memory.read_string(address)
         if not path and flags & _AT_EMPTY_PATH:
             self._task.file(base)

@@ -64,11 +64,11 @@ class DescriptorCalls(CallGroup):
             "dup2: i i": self._dup2,
             "dup3: i i p": self._dup3,
             "pipe:": lambda: Returned(*self._make_pipe(0)),  # SPARC's: in %o0 and %o1
-            "pipe2: p p": self._pipe2,
+            f"pipe2: p {O_CLOEXEC | O_NONBLOCK}": self._pipe2,
             "fcntl fcntl64: i p p": self._fcntl,
             "ioctl: i u p": self._ioctl,
-            "poll: p p i": self._poll,
-            "ppoll ppoll_time64: p p t": self._poll_for,
+            "poll: p p m": self._poll,
+            "ppoll ppoll_time64: p p t": self._poll,
             "select _newselect pselect6 pselect6_time64: i p p p p": self._select,
         }
 
@@ -152,8 +152,6 @@ class DescriptorCalls(CallGroup):
         return self._table.install(self._table.get(old), at=new, on_exec=bool(flags))
 
     def _pipe2(self, address: int, flags: int) -> None:
-        if flags & ~(O_CLOEXEC | O_NONBLOCK):
-            raise failure(errno.EINVAL)
         self._memory.write(address, self._memory.read(address, 8))  # fails before there is a pipe
         self._memory.write(address, struct.pack(">ii", *self._make_pipe(flags)))
 
@@ -179,7 +177,7 @@ class DescriptorCalls(CallGroup):
             on_exec = command == _F_DUPFD_CLOEXEC
             return self._table.install(file, lowest=lowest, on_exec=on_exec)
         if command == _F_GETFD:
-            return int(self._table.closes_on_exec(number))
+            return int(number in self._table.closed_on_exec)
         if command == _F_SETFD:
             self._table.set_close_on_exec(number, bool(value & 1))
             return 0
@@ -216,10 +214,7 @@ class DescriptorCalls(CallGroup):
 
     # Waiting
 
-    def _poll(self, address: int, count: int, timeout: int) -> int:
-        return self._poll_for(address, count, None if timeout < 0 else timeout * 1_000_000)
-
-    def _poll_for(self, address: int, count: int, timeout: int | None) -> int:
+    def _poll(self, address: int, count: int, timeout: int | None) -> int:
         if count > 1024:
             raise failure(errno.EINVAL)
         layout = struct.Struct(">ihh")
@@ -249,14 +244,11 @@ class DescriptorCalls(CallGroup):
         if (file.writable or not is_stream) and file.ready(True):
             happened |= _POLLOUT
         if isinstance(file, PipeEnd):
-            return self._pipe_events(file, happened, events)
+            # That the other end is gone is said even if not asked.
+            if file.is_alone and file.readable:
+                return (happened if file.holds_bytes else 0) & events | _POLLHUP
+            return happened & events | (_POLLERR if file.is_alone else 0)
         return happened & events
-
-    def _pipe_events(self, end: PipeEnd, happened: int, events: int) -> int:
-        # That the other end is gone is said even if not asked.
-        if end.is_alone and end.readable:
-            return (happened if end.holds_bytes else 0) & events | _POLLHUP
-        return happened & events | (_POLLERR if end.is_alone else 0)
 
     def _select(self, count: int, readers: int, writers: int, exceptions: int, timeout: int) -> int:
         if not 0 <= count <= 1024:

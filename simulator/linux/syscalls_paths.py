@@ -35,6 +35,8 @@ from simprof.simulator.linux.task import AT_FDCWD, CallGroup, Perform, Task, fai
 _AT_SYMLINK_NOFOLLOW, _AT_REMOVEDIR, _AT_SYMLINK_FOLLOW = 0x100, 0x200, 0x400
 _AT_NO_AUTOMOUNT, _AT_EMPTY_PATH, _AT_STATX_SYNC = 0x800, 0x1000, 0x6000
 _STAT_FLAGS = _AT_SYMLINK_NOFOLLOW | _AT_NO_AUTOMOUNT | _AT_EMPTY_PATH
+_STATX_FLAGS = _STAT_FLAGS | _AT_STATX_SYNC
+_ACCESS_FLAGS = _AT_EMPTY_PATH | _AT_SYMLINK_NOFOLLOW | 0x200
 _UTIME_NOW, _UTIME_OMIT = 0x3FFFFFFF, 0x3FFFFFFE
 _RENAME_NOREPLACE = 1
 
@@ -77,23 +79,23 @@ class PathCalls(CallGroup):
     def _asking(self) -> Mapping[str, Perform]:
         narrow, wide = structures.statfs, structures.statfs64
         return {
-            "stat: s p": partial(self._stat, True, False),
-            "lstat oldlstat: s p": partial(self._stat, False, False),
-            "fstat: f p": lambda file, address: self._put_status(address, file.status(), False),
-            "stat64: s p": partial(self._stat, True, True),
-            "lstat64: s p": partial(self._stat, False, True),
-            "fstat64: f p": lambda file, address: self._put_status(address, file.status(), True),
-            "fstatat64: i p p p": self._fstatat,
-            "statx: i p p - p": self._statx,
-            "access: p p": partial(self._access, AT_FDCWD),
-            "faccessat: i p p": self._access,
-            "faccessat2: i p p p": self._access,
+            "stat: s >": partial(self._stat, True, False),
+            "lstat oldlstat: s >": partial(self._stat, False, False),
+            "fstat: f >": lambda file: self._encode(file.status(), False),
+            "stat64: s >": partial(self._stat, True, True),
+            "lstat64: s >": partial(self._stat, False, True),
+            "fstat64: f >": lambda file: self._encode(file.status(), True),
+            f"fstatat64: i p > {_STAT_FLAGS}": lambda *of: self._encode(self._status(*of), True),
+            f"statx: i p {_STATX_FLAGS} - >": lambda *of: structures.statx(self._status(*of)),
+            "access: . s 7": self._host.check_access,
+            "faccessat: @ s 7": self._host.check_access,
+            f"faccessat2: @ s 7 {_ACCESS_FLAGS}": lambda *of: self._host.check_access(*of[:3]),
             "readlink: p p p": partial(self._readlink, AT_FDCWD),
             "readlinkat: i p p p": self._readlink,
-            "statfs: s p": partial(self._statfs, narrow),
-            "statfs64: s - p": partial(self._statfs, wide),
-            "fstatfs: f p": lambda _, address: self._put_statfs(narrow, address),
-            "fstatfs64: f - p": lambda _, address: self._put_statfs(wide, address),
+            "statfs: s >": partial(self._statfs, narrow),
+            "statfs64: s - >": partial(self._statfs, wide),
+            "fstatfs: f >": lambda _: narrow(self._task.is64),
+            "fstatfs64: f - >": lambda _: wide(self._task.is64),
         }
 
     def _changing(self) -> Mapping[str, Perform]:
@@ -103,20 +105,20 @@ class PathCalls(CallGroup):
             "mkdirat: @ s p": self._mkdir,
             "rmdir: . s": lambda base, path: host.remove(base, path, True),
             "unlink: . s": lambda base, path: host.remove(base, path, False),
-            "unlinkat: i p p": self._unlinkat,
+            f"unlinkat: @ s {_AT_REMOVEDIR}": host.remove,
             "rename: . s . s": self._rename,
             "renameat: @ s @ s": self._rename,
-            "renameat2: i p i p p": self._renameat2,
+            f"renameat2: @ s @ s {_RENAME_NOREPLACE}": self._rename,
             "link: . s . s": lambda base, old, to, new: host.link(base, old, to, new, False),
-            "linkat: i p i p p": self._linkat,
+            f"linkat: @ s @ s {_AT_SYMLINK_FOLLOW}": host.link,
             "symlink: p p": lambda text, path: self._symlinkat(text, AT_FDCWD, path),
             "symlinkat: p i p": self._symlinkat,
             "mknod mknodat:": failing(errno.EPERM),
             "truncate: p l": self._truncate,
             "truncate64: p q": self._truncate,
-            "chmod: . s p": self._chmod,
-            "fchmodat: @ s p": self._chmod,
-            "fchmod: i p": self._fchmod,
+            "chmod: . s p": host.change_mode,
+            "fchmodat: @ s p": host.change_mode,
+            "fchmod: i p": lambda own, mode: host.change_open_mode(self._host_handle(own), mode),
             "chown chown32: s i i": partial(self._chown, True),
             "lchown lchown32: s i i": partial(self._chown, False),
             "fchown fchown32: f i i": lambda file, user, group: self._check_owner(user, group),
@@ -253,42 +255,25 @@ class PathCalls(CallGroup):
                 assert isinstance(status, FileStatus)
                 return status
             return self._task.file(base).status()
-        return self._special_status(self._host.status_of(self._task.base(base), path, follow))
-
-    def _special_status(self, file: FileStatus | Special) -> FileStatus:
+        file = self._host.status_of(self._task.base(base), path, follow)
         if isinstance(file, FileStatus):
             return file
         if file.name.startswith("fd/"):
             return self._own_descriptor(file.name).status()
         return device_status(file.name)
 
-    def _put_status(self, address: int, status: FileStatus, wide: bool) -> None:
+    def _encode(self, status: FileStatus, wide: bool) -> bytes:
         encode = structures.stat64 if wide else structures.stat
         if not self._task.is64 and not wide and status.size >> 31:
             raise failure(errno.EOVERFLOW)
-        self._memory.write(address, encode(status, self._task.is64))
+        return encode(status, self._task.is64)
 
-    def _stat(self, follow: bool, wide: bool, path: bytes, address: int) -> None:
-        self._put_status(address, self._status_at(AT_FDCWD, path, follow, False), wide)
+    def _stat(self, follow: bool, wide: bool, path: bytes) -> bytes:
+        return self._encode(self._status_at(AT_FDCWD, path, follow, False), wide)
 
-    def _status_with(self, base: int, path: int, flags: int) -> FileStatus:
+    def _status(self, base: int, path: int, flags: int) -> FileStatus:
         follow = not flags & _AT_SYMLINK_NOFOLLOW
         return self._status_at(base, self._path(path), follow, bool(flags & _AT_EMPTY_PATH))
-
-    def _fstatat(self, base: int, path: int, address: int, flags: int) -> None:
-        if flags & ~_STAT_FLAGS:
-            raise failure(errno.EINVAL)
-        self._put_status(address, self._status_with(base, path, flags), True)
-
-    def _statx(self, base: int, path: int, flags: int, address: int) -> None:
-        if flags & ~(_STAT_FLAGS | _AT_STATX_SYNC):
-            raise failure(errno.EINVAL)
-        self._memory.write(address, structures.statx(self._status_with(base, path, flags)))
-
-    def _access(self, base: int, path: int, rights: int, flags: int = 0) -> None:
-        if rights & ~7 or flags & ~(_AT_EMPTY_PATH | _AT_SYMLINK_NOFOLLOW | 0x200):
-            raise failure(errno.EINVAL)
-        self._host.check_access(self._task.base(base), self._path(path), rights)
 
     def _readlink(self, base: int, path: int, address: int, size: int) -> int:
         if self._task.signed32(size) <= 0:
@@ -309,44 +294,19 @@ class PathCalls(CallGroup):
             return b"/dev/" + file.name.encode()
         return b"pipe:[%d]" % file.status().inode
 
-    def _statfs(self, encode: structures.StatfsEncoder, path: bytes, address: int) -> None:
+    def _statfs(self, encode: structures.StatfsEncoder, path: bytes) -> bytes:
         self._status_at(AT_FDCWD, path, True, False)
-        self._put_statfs(encode, address)
-
-    def _put_statfs(self, encode: structures.StatfsEncoder, address: int) -> None:
-        self._memory.write(address, encode(self._task.is64))
+        return encode(self._task.is64)
 
     # Naming
 
     def _mkdir(self, base: int | None, path: bytes, mode: int) -> None:
         self._host.make_directory(base, path, mode & 0o777 & ~self._task.umask)
 
-    def _unlinkat(self, base: int, path: int, flags: int) -> None:
-        if flags & ~_AT_REMOVEDIR:
-            raise failure(errno.EINVAL)
-        self._host.remove(self._task.base(base), self._path(path), bool(flags))
-
     def _rename(
         self, base: int | None, path: bytes, new_base: int | None, new: bytes, flags: int = 0
     ) -> None:
         self._host.rename(base, path, new_base, new, not flags & _RENAME_NOREPLACE)
-
-    def _renameat2(self, base: int, path: int, new_base: int, new: int, flags: int) -> None:
-        if flags & ~_RENAME_NOREPLACE:
-            raise failure(errno.EINVAL)
-        self._rename(*self._names(base, path, new_base, new), flags)
-
-    def _names(
-        self, base: int, path: int, new_base: int, new: int
-    ) -> tuple[int | None, bytes, int | None, bytes]:
-        # The calls that use this check their flags before.
-        first = self._task.base(base), self._path(path)
-        return (*first, self._task.base(new_base), self._path(new))
-
-    def _linkat(self, base: int, path: int, new_base: int, new: int, flags: int) -> None:
-        if flags & ~_AT_SYMLINK_FOLLOW:
-            raise failure(errno.EINVAL)
-        self._host.link(*self._names(base, path, new_base, new), bool(flags))
 
     def _symlinkat(self, text: int, base: int, path: int) -> None:
         target = self._path(text)
@@ -368,12 +328,6 @@ class PathCalls(CallGroup):
             self._host.close(opened)
 
     # Attributes
-
-    def _chmod(self, base: int | None, path: bytes, mode: int) -> None:
-        self._host.change_mode(base, path, mode & 0o7777, True)
-
-    def _fchmod(self, descriptor: int, mode: int) -> None:
-        self._host.change_open_mode(self._host_handle(descriptor), mode & 0o7777)
 
     def _chown(self, follow: bool, path: bytes, user: int, group: int) -> None:
         self._status_at(AT_FDCWD, path, follow, False)

@@ -37,7 +37,6 @@ from simprof.simulator.linux.task import CallGroup, Perform, Task, failing, noth
 CodeFile = Callable[[bytes, int], None]
 
 _MAP_SHARED_VALIDATE = 3
-_MMAP2_UNIT = 4096  # mmap2 counts its offset in these, whatever the page size
 _MADV_DONTNEED, _MADV_REMOVE, _MADV_DONTNEED_LOCKED = 4, 9, 24
 _CHUNK = 1 << 20
 
@@ -68,7 +67,7 @@ class MemoryCalls(CallGroup):
         return {
             "brk: p": self._memory.set_break,
             "mmap: p p p p i l": self._mmap,
-            "mmap2: p p p p i u": self._mmap2,
+            "mmap2: p p p p i P": self._mmap,
             "munmap: p p": self._munmap,
             "mprotect: p p p": self._mprotect,
             "mremap: p p p p p": self._mremap,
@@ -112,11 +111,6 @@ class MemoryCalls(CallGroup):
         if isinstance(file, HostFile) and rights & Protection.EXECUTE and offset == 0:
             self._on_code_file(self._task.host.real_path_of(file.handle), place)
         return place
-
-    def _mmap2(
-        self, address: int, length: int, protection: int, flags: int, descriptor: int, unit: int
-    ) -> int:
-        return self._mmap(address, length, protection, flags, descriptor, unit * _MMAP2_UNIT)
 
     def _place(self, address: int, size: int, flags: int) -> int:
         if not flags & (MAP_FIXED | MAP_FIXED_NOREPLACE):
@@ -202,7 +196,9 @@ class MemoryCalls(CallGroup):
         if self.shared.touches(old, old_size):
             return self._remap_shared(old, old_size, new_size, flags, fixed)
         if flags & MREMAP_FIXED:
-            return self._move_fixed(old, old_size, new_size, flags, fixed)
+            self._check_target(old, old_size, new_size, flags, fixed)
+            self.shared.forget(fixed, new_size)
+            return self._move(old, old_size, new_size, fixed)
         if new_size <= old_size:
             if new_size < old_size:
                 self._memory.unmap(old + new_size, old_size - new_size)
@@ -250,11 +246,6 @@ class MemoryCalls(CallGroup):
             file.references -= 1
         return target
 
-    def _move_fixed(self, old: int, old_size: int, new_size: int, flags: int, target: int) -> int:
-        self._check_target(old, old_size, new_size, flags, target)
-        self.shared.forget(target, new_size)
-        return self._move(old, old_size, new_size, target)
-
     def _check_target(
         self, old: int, old_size: int, new_size: int, flags: int, target: int
     ) -> None:
@@ -288,15 +279,11 @@ class MemoryCalls(CallGroup):
             raise failure(errno.EINVAL)
         self._mapped_range(address, length)
         if advice in (_MADV_DONTNEED, _MADV_REMOVE, _MADV_DONTNEED_LOCKED):
-            self._discard(address, size)
-
-    def _discard(self, address: int, size: int) -> None:
-        # MADV_DONTNEED: private pages read as zero again, shared ones as the file.
-        end = address + size
-        for mapping in list(self._memory.mappings()):
-            start, stop = max(mapping.start, address), min(mapping.end, end)
-            for first, last in self.shared.others(start, stop):
-                self._memory.map(first, last - first, mapping.protection)
+            # Private pages read as zero again, shared ones as the file.
+            for mapping in list(self._memory.mappings()):
+                start, stop = max(mapping.start, address), min(mapping.end, address + size)
+                for first, last in self.shared.others(start, stop):
+                    self._memory.map(first, last - first, mapping.protection)
 
     def _msync(self, address: int, length: int) -> None:
         self._mapped_range(address, length)
@@ -334,22 +321,22 @@ class ProcessCalls(CallGroup):
             "getpgid getsid: i": self._of_self,
             "setpgid getgroups getgroups32:": nothing,
             "setgroups setgroups32:": failing(errno.EPERM),
-            "getrlimit: i p": self._getrlimit,
+            "getrlimit: i >": lambda number: self._encode_limit(number, self._task.is64),
             "setrlimit: i p": self._setrlimit,
             "prlimit64: i i p p": self._prlimit64,
-            "getrusage: i p": self._getrusage,
-            "sysinfo: p": self._sysinfo,
-            "uname: p": lambda at: self._memory.write(at, structures.utsname()),
+            "getrusage: i >": self._getrusage,
+            "sysinfo: >": self._sysinfo,
+            "uname: >": structures.utsname,
             "getpagesize:": lambda: PAGE_SIZE,
             "getpriority:": lambda: 20,
             "setpriority nice personality memory_ordering:": nothing,
             "sched_getaffinity sched_get_affinity: - p p": self._affinity,
             "sched_setaffinity sched_set_affinity sched_getscheduler:": nothing,
             "sched_get_priority_max sched_get_priority_min:": nothing,
-            "sched_getparam: - p": lambda at: self._memory.write(at, bytes(4)),
+            "sched_getparam: - >": lambda: bytes(4),
             "getcpu: p p": self._getcpu,
             "wait4 waitpid waitid:": failing(errno.ECHILD),
-            "getrandom: p p p": self._getrandom,
+            "getrandom: p p 7": self._getrandom,
             "prctl: i p": self._prctl,
             "getdomainname: p p": self._getdomainname,
         }
@@ -406,9 +393,6 @@ class ProcessCalls(CallGroup):
                 self._memory.map(low, high - low, Protection.READ | Protection.WRITE)
                 task.stack_size = task.stack_top - low
 
-    def _getrlimit(self, resource: int, address: int) -> None:
-        self._memory.write(address, self._encode_limit(resource, self._task.is64))
-
     def _setrlimit(self, resource: int, address: int) -> None:
         data = self._memory.read(address, 16 if self._task.is64 else 8)
         self._change_limit(resource, data, self._task.is64)
@@ -421,17 +405,16 @@ class ProcessCalls(CallGroup):
         if result:
             self._memory.write(result, old)
 
-    def _getrusage(self, who: int, address: int) -> None:
+    def _getrusage(self, who: int) -> bytes:
         if who not in (-1, 0, 1):
             raise failure(errno.EINVAL)
         used = 0 if who == -1 else self._task.cpu_time
-        self._memory.write(address, structures.rusage(used, self._task.is64))
+        return structures.rusage(used, self._task.is64)
 
-    def _sysinfo(self, address: int) -> None:
+    def _sysinfo(self) -> bytes:
         total = self._task.memory_limit
         seconds = self._task.uptime // structures.SECOND
-        data = structures.sysinfo(seconds, total, total // 2, self._task.is64)
-        self._memory.write(address, data)
+        return structures.sysinfo(seconds, total, total // 2, self._task.is64)
 
     def _affinity(self, size: int, address: int) -> int:
         word = 8 if self._task.is64 else 4
@@ -448,8 +431,6 @@ class ProcessCalls(CallGroup):
 
     def _getrandom(self, address: int, size: int, flags: int) -> int:
         count = min(size, 1 << 25)
-        if flags & ~7:
-            raise failure(errno.EINVAL)
         usable = self._memory.usable(address, count, Protection.WRITE)
         if count and not usable:
             raise GuestFault(address)

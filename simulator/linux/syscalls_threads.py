@@ -276,15 +276,15 @@ class SignalCalls(CallGroup):
         """Return the calls: "NAMES: KINDS" -> what they do."""
         signals = self._signals
         return {
-            "rt_sigaction: i p p p p": self._rt_sigaction,
+            "rt_sigaction: i p p p =8": self._rt_sigaction,
             "sigaction: i p p": self._old_sigaction,
-            "rt_sigprocmask: p p p p": self._rt_sigprocmask,
+            "rt_sigprocmask: p p p =8": self._rt_sigprocmask,
             "sigprocmask: p p p": self._old_sigprocmask,
-            "rt_sigpending: p": lambda at: self._write_set(at, signals.pending & signals.blocked),
-            "sigpending: p": self._old_sigpending,
-            "rt_sigsuspend: p p": lambda at, size: self._suspend(self._read_set(at, size)),
-            "sigsuspend: u": self._old_sigsuspend,
-            "rt_sigtimedwait rt_sigtimedwait_time64: p p p p": self._rt_sigtimedwait,
+            "rt_sigpending: >": lambda: sigset(self._held(), self._task.is64),
+            "sigpending: >": lambda: struct.pack(">I", self._held() & _WORD_32),
+            "rt_sigsuspend: p =8": lambda at: self._suspend(self._read_set(at)),
+            "sigsuspend: u": lambda mask: self._suspend(signals.blocked & ~_WORD_32 | mask),
+            "rt_sigtimedwait rt_sigtimedwait_time64: p p p =8": self._rt_sigtimedwait,
             "pause:": lambda: self._suspend(signals.blocked),
             "sigaltstack: p p": self._sigaltstack,
             "rt_sigreturn sigreturn:": self._sigreturn,
@@ -295,9 +295,7 @@ class SignalCalls(CallGroup):
 
     # Handlers
 
-    def _rt_sigaction(self, number: int, new: int, old: int, restorer: int, size: int) -> None:
-        if size != 8:
-            raise failure(errno.EINVAL)
+    def _rt_sigaction(self, number: int, new: int, old: int, restorer: int) -> None:
         self._check_handled(number, bool(new))
         length = 32 if self._task.is64 else 20
         data = self._memory.read(new, length) if new else b""
@@ -330,22 +328,18 @@ class SignalCalls(CallGroup):
 
     # Masks
 
-    def _read_set(self, address: int, size: int = 8) -> int:
-        if size != 8:
-            raise failure(errno.EINVAL)
+    def _held(self) -> int:
+        return self._signals.pending & self._signals.blocked
+
+    def _read_set(self, address: int) -> int:
         return parse_sigset(self._memory.read(address, 8), self._task.is64)
 
-    def _write_set(self, address: int, mask: int) -> None:
-        self._memory.write(address, sigset(mask, self._task.is64))
-
-    def _rt_sigprocmask(self, how: int, new: int, old: int, size: int) -> None:
-        if size != 8:
-            raise failure(errno.EINVAL)
+    def _rt_sigprocmask(self, how: int, new: int, old: int) -> None:
         before = self._signals.blocked
         if new:
             self._signals.blocked = self._combine(how, before, self._read_set(new), before)
         if old:
-            self._write_set(old, before)
+            self._memory.write(old, sigset(before, self._task.is64))
 
     def _old_sigprocmask(self, how: int, new: int, old: int) -> None:
         before = self._signals.blocked
@@ -367,14 +361,7 @@ class SignalCalls(CallGroup):
             raise failure(errno.EINVAL)
         return mask & ~UNBLOCKABLE
 
-    def _old_sigpending(self, address: int) -> None:
-        mask = self._signals.pending & self._signals.blocked & _WORD_32
-        self._memory.write(address, struct.pack(">I", mask))
-
     # Waiting
-
-    def _old_sigsuspend(self, mask: int) -> Outcome:
-        return self._suspend(self._signals.blocked & ~_WORD_32 | mask)
 
     def _suspend(self, mask: int) -> Outcome:
         mask &= ~UNBLOCKABLE
@@ -383,9 +370,9 @@ class SignalCalls(CallGroup):
         self._guest.suspend(mask)
         return Failed(ERRNO["EINTR"])
 
-    def _rt_sigtimedwait(self, wanted: int, info: int, timeout: int, size: int) -> int:
+    def _rt_sigtimedwait(self, wanted: int, info: int, timeout: int) -> int:
         # Without a pending signal of the set, the time-out passes at once.
-        acceptable = self._read_set(wanted, size) & self._signals.pending
+        acceptable = self._read_set(wanted) & self._signals.pending
         if acceptable:
             number = (acceptable & -acceptable).bit_length()
             self._signals.pending &= ~(1 << (number - 1))
@@ -474,7 +461,7 @@ class TimeCalls(CallGroup):
         return {
             "time: p": self._time,
             "gettimeofday: p p": self._gettimeofday,
-            "clock_gettime clock_gettime64: i p": self._clock_gettime,
+            "clock_gettime clock_gettime64: i >": self._clock_gettime,
             "clock_getres clock_getres_time64: i p": self._clock_getres,
             "clock_nanosleep clock_nanosleep_time64: i p p": self._clock_nanosleep,
             "nanosleep: p": lambda at: self._task.sleep(self._task.duration(at)),
@@ -510,9 +497,8 @@ class TimeCalls(CallGroup):
         if zone:
             self._memory.write(zone, bytes(8))
 
-    def _clock_gettime(self, clock: int, address: int) -> None:
-        data = structures.timespec(self._read_clock(clock), self._task.is_wide)
-        self._memory.write(address, data)
+    def _clock_gettime(self, clock: int) -> bytes:
+        return structures.timespec(self._read_clock(clock), self._task.is_wide)
 
     def _clock_getres(self, clock: int, address: int) -> None:
         self._read_clock(clock)

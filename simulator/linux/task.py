@@ -25,7 +25,7 @@ from simprof.simulator.linux.sandbox import failure
 Arguments = tuple[int, ...]  # the six argument registers, unsigned
 
 Handler = Callable[[Arguments], int | Outcome]
-Perform = Callable[..., int | Outcome | None]
+Perform = Callable[..., int | bytes | Outcome | None]
 
 # When every program starts: 2026-01-01 00:00:00 UTC, in nanoseconds since 1970; and how long the
 # emulated machine has been up then.
@@ -34,6 +34,7 @@ UPTIME = 1000 * structures.SECOND
 _LAST_TIME = (1 << 63) - 1
 
 AT_FDCWD = -100
+_MMAP2_UNIT = 4096  # mmap2 counts its offset in these, whatever the page size
 
 
 class ServiceMissingError(Exception):
@@ -81,12 +82,15 @@ class Task:
         self.name = name.rpartition(b"/")[2][:15]
         self.slept = 0  # nanoseconds of virtual time spent waiting
         self.call_name = ""  # the call being performed, for messages
-        # Kinds of arguments -> how many registers they take, and what these hold.
+        # Kinds of arguments -> how many registers they take, and what these hold. Besides: "-" is
+        # not read; a number is flags, of which no others may be set; "=8" must be 8, and ">" is
+        # where the bytes go that the call returns. Flags and "=" are checked before the rest.
         self._kinds: Mapping[str, tuple[int, Callable[..., Any]]] = {
-            "-": (1, lambda value: None),  # is not read; see `handler`
             "p": (1, lambda value: value),  # a pointer, or an unsigned number of any size
             "i": (1, self.signed32),
             "u": (1, lambda value: value & 0xFFFFFFFF),
+            "P": (1, lambda value: (value & 0xFFFFFFFF) * _MMAP2_UNIT),
+            "m": (1, self.milliseconds),
             "l": (1, self.signed),
             # long long: two registers in 32-bit programs, the high one first
             "q": (1, self.signed64) if self.is64 else (2, self.pair),
@@ -156,15 +160,27 @@ class Task:
 
     def handler(self, kinds: str, perform: Perform) -> Handler:
         """Return the handler of a call that is declared so."""
-        steps, at = [], 0
+        steps, checks, output, at = [], [], -1, 0
         for kind in kinds.split():
-            count, read = self._kinds[kind]
-            if kind != "-":
+            count, read = self._kinds.get(kind, self._kinds["p"])
+            if kind[0].isdigit():
+                checks.append((at, ~int(kind, 0), 0))
+            elif kind[0] == "=":
+                checks.append((at, -1, int(kind[1:])))
+            elif kind == ">":
+                output = at
+            if kind[0] not in "->=":
                 steps.append((at, at + count, read))
             at += count
 
         def handle(arguments: Arguments) -> int | Outcome:
+            for place, mask, wanted in checks:
+                if arguments[place] & mask != wanted:
+                    raise failure(errno.EINVAL)
             result = perform(*[read(*arguments[first:last]) for first, last, read in steps])
+            if isinstance(result, bytes):
+                self.guest.memory.write(arguments[output], result)
+                return 0
             return 0 if result is None else result
 
         return handle
@@ -214,6 +230,10 @@ class Task:
         if seconds < 0 or not 0 <= nanoseconds < structures.SECOND:
             raise failure(errno.EINVAL)
         return seconds * structures.SECOND + nanoseconds
+
+    def milliseconds(self, value: int) -> int | None:
+        """Read a time-out in milliseconds as nanoseconds; None: for ever."""
+        return None if (timeout := self.signed32(value)) < 0 else timeout * 1_000_000
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
         """Read `count` unsigned words of the program's width."""

@@ -38,10 +38,10 @@ def test_there_are_1024_descriptors(table: DescriptorTable) -> None:
 
 def test_a_number_used_again_is_not_closed_on_exec(table: DescriptorTable) -> None:
     number = table.install(OpenFile(0), on_exec=True)
-    assert table.closes_on_exec(number)
+    assert number in table.closed_on_exec
     table.close(number)
     assert table.install(OpenFile(0)) == number
-    assert not table.closes_on_exec(number)
+    assert number not in table.closed_on_exec
 
 
 def test_a_file_is_closed_with_its_last_descriptor(table: DescriptorTable) -> None:

@@ -182,7 +182,7 @@ def test_files_outside_the_writable_directory_keep_their_content(
         lambda: host.open(None, path, FileAccess.WRITE, 0),
         lambda: host.open(None, path, FileAccess.READ | FileAccess.WRITE, 0),
         lambda: host.open(None, path, FileAccess.READ | FileAccess.TRUNCATE, 0),
-        lambda: host.change_mode(None, path, 0o777, True),
+        lambda: host.change_mode(None, path, 0o777),
         lambda: host.change_times(None, path, 0, 0, True),
         lambda: host.check_access(None, path, os.W_OK),
         lambda: host.link(None, path, None, b"out/hard", True),
@@ -214,7 +214,7 @@ def test_hard_links_made_before_are_not_written_through(host: Host, tree: Path) 
     fails_with(
         errno.EACCES, lambda: host.open(None, b"out/hard", FileAccess.READ | FileAccess.TRUNCATE, 0)
     )
-    fails_with(errno.EACCES, lambda: host.change_mode(None, b"out/hard", 0o777, True))
+    fails_with(errno.EACCES, lambda: host.change_mode(None, b"out/hard", 0o777))
     assert (tree / "outside" / "secret").read_bytes() == SECRET
 
 
@@ -392,7 +392,7 @@ def test_the_writable_directory_itself_stays(host: Host) -> None:
 def test_set_user_bits_are_dropped(host: Host, tree: Path) -> None:
     handle = host.open(None, b"out/s", CREATE, 0o6755)
     assert isinstance(handle, int)
-    host.change_mode(None, b"out/s", 0o6711, True)
+    host.change_mode(None, b"out/s", 0o6711)
     assert stat.S_IMODE((tree / "root" / "out" / "s").stat().st_mode) == 0o711
 
 
