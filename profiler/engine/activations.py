@@ -580,8 +580,8 @@ class Landings:
         if self._memory.state.operations[operation * kernels.OPERATION + 2]:
             return
         landing = self._index.block_at(address)
-        edge = self._index.entry_edge.get(landing)
-        entered = MissingEntry(address) if edge is None else Cross(edge)
+        edge = self._index.entry_edge[landing]
+        entered = MissingEntry(address) if edge == UNKNOWN else Cross(edge)
         self._landings.append(_Landing(entered, uncrossed or ()))
         number = len(self._landings)
         if (number + 1) * kernels.LANDING > len(self._rows):

@@ -151,7 +151,7 @@ class Automaton:
                 self.guard, lambda address: self._states.entered_block(interrupted(address))
             )
         callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-        self._callback: Any = callback_type(self._guarded)
+        self._callback: Any = callback_type(self.decide)
         # `ctypes.cast` would make a cycle, which keeps the automaton in memory.
         address = ctypes.c_void_p.from_buffer(self._callback).value
         self.clock[kernels.SLOW_CALLBACK] = address or 0
@@ -302,9 +302,6 @@ class Automaton:
 
     # Python's part of an event
 
-    def _guarded(self, status: int, address: int, size: int) -> None:
-        self.guard(lambda: self.decide(status, address, size))
-
     def guard(self, action: Callable[[], None]) -> None:
         """Do `action`; keep what it raises in `error` and stop the engine."""
         try:
@@ -314,13 +311,12 @@ class Automaton:
             self.clock[kernels.LIMIT] = -1
             self.clock[kernels.INTERRUPTED] = kernels.FAILED
 
+    @_reported
     def decide(self, status: int, address: int, size: int) -> None:
         """Handle an event for which the kernel asked Python."""
         # `status`: Why it asked: the result of `block_kernel.advance`.
         # `address`, `size`: The translation block that the program has come to, and its size in
         # bytes.
-        if self.error is not None:
-            return
         if status != kernels.MISS:
             self._settle(status, address)
             return
@@ -436,8 +432,8 @@ class Automaton:
             return
         inside, context = self._states.inside(state)
         edge = self._exit_by_trap(context)
-        boundary = () if edge is None else (Cross(edge),)
-        target = self._states.left(context.block if edge is None else UNKNOWN)
+        boundary = () if edge == UNKNOWN else (Cross(edge),)
+        target = self._states.left(context.block if edge == UNKNOWN else UNKNOWN)
         self._take_new(state, target, (*inside, *boundary), boundary, kernels.LEFT)
 
     def _arrive_abnormally(self, address: int, size: int) -> None:
@@ -525,7 +521,10 @@ class Automaton:
         # What the signal interrupted is continued next, at `resumed_pc`. That is another address
         # than the interrupted one if the handler changed its saved context.
         self._begin_event(self._position())
-        self._end_by_trap(*self._states.inside(self._current()[0]))
+        frame = self._activations.current
+        steps, context = self._states.inside(self._current()[0])
+        self._activations.apply(steps, frame)
+        self._activations.end_early(frame, self._leave_by_trap(context))
         record = self._activations.leave_handler()
         if record is None or record.state == kernels.ABNORMAL:
             self._await_landing(UNKNOWN)
@@ -561,26 +560,20 @@ class Automaton:
         land = self._activations.land
         self._await(lambda address: land(address, block, returned=False), lambda: block)
 
-    def _end_by_trap(self, steps: Sequence[Step], context: WalkContext) -> None:
-        """End the current activation with the trap to which `steps` lead."""
-        frame = self._activations.current
-        self._activations.apply(steps, frame)
-        self._activations.end_early(frame, self._leave_by_trap(context))
-
     def _leave_by_trap(self, context: WalkContext) -> int:
         """Return the block in which a trap that does not return leaves its activation."""
         # If the graph has an EXIT edge behind the trap, the edge is crossed and the activation is
         # complete: then the result is UNKNOWN.
         edge = self._exit_by_trap(context)
-        if edge is None:
+        if edge == UNKNOWN:
             return context.block
         self._cross((Cross(edge),))
         return UNKNOWN
 
-    def _exit_by_trap(self, context: WalkContext) -> int | None:
-        """Return the EXIT edge behind a trap that does not return, None if there is none."""
+    def _exit_by_trap(self, context: WalkContext) -> int:
+        """Return the EXIT edge behind a trap that does not return, UNKNOWN if there is none."""
         ends = context.pending < 0 or self._walker.kind(context.pending) in _LEAVES_TRAP
-        return self._index.exit_edge.get(context.block) if ends else None
+        return self._index.exit_edge[context.block] if ends else UNKNOWN
 
     # Threads
 
@@ -682,7 +675,8 @@ class Automaton:
     def trapped(self) -> None:
         """Note that an instruction has trapped of which it is not known where it is."""
         context = self._silent_context()
-        if context is not None and self.silence is not None and self.silence.is_before(context):
+        following = () if context is None else self._ways.after(context)
+        if self.silence is not None and any(each in self.silence.sizes for each in following or ()):
             raise EventsLostError("an instruction has trapped, but it is not known which")
 
     def _silent_context(self) -> WalkContext | None:

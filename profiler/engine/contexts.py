@@ -166,14 +166,12 @@ class ContextCounting(RunNotes):
         if transition >= len(sites):
             self._publish(context_kernel.SITES, 2 * (transition + 1))
             sites = self._arrays[context_kernel.SITES]
-        sites[transition] = self._leaves_at(cfg.blocks[last.source].end)
-        return _NOTE, _key(context_kernel.LEFT, transition)
-
-    def _leaves_at(self, end: int) -> int:
-        """Address of the transfer by which a block with this end leaves its routine."""
-        code = self._index.recovered.code
+        # The transfer by which the segment's last block leaves the routine
+        code, end = self._index.recovered.code, cfg.blocks[last.source].end
         word = code.place.index(end - 8)
-        return end - 8 if word >= 0 and HAS_DELAY_SLOT[code.transfers.kind[word]] else end - 4
+        delays = word >= 0 and HAS_DELAY_SLOT[code.transfers.kind[word]]
+        sites[transition] = end - 8 if delays else end - 4
+        return _NOTE, _key(context_kernel.LEFT, transition)
 
     # What Python tells
 

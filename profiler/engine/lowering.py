@@ -419,7 +419,9 @@ class StepOperations:
             elif code == kernels.MARK:
                 self.marks[number] = steps[place:]
             elif code == kernels.RETURN:
-                self.after_pop[number] = _edges_after_pop(steps)
+                pop = next(i for i, step in enumerate(steps) if isinstance(step, Pop))
+                crossed = (step for step in steps[pop + 1 :] if isinstance(step, Cross))
+                self.after_pop[number] = tuple(step.edge for step in crossed)
         return first
 
     def learn(self, landings: Mapping[int, Land], after_pop: Mapping[int, tuple[int, ...]]) -> None:
@@ -450,11 +452,6 @@ class StepOperations:
                 case Land():
                     operations.append((kernels.SLOW, place, 0))
         return operations
-
-
-def _edges_after_pop(steps: Sequence[Step]) -> tuple[int, ...]:
-    place = next(i for i, step in enumerate(steps) if isinstance(step, Pop))
-    return tuple(step.edge for step in steps[place + 1 :] if isinstance(step, Cross))
 
 
 # -- Window moves
@@ -504,15 +501,11 @@ class WindowMoves:
                 return _SPILL
             if word >> 30 == 2 and word >> 19 & 63 in (_RESTORE, _RETURN):
                 return _FILL
-            if not is_harmless(word) or _writes_frame_pointer(word):
+            # What is harmless writes a register, if it is no branch or call: the frame pointer?
+            writes = word >> 30 == 2 or (word >> 30 == 0 and word >> 22 & 7 == _SETHI)
+            if not is_harmless(word) or (writes and word >> 25 & 31 == _FRAME_POINTER):
                 return ()
         return ()
-
-
-def _writes_frame_pointer(word: int) -> bool:
-    form, op2 = word >> 30, word >> 22 & 7
-    writes = form == 2 or (form == 0 and op2 == _SETHI)
-    return writes and word >> 25 & 31 == _FRAME_POINTER
 
 
 def is_harmless(word: int) -> bool:

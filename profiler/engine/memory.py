@@ -174,21 +174,17 @@ class EngineMemory:
     def _spill_successor(self, state: int, successor: Successor) -> None:
         self._spilled += 1
         if 2 * self._spilled > int(self.clock[kernels.SPILL_MASK]):
-            self._grow_spill()
+            old = self.state.spill.reshape(-1, kernels.SPILL)
+            self.clock[kernels.SPILL_MASK] = 4 * len(old) - 1
+            self._replace(spill=np.zeros(4 * old.size, np.int64))
+            for key, count, target, operation, owner in old[old[:, kernels.OWNER] != 0].tolist():
+                self._spill(owner, (key, count, target, operation))
         self._spill(state, successor)
 
     def _spill(self, state: int, successor: Successor) -> None:
         kernels.find_spilled(self.address, state, successor[kernels.KEY])  # finds the place
         at = int(self.clock[kernels.MISS_SLOT]) * kernels.SPILL
         self.state.spill[at : at + kernels.SPILL] = *successor, state
-
-    def _grow_spill(self) -> None:
-        old = self.state.spill.reshape(-1, kernels.SPILL)
-        size = 4 * len(old)
-        self.clock[kernels.SPILL_MASK] = size - 1
-        self._replace(spill=np.zeros(size * kernels.SPILL, np.int64))
-        for key, count, target, operation, owner in old[old[:, kernels.OWNER] != 0].tolist():
-            self._spill(owner, (key, count, target, operation))
 
     def rename(self, state: int, key: int, other: int) -> None:
         """Have the kernel find the successor `key` of `state` no more; its count is `other`'s."""

@@ -123,7 +123,11 @@ class Player:
         self._known: dict[tuple[PathState, int], int] = {}
         self._dead = _dead_registers(cfg, plan)
         self._acts = {
-            edge: _Act(actions, self._counts_at_end(edge, actions), edge in plan.uncounted_entries)
+            edge: _Act(
+                actions,
+                cfg.edges[edge].source != cfg.entry and any(hashes(plan, a) for a in actions),
+                edge in plan.uncounted_entries,
+            )
             for edge, actions in plan.actions.items()
         }
         for edge in plan.uncounted_entries:
@@ -196,15 +200,6 @@ class Player:
                 sum(count.counter >= 0 for count in counted) if self.table >= 0 else 0
             ),
         )
-
-    def _counts_at_end(self, edge: int, actions: Iterable[Action]) -> bool:
-        """Whether `edge` ends segments with hashed counts under numbers that depend on them."""
-        if (
-            self.plan.table is not CounterTable.HASH
-            or self._cfg.edges[edge].source == self._cfg.entry
-        ):
-            return False
-        return any(hashes(self.plan, action) for action in actions)
 
     def guard(self, edge: int) -> Guard | None:
         """Return what decides about an action on one of the run's edges; None: nothing does."""
@@ -587,19 +582,16 @@ class SegmentReplay:
         self._player = Player(cfg, plan, -1)
         self._product = product
         self._states: dict[int, PathState] = {cfg.entry: self._player.start}
-        self._totals = Totals()
+        self.totals = Totals()  # what the segments count
         self._by_start: dict[int, list[CountedSegment]] = {}
         for segment in segments:
             edges = self._edges((*segment.history, segment.key))
             self._by_start.setdefault(self._start(edges), []).append(segment)
         # Hashing costs, and guards, depend on the order of events.
         ordered = plan.table is CounterTable.HASH or bool(plan.guards)
-        self.possible = not ordered and self._is_fine(plan) and self._settle()
-
-    def _is_fine(self, plan: InstrumentationPlan) -> bool:
-        """Whether segments end at every self-loop on which the plan does more than count it."""
-        ending = set(self._product.own(self._product.segmentation.dag.removed))
-        return acting_turns(self._cfg, plan) <= ending
+        # Segments must end at every self-loop on which the plan does more than count it.
+        ends = set(product.own(product.segmentation.dag.removed))
+        self.possible = not ordered and acting_turns(cfg, plan) <= ends and self._settle()
 
     def _edges(self, keys: Sequence[int]) -> tuple[int, ...]:
         return tuple(edge for key in keys for edge in self._product.own(self._product.edges(key)))
@@ -617,7 +609,7 @@ class SegmentReplay:
                 edges = self._edges((segment.key,))
                 before = self._behind(vertex, self._edges(segment.history))
                 stretch = self._player.execute(before, edges, ends=ends)
-                self._totals.add(stretch, segment.count)
+                self.totals.add(stretch, segment.count)
                 target = self._cfg.edges[edges[-1]].target
                 if not ends or target == self._cfg.exit:
                     continue
@@ -630,11 +622,6 @@ class SegmentReplay:
 
     def _behind(self, vertex: int, edges: Sequence[int]) -> PathState:
         return self._player.execute(self._states[vertex], edges, ends=False).after
-
-    @property
-    def totals(self) -> Totals:
-        """What the segments count."""
-        return self._totals
 
     def unfinished(self, history: Sequence[int], register: int, block: int) -> Stretch | None:
         """Return what an activation did in the segment that it left unfinished in `block`."""

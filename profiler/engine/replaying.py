@@ -192,10 +192,6 @@ class Replayer:
 _ROOM = 64
 
 
-def _none() -> Array:
-    return np.zeros(0, np.int64)
-
-
 @dataclass
 class _CountedRoutine:
     """One routine's stretches, how often each was executed, and who is alive."""
@@ -203,7 +199,7 @@ class _CountedRoutine:
     stretches: list[RecordedStretch] = field(default_factory=list)
     flags: Array = field(default_factory=lambda: np.array([recording_kernel.ENDS]))
     counts: Array = field(default_factory=lambda: np.zeros(1, np.int64))
-    alive: Array = field(default_factory=_none)
+    alive: Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def add(self, stretch: RecordedStretch) -> None:
         """Add a stretch that is new."""

@@ -63,7 +63,8 @@ class Ways:
         if context.last < 0:
             return None
         if context.pending < 0:
-            if self._word(context.last) is None or _is_trap(self._word(context.last) or 0):
+            word = self._word(context.last)
+            if word is None or (word >> 30 == 2 and word >> 19 & 63 == _TRAP):
                 return None
             return (_at(context.last + 4),)
         branch = context.pending
@@ -131,7 +132,11 @@ class Silence:
             if address in self.behind:
                 raise EventsLostError(f"control came to {address:#x} by an unknown way")
             return ()
-        found = [path for path in self._paths(context) if _ends(self._last(context, path), address)]
+        found = [
+            path
+            for path in self._paths(context)
+            if any(place.pc == address for place in self._last(context, path))
+        ]
         if len(found) == 1:
             return found[0]
         if found or address in self.behind or any(place in self.sizes for place in following):
@@ -154,10 +159,6 @@ class Silence:
         if len(found) > 1:
             raise EventsLostError(f"the program may have come to {pc:#x} in {len(found)} ways")
         return found[0] if found else ()
-
-    def is_before(self, context: WalkContext) -> bool:
-        """Whether a silent block may follow a block."""
-        return any(place in self.sizes for place in self._ways.after(context) or ())
 
     def _paths(self, context: WalkContext) -> Iterable[tuple[BlockPlace, ...]]:
         """All ways through silent blocks, the empty one included."""
@@ -199,16 +200,8 @@ class Silence:
         return steps, context, instructions
 
 
-def _ends(following: Iterable[BlockPlace], address: int) -> bool:
-    return any(place.pc == address for place in following)
-
-
 def _at(address: int) -> BlockPlace:
     return BlockPlace(address, address + 4)
-
-
-def _is_trap(word: int) -> bool:
-    return word >> 30 == 2 and word >> 19 & 63 == _TRAP
 
 
 def _keeps_to_itself(word: int) -> bool:
@@ -290,7 +283,10 @@ class SilenceChoice:
             self._silent.add(place)
             self._blocks[place] = _Block(size, self._ways.behind(place, size))
         for place in self._candidates:
-            if place in self._silent or not self._is_fit(place):
+            numbers = self._numbers[place]
+            if place in self._silent or len({self._states[each].size for each in numbers}) != 1:
+                continue
+            if not all(map(self._may_be_silent, numbers)):
                 continue
             self._silent.add(place)
             if not self._is_unique(place):
@@ -333,11 +329,6 @@ class SilenceChoice:
                 continue
             self._blocks[place] = _Block(state.size, self._following[number])
             self._numbers[place].append(number)
-
-    def _is_fit(self, place: BlockPlace) -> bool:
-        """Whether a block may be silent, as far as it itself is concerned."""
-        sizes = {self._states[number].size for number in self._numbers[place]}
-        return len(sizes) == 1 and all(map(self._may_be_silent, self._numbers[place]))
 
     def _may_be_silent(self, number: int) -> bool:
         state, following = self._states[number], self._following[number]

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -109,43 +109,6 @@ class WalkContext(NamedTuple):
 BEGINNING = WalkContext(-1, False, UNKNOWN, -1)
 
 
-class ByBlock:
-    """An edge of blocks, by the block's number."""
-
-    def __init__(
-        self, blocks: int, keys: npt.NDArray[np.int64], edges: npt.NDArray[np.int64]
-    ) -> None:
-        known = np.full(blocks + 1, -1, np.int64)  # the last stands for UNKNOWN
-        known[keys] = edges
-        self._known = known.data
-
-    def __getitem__(self, block: int) -> int:
-        """Return the edge of a block."""
-        edge = self._known[block]
-        if edge < 0:
-            raise KeyError(block)
-        return edge
-
-    def __contains__(self, block: int) -> bool:
-        """Whether a block has one."""
-        return self._known[block] >= 0
-
-    @overload
-    def get(self, block: int) -> int | None: ...
-
-    @overload
-    def get(self, block: int, default: int) -> int: ...
-
-    def get(self, block: int, default: int | None = None) -> int | None:
-        """Return the edge of a block."""
-        edge = self._known[block]
-        return default if edge < 0 else edge
-
-    def all(self) -> dict[int, int]:
-        """Return the edges of all blocks that have one."""
-        return {block: edge for block, edge in enumerate(self._known) if edge >= 0}
-
-
 class GraphIndex:
     """Edges and blocks of all routines under program-wide numbers.
 
@@ -154,12 +117,9 @@ class GraphIndex:
 
     Attributes
     ----------
-    entry_edge, exit_edge
-        The ENTRY edge to a block; the EXIT edge behind one.
-    slot_edge
-        The edge from a block to the slot block behind it.
-    return_edge
-        The edge from a block that ends with a call to where the call returns.
+    entry_edge, exit_edge, slot_edge, return_edge
+        By block, and at UNKNOWN: the ENTRY edge to it, the EXIT edge behind it, that to the slot
+        block behind it, and that to where the call at its end returns; UNKNOWN where there is none.
     """
 
     def __init__(self, recovered: ProgramGraphs, expected: frozenset[int] = frozenset()) -> None:
@@ -193,9 +153,11 @@ class GraphIndex:
     def _of_kind(self, kind: EdgeKind) -> npt.NDArray[np.int64]:
         return np.flatnonzero(self.recovered.arrays.edge_kind == NUMBER_OF_KIND[kind])
 
-    def _by_block(self, kind: EdgeKind, blocks: npt.NDArray[np.int64]) -> ByBlock:
+    def _by_block(self, kind: EdgeKind, blocks: npt.NDArray[np.int64]) -> memoryview[int]:
         edges = self._of_kind(kind)
-        return ByBlock(self.block_count, blocks[edges], edges)
+        found = np.full(self.block_count + 1, UNKNOWN, np.int64)  # the last one is for UNKNOWN
+        found[blocks[edges]] = edges
+        return found.data
 
     def close(self) -> None:
         """Let go of everything, when nobody asks for it any more."""
@@ -253,8 +215,8 @@ class GraphIndex:
         """Cross the ENTRY edge to the block at `address`; False where there is none."""
         # `behind`: see `MissingEntry`.
         block = self.block_at(address)
-        edge = self.entry_edge.get(block)
-        if edge is None or (behind and block in self.expected):
+        edge = self.entry_edge[block]
+        if edge == UNKNOWN or (behind and block in self.expected):
             return False
         cross((Cross(edge),))
         return True
@@ -326,23 +288,17 @@ class Walker:
             HAS_DELAY_SLOT[code.transfers.kind] | (index.recovered.block_at >= 0)
         ).tobytes()
 
-    def kind(self, address: int) -> int:
-        """Return the `TransferKind` of the instruction at `address`."""
-        return self._kind(address)
-
-    def target(self, address: int) -> int:
-        """Return where the direct transfer at `address` leads."""
-        return self._target(address)
-
     def annuls(self, address: int) -> bool:
         """Whether the branch at `address` has its annul bit set."""
         return bool(self._annulled[self._word(address)])
 
-    def _kind(self, address: int) -> int:
+    def kind(self, address: int) -> int:
+        """Return the `TransferKind` of the instruction at `address`."""
         word = self._word(address)
         return self._kinds[word] if word >= 0 else TransferKind.NONE
 
-    def _target(self, address: int) -> int:
+    def target(self, address: int) -> int:
+        """Return where the direct transfer at `address` leads."""
         return int(self._targets[self._word(address)])
 
     def _delays(self, address: int) -> bool:
@@ -414,7 +370,7 @@ class Walker:
     def _slot(self, context: WalkContext, address: int, steps: list[Step]) -> WalkContext | None:
         """Execute the instruction at `address` as the delay slot of the pending transfer."""
         transfer = context.pending
-        kind = self._kind(transfer)
+        kind = self.kind(transfer)
         annulled = self._annulled[self._word(transfer)]
         if address != transfer + 4 or (annulled and kind != TransferKind.BRANCH):
             return None
@@ -439,8 +395,8 @@ class Walker:
     def _without_slot(self, context: WalkContext, address: int, steps: list[Step]) -> int:
         """Follow a branch that annulled its delay slot; return the block that it leads to."""
         transfer = context.pending
-        if self._kind(transfer) == TransferKind.BRANCH_ALWAYS:
-            if real_address(address) == self._target(transfer):
+        if self.kind(transfer) == TransferKind.BRANCH_ALWAYS:
+            if real_address(address) == self.target(transfer):
                 return self._arrive(context.block, address, EdgeKind.TAKEN, steps)
         elif address == transfer + 8:
             return self._arrive(context.block, address, EdgeKind.FALL_THROUGH, steps)
@@ -454,8 +410,8 @@ class Walker:
     def _transfer(self, context: WalkContext, address: int, steps: list[Step]) -> int:
         """Follow the pending transfer, whose delay slot has executed; return where it leads."""
         transfer, block = context.pending, context.block
-        kind = self._kind(transfer)
-        target = self._target(transfer)
+        kind = self.kind(transfer)
+        target = self.target(transfer)
         match kind:
             case TransferKind.BRANCH | TransferKind.BRANCH_ALWAYS | TransferKind.BRANCH_NEVER:
                 if real_address(address) == target and kind != TransferKind.BRANCH_NEVER:
@@ -464,7 +420,11 @@ class Walker:
                     return self._arrive(block, address, EdgeKind.FALL_THROUGH, steps)
             case TransferKind.CALL | TransferKind.INDIRECT_CALL | TransferKind.JUMP_AND_LINK:
                 if kind == TransferKind.CALL and address == transfer + 8 == target:
-                    return self._read_pc(block, address, steps)
+                    # It is no call but reads the program counter. The code goes on behind the
+                    # delay slot, in another block if one starts there.
+                    if self._block_at(address) == UNKNOWN or block == UNKNOWN:
+                        return block
+                    return self._arrive(block, address, EdgeKind.FALL_THROUGH, steps)
                 return self._call(block, transfer, address, steps)
             case TransferKind.RETURN | TransferKind.RETURN_JUMP:
                 return self._return(block, address, steps)
@@ -489,27 +449,20 @@ class Walker:
         return self._enter(address, steps)
 
     def _leave(self, block: int, steps: list[Step]) -> None:
-        edge = self.index.exit_edge.get(block)
-        if edge is not None:
+        edge = self.index.exit_edge[block]
+        if edge != UNKNOWN:
             steps.append(Cross(edge))
 
     def _enter(self, address: int, steps: list[Step]) -> int:
         target = self._block_at(address)
-        edge = self.index.entry_edge.get(target)
-        steps.append(MissingEntry(address) if edge is None else Cross(edge))
+        edge = self.index.entry_edge[target]
+        steps.append(MissingEntry(address) if edge == UNKNOWN else Cross(edge))
         return target
-
-    def _read_pc(self, block: int, address: int, steps: list[Step]) -> int:
-        """Follow `call .+8`, which is no call but reads the program counter."""
-        # The code goes on behind its delay slot, in another block if one starts there.
-        if self._block_at(address) == UNKNOWN or block == UNKNOWN:
-            return block
-        return self._arrive(block, address, EdgeKind.FALL_THROUGH, steps)
 
     def _call(self, block: int, call: int, address: int, steps: list[Step]) -> int:
         if block == UNKNOWN:
             steps.append(Push(call + 8))
-        elif (edge := self.index.return_edge.get(block)) is not None:
+        elif (edge := self.index.return_edge[block]) != UNKNOWN:
             steps.append(Push(self.index.block_start(self.index.target(edge))))
         else:
             self._leave(block, steps)
@@ -540,8 +493,8 @@ class Walker:
         lands = elsewhere and not self.index.starts_routine(target)
         if lands and self.index.return_edge_to(address) is not None:
             return self._return(block, address, steps)  # longjmp, to behind setjmp
-        enters = target in self.index.entry_edge and target not in self.index.expected
-        if not enters or block not in self.index.exit_edge:
+        enters = self.index.entry_edge[target] != UNKNOWN and target not in self.index.expected
+        if not enters or self.index.exit_edge[block] == UNKNOWN:
             steps.append(MissingTarget(jump, address))
             return target
         self._leave(block, steps)

@@ -67,7 +67,7 @@ class Callees:
         self._index = index
         self._code = index.recovered.code
         self._no_return = index.recovered.no_return_calls
-        self.source = {edge: block for block, edge in index.exit_edge.all().items()}
+        self.source = {edge: b for b, edge in enumerate(index.exit_edge) if edge != UNKNOWN}
         self.callee = cache(self._callee)
         self.exit = cache(self._exit)
 
@@ -79,7 +79,7 @@ class Callees:
 
     def entry(self, address: int) -> int:
         """Return the ENTRY edge to the block at `address`, or UNKNOWN."""
-        return self._index.entry_edge.get(self._index.block_at(address), UNKNOWN)
+        return self._index.entry_edge[self._index.block_at(address)]
 
     def returns(self, block: int, target: int) -> bool:
         """Whether a jump from `block` to block `target`, of which the trace tells, is a return."""
@@ -313,7 +313,7 @@ class CallPaths:
         self._names = tuple(cfg.name for cfg in recovered.routines)
         self._routines = np.asarray(index.routine_of_block).astype(np.int64)
         self._routine_list: list[int] = self._routines.tolist()
-        self._starts = frozenset(index.entry_edge.all())
+        self._starts = frozenset(b for b, edge in enumerate(index.entry_edge) if edge != UNKNOWN)
         self._return_point: dict[int, int] = {}
         special = np.zeros(len(self._routines), np.bool_)
         for number, cfg in enumerate(recovered.routines):

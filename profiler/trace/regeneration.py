@@ -278,13 +278,11 @@ def make_tables(index: GraphIndex, callees: Callees, routines: Mapping[int, Toke
         key=no_blocks,
         choice=no_blocks,
         routine=index.routine_of_block.astype(np.int64),
-        entry=no_blocks.copy(),
+        entry=np.array(index.entry_edge)[:blocks],
         returns=np.zeros(blocks, np.int64),
         block_at=np.asarray(recovered.block_at).astype(np.int64),
         pieces=_pieces(recovered.code.place),
     )
-    for block, edge in index.entry_edge.all().items():
-        tables.entry[block] = edge
     for block in index.return_blocks():
         tables.returns[block] = not index.starts_routine(block)
     choices: list[tuple[int, int, int]] = []  # (block, value, edge)
@@ -488,7 +486,7 @@ class _Follower(Regenerator):
     def follow(self, block: int) -> tuple[TraceEvent, TraceEnd]:
         """Return what comes behind the tokens; parameters and errors as those of `complete`."""
         state = self._state
-        leaving = self._index.exit_edge.get(block, UNKNOWN)
+        leaving = self._index.exit_edge[block]
         state[kernel.LIMIT], state[kernel.EVENT_BITS] = NO_EVENT, -1
         self._begin()
         longest = -1

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from simprof.profiler.engine.walk import (
     BEGINNING,
     UNKNOWN,
-    ByBlock,
     Cross,
     GraphIndex,
     Land,
@@ -273,13 +271,10 @@ def test_numbers_run_through_all_routines() -> None:
 
 def test_the_first_edge_is_an_edge() -> None:
     """0 is a number of an edge, and of a block."""
-    edges = ByBlock(4, np.array([0, 2]), np.array([7, 0]))
-    assert (edges[0], edges[2]) == (7, 0)
-    assert [block in edges for block in range(4)] == [True, False, True, False]
-    assert [edges.get(block) for block in (0, 1, 2, UNKNOWN)] == [7, None, 0, None]
-    for block in (1, 3, UNKNOWN):
-        with pytest.raises(KeyError, match=str(block)):
-            edges[block]
+    graphs = IndexedGraphs(CALLER)
+    index, first = graphs.index, graphs.block("main")
+    assert index.entry_edge[first] == graphs.edge("ENTRY>main") == first == 0
+    assert index.exit_edge[UNKNOWN] == index.slot_edge[first] == UNKNOWN
 
 
 def test_what_waits_for_a_return_is_found_by_its_address() -> None:

@@ -92,8 +92,8 @@ class Observed:
         leaf = next(cfg.address for cfg in recovered.routines if cfg.name == "system_exit")
         (call,) = (
             block
-            for block, edge in index.exit_edge.all().items()
-            if callees.exit(edge) == (Exit.CALL, callees.entry(leaf))
+            for block, edge in enumerate(index.exit_edge)
+            if edge >= 0 and callees.exit(edge) == (Exit.CALL, callees.entry(leaf))
         )
         return [index.block_end(call) - 8, *self.frames()[1:]]
 
