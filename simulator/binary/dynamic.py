@@ -67,18 +67,15 @@ def find_interpreter(program: Program, sysroot: Path | None) -> Path:
     root = DEFAULT_SYSROOT if sysroot is None else sysroot
     other = root / _DIRECTORIES[program.is64] / PurePath(name).name
     for place in (root / name.lstrip("/"), other):
-        if place.is_file() and _is_for(place, program):
-            return place
+        if place.is_file():
+            with place.open("rb") as stream:
+                if stream.read(5)[4:] == (b"\2" if program.is64 else b"\1"):
+                    return place
     package = "libc6-sparc64-cross" if program.is64 else "libc6-sparc-sparc64-cross"
     how = f'install {package}, name a directory that has it by --sysroot, or link with "-static"'
     raise ProgramFileError(
         f"{program.path}: is dynamically linked, and its interpreter {name} is not in {root}; {how}"
     )
-
-
-def _is_for(file: Path, program: Program) -> bool:
-    with file.open("rb") as stream:
-        return stream.read(5)[4:] == (b"\2" if program.is64 else b"\1")
 
 
 def module_of(program: Program, address: int) -> str | None:

@@ -443,7 +443,10 @@ class AddressSpace:
             top, end = self._break_top, page_up(address)
             if end > top and not self._extend_break(top, end):
                 return self._break
-            self._zero(self._break, min(address, top))
+            start, end = self._break, min(address, top)
+            if end > start and self.is_mapped(start, end - start):
+                for at in range(start, end, _PIECE):
+                    self.load(at, bytes(min(_PIECE, end - at)))
         self._break = address
         return address
 
@@ -456,11 +459,6 @@ class AddressSpace:
             return False
         self._break_top = end
         return True
-
-    def _zero(self, start: int, end: int) -> None:
-        if end > start and self.is_mapped(start, end - start):
-            for at in range(start, end, _PIECE):
-                self.load(at, bytes(min(_PIECE, end - at)))
 
     # -- contents
 

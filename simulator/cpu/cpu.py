@@ -142,7 +142,10 @@ class Cpu:
         self.state_address = ctypes.addressof(self.state)
         _check_registers(self._engine, self.state)
         _prepare(self.state, is64, windows)
-        self._make_system_page()
+        self._page = mmap.mmap(-1, PAGE_SIZE)
+        self._page_host = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
+        self.map(SYSTEM_PAGE, PAGE_SIZE, self._page_host)
+        self.poke(_RESUME, _trap_always(RESUME_TRAP), 0x01000000)
         self.stop_function = ctypes.cast(uclib.uc_emu_stop, ctypes.c_void_p).value or 0
         self.control_function = ctypes.cast(uclib.uc_ctl, ctypes.c_void_p).value or 0
         self.flush_code = unicorn_const.UC_CTL_TLB_FLUSH | unicorn_const.UC_CTL_IO_WRITE << 30
@@ -154,12 +157,6 @@ class Cpu:
         _prepare(self.state, is64, windows)
 
     # -- memory and hooks
-
-    def _make_system_page(self) -> None:
-        self._page = mmap.mmap(-1, PAGE_SIZE)
-        self._page_host = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
-        self.map(SYSTEM_PAGE, PAGE_SIZE, self._page_host)
-        self.poke(_RESUME, _trap_always(RESUME_TRAP), 0x01000000)
 
     def poke(self, address: int, *words: int) -> None:
         """Write instruction words into the system page."""

@@ -137,11 +137,10 @@ def native(signature: Any) -> Callable[[Callable[..., Any]], Any]:
     return jit(signature, boundscheck=False, inline="never")
 
 
-def _word_at(base: int, index: int) -> int:
+@native(types.uint64(types.uint64, types.uint64))
+def get_word(base: int, index: int) -> int:
+    """Word `index` of the int64 array at `base`."""
     return load64(base + np.uint64(index) * np.uint64(8))  # type: ignore[no-any-return]
-
-
-get_word = native(types.uint64(types.uint64, types.uint64))(_word_at)
 
 
 @native(types.void(types.uint64, types.uint64, types.uint64))

@@ -122,16 +122,11 @@ def _own_text(word: int, v9: bool) -> str | None:
     if op == 2:
         return _transfer_text(word, op3, v9) or _state_text(word, op3)
     if op == 0:
-        return _constant_text(word, v9)
-    return None
-
-
-def _constant_text(word: int, v9: bool) -> str | None:
-    kind, value = word >> 22 & 7, word & 0x3FFFFF
-    if kind == 0 and not word >> 25:
-        return f"{'illtrap' if v9 else 'unimp'} {value:#x}"
-    if kind == 4 and (value or word >> 25):
-        return f"sethi %hi({value << 10:#x}), {_INTEGER[word >> 25]}"
+        kind, value = word >> 22 & 7, word & 0x3FFFFF
+        if kind == 0 and not word >> 25:
+            return f"{'illtrap' if v9 else 'unimp'} {value:#x}"
+        if kind == 4 and (value or word >> 25):
+            return f"sethi %hi({value << 10:#x}), {_INTEGER[word >> 25]}"
     return None
 
 
@@ -176,7 +171,8 @@ def _memory_text(word: int, op3: int, low: str | None = None) -> str | None:
         register = "%fsr"
     elif kind >= 0x20:
         name = name.replace("f", "")
-        register = _float(rd, double=access.size > 4)
+        # Doubles and quads keep bit 5 of their register number in bit 0 (V9 5.1.4.1).
+        register = f"%f{(rd & 30) | (rd & 1) << 5 if access.size > 4 else rd}"
     else:
         register = _INTEGER[rd]
     name += "a" if alternate else ""
@@ -194,20 +190,9 @@ def _state_text(word: int, op3: int) -> str | None:
             return f"membar {word & 0x7F:#x}" if word & 0x2000 else "stbar"
         return f"rd {_STATE.get(source, f'%asr{source}')}, {_INTEGER[rd]}"
     if op3 == 0x30:
-        second = _operand(word)
+        second = _number(simm13(word)) if word & 0x2000 else _INTEGER[word & 31]
         return f"wr {_INTEGER[source]}, {second}, {_STATE.get(rd, f'%asr{rd}')}"
     return None
-
-
-def _float(number: int, *, double: bool) -> str:
-    # Doubles and quads keep bit 5 of their register number in bit 0 (V9 5.1.4.1).
-    return f"%f{(number & 30) | (number & 1) << 5}" if double else f"%f{number}"
-
-
-def _operand(word: int) -> str:
-    if not word & 0x2000:
-        return _INTEGER[word & 31]
-    return _number(simm13(word))
 
 
 def _number(value: int) -> str:

@@ -186,15 +186,11 @@ def _effects(words: Words) -> Effects:
     reads[(traps & ~never) | ~known] = ALL
     writes[~known] = 0
     names[~known] = ALL
-    zero = ~_ONE
-    return Effects(reads & zero, writes & zero, names & zero, _windows(d))
-
-
-def _windows(d: _Decoded) -> npt.NDArray[np.uint8]:
     window = np.zeros(len(d.word), np.uint8)
     window[(d.op == 2) & (d.op3 == 0x3C)] = Window.SAVE
     window[(d.op == 2) & ((d.op3 == 0x3D) | (d.op3 == 0x39))] = Window.RESTORE
-    return window
+    zero = ~_ONE
+    return Effects(reads & zero, writes & zero, names & zero, window)
 
 
 def _format3(d: _Decoded) -> tuple[Masks, Masks, npt.NDArray[np.bool_]]:

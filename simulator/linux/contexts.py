@@ -103,7 +103,8 @@ class Contexts:
         self._format = FrameFormat(cpu.is64)
         self.return_address = RETURN_ADDRESS_64 if cpu.is64 else RETURN_ADDRESS_32
         self.interrupted = InterruptedFrames()  # by handlers, in the current thread
-        self._saved_mask: int | None = None
+        # The mask that the next frame restores, in place of that at hand (rt_sigsuspend).
+        self.saved_mask: int | None = None
         # Writes windows to the stack as far as that is easy; returns whether all are there.
         self.flush_natively: Callable[[], bool] = lambda: False
 
@@ -211,10 +212,6 @@ class Contexts:
 
     # -- signals
 
-    def use_mask_once(self, mask: int) -> None:
-        """Let the next frame restore `mask` (rt_sigsuspend)."""
-        self._saved_mask = mask
-
     def enter_handler(self, info: SignalInfo, clock: tuple[int, ...]) -> None:
         """Build the frame of a handler and go there.
 
@@ -227,14 +224,14 @@ class Contexts:
         action = signals.action(info.number)
         stack = (registers.outs[_SP] + cpu.stack_bias) & cpu.address_mask
         address = (self._stack_top(action, stack) - FRAME_SIZE) & ~15 & cpu.address_mask
-        mask = signals.blocked if self._saved_mask is None else self._saved_mask
+        mask = signals.blocked if self.saved_mask is None else self.saved_mask
         alternate = signals.alternate
         if signals.on_alternate_stack(stack):
             alternate = replace(alternate, flags=alternate.flags | SS_ONSTACK)
         frame = Frame(info, registers, mask, alternate)
         window = cpu.window_bytes(cpu.state.cwp)
         self._memory.write(address, self._format.pack(frame, window, address))
-        self._saved_mask = None
+        self.saved_mask = None
         self.interrupted.keep(address, Interrupted(registers, unsaved, clock))
         signals.enter_handler(info.number)
         self._start_handler(info.number, action, address)

@@ -36,6 +36,7 @@ from simprof.simulator.linux.sandbox import (
 )
 from simprof.simulator.linux.streams import StandardStreams
 
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN_FILE = ("exe", "program")  # special names of the program's own file
 
 
@@ -165,7 +166,9 @@ class Host:
         return entry
 
     def _changeable(self, place: ResolvedPath) -> None:
-        if place.realm is not Realm.REAL or not self._sandbox.may_change_entry(place.parts):
+        # The writable directory itself is an entry of one that is not.
+        is_inside = self._sandbox.may_change(place.parts) and self._sandbox.writable != place.parts
+        if place.realm is not Realm.REAL or not is_inside:
             raise failure(errno.EROFS)
 
     def _owned(self, place: ResolvedPath) -> os.stat_result:
@@ -233,7 +236,8 @@ class Host:
         if stat.S_ISDIR(status.st_mode):
             if writing or access & FileAccess.CREATE:
                 raise failure(errno.EISDIR)
-            return self._open_directory(place)
+            descriptor = os.open(place.name, _DIRECTORY, dir_fd=place.directory)
+            return self._keep(descriptor, place.parts, is_directory=True)
         if access & FileAccess.DIRECTORY:
             raise failure(errno.ENOTDIR)
         if not stat.S_ISREG(status.st_mode):
@@ -258,11 +262,6 @@ class Host:
             self._refuse_foreign_link(status)
         if access & FileAccess.TRUNCATE:
             os.ftruncate(descriptor, 0)
-
-    def _open_directory(self, place: ResolvedPath) -> int:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(place.name, flags, dir_fd=place.directory)
-        return self._keep(descriptor, place.parts, is_directory=True)
 
     def _keep(
         self, descriptor: int, parts: Parts, writable: bool = False, is_directory: bool = False
@@ -471,13 +470,11 @@ class Host:
             os.rename(
                 source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory
             )
-            self._follow_rename(source.parts, target.parts)
-
-    def _follow_rename(self, old: Parts, new: Parts) -> None:
-        # Open directories keep their place in the tree when a directory above is renamed.
-        for entry in self._handles.values():
-            if entry.parts[: len(old)] == old:
-                entry.parts = new + entry.parts[len(old) :]
+            # Open directories keep their place in the tree when a directory above is renamed.
+            old, depth = source.parts, len(source.parts)
+            for entry in self._handles.values():
+                if entry.parts[:depth] == old:
+                    entry.parts = target.parts + entry.parts[depth:]
 
     def link(
         self, base: int | None, path: bytes, new_base: int | None, new: bytes, follow: bool

@@ -47,10 +47,6 @@ def _maps(task: Task) -> bytes:
     return b"".join(lines)
 
 
-def _command_line(task: Task) -> bytes:
-    return b"".join(argument + b"\0" for argument in task.arguments)
-
-
 class _Sizes:
     def __init__(self, task: Task) -> None:
         pointer = task.guest.stack_pointer()
@@ -160,7 +156,7 @@ def _name(task: Task) -> bytes:
 # What is in a file, by its name in /proc/self.
 FILES: Final[dict[str, Callable[[Task], bytes]]] = {
     "maps": _maps,
-    "cmdline": _command_line,
+    "cmdline": lambda task: b"".join(argument + b"\0" for argument in task.arguments),
     "status": _status,
     "stat": _stat,
 }

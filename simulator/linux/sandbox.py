@@ -135,10 +135,6 @@ class Sandbox:
         allowed = self.writable
         return allowed is not None and parts[: len(allowed)] == allowed
 
-    def may_change_entry(self, parts: Parts) -> bool:
-        """Whether the directory entry `parts` may be created, removed or renamed."""
-        return self.may_change(parts) and self.writable != parts
-
     def resolve(self, start: Parts, path: bytes, *, follow: bool) -> ResolvedPath:
         """Walk `path` from the canonical directory `start`; raises OSError as openat would."""
         walk = _Walk(self, start, path, follow)

@@ -182,7 +182,8 @@ class SignalState:
             number = self._first()
             if number is None:
                 return None
-            info = self._take_sender(number)
+            senders = self._senders if self._own >> (number - 1) & 1 else self._shared_senders
+            info = senders.pop(number, SignalInfo(number, SI_USER))
             self.pending &= ~(1 << (number - 1))
             if not self.is_ignored(number):
                 return info
@@ -196,10 +197,6 @@ class SignalState:
         """Whether a call that a signal has interrupted begins again, if it is one that may."""
         number = self._first()
         return number is None or bool(self.action(number).flags & SA_RESTART)
-
-    def _take_sender(self, number: int) -> SignalInfo:
-        senders = self._senders if self._own >> (number - 1) & 1 else self._shared_senders
-        return senders.pop(number, SignalInfo(number, SI_USER))
 
     def is_ignored(self, number: int) -> bool:
         """Whether the signal's arrival does nothing."""

@@ -73,7 +73,7 @@ class CodeWatch:
         self._cpu = cpu
         self._memory = memory
         self._shadows = shadows
-        self._patched: set[int] = set()
+        self.patched: set[int] = set()  # addresses of instructions that `patch` has replaced
         self._late: dict[int, int] = {}  # address -> word when it was first executed
 
     def plain_ranges(self) -> list[Range]:
@@ -87,14 +87,10 @@ class CodeWatch:
 
     def patch(self, pc: int, word: int) -> None:
         """Replace an instruction by one that does the same on this engine."""
-        self._patched.add(pc)
+        self.patched.add(pc)
         if pc in self._late and not self._is_dynamic:
             self._late[pc] = word
         self._memory.load(pc, word.to_bytes(4, "big"))
-
-    def is_patched(self, pc: int) -> bool:
-        """Whether `patch` has replaced the instruction at `pc`."""
-        return pc in self._patched
 
     def forget(self, start: int, end: int) -> None:
         """Drop translations from pages of [start, end), which change behind the engine's back."""
@@ -188,7 +184,7 @@ class CodeWatch:
                 part = segment.data[low - segment.address : high - segment.address]
                 original[low - address : high - address] = part
         for offset in range(0, len(code), 4):
-            if address + offset in self._patched:
+            if address + offset in self.patched:
                 original[offset : offset + 4] = code[offset : offset + 4]
         return bytes(original) != code
 

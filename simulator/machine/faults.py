@@ -207,19 +207,17 @@ def trap_fault(number: int, cpu: Cpu, pc: int, word: int) -> FaultKind:
         address = effective_address(cpu, word)
         return FaultKind(Signal.SEGV, _SEGV_MAPERR, "access in an alternate space", address)
     if number in (Trap.FP_EXCEPTION, Trap.FP_OTHER):
-        return _floating_point_fault(int(cpu.state.fsr), pc)
+        fsr = int(cpu.state.fsr)
+        if fsr >> 14 & 7 == 1:  # ftt: IEEE 754 exception
+            for bit, code, text in _FP_CAUSES:
+                if fsr & bit:
+                    return FaultKind(Signal.FPE, code, text, pc)
+        text = "floating-point operation that is not implemented"
+        return FaultKind(Signal.FPE, 0, text, pc)
     if number >= Trap.SOFTWARE:
         text = f"software trap {number - Trap.SOFTWARE:#x}, which Linux does not define"
         return FaultKind(Signal.ILL, _ILL_ILLTRP, text, pc)
     return FaultKind(Signal.ILL, _ILL_ILLOPC, f"trap {number:#x}", pc)
-
-
-def _floating_point_fault(fsr: int, pc: int) -> FaultKind:
-    if fsr >> 14 & 7 == 1:  # ftt: IEEE 754 exception
-        for bit, code, text in _FP_CAUSES:
-            if fsr & bit:
-                return FaultKind(Signal.FPE, code, text, pc)
-    return FaultKind(Signal.FPE, 0, "floating-point operation that is not implemented", pc)
 
 
 def memory_fault(access: MemoryAccess, address: int, mapped: bool) -> FaultKind:

@@ -66,16 +66,37 @@ class Hooks:
         on_trap_address, on_code_address, on_reserved_address = (
             ctypes.cast(callback, ctypes.c_void_p).value or 0 for callback in self._callbacks
         )
-        _set_clock(clock, cpu)
         traps.remember_state(cpu.state_offset)
         cpu.note_traps(traps.address_of(traps.note_trap))
-        self._no_regions = np.zeros(1, np.int64)  # native code finds no stack in them
-        stacks = table if moves_windows else self._no_regions.ctypes.data
-        _set_trap_words(self.trap, cpu, clock, stacks, on_trap_address)
+        clock[ClockWord.STOP_FUNCTION] = cpu.stop_function
+        clock[ClockWord.ENGINE] = cpu.handle
+        clock[ClockWord.NPC_POINTER] = cpu.state_address + CpuState.npc.offset
+        clock[ClockWord.WINDOW_POINTER] = cpu.state_address + CpuState.window.offset
+        clock[ClockWord.CAN_SAVE] = cpu.state_address + CpuState.cansave.offset
+        clock[ClockWord.CAN_RESTORE] = cpu.state_address + CpuState.canrestore.offset
+        clock[ClockWord.LIMIT] = NO_LIMIT
         clock[ClockWord.WINDOW_MOVER] = traps.address_of(traps.move_window_ahead)
         clock[ClockWord.TRAP_WORDS] = self.trap.ctypes.data
-        _set_fill_words(self.fill, cpu, table, on_reserved_address)
-        _set_code_words(self._code, code, table, on_code_address)
+        self._no_regions = np.zeros(1, np.int64)  # native code finds no stack in them
+        words = self.trap
+        words[TrapWord.CLOCK] = clock.ctypes.data
+        words[TrapWord.CPU] = cpu.state_address
+        words[TrapWord.REGIONS] = table if moves_windows else self._no_regions.ctypes.data
+        words[TrapWord.PYTHON] = on_trap_address
+        words[TrapWord.IS64] = cpu.is64
+        words[TrapWord.WINDOWS] = cpu.windows
+        words = self.fill
+        words[FillWord.REGIONS] = table
+        words[FillWord.NEXT_FLUSH] = words[FillWord.STEP] = FIRST_FLUSH
+        words[FillWord.FLUSH_FUNCTION] = cpu.control_function
+        words[FillWord.FLUSH_ENGINE] = cpu.handle
+        words[FillWord.FLUSH_CODE] = cpu.flush_code
+        words[FillWord.PYTHON] = on_reserved_address
+        words = self._code
+        words[CodeWord.REGIONS] = table
+        words[CodeWord.PYTHON] = on_code_address
+        words[CodeWord.COUNT] = len(code)
+        words[CodeWord.FIRST :] = [place for each in code for place in (each.start, each.end)]
 
     def answer_contexts(
         self, signals: NDArray[np.uint64], observer: NativeHook | None
@@ -113,7 +134,6 @@ class Hooks:
         """
         # As long as their translations live. A block that the engine translates otherwise than
         # thought raises events all the same.
-        # A block that the engine translates otherwise than thought raises events all the same.
         cpu, observer = self._cpu, self._observer
         assert observer is not None
         cpu.remove_hook(self._block_hook)  # what was translated with it is dropped
@@ -138,44 +158,3 @@ class Hooks:
         elif count:
             clock = self._clock.ctypes.data
             cpu.add_hook(HookKind.BLOCK, traps.address_of(traps.count_block), clock, below)
-
-
-def _set_clock(clock: NDArray[np.int64], cpu: Cpu) -> None:
-    clock[ClockWord.STOP_FUNCTION] = cpu.stop_function
-    clock[ClockWord.ENGINE] = cpu.handle
-    clock[ClockWord.NPC_POINTER] = cpu.state_address + CpuState.npc.offset
-    clock[ClockWord.WINDOW_POINTER] = cpu.state_address + CpuState.window.offset
-    clock[ClockWord.CAN_SAVE] = cpu.state_address + CpuState.cansave.offset
-    clock[ClockWord.CAN_RESTORE] = cpu.state_address + CpuState.canrestore.offset
-    clock[ClockWord.LIMIT] = NO_LIMIT
-
-
-def _set_trap_words(
-    words: NDArray[np.int64], cpu: Cpu, clock: NDArray[np.int64], table: int, callback: int
-) -> None:
-    words[TrapWord.CLOCK] = clock.ctypes.data
-    words[TrapWord.CPU] = cpu.state_address
-    words[TrapWord.REGIONS] = table
-    words[TrapWord.PYTHON] = callback
-    words[TrapWord.IS64] = cpu.is64
-    words[TrapWord.WINDOWS] = cpu.windows
-
-
-def _set_fill_words(words: NDArray[np.int64], cpu: Cpu, table: int, callback: int) -> None:
-    words[FillWord.REGIONS] = table
-    words[FillWord.NEXT_FLUSH] = words[FillWord.STEP] = FIRST_FLUSH
-    words[FillWord.FLUSH_FUNCTION] = cpu.control_function
-    words[FillWord.FLUSH_ENGINE] = cpu.handle
-    words[FillWord.FLUSH_CODE] = cpu.flush_code
-    words[FillWord.PYTHON] = callback
-
-
-def _set_code_words(
-    words: NDArray[np.int64], code: Sequence[Range], table: int, callback: int
-) -> None:
-    words[CodeWord.REGIONS] = table
-    words[CodeWord.PYTHON] = callback
-    words[CodeWord.COUNT] = len(code)
-    for number, each in enumerate(code):
-        row = CodeWord.FIRST + 2 * number
-        words[row : row + 2] = each.start, each.end

@@ -312,16 +312,13 @@ class Machine(BaseMachine):
                 self._deliver_pending()
                 return
             origin = self._position.last_jump()
-        elif access is MemoryAccess.READ and self._code.is_patched(pc):
-            self._skip_load(pc)
+        elif access is MemoryAccess.READ and pc in self._code.patched:
+            finish_load(self.cpu, self._position.instruction(pc), None)
+            self._position.go_past(pc)
             return
         else:
             self._position.interrupt(pc)
         self._on_fault(memory_fault(access, address, mapped), origin)
-
-    def _skip_load(self, pc: int) -> None:
-        finish_load(self.cpu, self._position.instruction(pc), None)
-        self._position.go_past(pc)
 
     # -- traps
 
@@ -365,7 +362,8 @@ class Machine(BaseMachine):
 
     def _on_exception(self, number: int) -> None:
         state = self.cpu.state
-        if self._silent and self._thinning is not None and not _is_window_trap(number):
+        of_windows = Trap.SPILL <= number < Trap.WINDOWS_END
+        if self._silent and self._thinning is not None and not of_windows:
             self._thinning.trapped()
         pc = self.cpu.trap_pc
         state.pc, state.npc = pc, state.pc  # the engine has set pc = npc
@@ -433,9 +431,6 @@ class Machine(BaseMachine):
         fault = Fault(number, SIGNALS[number], pc, kind.address, kind.text, origin)
         self._ending = MachineEnding(_SIGNAL_STATUS + number, "fault", number, fault)
 
-    def _end_by_signal(self, info: SignalInfo) -> None:
-        self._ending = MachineEnding(_SIGNAL_STATUS + info.number, "signal", info.number)
-
     def _deliver(
         self, info: SignalInfo, kind: FaultKind | None = None, *, between: bool = False
     ) -> None:
@@ -461,7 +456,8 @@ class Machine(BaseMachine):
             if self.signals.has_handler(info.number):
                 self._deliver(info, between=between)
             else:
-                self._end_by_signal(info)
+                number = info.number
+                self._ending = MachineEnding(_SIGNAL_STATUS + number, "signal", number)
 
     # -- system calls
 
@@ -488,7 +484,7 @@ class Machine(BaseMachine):
             call, outcome = self.threads.take_call()
             if call is None or self._finish_call(outcome or self.calls.call(*call), call):
                 self._set_limit()
-                if not self.threads.is_beginning:
+                if self.threads.instructions:
                     self._deliver_pending(between=call is None and not self._position.is_inside)
                 return
         self._ending = MachineEnding(STATUS_REFUSED, "deadlock", waits=self.threads.waits())
@@ -527,16 +523,12 @@ class Machine(BaseMachine):
             set_condition_codes(self.cpu.state, 1, 1)
         elif isinstance(outcome, CallInterrupted):
             if outcome.restarts and self.signals.restarts_call:
-                self._restart_call()
+                self._system_calls -= 1  # it counts once
+                state, trap_pc = self.cpu.state, self.threads.trap_pc
+                self._position.interrupt(trap_pc)
+                state.pc, state.npc = trap_pc, state.pc
             else:
                 self._finish_system_call(Failed(ERRNO["EINTR"]))
-
-    def _restart_call(self) -> None:
-        # The system call counts once.
-        state = self.cpu.state
-        self._system_calls -= 1
-        self._position.interrupt(self.threads.trap_pc)
-        state.pc, state.npc = self.threads.trap_pc, state.pc
 
     # -- guest.Guest
 
@@ -555,7 +547,7 @@ class Machine(BaseMachine):
 
     def suspend(self, mask: int) -> None:
         """Block `mask` until the pending signal has been handled."""
-        self._contexts.use_mask_once(self.signals.blocked)
+        self._contexts.saved_mask = self.signals.blocked
         self.signals.blocked = mask
 
     def return_from_signal(self) -> None:
@@ -572,7 +564,3 @@ class Machine(BaseMachine):
             self._observer.signal_returned(pc)  # it keeps its own state, and sets STATE
         elif interrupted is not None:
             self._position.restore(interrupted, pc)
-
-
-def _is_window_trap(number: int) -> bool:
-    return Trap.SPILL <= number < Trap.WINDOWS_END

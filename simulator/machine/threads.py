@@ -235,11 +235,6 @@ class Threads:
     # -- what the machine asks
 
     @property
-    def is_beginning(self) -> bool:
-        """Whether the current thread has not executed anything yet."""
-        return not self.instructions
-
-    @property
     def is_threaded(self) -> bool:
         """Whether there is more than one thread now."""
         return len(self._alive) > 1
