@@ -2,9 +2,9 @@
 
 Steps -> functions: a regular file, not absurdly large (`_read_file`); which architecture and kind
 of file, everything else is refused by name (`_read_header`); what Linux would map
-(`_read_program_headers`, `_read_segments`); where instructions and symbols are (`_read_sections`: a
-file without section headers (`sstrip`) is complete, one whose headers lie outside is truncated);
-`_code_ranges`, `_read_symbols`. Lines are read when they are first asked for (`dwarf_lines`).
+(`_read_segments`); where instructions and symbols are (`_code_ranges`, `_table_symbols`; a file
+without section headers (`sstrip`) is complete, one whose headers lie outside is truncated). Lines
+are read when they are first asked for (`dwarf_lines`).
 
 pyelftools, which reads the debugging information, does not read the headers: it takes seven times
 as long, in every run, and does not compare their parts (measured in docs/ARCHITECTURE.md).
@@ -17,7 +17,6 @@ import itertools
 import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from simprof.simulator.binary.dwarf_lines import line_table
@@ -41,10 +40,12 @@ from simprof.simulator.binary.elf_records import (
     STT_GNU_IFUNC,
     STT_NOTYPE,
     STT_OBJECT,
+    ElfImage,
+    FileHeader,
     ProgramHeader,
     RecordFormats,
     SectionHeader,
-    program_header,
+    read_image,
 )
 from simprof.simulator.binary.elf_symbols import named_registers, stub_symbols
 from simprof.simulator.binary.program import (
@@ -92,29 +93,7 @@ _DT_NULL, _DT_NEEDED, _DT_FLAGS_1, _DF_1_PIE = 0, 1, 0x6FFFFFFB, 0x08000000
 _BINDINGS = {0: Binding.LOCAL, 1: Binding.GLOBAL, 2: Binding.WEAK, 10: Binding.GLOBAL}
 
 
-@dataclass(frozen=True)
-class _Header:
-    machine: MachineKind
-    file_type: int
-    entry: int
-    program_headers: int  # file offset
-    program_header_count: int
-    sections: int  # file offset, 0 where there are none
-    section_count: int
-    formats: RecordFormats
-
-    @property
-    def is64(self) -> bool:
-        """Whether addresses have 64 bits."""
-        return self.machine is MachineKind.SPARCV9
-
-    @property
-    def limit(self) -> int:
-        """Address behind the last byte that a segment may have."""
-        return _LIMIT_64 if self.is64 else _LIMIT_32
-
-
-_Check = Callable[[_Header, "Sequence[ProgramHeader]", bytes], None]  # refuses kinds of files
+_Check = Callable[[ElfImage], None]  # refuses kinds of files
 
 
 class _Refusal(Exception):  # noqa: N818 - never leaves this module
@@ -181,81 +160,85 @@ def _read_file(path: Path) -> bytes:
 
 
 def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None) -> Program:
-    header = _read_header(data)
-    headers = _read_program_headers(header, data)
-    check(header, headers, data)
-    interpreter = _interpreter(headers, data)
-    bias = _bias(header, interpreter) if given_bias is None else given_bias
-    segments = _read_segments(header, headers, data, bias)
+    image = _read_header(data)
+    header, machine = image.header, _MACHINES[image.header.machine]
+    check(image)
+    interpreter = _interpreter(image)
+    bias = given_bias
+    if bias is None and header.kind != _ET_DYN:
+        bias = 0
+    elif bias is None and interpreter is None:
+        bias = PIE_BASE_64 if image.is64 else PIE_BASE_32
+    elif bias is None:
+        bias = DYNAMIC_BASE_64 if image.is64 else DYNAMIC_BASE_32
+    segments = _read_segments(image, bias)
     entry = header.entry + bias
     if given_bias is None:
         _check_entry(entry, segments)
-    sections = _read_sections(header, data)
-    code, late_code = _code_ranges(sections, segments, bias, _header_end(header, headers, bias))
+    for index, section in enumerate(image.sections):
+        if section.in_file and section.offset + section.size > len(data):
+            raise _Refusal(f"has section {index} beyond its end; it is truncated or damaged")
+    headers_address = _program_headers_address(image, bias)
+    headers_end = headers_address + image.formats.program_header.size * header.program_header_count
+    if not headers_address:
+        headers_end = 0
+    code, late_code = _code_ranges(image.sections, segments, bias, headers_end)
     if given_bias is None and not any(entry in span for span in (*code, *late_code)):
-        code, late_code = _code_ranges((), segments, bias, _header_end(header, headers, bias))
-    unwinding = _section_named(b".eh_frame", header, sections, data, bias)
-    tables = _symbol_tables(sections, data)
-    symbols = _read_symbols(header, tables, segments, data, bias)
+        code, late_code = _code_ranges((), segments, bias, headers_end)
+    unwinding = _section_named(b".eh_frame", image, bias)
+    tables = _symbol_tables(image)
+    found = {each for table in tables for each in _table_symbols(image, *table, segments, bias)}
+    symbols = tuple(sorted(found, key=lambda s: (s.address, s.name, s.binding, s.size)))
     if check is _accept or interpreter is not None:
-        table = _section_named(b".plt", header, sections, data, bias)
-        stubs = stub_symbols(header.formats, sections, data, bias, table)
+        stubs = stub_symbols(image, bias, _section_named(b".plt", image, bias))
         symbols = tuple(sorted((*symbols, *stubs), key=lambda s: (s.address, s.name)))
-    platform = _platform(header)
-    if platform is Platform.LEON3:
+    platform = Platform.LINUX
+    # A V8 program that begins in LEON's memory is for LEON: no Linux program is linked there.
+    is_fixed = machine is MachineKind.SPARCV8 and header.kind == _ET_EXEC
+    if is_fixed and header.entry in LEON_MEMORY:
+        platform = Platform.LEON3
         code, late_code = tuple(sorted((*code, *late_code), key=lambda each: each.start)), ()
     return Program(
         path=path,
         sha256=hashlib.sha256(data).hexdigest(),
-        machine=header.machine,
+        machine=machine,
         entry=entry,
         segments=segments,
         code=code,
         late_code=late_code,
         symbols=symbols,
         load_bias=bias,
-        program_headers_address=_program_headers_address(header, headers, bias),
-        program_header_size=header.formats.program_header.size,
+        program_headers_address=headers_address,
+        program_header_size=image.formats.program_header.size,
         program_header_count=header.program_header_count,
-        stack_executable=_stack_executable(headers),
+        # As Linux: executable where no PT_GNU_STACK says otherwise.
+        stack_executable=all(
+            each.flags & PF_X for each in image.program_headers if each.kind == PT_GNU_STACK
+        ),
         lines=line_table(data, bias, code),
         unwinding=() if unwinding is None else (unwinding,),
         interpreter=interpreter,
         platform=platform,
         named_registers=frozenset().union(
             *(
-                named_registers(header.formats, _content(table, data), _content(names, data))
+                named_registers(image.formats, image.content(table), image.content(names))
                 for table, names in tables
             )
         ),
     )
 
 
-def _platform(header: _Header) -> Platform:
-    # A V8 program that begins in LEON's memory is for LEON: no Linux program is linked there.
-    is_fixed = header.machine is MachineKind.SPARCV8 and header.file_type == _ET_EXEC
-    return Platform.LEON3 if is_fixed and header.entry in LEON_MEMORY else Platform.LINUX
-
-
-def _bias(header: _Header, interpreter: str | None) -> int:
-    if header.file_type != _ET_DYN:
-        return 0
-    if interpreter is None:
-        return PIE_BASE_64 if header.is64 else PIE_BASE_32
-    return DYNAMIC_BASE_64 if header.is64 else DYNAMIC_BASE_32
-
-
-def _interpreter(headers: Sequence[ProgramHeader], data: bytes) -> str | None:
-    for entry in headers:
+def _interpreter(image: ElfImage) -> str | None:
+    for entry in image.program_headers:
         if entry.kind == PT_INTERP:
-            text = data[entry.offset :][: entry.file_size].split(b"\0")[0]
+            text = image.data[entry.offset :][: entry.file_size].split(b"\0")[0]
             if not text.startswith(b"/"):
                 raise _Refusal("does not name its interpreter; it is damaged")
             return text.decode("utf-8", "surrogateescape")
     return None
 
 
-def _read_header(data: bytes) -> _Header:
+def _read_header(data: bytes) -> ElfImage:
     if data[:4] != b"\x7fELF":
         raise _Refusal("is not an ELF file; give a SPARC ELF program")
     if len(data) < 52:
@@ -279,57 +262,47 @@ def _read_header(data: bytes) -> _Header:
     formats = FORMATS_64 if machine is MachineKind.SPARCV9 else FORMATS_32
     if len(data) < formats.header.size:
         raise _Refusal("is truncated inside its ELF header; copy or link it again")
-    return _check_header(machine, formats, formats.header.unpack_from(data), len(data))
+    _check_header(formats, FileHeader(*formats.header.unpack_from(data)), len(data))
+    return read_image(data)
 
 
-def _check_header(
-    machine: MachineKind, formats: RecordFormats, fields: tuple[int, ...], size: int
-) -> _Header:
-    kind, _, version, entry, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, _ = fields
+def _check_header(formats: RecordFormats, header: FileHeader, size: int) -> None:
+    kind = header.kind
     if kind == _ET_REL:
         raise _Refusal('is a relocatable object; link it ("gcc -static")')
     if kind == _ET_CORE:
         raise _Refusal("is a core dump; give the program itself")
     if kind not in (_ET_EXEC, _ET_DYN):
         raise _Refusal(f"is not a program (ELF type {kind}); link it again")
-    if version != 1:
-        raise _Refusal(f"has unknown ELF version {version}; link it again")
-    if phnum == 0:
+    if header.version != 1:
+        raise _Refusal(f"has unknown ELF version {header.version}; link it again")
+    if header.program_header_count == 0:
         raise _Refusal("has no program headers; link it again")
-    if phentsize != formats.program_header.size:
-        raise _Refusal(f"has program headers of {phentsize} bytes; its header is damaged")
-    if phoff + phnum * phentsize > size:
+    each = header.program_header_size
+    if each != formats.program_header.size:
+        raise _Refusal(f"has program headers of {each} bytes; its header is damaged")
+    if header.program_headers + header.program_header_count * each > size:
         raise _Refusal("has program headers beyond its end; it is truncated or damaged")
-    if shoff and shnum:
-        if shentsize != formats.section_header.size:
-            raise _Refusal(f"has section headers of {shentsize} bytes; its header is damaged")
-        if shoff + shnum * shentsize > size:
+    if header.sections and header.section_count:
+        each = header.section_size
+        if each != formats.section_header.size:
+            raise _Refusal(f"has section headers of {each} bytes; its header is damaged")
+        if header.sections + header.section_count * each > size:
             raise _Refusal("has section headers beyond its end; it is truncated or damaged")
-    sections = shnum if shoff else 0
-    return _Header(machine, kind, entry, phoff, phnum, shoff, sections, formats)
 
 
-def _read_program_headers(header: _Header, data: bytes) -> tuple[ProgramHeader, ...]:
-    record, start = header.formats.program_header, header.program_headers
-    return tuple(
-        program_header(header.is64, record.unpack_from(data, start + index * record.size))
-        for index in range(header.program_header_count)
-    )
-
-
-def _accept(header: _Header, headers: Sequence[ProgramHeader], data: bytes) -> None:
+def _accept(image: ElfImage) -> None:
     """Accept what is linked in any way."""
 
 
-def _refuse_without_interpreter(
-    header: _Header, headers: Sequence[ProgramHeader], data: bytes
-) -> None:
+def _refuse_without_interpreter(image: ElfImage) -> None:
     # What is dynamically linked, and names nothing that would link it.
-    if all(entry.kind != PT_INTERP for entry in headers):
-        _refuse_dynamic(header, headers, data)
+    if all(entry.kind != PT_INTERP for entry in image.program_headers):
+        _refuse_dynamic(image)
 
 
-def _refuse_dynamic(header: _Header, headers: Sequence[ProgramHeader], data: bytes) -> None:
+def _refuse_dynamic(image: ElfImage) -> None:
+    headers, data = image.program_headers, image.data
     if any(entry.kind == PT_INTERP for entry in headers):
         raise _Refusal('is dynamically linked; link with "-static"')
     dynamic = [e.file_size for e in headers if e.kind == PT_DYNAMIC]
@@ -338,12 +311,12 @@ def _refuse_dynamic(header: _Header, headers: Sequence[ProgramHeader], data: byt
         pair
         for entry in headers
         if entry.kind == PT_DYNAMIC
-        for pair in _dynamic_tags(header, entry, data)
+        for pair in _dynamic_tags(image, entry)
     ]
     if any(tag == _DT_NEEDED for tag, _ in tags):
         raise _Refusal("is a shared library, or names no interpreter; give a program")
     pie = any(tag == _DT_FLAGS_1 and value & _DF_1_PIE for tag, value in tags)
-    if header.file_type == _ET_DYN and not pie:
+    if image.header.kind == _ET_DYN and not pie:
         raise _Refusal("is a shared library; give a program")
 
 
@@ -353,8 +326,8 @@ def _check_room(what: str, sizes: Sequence[int], data: bytes) -> None:
         raise _Refusal(f"has {what} larger than the file; it is damaged")
 
 
-def _dynamic_tags(header: _Header, entry: ProgramHeader, data: bytes) -> Iterator[tuple[int, int]]:
-    record = header.formats.dynamic
+def _dynamic_tags(image: ElfImage, entry: ProgramHeader) -> Iterator[tuple[int, int]]:
+    record, data = image.formats.dynamic, image.data
     if entry.offset + entry.file_size > len(data):
         raise _Refusal("has a dynamic section beyond its end; it is truncated or damaged")
     for offset in range(0, entry.file_size - record.size + 1, record.size):
@@ -364,10 +337,11 @@ def _dynamic_tags(header: _Header, entry: ProgramHeader, data: bytes) -> Iterato
         yield tag, value
 
 
-def _read_segments(
-    header: _Header, headers: Sequence[ProgramHeader], data: bytes, bias: int
-) -> tuple[Segment, ...]:
-    loaded = [entry for entry in headers if entry.kind == PT_LOAD and entry.memory_size]
+def _read_segments(image: ElfImage, bias: int) -> tuple[Segment, ...]:
+    data, limit = image.data, _LIMIT_64 if image.is64 else _LIMIT_32
+    loaded = [
+        entry for entry in image.program_headers if entry.kind == PT_LOAD and entry.memory_size
+    ]
     inside = [e.file_size for e in loaded if e.offset + e.file_size <= len(data)]
     _check_room("segments", inside, data)
     segments = []
@@ -380,7 +354,7 @@ def _read_segments(
         if (entry.address - entry.offset) % 4:
             raise _Refusal(f"has a misplaced segment at {entry.address:#x}; it is damaged")
         start = entry.address + bias
-        if start + entry.memory_size > header.limit or (start < PAGE_SIZE and not bias):
+        if start + entry.memory_size > limit or (start < PAGE_SIZE and not bias):
             raise _Refusal(f"has a segment at the impossible address {start:#x}; it is damaged")
         segments.append(
             Segment(
@@ -418,28 +392,10 @@ def _check_entry(entry: int, segments: Sequence[Segment]) -> None:
         raise _Refusal(f"has a misaligned entry point {entry:#x}; it is damaged")
 
 
-def _read_sections(header: _Header, data: bytes) -> tuple[SectionHeader, ...]:
-    record = header.formats.section_header
-    sections = []
-    for index in range(header.section_count):
-        fields = record.unpack_from(data, header.sections + index * record.size)
-        section = SectionHeader(*fields)
-        if section.in_file and section.offset + section.size > len(data):
-            raise _Refusal(f"has section {index} beyond its end; it is truncated or damaged")
-        sections.append(section)
-    return tuple(sections)
-
-
-def _section_named(
-    name: bytes, header: _Header, sections: Sequence[SectionHeader], data: bytes, bias: int
-) -> Range | None:
-    strings = int.from_bytes(data[header.formats.header.size - 2 :][:2], "big")
-    if strings >= len(sections):
-        return None
-    table = data[sections[strings].offset :][: sections[strings].size]
-    for section in sections:
+def _section_named(name: bytes, image: ElfImage, bias: int) -> Range | None:
+    for section in image.sections:
         is_loaded = section.flags & SHF_ALLOC and section.kind != SHT_NOBITS
-        if is_loaded and table[section.name : section.name + len(name) + 1] == name + b"\0":
+        if is_loaded and image.section_name(section) == name:
             return Range(section.address + bias, section.address + bias + section.size)
     return None
 
@@ -492,71 +448,39 @@ def _merge(spans: Sequence[Range]) -> tuple[Range, ...]:
     return tuple(merged)
 
 
-def _header_end(header: _Header, headers: Sequence[ProgramHeader], bias: int) -> int:
-    """Address after the program headers where a segment maps them, else 0."""
-    address = _program_headers_address(header, headers, bias)
-    size = header.formats.program_header.size * header.program_header_count
-    return address + size if address else 0
-
-
-def _program_headers_address(header: _Header, headers: Sequence[ProgramHeader], bias: int) -> int:
-    for entry in headers:
-        inside = header.program_headers - entry.offset
+def _program_headers_address(image: ElfImage, bias: int) -> int:
+    """Return where a segment maps the program headers; 0 where none does."""
+    for entry in image.program_headers:
+        inside = image.header.program_headers - entry.offset
         if entry.kind == PT_LOAD and 0 <= inside < entry.file_size:
             return entry.address + inside + bias
     return 0
 
 
-def _stack_executable(headers: Sequence[ProgramHeader]) -> bool:
-    # As Linux: executable where no PT_GNU_STACK says otherwise.
-    return all(entry.flags & PF_X for entry in headers if entry.kind == PT_GNU_STACK)
-
-
-def _symbol_tables(
-    sections: Sequence[SectionHeader], data: bytes
-) -> list[tuple[SectionHeader, SectionHeader]]:
+def _symbol_tables(image: ElfImage) -> list[tuple[SectionHeader, SectionHeader]]:
+    sections = image.sections
     tables = [s for s in sections if s.kind == SHT_SYMTAB] or [
         s for s in sections if s.kind == SHT_DYNSYM
     ]
-    _check_room("symbol tables", [table.size for table in tables], data)
+    _check_room("symbol tables", [table.size for table in tables], image.data)
     return [(table, sections[table.link]) for table in tables if table.link < len(sections)]
 
 
-def _content(section: SectionHeader, data: bytes) -> bytes:
-    return data[section.offset : section.offset + section.size]
-
-
-def _read_symbols(
-    header: _Header,
-    tables: Sequence[tuple[SectionHeader, SectionHeader]],
-    segments: Sequence[Segment],
-    data: bytes,
-    bias: int,
-) -> tuple[Symbol, ...]:
-    symbols = {
-        symbol
-        for table, names in tables
-        for symbol in _table_symbols(header, table, names, segments, data, bias)
-    }
-    return tuple(sorted(symbols, key=lambda s: (s.address, s.name, s.binding, s.size)))
-
-
 def _table_symbols(
-    header: _Header,
+    image: ElfImage,
     table: SectionHeader,
     names: SectionHeader,
     segments: Sequence[Segment],
-    data: bytes,
     bias: int,
 ) -> Iterator[Symbol]:
-    record = header.formats.symbol
-    strings = _content(names, data)
+    record = image.formats.symbol
+    strings = image.content(names)
     count = table.size // record.size
-    view = memoryview(data)[table.offset : table.offset + count * record.size]
+    view = memoryview(image.data)[table.offset : table.offset + count * record.size]
     starts = [segment.address for segment in segments]
     room_for_names = _MOST_NAMES
     for fields in record.iter_unpack(view):
-        if header.is64:
+        if image.is64:
             name_offset, info, _, section, value, size = fields
         else:
             name_offset, value, size, info, _, section = fields
@@ -571,18 +495,13 @@ def _table_symbols(
         if room_for_names < 0:
             raise _Refusal(f"has symbols with names of {_MOST_NAMES >> 20} MiB; strip it")
         address = value + bias
-        home = _segment_at(address, segments, starts)
-        if not name or home is None:
+        place = bisect_right(starts, address) - 1
+        if not name or place < 0:
+            continue
+        home = segments[place]
+        if address >= home.address + home.memory_size:
             continue
         is_function = kind in (STT_FUNC, STT_GNU_IFUNC) and home.executable
         room = home.address + home.memory_size - address
         text = name.decode("utf-8", "backslashreplace")
         yield Symbol(text, address, min(size, room), binding, is_function)
-
-
-def _segment_at(address: int, segments: Sequence[Segment], starts: Sequence[int]) -> Segment | None:
-    index = bisect_right(starts, address) - 1
-    if index < 0:
-        return None
-    segment = segments[index]
-    return segment if address < segment.address + segment.memory_size else None

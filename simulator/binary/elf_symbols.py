@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from simprof.simulator.binary.elf_records import (
-    FORMATS_64,
     R_SPARC_JMP_SLOT,
     SHT_RELA,
     STT_REGISTER,
+    ElfImage,
     RecordFormats,
     SectionHeader,
 )
@@ -46,45 +46,35 @@ _FIRST_ENTRIES = ((0, 32), (32, 32)), ((0, 48),)  # 64-bit, 32-bit: place, bytes
 # to the interpreter's resolver, which replaces the stub by a jump to the routine when it is first
 # called (System V psABI for SPARC: "Procedure Linkage Table").
 def stub_symbols(
-    # formats, sections, data: of the file.
-    formats: RecordFormats,
-    sections: Sequence[SectionHeader],
-    data: bytes,
+    image: ElfImage,
     bias: int,  # what is added to its addresses
     table: Range | None,  # where the procedure linkage table is
 ) -> Iterator[Symbol]:
     """Yield a symbol for each stub, `NAME@plt`, and for what they share, `plt0` and `plt1`."""
     if table is None:
         return
-    is64 = formats is FORMATS_64
-    size = _SIZE_64 if is64 else _SIZE_32
-    for number, (place, length) in enumerate(_FIRST_ENTRIES[not is64]):
+    sections, size = image.sections, _SIZE_64 if image.is64 else _SIZE_32
+    for number, (place, length) in enumerate(_FIRST_ENTRIES[not image.is64]):
         yield Symbol(f"plt{number}", table.start + place, length, Binding.LOCAL, True)
     for section in sections:
         if section.kind != SHT_RELA or section.link >= len(sections):
             continue
-        symbols = sections[section.link]
-        for address, name in _slots(formats, section, symbols, sections, data):
+        for address, name in _slots(image, section, sections[section.link]):
             place = address + bias
             if place in table and place - table.start < _NEAR_STUBS * size:
                 yield Symbol(f"{name}@plt", place, size, Binding.LOCAL, True)
 
 
 def _slots(
-    formats: RecordFormats,
-    section: SectionHeader,
-    symbols: SectionHeader,
-    sections: Sequence[SectionHeader],
-    data: bytes,
+    image: ElfImage, section: SectionHeader, symbols: SectionHeader
 ) -> Iterator[tuple[int, str]]:
-    record = formats.relocation
+    record, formats, data = image.formats.relocation, image.formats, image.data
     view = memoryview(data)[section.offset :][: section.size // record.size * record.size]
-    strings = sections[symbols.link] if symbols.link < len(sections) else None
-    if strings is None:
+    if symbols.link >= len(image.sections):
         return
-    texts = data[strings.offset :][: strings.size]
+    texts = image.content(image.sections[symbols.link])
     for address, information, _ in record.iter_unpack(view):
-        number = information >> (32 if formats is FORMATS_64 else 8)
+        number = information >> (32 if image.is64 else 8)
         at = symbols.offset + number * formats.symbol.size
         if information & 0xFF != R_SPARC_JMP_SLOT or at + formats.symbol.size > len(data):
             continue
