@@ -14,11 +14,9 @@ expands the counts after the run.
 from __future__ import annotations
 
 import ctypes
-import gc
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +24,7 @@ import numpy.typing as npt
 from simprof.profiler.engine import block_kernel, kernels
 from simprof.profiler.engine.activations import Activations, Arrival, Tally, ThreadStacks, too_deep
 from simprof.profiler.engine.lowering import Lowering, StepOperations, TraceSink, WindowMoves
-from simprof.profiler.engine.silence import EventsLostError, Silence, Ways
+from simprof.profiler.engine.silence import EventsLostError, RunThinning, reported
 from simprof.profiler.engine.states import (
     BlockState,
     KnownWays,
@@ -49,31 +47,16 @@ from simprof.profiler.engine.walk import (
 from simprof.simulator.binary.dynamic import real_address
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 from simprof.simulator.isa.decode import TransferKind
-from simprof.simulator.machine.running import BlockPlace, NativeHook
+from simprof.simulator.machine.running import NativeHook
 
 if TYPE_CHECKING:
     from simprof.profiler.engine.activations import Landings
 
 Array = npt.NDArray[np.int64]
-P = ParamSpec("P")
 _ADDRESS = (1 << 48) - 1
 _LEAVES_TRAP = (TransferKind.RETURN_FROM_TRAP,)
-INSTRUCTIONS_PER_TRANSITION = 4000
-"""Instructions that a run has to execute for each transition before all are looked at."""
 PYTHON_LANDINGS = 64
 """Landings that Python handles before native code is loaded, which takes as long as 500 of them."""
-
-
-def _reported(
-    method: Callable[Concatenate[Automaton, P], None],
-) -> Callable[Concatenate[Automaton, P], None]:
-    """Have what the machine calls keep its error (`Automaton.guard`), and do nothing after one."""
-
-    def call(self: Automaton, /, *arguments: P.args, **options: P.kwargs) -> None:
-        if self.error is None:
-            self.guard(lambda: method(self, *arguments, **options))
-
-    return call
 
 
 def _context_hook() -> int:
@@ -83,7 +66,7 @@ def _context_hook() -> int:
 
 
 class Automaton:
-    """One run's automaton: the observer of its machine, and what thins out its events.
+    """One run's automaton: the observer of its machine.
 
     - `index`: Graphs under program-wide numbers.
     - `lowering`: What the kernel does on each edge, counters and tables.
@@ -119,8 +102,15 @@ class Automaton:
         self._lowering = lowering
         self._walker = Walker(index)
         self._states = States(self._walker, self.memory)
-        self._ways = Ways(self._walker, index.recovered.code)
-        self.silence: Silence | None = None
+        self._thinning = RunThinning(
+            index,
+            self._walker,
+            self._states,
+            self.memory,
+            self._transition_counts,
+            self.decide,
+            self.guard,
+        )
         self._transitions: list[Transition] = []
         self._numbers: list[int] = []  # by transition: of its first operation; -1: by silent blocks
         self._learnt = 0  # transitions that are known from another run
@@ -151,7 +141,7 @@ class Automaton:
                 self.guard, lambda address: self._states.entered_block(interrupted(address))
             )
         callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-        self._callback: Any = callback_type(self.decide)
+        self._callback: Any = callback_type(self._guarded)
         # `ctypes.cast` would make a cycle, which keeps the automaton in memory.
         address = ctypes.c_void_p.from_buffer(self._callback).value
         self.clock[kernels.SLOW_CALLBACK] = address or 0
@@ -160,6 +150,9 @@ class Automaton:
     def counts(self) -> RunCounts:
         """What the run has counted, once it is over."""
         return RunCounts(self._index, self.memory, self._states, self._transitions, self.tally)
+
+    def _transition_counts(self) -> list[tuple[Transition, int]]:
+        return self.counts.transition_counts()
 
     @property
     def hook(self) -> NativeHook:
@@ -170,7 +163,7 @@ class Automaton:
             clock=self.clock,
             keepalive=self,
             on_context=_context_hook,
-            thinning=None if self.is_dense else self,
+            thinning=None if self.is_dense else self._thinning,
             on_late_block=self.late_block,
         )
 
@@ -187,6 +180,7 @@ class Automaton:
         self._callback = None
         self._activations.retire()
         self._natives = self._arrival = None
+        del self._thinning
         self._on_missing = _ignore
 
     # Ways that other runs have taken
@@ -256,11 +250,12 @@ class Automaton:
     def _boundary(self, source: int, address: int) -> tuple[list[Step], WalkContext, int]:
         """Steps from state `source` to the instruction at `address`, and the context after it."""
         # Also the number of instructions of the silent blocks on the way.
-        if self.silence is None or source == kernels.START:
+        silence = self._thinning.silence
+        if silence is None or source == kernels.START:
             return *self._states.boundary(source, address), 0
         context = self._states.inside(source)[1]
-        path = self.silence.way(context, real_address(address))
-        steps, context, passed = self.silence.walk(context, path)
+        path = silence.way(context, real_address(address))
+        steps, context, passed = silence.walk(context, path)
         more, first = self._walker.step(context, address)
         return [*steps, *more], first, passed
 
@@ -303,20 +298,25 @@ class Automaton:
     # Python's part of an event
 
     def guard(self, action: Callable[[], None]) -> None:
-        """Do `action`; keep what it raises in `error` and stop the engine."""
+        """Do `action`; keep what it raises in `error`, stop the engine, and do nothing then."""
         try:
-            action()
+            if self.error is None:
+                action()
         except BaseException as error:
-            self.error = self.error or error
+            self.error = error
             self.clock[kernels.LIMIT] = -1
             self.clock[kernels.INTERRUPTED] = kernels.FAILED
 
-    @_reported
+    def _guarded(self, status: int, address: int, size: int) -> None:
+        self.guard(lambda: self.decide(status, address, size))
+
     def decide(self, status: int, address: int, size: int) -> None:
         """Handle an event for which the kernel asked Python."""
         # `status`: Why it asked: the result of `block_kernel.advance`.
         # `address`, `size`: The translation block that the program has come to, and its size in
         # bytes.
+        if self.error is not None:
+            return
         if status != kernels.MISS:
             self._settle(status, address)
             return
@@ -405,7 +405,7 @@ class Automaton:
         # part that executed before the signal then becomes a state of its own.
         state = self._states[int(self.clock[kernels.RESUMED_STATE])]
         done = int(self.clock[kernels.RESUME_PC]) - state.address
-        if address != state.address + done and self.silence is not None:
+        if address != state.address + done and self._thinning.silence is not None:
             raise EventsLostError(f"a block was to be resumed at {state.address + done:#x}")
         if address != state.address + done:
             raise SimulatorError(
@@ -438,7 +438,8 @@ class Automaton:
 
     def _arrive_abnormally(self, address: int, size: int) -> None:
         place = self._places.get(address | size << 48, address)
-        if self.silence is not None and address in self.silence.behind:
+        silence = self._thinning.silence
+        if silence is not None and address in silence.behind:
             raise EventsLostError(f"control came to {address:#x} by an unknown way")
         arrival, self._arrival = self._arrival, None
         self.clock[kernels.STATE] = self._states.landing(place, size)
@@ -491,7 +492,7 @@ class Automaton:
         self._arrival = Arrival(begin, abandon)
         self.clock[kernels.STATE] = kernels.ABNORMAL
 
-    @_reported
+    @reported
     def signal_delivered(
         self, interrupted_pc: int, stack_pointer: int, between: bool = False
     ) -> None:
@@ -515,7 +516,7 @@ class Automaton:
             lambda: activations.abandon(record),
         )
 
-    @_reported
+    @reported
     def signal_returned(self, resumed_pc: int) -> None:
         """End the innermost signal handler, which has called `sigreturn`."""
         # What the signal interrupted is continued next, at `resumed_pc`. That is another address
@@ -546,7 +547,7 @@ class Automaton:
             self.clock[kernels.STATE] = record.state
             self._end_event()
 
-    @_reported
+    @reported
     def context_replaced(self) -> None:
         """Follow `setcontext`: the program goes on anywhere, in any activation that is alive."""
         # Where the context was set natively, `kernels.LEFT` says so: the same, as a transition.
@@ -577,7 +578,7 @@ class Automaton:
 
     # Threads
 
-    @_reported
+    @reported
     def thread_started(self, number: int, current: int) -> None:
         """Note that thread `current` has started another one, which begins where it arrives.
 
@@ -596,13 +597,13 @@ class Automaton:
             self._threads = ThreadStacks(self.memory, self._lowering.contexts)
         self._threads.start(number, current, self._activations.enter)
 
-    @_reported
+    @reported
     def thread_switched(self, number: int) -> None:
         """Note that another thread goes on where it was."""
         assert self._threads is not None
         self._arrival = self._threads.switch(number, self._arrival)
 
-    @_reported
+    @reported
     def thread_ended(self) -> None:
         """End the activations of the current thread, which has ended itself."""
         self._end_stack(exited=True, fault_pc=None)
@@ -612,7 +613,7 @@ class Automaton:
 
     # Late code
 
-    @_reported
+    @reported
     def late_block(self, address: int, words: tuple[int, ...]) -> None:
         """Note that a block of stubs has these words from now on."""
         # Where it had others, the kernel forgets the transitions to it, whose counts remain.
@@ -624,81 +625,6 @@ class Automaton:
             self.memory.rename(known.source, key, self._retired)
             self._transitions[number] = known._replace(key=self._retired)
         self._places[key] = code.version(address, words)
-
-    # Silent blocks
-
-    def is_worth_it(self, instructions: int) -> bool:
-        """Whether a run that has executed so many instructions is worth the work of a choice."""
-        return instructions >= INSTRUCTIONS_PER_TRANSITION * len(self._transitions)
-
-    def choose_silent(self) -> dict[BlockPlace, int]:
-        """Return the blocks that are to be silent from now on, with their sizes."""
-        chosen: dict[BlockPlace, int] = {}
-        self._choose_silent(chosen)
-        return chosen
-
-    @_reported
-    def _choose_silent(self, chosen: dict[BlockPlace, int]) -> None:
-        from simprof.profiler.engine.silence import SilenceChoice  # short runs never need it
-
-        counts = self.counts.transition_counts()
-        keep = {} if self.silence is None else self.silence.sizes
-        with _no_collection():
-            chosen.update(SilenceChoice(self._index, self._states, self._ways, counts).choose(keep))
-
-    @_reported
-    def begin_silence(self, sizes: Mapping[BlockPlace, int]) -> None:
-        """Take note that these blocks raise no events any more."""
-        self.silence = Silence(self._ways, sizes)
-        silent = {place.pc for place in sizes}
-        states = [number for number, _ in self._states.items()]
-        with _no_collection():
-            self.memory.arrange([kernels.START, *states], lambda key: key & _ADDRESS in silent)
-
-    @_reported
-    def stopped(self, pc: int) -> None:
-        """Go the way to `pc`, whose block has raised its event but has not begun."""
-        context = self._silent_context()
-        if context is not None and self.silence is not None:
-            self._pass(self.silence.way(context, pc))
-
-    @_reported
-    def faulted(self, pc: int) -> None:
-        """Go the way to the instruction at `pc`, which has faulted."""
-        context = self._silent_context()
-        if context is not None and self.silence is not None:
-            start = int(self.clock[kernels.BLOCK_ADDRESS])
-            block = range(start, start + int(self.clock[kernels.BLOCK_SIZE]))
-            self._pass(self.silence.place(context, pc, block))
-
-    @_reported
-    def trapped(self) -> None:
-        """Note that an instruction has trapped of which it is not known where it is."""
-        context = self._silent_context()
-        following = () if context is None else self._ways.after(context)
-        if self.silence is not None and any(each in self.silence.sizes for each in following or ()):
-            raise EventsLostError("an instruction has trapped, but it is not known which")
-
-    def _silent_context(self) -> WalkContext | None:
-        """Return the context behind the last event's block, None if nothing silent may follow."""
-        state, silence = int(self.clock[kernels.STATE]), self.silence
-        if state == kernels.RESUME and silence is not None:
-            pc = int(self.clock[kernels.RESUME_PC])
-            if BlockPlace(pc, pc + 4) in silence.sizes:
-                raise EventsLostError(f"a silent block may have been resumed at {pc:#x}")
-        return None if state < kernels.FIRST_STATE else self._states.inside(state)[1]
-
-    def _pass(self, path: Sequence[BlockPlace]) -> None:
-        """Take the events of silent blocks."""
-        assert self.silence is not None or not path
-        for place in path:
-            size = self.silence.sizes[place] if self.silence is not None else 0
-            self.clock[kernels.INSTRUCTIONS] += size >> 2
-            self.clock[kernels.BLOCK_ADDRESS] = place.pc
-            self.clock[kernels.BLOCK_SIZE] = size
-            status = block_kernel.call_advance(self.memory.address, place.pc, size)
-            if status != kernels.OK:
-                self.decide(status, place.pc, size)
 
     # The end
 
@@ -746,18 +672,6 @@ class Automaton:
             next_pc = end if fault_pc is None else fault_pc
             self._activations.cut(self._activations.current, context.block, next_pc)
         return context.block
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep Python from searching all graphs for garbage while much is made and dropped at once."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _ignore(step: Missing) -> None:

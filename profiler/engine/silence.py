@@ -21,11 +21,16 @@ What makes this exact:
 
 from __future__ import annotations
 
+import gc
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from simprof.profiler.engine import block_kernel, kernels
 from simprof.profiler.engine.lowering import is_harmless
+from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.states import BlockState, States, Transition
 from simprof.profiler.engine.walk import UNKNOWN, Cross, GraphIndex, Step, WalkContext, Walker
 from simprof.profiler.graphs.cfg import EdgeKind
@@ -34,6 +39,8 @@ from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.decode import TransferKind
 from simprof.simulator.machine.running import BlockPlace
 
+P = ParamSpec("P")
+G = TypeVar("G", bound="_Guarding")
 MOST_WAYS = 64
 """Blocks behind an event that may be reached without another event, at most."""
 _JUMP, _TRAP = 0x38, 0x3A
@@ -214,6 +221,141 @@ def _keeps_to_itself(word: int) -> bool:
         return op3 in _MULTIPLICATIONS or (op3 != _JUMP and is_harmless(word))
     return False
 
+
+# -- Silent blocks of a run
+
+INSTRUCTIONS_PER_TRANSITION = 4000
+"""Instructions that a run has to execute for each transition before all are looked at."""
+_ADDRESS = (1 << 48) - 1
+
+
+class _Guarding(Protocol):
+    @property
+    def guard(self) -> Callable[[Callable[[], None]], None]: ...
+
+
+def reported(
+    method: Callable[Concatenate[G, P], None],
+) -> Callable[Concatenate[G, P], None]:
+    """Have a method that the machine calls keep its error for the end of the run (`guard`)."""
+
+    def call(self: G, /, *arguments: P.args, **options: P.kwargs) -> None:
+        self.guard(lambda: method(self, *arguments, **options))
+
+    return call
+
+
+class RunThinning:
+    """Which blocks of one run are silent, and how the program goes through them.
+
+    What the machine asks and reports: `simulator.machine.running.Thinning`.
+    """
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        walker: Walker,
+        states: States,
+        memory: EngineMemory,
+        counts: Callable[[], list[tuple[Transition, int]]],  # how often each transition was taken
+        decide: Callable[[int, int, int], None],  # see `Automaton.decide`
+        guard: Callable[[Callable[[], None]], None],  # see `Automaton.guard`
+    ) -> None:
+        self._index = index
+        self._ways = Ways(walker, index.recovered.code)
+        self._states = states
+        self._memory = memory
+        self._counts = counts
+        self._decide = decide
+        self.guard = guard
+        self.silence: Silence | None = None
+
+    def is_worth_it(self, instructions: int) -> bool:
+        """Whether a run that has executed so many instructions is worth the work of a choice."""
+        return instructions >= INSTRUCTIONS_PER_TRANSITION * len(self._counts())
+
+    def choose_silent(self) -> dict[BlockPlace, int]:
+        """Return the blocks that are to be silent from now on, with their sizes."""
+        chosen: dict[BlockPlace, int] = {}
+        self._choose(chosen)
+        return chosen
+
+    @reported
+    def _choose(self, chosen: dict[BlockPlace, int]) -> None:
+        keep = {} if self.silence is None else self.silence.sizes
+        with _no_collection():
+            choice = SilenceChoice(self._index, self._states, self._ways, self._counts())
+            chosen.update(choice.choose(keep))
+
+    @reported
+    def begin_silence(self, sizes: Mapping[BlockPlace, int]) -> None:
+        """Take note that these blocks raise no events any more."""
+        self.silence = Silence(self._ways, sizes)
+        silent = {place.pc for place in sizes}
+        states = [number for number, _ in self._states.items()]
+        with _no_collection():
+            self._memory.arrange([kernels.START, *states], lambda key: key & _ADDRESS in silent)
+
+    @reported
+    def stopped(self, pc: int) -> None:
+        """Go the way to `pc`, whose block has raised its event but has not begun."""
+        context = self._context()
+        if context is not None and self.silence is not None:
+            self._pass(self.silence, self.silence.way(context, pc))
+
+    @reported
+    def faulted(self, pc: int) -> None:
+        """Go the way to the instruction at `pc`, which has faulted."""
+        context, clock = self._context(), self._memory.clock
+        if context is not None and self.silence is not None:
+            start = int(clock[kernels.BLOCK_ADDRESS])
+            block = range(start, start + int(clock[kernels.BLOCK_SIZE]))
+            self._pass(self.silence, self.silence.place(context, pc, block))
+
+    @reported
+    def trapped(self) -> None:
+        """Note that an instruction has trapped of which it is not known where it is."""
+        context = self._context()
+        following = () if context is None else self._ways.after(context)
+        if self.silence is not None and any(each in self.silence.sizes for each in following or ()):
+            raise EventsLostError("an instruction has trapped, but it is not known which")
+
+    def _context(self) -> WalkContext | None:
+        """Return the context behind the last event's block, None if nothing silent may follow."""
+        clock = self._memory.clock
+        state = int(clock[kernels.STATE])
+        if state == kernels.RESUME and self.silence is not None:
+            pc = int(clock[kernels.RESUME_PC])
+            if BlockPlace(pc, pc + 4) in self.silence.sizes:
+                raise EventsLostError(f"a silent block may have been resumed at {pc:#x}")
+        return None if state < kernels.FIRST_STATE else self._states.inside(state)[1]
+
+    def _pass(self, silence: Silence, path: Sequence[BlockPlace]) -> None:
+        """Take the events of silent blocks."""
+        clock = self._memory.clock
+        for place in path:
+            size = silence.sizes[place]
+            clock[kernels.INSTRUCTIONS] += size >> 2
+            clock[kernels.BLOCK_ADDRESS] = place.pc
+            clock[kernels.BLOCK_SIZE] = size
+            status = block_kernel.call_advance(self._memory.address, place.pc, size)
+            if status != kernels.OK:
+                self._decide(status, place.pc, size)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python from searching all graphs for garbage while much is made and dropped at once."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+# -- The choice
 
 LEAST_SHARE = 2000
 """A block that has raised less than one of so many events is not worth being silent."""

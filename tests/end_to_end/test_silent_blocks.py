@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from simprof.profiler.engine import automaton, silence
-from simprof.profiler.engine.automaton import Automaton
-from simprof.profiler.engine.silence import EventsLostError, Silence
+from simprof.profiler.engine import silence
+from simprof.profiler.engine.silence import EventsLostError, RunThinning, Silence
 from simprof.profiler.engine.walk import WalkContext
 from simprof.profiler.reports import run_json
 from simprof.profiler.request.request import SchemeOptions, Setting, TableChoice
@@ -56,14 +55,14 @@ TEXT = b"the quick brown fox\njumps over the lazy dog\n" * 9
 def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[BlockPlace, int]]:
     """Have blocks chosen early and often, all that can be; the choices."""
     found: list[Mapping[BlockPlace, int]] = []
-    begin = Automaton.begin_silence
+    begin = RunThinning.begin_silence
 
-    def note(self: Automaton, sizes: Mapping[BlockPlace, int]) -> None:
+    def note(self: RunThinning, sizes: Mapping[BlockPlace, int]) -> None:
         found.append(sizes)
         begin(self, sizes)
 
-    monkeypatch.setattr(Automaton, "begin_silence", note)
-    monkeypatch.setattr(automaton, "INSTRUCTIONS_PER_TRANSITION", 0)
+    monkeypatch.setattr(RunThinning, "begin_silence", note)
+    monkeypatch.setattr(silence, "INSTRUCTIONS_PER_TRANSITION", 0)
     monkeypatch.setattr(machine, "FIRST_LOOK", 2000)
     monkeypatch.setattr(machine, "NEXT_LOOK", 3000)
     monkeypatch.setattr(machine, "DENSE_END", 500)
