@@ -107,7 +107,7 @@ class Automaton:
             self._walker,
             self._states,
             self.memory,
-            self._transition_counts,
+            lambda: self.counts.transition_counts(),
             self.decide,
             self.guard,
         )
@@ -150,9 +150,6 @@ class Automaton:
     def counts(self) -> RunCounts:
         """What the run has counted, once it is over."""
         return RunCounts(self._index, self.memory, self._states, self._transitions, self.tally)
-
-    def _transition_counts(self) -> list[tuple[Transition, int]]:
-        return self.counts.transition_counts()
 
     @property
     def hook(self) -> NativeHook:
@@ -211,7 +208,7 @@ class Automaton:
             for way, number in zip(self._transitions, self._numbers, strict=True)
             if number >= 0
             and lasts(way.boundary)
-            and (way.source == kernels.START or self._lasts(way.source))
+            and (way.source == kernels.START or lasts(self._states.inside(way.source)[0]))
         ]
         if len(lasting) <= self._learnt:
             return None
@@ -228,9 +225,6 @@ class Automaton:
             landings=self._operations.landings,
             after_pop=self._operations.after_pop,
         )
-
-    def _lasts(self, state: int) -> bool:
-        return lasts(self._states.inside(state)[0])
 
     # Transitions
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -21,7 +20,6 @@ from simprof.profiler.code.hash_routine import (
     HASH_MULTIPLIER,
     HASH_SHIFT,
     WORD_COUNTS,
-    HashCosts,
     hash_costs,
 )
 from simprof.profiler.engine import kernels
@@ -58,40 +56,22 @@ PathPlanner = Callable[[int], InstrumentationPlan | None]
 """Routine number -> one scheme's plan for it, None where it is not profiled."""
 
 
-@dataclass(frozen=True)
-class HashModel:
-    """What the kernel must know of the hashing run-time routine (see `hash_routine`)."""
-
-    # `word_costs` are those for keys of 2 words and up.
-
-    costs: HashCosts
-    word_costs: tuple[HashCosts, ...] = ()
-    buckets: int = BUCKETS
-    multiplier: int = HASH_MULTIPLIER
-    shift: int = HASH_SHIFT
-
-    def words(self) -> Array:
-        """Return the kernel's cost words: one row for each number of words that a key may have."""
-        return np.concatenate([self._row(costs) for costs in (self.costs, *self.word_costs)])
-
-    def _row(self, costs: HashCosts) -> Array:
-        words = np.zeros(kernels.COST_WORDS, np.int64)
-        words[kernels.COST_REMEMBERED] = costs.remembered
-        words[kernels.COST_HIT] = costs.hit
-        words[kernels.COST_INSERT] = costs.insert
-        words[kernels.COST_BACK_HIT] = costs.back_edge_hit
-        words[kernels.COST_BACK_INSERT] = costs.back_edge_insert
-        words[kernels.COST_STEP] = costs.step
-        words[kernels.BUCKET_MASK] = self.buckets - 1
-        words[kernels.HASH_MULTIPLIER] = self.multiplier
-        words[kernels.HASH_SHIFT] = self.shift
-        return words
-
-
-def hash_model(machine: MachineKind) -> HashModel:
-    """Return what the kernel must know of the routines of `machine`."""
-    costs, *several = (hash_costs(machine, words) for words in WORD_COUNTS)
-    return HashModel(costs, tuple(several))
+def cost_words(machine: MachineKind) -> Array:
+    """Return what the kernel must know of the hashing routine (`hash_routine`) of `machine`."""
+    # One row for each number of words that a key may have.
+    rows = np.zeros((len(WORD_COUNTS), kernels.COST_WORDS), np.int64)
+    for row, words in zip(rows, WORD_COUNTS, strict=True):
+        costs = hash_costs(machine, words)
+        row[kernels.COST_REMEMBERED] = costs.remembered
+        row[kernels.COST_HIT] = costs.hit
+        row[kernels.COST_INSERT] = costs.insert
+        row[kernels.COST_BACK_HIT] = costs.back_edge_hit
+        row[kernels.COST_BACK_INSERT] = costs.back_edge_insert
+        row[kernels.COST_STEP] = costs.step
+    rows[:, kernels.BUCKET_MASK] = BUCKETS - 1
+    rows[:, kernels.HASH_MULTIPLIER] = HASH_MULTIPLIER
+    rows[:, kernels.HASH_SHIFT] = HASH_SHIFT
+    return rows.ravel()
 
 
 class KnownProduct(NamedTuple):
@@ -128,7 +108,7 @@ class Lowering:
     - `planners`: One for each scheme that counts paths.
     - `graphs`, `first_edge`: The routines; program-wide number of each one's edge 0, and the number
       of edges at the end.
-    - `hash_model`: The hashing run-time routine.
+    - `costs`: Of the hashing run-time routine (`cost_words`).
     - `stack_mask`: All ones of the program's register width.
     - `weights`: Routine -> edge weights for its segmentation, None for a heuristic.
     - `keep_history`: See `Products`.
@@ -145,7 +125,7 @@ class Lowering:
         planners: Sequence[PathPlanner],
         graphs: Sequence[ControlFlowGraph],
         first_edge: Array,
-        hash_model: HashModel,
+        costs: Array,
         stack_mask: int,
         weights: Callable[[int], Sequence[float] | None] = lambda _: None,
         *,
@@ -159,7 +139,7 @@ class Lowering:
         self._variants = variants
         self.contexts, self.recording = contexts, recording
         self.notes: RunNotes | None = contexts or recording
-        self.memory = EngineMemory(hash_model.words())
+        self.memory = EngineMemory(costs)
         note = None if self.notes is None else self.notes.taken
         self.products = Products(self.memory, keep_history=keep_history, note=note)
         if self.notes is not None:

@@ -45,7 +45,7 @@ class HashWork(NamedTuple):
 class EngineMemory:
     """The arrays of one run.
 
-    - `costs`: Cost words of the hashing routine (`lowering.HashModel.words`).
+    - `costs`: Cost words of the hashing routine (`lowering.cost_words`).
     - `depth`: Activations that can be live at once.
     """
 

@@ -13,7 +13,7 @@ block that the last edge leads to.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,6 +35,16 @@ class DamagedError(Exception):
 
 
 _DROP = RecordedStretch(-1, (), recording_kernel.ENDS)
+
+
+def _streams(piece: RecordedPiece, known: Container[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield the routines of a piece, and where the bytes of each begin and end."""
+    start = 0
+    for number, end in zip(piece.routines.tolist(), piece.ends.tolist(), strict=True):
+        if number not in known or not start <= end <= len(piece.data):
+            raise DamagedError
+        yield number, start, end
+        start = end
 
 
 @dataclass
@@ -98,14 +108,9 @@ class Replayer:
             new.setdefault(stretch.routine, []).append(stretch)
         for number, stretches in new.items():
             self._routines.setdefault(number, _ReplayedRoutine()).add(stretches)
-        data = np.frombuffer(piece.data, np.uint8)
-        start = 0
-        for number, end in zip(piece.routines.tolist(), piece.ends.tolist(), strict=True):
-            if number not in self._routines or not start <= end <= len(data):
-                raise DamagedError
+        for number, start, end in _streams(piece, self._routines):
             if self._wanted is None or number in self._wanted:
-                self._play_routine(number, data, start, end)
-            start = end
+                self._play_routine(number, np.frombuffer(piece.data, np.uint8), start, end)
 
     def _play_routine(self, number: int, data: Bytes, start: int, end: int) -> None:
         routine, words, clock = self._routines[number], self._words, self._memory.clock
@@ -234,13 +239,9 @@ class CutRun:
             if not all(edge < len(self._graphs[stretch.routine].edges) for edge in stretch.edges):
                 raise DamagedError
             self._routines.setdefault(stretch.routine, _CountedRoutine()).add(stretch)
-        data = np.frombuffer(piece.data, np.uint8)
-        start = 0
-        for number, end in zip(piece.routines.tolist(), piece.ends.tolist(), strict=True):
-            if number not in self._routines or not start <= end <= len(data):
-                raise DamagedError
+        for number, start, end in _streams(piece, self._routines):
+            data = np.frombuffer(piece.data, np.uint8)
             self._count(self._routines[number], data, start, end)
-            start = end
 
     def _count(self, routine: _CountedRoutine, data: np.ndarray, start: int, end: int) -> None:
         words = self._words

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.automaton import Automaton
-from simprof.profiler.engine.lowering import KnownProducts, Lowering, TraceSink, hash_model
+from simprof.profiler.engine.lowering import KnownProducts, Lowering, TraceSink, cost_words
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.segments import GraphVariant, variants_of
 from simprof.profiler.engine.states import KnownWays, RunCounts
@@ -447,11 +447,11 @@ def _lowering(
 ) -> Lowering:
     program, edge_counts = recovered.program, options.edge_counts
     stack_mask = (1 << (64 if program.is64 else 32)) - 1
-    model = hash_model(program.machine)
+    costs = cost_words(program.machine)
     if options.record is not None:
         recording = options.record(index)
         return Lowering(
-            (), recovered.routines, index.first_edge, model, stack_mask, recording=recording
+            (), recovered.routines, index.first_edge, costs, stack_mask, recording=recording
         )
     counting = [scheme for scheme in schemes if scheme.slot is not None]
     expected = options.expected
@@ -459,7 +459,7 @@ def _lowering(
         [scheme.plan for scheme in counting],
         recovered.routines,
         index.first_edge,
-        model,
+        costs,
         stack_mask,
         lambda number: None if edge_counts is None else edge_counts(recovered.routines[number]),
         keep_history=options.replayable,

@@ -12,7 +12,7 @@ import numpy as np
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.engine.activations import EarlyEnd
-from simprof.profiler.engine.lowering import Lowering, hash_model
+from simprof.profiler.engine.lowering import Lowering, cost_words
 from simprof.profiler.engine.recording import RecordedPiece
 from simprof.profiler.engine.replaying import CutRun, DamagedError, Replayer
 from simprof.profiler.engine.walk import GraphIndex
@@ -139,7 +139,7 @@ class RecordedRun(Events):
             [scheme.plan for scheme in schemes if scheme.slot is not None],
             recovered.routines,
             index.first_edge,
-            hash_model(program.machine),
+            cost_words(program.machine),
             (1 << (64 if program.is64 else 32)) - 1,
         )
         replayer = Replayer(lowering, index.first_edge, index.first_block, routines)

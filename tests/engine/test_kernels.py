@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from simprof.profiler.code.hash_routine import BUCKETS, HashTableModel, hash_costs
 from simprof.profiler.engine import block_kernel, kernels
-from simprof.profiler.engine.lowering import HashModel, fuse
+from simprof.profiler.engine.lowering import cost_words, fuse
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.cpu.traps import RESUME_STATE, ClockWord, Interruption
 from tests.support.event_player import replay
@@ -53,7 +53,7 @@ def make_state(
         tables=headers.ravel(),
         heads=np.zeros(BUCKETS * max(tables, 1), np.int64),
         nodes=np.zeros(4096 * kernels.NODE, np.int64),
-        costs=HashModel(hash_costs(machine)).words(),
+        costs=cost_words(machine),
     )
     state.publish()
     return state

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.lowering import Lowering, fuse, hash_model
+from simprof.profiler.engine.lowering import Lowering, cost_words, fuse
 from simprof.profiler.engine.memory import Operation
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import (
@@ -71,7 +71,7 @@ def lowering_of(
         return plans[routine]
 
     first = np.cumsum([0, *(len(cfg.edges) for cfg in graphs)]).astype(np.int64)
-    model = hash_model(MachineKind.SPARCV9)
+    model = cost_words(MachineKind.SPARCV9)
     return Lowering([planner], graphs, first, model, MASK), asked
 
 
@@ -109,7 +109,7 @@ def test_what_counts_no_paths_costs_the_kernel_nothing() -> None:
 
 
 def test_without_schemes_no_routine_is_looked_at() -> None:
-    model = hash_model(MachineKind.SPARCV9)
+    model = cost_words(MachineKind.SPARCV9)
     lowering = Lowering([], [LINE], np.array([0, 3], np.int64), model, MASK)
     assert lowering.operations(2) == ()
     assert lowering.products.product(0) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.lowering import Lowering, StepOperations, hash_model
+from simprof.profiler.engine.lowering import Lowering, StepOperations, cost_words
 from simprof.profiler.engine.memory import Operation
 from simprof.profiler.engine.walk import Cross, Land, Pop, Push
 from simprof.simulator.binary.program import MachineKind
@@ -19,7 +19,7 @@ class _Adding(Lowering):
 
     def __init__(self, *, has_schemes: bool = True) -> None:
         planners = [lambda _: None] if has_schemes else []
-        super().__init__(planners, (), np.zeros(1, np.int64), hash_model(MachineKind.SPARCV9), MASK)
+        super().__init__(planners, (), np.zeros(1, np.int64), cost_words(MachineKind.SPARCV9), MASK)
 
     def operations(self, edge: int) -> tuple[Operation, ...]:
         """Return what the kernel does on `edge`."""

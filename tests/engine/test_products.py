@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.lowering import hash_model
+from simprof.profiler.engine.lowering import cost_words
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.products import (
     CountedSegment,
@@ -177,7 +177,7 @@ class Run:
     def __init__(
         self, plan: InstrumentationPlan, cuts: Sequence[int] = (), *, keep_history: bool = False
     ) -> None:
-        self.memory = EngineMemory(hash_model(MachineKind.SPARCV9).words(), 8)
+        self.memory = EngineMemory(cost_words(MachineKind.SPARCV9), 8)
         self.products = Products(self.memory, keep_history=keep_history)
         self.segmentation = segment(LOOP, cuts)
         product = RoutineProduct(self.segmentation, {0: player_of(plan)})

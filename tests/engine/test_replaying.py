@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simprof.profiler.engine.activations import EarlyEnd
-from simprof.profiler.engine.lowering import Lowering, hash_model
+from simprof.profiler.engine.lowering import Lowering, cost_words
 from simprof.profiler.engine.recording import RecordedPiece, RecordedStretch
 from simprof.profiler.engine.recording_kernel import BEGINS, ENDS
 from simprof.profiler.engine.replaying import DamagedError, Replayer
@@ -26,7 +26,7 @@ STREAM = bytes([BEGIN_ONE, BEGIN_AND_END, BEGIN_ONE, BEGIN_ONE])
 
 def replayer(routines: frozenset[int] | None = None, data: bytes = STREAM) -> Replayer:
     """Return one that has replayed stretches of routine 1."""
-    lowering = Lowering([], GRAPHS, FIRST_EDGE, hash_model(MachineKind.SPARCV9), (1 << 64) - 1)
+    lowering = Lowering([], GRAPHS, FIRST_EDGE, cost_words(MachineKind.SPARCV9), (1 << 64) - 1)
     result = Replayer(lowering, FIRST_EDGE, FIRST_BLOCK, routines)
     stretches = [RecordedStretch(1, (), BEGINS), RecordedStretch(1, (), BEGINS | ENDS)]
     result.play(RecordedPiece(stretches, np.array([1]), np.array([len(data)]), data))

@@ -13,7 +13,7 @@ import pytest
 
 from simprof.profiler.code.hash_routine import hash_costs
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.lowering import Lowering, fuse, hash_model
+from simprof.profiler.engine.lowering import Lowering, cost_words, fuse
 from simprof.profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, segment
 from simprof.profiler.graphfiles.execution import execute
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -57,7 +57,7 @@ class Driver:
             [scheme.plan for scheme in self.schemes],
             [cfg],
             np.array([0, len(cfg.edges)], np.int64),
-            hash_model(MACHINE),
+            cost_words(MACHINE),
             (1 << 64) - 1,
         )
         self.memory = self.lowering.memory

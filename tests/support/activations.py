@@ -11,7 +11,7 @@ from simprof.profiler.engine.activations import (
     Activations,
     Tally,
 )
-from simprof.profiler.engine.lowering import hash_model
+from simprof.profiler.engine.lowering import cost_words
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.walk import (
     UNKNOWN,
@@ -48,7 +48,7 @@ class Stack:
 
     def __init__(self, entries: Sequence[str] = ()) -> None:
         self.graphs = IndexedGraphs(PROGRAM, entries=entries)
-        self.memory = EngineMemory(hash_model(MachineKind.SPARCV9).words(), DEPTH)
+        self.memory = EngineMemory(cost_words(MachineKind.SPARCV9), DEPTH)
         self.tally = Tally()
         self.crossed: list[tuple[str, int]] = []
         self.missing: list[Missing] = []

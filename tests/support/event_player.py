@@ -15,7 +15,7 @@ import numpy as np
 
 from simprof.profiler.engine import block_kernel, kernels
 from simprof.profiler.engine.automaton import Automaton
-from simprof.profiler.engine.lowering import Lowering, hash_model
+from simprof.profiler.engine.lowering import Lowering, cost_words
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex, Missing
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.recovery.recovery import Discoveries, recover
@@ -120,7 +120,7 @@ class EventPlayer(IndexedGraphs):
     ) -> None:
         super().__init__(routines, entries=entries, targets=targets)
         graphs = self.index.recovered.routines
-        model = hash_model(MachineKind.SPARCV9)
+        model = cost_words(MachineKind.SPARCV9)
         self.lowering = Lowering([], graphs, self.index.first_edge, model, MASK)
         self.missing: list[Missing] = []
         self.automaton = Automaton(self.index, self.lowering, self.missing.append)

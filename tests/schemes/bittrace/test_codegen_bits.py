@@ -18,7 +18,7 @@ from simprof.profiler.code.hash_routine import (
     hash_costs,
 )
 from simprof.profiler.code.layout import TABLES_BASE
-from simprof.profiler.engine.lowering import hash_model
+from simprof.profiler.engine.lowering import cost_words
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.products import hash_operation
 from simprof.profiler.graphfiles.execution import instructions_of_hashing
@@ -95,7 +95,7 @@ def test_kernel_tables_have_the_costs_of_their_keys(machine: MachineKind) -> Non
     """Keys of any length, and several kinds of tables in one run: counts and costs to the last."""
     from simprof.profiler.engine import kernels
 
-    memory, rng = EngineMemory(hash_model(machine).words()), random.Random(3)
+    memory, rng = EngineMemory(cost_words(machine)), random.Random(3)
     memory.grow_nodes()
     sizes = WORD_COUNTS
     tables = [memory.add_table(words) for words in sizes]
