@@ -16,7 +16,9 @@ from textwrap import fill
 
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.pricing import Pricer
-from simprof.profiler.engine.segments import BeginSegments, EndSegment, SegmentStep, segment
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.memory import Operation
+from simprof.profiler.engine.segments import segment
 from simprof.profiler.engine.walk import Cross
 from simprof.profiler.reports import run_text
 from simprof.profiler.schemes import registry
@@ -161,15 +163,16 @@ def code_stage(example: Example, code: RoutineCode) -> Iterator[str]:
     yield from table("edge | actions | code | where | cost", rows)
 
 
-def step_text(step: SegmentStep) -> str:
+def step_text(step: Operation) -> str:
     """What the kernel does, as text."""
-    match step:
-        case BeginSegments(register):
-            return f"begin: register = {register}"
-        case EndSegment(increment, register):
-            return f"count segment register + {increment}; register = {register}"
+    code, a, b = step
+    match code:
+        case kernels.BEGIN:
+            return f"begin: register = {a}"
+        case kernels.SEGMENT:
+            return f"count segment register + {a}; register = {b}"
         case _:
-            return f"register += {step.increment}"
+            return f"register += {a}"
 
 
 def engine_stage(example: Example) -> Iterator[str]:

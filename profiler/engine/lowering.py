@@ -30,15 +30,7 @@ from simprof.profiler.engine.products import (
     RoutineProduct,
     hash_operation,
 )
-from simprof.profiler.engine.segments import (
-    AddToSegment,
-    BeginSegments,
-    EndSegment,
-    GraphVariant,
-    SegmentStep,
-    Variants,
-    segment,
-)
+from simprof.profiler.engine.segments import GraphVariant, Variants, segment
 from simprof.profiler.engine.walk import Cross, Land, Pop, Push, Step, only_crosses
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
@@ -248,7 +240,10 @@ class Lowering:
             ]
             if self.notes is not None and product.begins(edge):
                 fixed.insert(0, self.notes.begun(routine))
-            steps = [_operation(step, start) for step in segmentation.steps.get(edge, ())]
+            steps = [
+                (code, a, start if code == kernels.BEGIN else b)
+                for code, a, b in segmentation.steps.get(edge, ())
+            ]
             guards = self._guards(product, edge)
             # A guard's flag belongs to the segment that its edge begins, or else to that it ends.
             ordered = (*steps, *guards) if product.begins(edge) else (*guards, *steps)
@@ -294,16 +289,6 @@ class Lowering:
         if table >= 0:
             self._hashing.add(routine)
         return table
-
-
-def _operation(step: SegmentStep, start: int) -> Operation:
-    match step:
-        case BeginSegments(register):
-            return kernels.BEGIN, register, start
-        case AddToSegment(increment):
-            return kernels.ADD, increment, 0
-        case EndSegment(increment, register):
-            return kernels.SEGMENT, increment, register
 
 
 _OF_REGISTERS = (kernels.BEGIN, kernels.ADD, kernels.SEGMENT, kernels.HASH)

@@ -21,8 +21,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.memory import Operation
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import depth_first
@@ -35,28 +37,6 @@ SEGMENT_LIMIT = 1 << 32
 """Segments from one vertex beyond which walks are cut there: keys stay within 63 bits."""
 
 
-class BeginSegments(NamedTuple):
-    """An activation begins: register = `register`."""
-
-    register: int
-
-
-class AddToSegment(NamedTuple):
-    """register += `increment`."""
-
-    increment: int
-
-
-class EndSegment(NamedTuple):
-    """A segment ends: its key is register + `increment`; the next begins at `register`."""
-
-    increment: int
-    register: int
-
-
-SegmentStep = BeginSegments | AddToSegment | EndSegment
-
-
 @dataclass(frozen=True)
 class Segmentation:
     """The segments of one routine."""
@@ -64,7 +44,9 @@ class Segmentation:
     cfg: ControlFlowGraph
     dag: Dag
     numbering: PathNumbering
-    steps: dict[int, tuple[SegmentStep, ...]]  # edge id -> what the kernel does on it
+    # Edge id -> what the kernel does on it: BEGIN, where an activation begins, without the segment
+    # state, which is the run's; ADD; SEGMENT, where a segment ends.
+    steps: dict[int, tuple[Operation, ...]]
     # By vertex, what register values lack to the sum of the segment's values (unscaled).
     potential: tuple[int, ...]
     shift: int  # number of bits below the segment's number in a key
@@ -138,29 +120,29 @@ def segment(
     return Segmentation(cfg, dag, numbering, steps, event_counting.potential, shift, flags)
 
 
-def _steps(dag: Dag, increments: Sequence[int], flags: int) -> dict[int, tuple[SegmentStep, ...]]:
+def _steps(dag: Dag, increments: Sequence[int], flags: int) -> dict[int, tuple[Operation, ...]]:
     """Place the steps: no figure 8 here, so that a segment is counted where it ends."""
     cfg = dag.cfg
-    steps: dict[int, tuple[SegmentStep, ...]] = {}
+    steps: dict[int, tuple[Operation, ...]] = {}
     for edge in dag.edges:
         if edge.cfg_edge is None:
             continue
         increment = increments[edge.id]
-        placed: list[SegmentStep] = []
+        placed: list[Operation] = []
         if edge.source == cfg.entry:
-            placed.append(BeginSegments(increment))
+            placed.append((kernels.BEGIN, increment, 0))
             increment = 0
         if edge.target == cfg.exit:
-            placed.append(EndSegment(increment | 1, 0))
+            placed.append((kernels.SEGMENT, increment | 1, 0))
         elif increment:
-            placed.append(AddToSegment(increment))
+            placed.append((kernels.ADD, increment, 0))
         if placed:
             steps[edge.cfg_edge] = tuple(placed)
     for place, removed in enumerate(dag.removed, 1):
         ends = cfg.edges[removed]
         last = increments[dag.exit_dummy[ends.source]]
         first = increments[dag.entry_dummy[ends.target]]
-        steps[removed] = (EndSegment(last | place << flags + 1 | 1, first),)
+        steps[removed] = ((kernels.SEGMENT, last | place << flags + 1 | 1, first),)
     return steps
 
 

@@ -21,7 +21,7 @@ from simprof.profiler.engine.products import (
     Totals,
     hash_operation,
 )
-from simprof.profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, segment
+from simprof.profiler.engine.segments import segment
 from simprof.profiler.plan.actions import (
     Action,
     AddRegister,
@@ -188,16 +188,11 @@ class Run:
         """Cross edges; return (register, state) of the segments at the end."""
         state = self.memory.state
         for crossed in edges:
-            for step in self.segmentation.steps.get(crossed, ()):
-                match step:
-                    case BeginSegments(register):
-                        operation = (kernels.BEGIN, register, self.start)
-                    case AddToSegment(increment):
-                        operation = (kernels.ADD, increment, 0)
-                    case EndSegment(increment, register):
-                        operation = (kernels.SEGMENT, increment, register)
-                        self.keys.append(int(state.frames[kernels.FRAME_PATH]) + increment)
-                number = self.memory.add_operations([operation])
+            for code, a, b in self.segmentation.steps.get(crossed, ()):
+                if code == kernels.SEGMENT:
+                    self.keys.append(int(state.frames[kernels.FRAME_PATH]) + a)
+                begun = self.start if code == kernels.BEGIN else b
+                number = self.memory.add_operations([(code, a, begun)])
                 if self.memory.execute(number, 0) == kernels.NEW_SEGMENT:
                     before, _ = self.memory.segment(0)
                     assert self.products.resolve(before, self.keys[-1])

@@ -14,7 +14,7 @@ import pytest
 from simprof.profiler.code.hash_routine import hash_costs
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.lowering import Lowering, cost_words, fuse
-from simprof.profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, segment
+from simprof.profiler.engine.segments import segment
 from simprof.profiler.graphfiles.execution import execute
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutinePlan
@@ -161,15 +161,15 @@ def test_segments_tell_walks_apart_and_join_to_them() -> None:
             joined: list[int] = []
             register = 0
             for edge in walk:
-                for step in pieces.steps.get(edge, ()):
-                    match step:
-                        case BeginSegments():
-                            register = step.register
-                        case AddToSegment():
-                            register += step.increment
-                        case EndSegment():
-                            joined += pieces.decode(register + step.increment)
-                            register = step.register
+                for code, a, b in pieces.steps.get(edge, ()):
+                    match code:
+                        case kernels.BEGIN:
+                            register = a
+                        case kernels.ADD:
+                            register += a
+                        case kernels.SEGMENT:
+                            joined += pieces.decode(register + a)
+                            register = b
             block = cfg.edges[walk[-1]].target
             if block != cfg.exit:
                 joined += pieces.decode_prefix(register, block)
