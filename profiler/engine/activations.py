@@ -40,7 +40,6 @@ from simprof.profiler.engine.walk import (
 from simprof.simulator.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from simprof.profiler.engine.contexts import ContextCounting
     from simprof.profiler.engine.products import Products
 
 ENDED_BIT = kernels.ENDED_BIT
@@ -84,6 +83,12 @@ class RunNotes(Protocol):
     The notes are keys of HASH operations, which go to a hook in place of the hashing routine:
     for counts by calling context (`contexts`), or for a recording (`recording`).
     """
+
+    frames: Array = np.zeros(0, np.int64)  # what is noted of each frame in use, where it is kept
+
+    def use_frames(self, frames: Array) -> None:
+        """Keep what is noted of other frames from now on: another thread runs."""
+        return
 
     def attach(self, memory: EngineMemory, products: Products) -> None:
         """Let the kernel of a run find everything."""
@@ -443,7 +448,7 @@ _WORDS = [kernels.STATE, kernels.RESUMED_STATE, kernels.RESUME_PC, kernels.RESUM
 class ThreadStacks:
     """The stacks of the threads that do not run."""
 
-    def __init__(self, memory: EngineMemory, contexts: ContextCounting | None) -> None:
+    def __init__(self, memory: EngineMemory, contexts: RunNotes | None) -> None:
         self._memory = memory
         self._contexts = contexts
         self._stacks: dict[int, _Stack] = {}

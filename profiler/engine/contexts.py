@@ -99,19 +99,14 @@ class ContextCounting(RunNotes):
 
     def use_frames(self, frames: Array) -> None:
         """Have the contexts of activations in `frames` from now on: another thread runs."""
-        self._arrays[context_kernel.FRAMES] = frames
+        self.frames = self._arrays[context_kernel.FRAMES] = frames
         self._words[context_kernel.FRAMES] = frames.ctypes.data
-
-    @property
-    def frames(self) -> Array:
-        """The contexts of the current thread's activations."""
-        return self._arrays[context_kernel.FRAMES]
 
     def attach(self, memory: EngineMemory, products: Products) -> None:
         """Let the kernel of a run find everything."""
         memory.replace_part(kernels.HASH_PART, context_kernel.part())
         depth = int(memory.clock[kernels.FRAME_LIMIT]) // kernels.STRIDE
-        self._publish(context_kernel.FRAMES, context_kernel.FRAME * (depth + 1))
+        self.use_frames(np.zeros(context_kernel.FRAME * (depth + 1), np.int64))
         memory.clock[kernels.NOTES_POINTER] = self._words.ctypes.data
 
     def _publish(self, word: int, size: int) -> Array:
