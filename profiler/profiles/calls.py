@@ -10,8 +10,10 @@ inclusive numbers of routines follow from it, each recursion counted once (`Call
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 STARTED = 0  # Site of the program's first routine
 SIGNALLED = -1  # Site of signals' handlers: they hang below whatever was interrupted
@@ -141,67 +143,44 @@ class TreeBuilder:
         for word, amount in enumerate((calls, landings, base, added), 4):
             row[word] += amount
 
-    def _columns(self) -> list[tuple[int, ...]]:
-        return list(zip(*self._rows, strict=True)) if self._rows else [()] * 8
-
     def tree(self, beyond: int = 0) -> CallTree:
         """Return the tree."""
-        parents, sites, callees, callers, *counts = self._columns()
-        calls, landings, base, added = counts
-        return CallTree(
-            self._routines,
-            parents,
-            sites,
-            callees,
-            callers,
-            calls,
-            landings,
-            base,
-            added,
-            self._limit,
-            beyond,
-        )
+        columns: Any = tuple(zip(*self._rows, strict=True)) or ((),) * 8
+        return CallTree(self._routines, *columns, self._limit, beyond)
 
 
 def without_sites(tree: CallTree) -> CallTree:
     """Return a tree that tells contexts apart by routines alone, not by where they are called."""
     builder = TreeBuilder(tree.routines, tree.limit)
-    places: list[int] = []
-    for number, parent in enumerate(tree.parents):
-        above = TOP if parent == TOP else places[parent]
-        place = builder.place(above, STARTED, tree.callees[number], tree.callers[number])
-        places.append(place)
-        builder.add(place, *tree.counts(number))
+    _add_tree(builder, tree, range(len(tree.routines)), (STARTED,) * len(tree))
     return builder.tree(tree.beyond)
 
 
 def merge_trees(trees: Sequence[CallTree | None]) -> CallTree | None:
     """Add up call trees; None where one is missing."""
-    first = trees[0]
-    if first is None or any(tree is None for tree in trees):
+    known = [tree for tree in trees if tree is not None]
+    if len(known) < len(trees):
         return None
     names: dict[CalledRoutine, int] = {}
-    for tree in trees:
-        for routine in () if tree is None else tree.routines:
+    for tree in known:
+        for routine in tree.routines:
             names.setdefault(routine, len(names))
-    builder = TreeBuilder(tuple(names), first.limit)
-    for tree in trees:
-        if tree is not None:
-            _add_tree(builder, tree, names)
-    return builder.tree(sum(tree.beyond for tree in trees if tree is not None))
+    builder = TreeBuilder(tuple(names), known[0].limit)
+    for tree in known:
+        _add_tree(builder, tree, [names[routine] for routine in tree.routines], tree.sites)
+    return builder.tree(sum(tree.beyond for tree in known))
 
 
-def _add_tree(builder: TreeBuilder, tree: CallTree, names: dict[CalledRoutine, int]) -> None:
+def _add_tree(
+    builder: TreeBuilder, tree: CallTree, numbers: Sequence[int], sites: Sequence[int]
+) -> None:
+    """Add the contexts of a tree; `numbers`: its routines' in the tree that is made."""
     places: list[int] = []
     for number, parent in enumerate(tree.parents):
         above = TOP if parent == TOP else places[parent]
-        callee, caller = tree.callees[number], tree.callers[number]
-        place = builder.place(
-            above,
-            tree.sites[number],
-            names[tree.routines[callee]],
-            TOP if caller == TOP else names[tree.routines[caller]],
-        )
+        caller = tree.callers[number]
+        own = TOP if caller == TOP else numbers[caller]
+        place = builder.place(above, sites[number], numbers[tree.callees[number]], own)
         places.append(place)
         builder.add(place, *tree.counts(number))
 
@@ -259,57 +238,33 @@ class _Counted:
         self.added += added
 
 
-@dataclass
-class _Sums:
-    """What is added up over a tree; `outermost`: by routine, the context of its outermost call."""
-
-    own: list[_Counted]
-    inclusive: list[_Counted]
-    outermost: list[tuple[int, int, int] | None]
-    arcs: dict[tuple[int, int, int], _Counted]
-
-
 def call_graph(tree: CallTree) -> CallGraph:
     """Return what the contexts of a call tree add up to."""
     count = len(tree.routines)
-    sums = _Sums(
-        own=[_Counted() for _ in range(count)],
-        inclusive=[_Counted() for _ in range(count)],
-        outermost=[None] * count,
-        arcs={},
-    )
+    own, inclusive = ([_Counted() for _ in range(count)] for _ in range(2))
+    # by routine: the context of its outermost call, and what was executed before it
+    outermost: list[tuple[int, int, int] | None] = [None] * count
+    arcs: dict[tuple[int, int, int], _Counted] = {}
     done = _Counted()  # executed in all contexts entered so far
     for place, enters in tree.walk():
         callee = tree.callees[place]
+        first = outermost[callee]
         if enters:
-            if sums.outermost[callee] is None:
-                sums.outermost[callee] = place, done.base, done.added
-            sums.own[callee].count(tree.base[place], tree.added[place])
+            outermost[callee] = first or (place, done.base, done.added)
+            own[callee].count(tree.base[place], tree.added[place])
             done.count(tree.base[place], tree.added[place])
-        else:
-            _leave(tree, place, sums, done)
-    return _graph(tree, sums)
-
-
-def _leave(tree: CallTree, place: int, sums: _Sums, done: _Counted) -> None:
-    callee = tree.callees[place]
-    arc = sums.arcs.setdefault((tree.callers[place], tree.sites[place], callee), _Counted())
-    outermost = sums.outermost[callee]
-    if outermost is not None and outermost[0] == place:
-        executed = done.base - outermost[1], done.added - outermost[2]
-        sums.inclusive[callee].count(*executed)
-        arc.count(*executed)
-        sums.outermost[callee] = None
-
-
-def _graph(tree: CallTree, sums: _Sums) -> CallGraph:
-    calls, landings = [0] * len(tree.routines), [0] * len(tree.routines)
-    by_arc: dict[tuple[int, int, int], int] = {}
+            continue
+        arc = arcs.setdefault((tree.callers[place], tree.sites[place], callee), _Counted())
+        if first is not None and first[0] == place:
+            executed = done.base - first[1], done.added - first[2]
+            inclusive[callee].count(*executed)
+            arc.count(*executed)
+            outermost[callee] = None
+    calls, landings, by_arc = Counter[int](), Counter[int](), Counter[tuple[int, int, int]]()
     for place, callee in enumerate(tree.callees):
         calls[callee] += tree.calls[place]
         landings[callee] += tree.landings[place]
-        key = tree.callers[place], tree.sites[place], callee
-        by_arc[key] = by_arc.get(key, 0) + tree.calls[place]
+        by_arc[tree.callers[place], tree.sites[place], callee] += tree.calls[place]
     return CallGraph(
         tuple(
             RoutineCalls(
@@ -317,15 +272,12 @@ def _graph(tree: CallTree, sums: _Sums) -> CallGraph:
                 routine.address,
                 calls[number],
                 landings[number],
-                sums.own[number].base,
-                sums.own[number].added,
-                sums.inclusive[number].base,
-                sums.inclusive[number].added,
+                own[number].base,
+                own[number].added,
+                inclusive[number].base,
+                inclusive[number].added,
             )
             for number, routine in enumerate(tree.routines)
         ),
-        tuple(
-            CallArc(*key, by_arc[key], arc.base, arc.added)
-            for key, arc in sorted(sums.arcs.items())
-        ),
+        tuple(CallArc(*key, by_arc[key], arc.base, arc.added) for key, arc in sorted(arcs.items())),
     )

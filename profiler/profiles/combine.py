@@ -36,7 +36,6 @@ from simprof.profiler.profiles.profile import (
     BlockCount,
     CutBlock,
     EdgeCount,
-    Ending,
     Guide,
     PathCount,
     ProgramInfo,
@@ -67,10 +66,18 @@ def merge(measurements: Sequence[RunMeasurement]) -> RunMeasurement:
         check_comparable(first, other)
         if dict(first.options) != dict(other.options):
             raise UsageError("profiles recorded with different options cannot be merged")
+    refused = add_counts(
+        {(call.name, call.error): call.count}
+        for each in measurements
+        for call in each.refused_calls
+    )
+    threads = add_counts(
+        {each.thread: each.instructions} for other in measurements for each in other.threads
+    )
     return replace(
         first,
         program=merge_programs([each.program for each in measurements]),
-        ending=merge_endings([each.ending for each in measurements]),
+        ending=next((each.ending for each in measurements if each.ending.code), first.ending),
         base=sum(each.base for each in measurements),
         added=sum(each.added for each in measurements),
         counts=add_counts(each.counts for each in measurements),
@@ -79,29 +86,11 @@ def merge(measurements: Sequence[RunMeasurement]) -> RunMeasurement:
         partial=any(each.partial for each in measurements),
         lines={at: line for measurement in measurements for at, line in measurement.lines.items()},
         runs=sum(each.runs for each in measurements),
-        refused_calls=add_refused_calls(measurements),
+        refused_calls=tuple(RefusedCalls(*call, n) for call, n in sorted(refused.items())),
         call_tree=merge_trees([each.call_tree for each in measurements]),
-        threads=add_threads(measurements),
+        threads=tuple(ThreadInfo(*each) for each in sorted(threads.items())),
         guide=merge_guides(measurements),
     )
-
-
-def add_refused_calls(measurements: Sequence[RunMeasurement]) -> tuple[RefusedCalls, ...]:
-    """Add up how often each system call was refused."""
-    counts: Counter[tuple[str, str]] = Counter()
-    for measurement in measurements:
-        for call in measurement.refused_calls:
-            counts[call.name, call.error] += call.count
-    return tuple(RefusedCalls(*call, count) for call, count in sorted(counts.items()))
-
-
-def add_threads(measurements: Sequence[RunMeasurement]) -> tuple[ThreadInfo, ...]:
-    """Add up what threads of the same number have executed."""
-    totals: Counter[int] = Counter()
-    for measurement in measurements:
-        for each in measurement.threads:
-            totals[each.thread] += each.instructions
-    return tuple(ThreadInfo(*each) for each in sorted(totals.items()))
 
 
 def merge_guides(measurements: Sequence[RunMeasurement]) -> Guide | None:
@@ -137,11 +126,6 @@ def merge_programs(programs: Sequence[ProgramInfo]) -> ProgramInfo:
     if all(program.arguments == first.arguments for program in programs):
         return first
     return replace(first, arguments=())
-
-
-def merge_endings(endings: Sequence[Ending]) -> Ending:
-    """Return the first ending that is not success, else the first."""
-    return next((ending for ending in endings if ending.code != 0), endings[0])
 
 
 def add_counts(tables: Iterable[Mapping[Key, int]]) -> dict[Key, int]:

@@ -1,29 +1,8 @@
 """From cells to their results: programs built, the store asked, the rest run and stored.
 
-`obtain` is for cells of a suite, `sweep` for a grid of programs x modes x options x weights. A grid
-file is TOML; every key may be left out but one of `suite` and `[[program]]`:
-
-    suite = "micro"                   # name, or the path of a suite file
-    benchmarks = ["s*"]               # glob patterns; all by default
-    builds = ["v9-O2"]
-    inputs = ["train", "ref"]         # "ref" by default
-    kinds = ["run", "plan"]           # "run" by default; also "execute", "time"
-    modes = ["pp", "tpp"]             # all that instrument by default
-    weights = ["heuristic", "exact"]  # "heuristic" by default
-    max_instructions = 1000000000     # a program that needs more is a failure
-
-    [[settings]]                      # one set of options each; the defaults by default
-    cold = 1
-    loop = 1
-
-    [[program]]                       # programs that belong to no suite
-    file = "a.elf"                    # paths are relative to the grid file
-    name = "a"                        # the file's stem by default
-    arguments = ["1"]
-    stdin = "a.txt"
-    root = "files"
-
-Options that a mode does not read make no cell of their own.
+`obtain` is for cells of a suite, `sweep` for a grid of programs x modes x options x weights
+(docs/EXPERIMENTS.md, Sweeps, has a grid file). Options that a mode does not read make no cell of
+their own.
 """
 
 from __future__ import annotations
@@ -106,7 +85,9 @@ def obtain(
     cells: Iterable[Cell],
     *,
     store: Store | None = None,
-    workers: int = 2,
+    workers: int = 2,  # Processes; 0: everything is done in this one
+    # A recording, or a directory of recordings, that cells are measured by (`replays.find`); None:
+    # they are run.
     replay: Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> Mapping[Cell, CellResult]:
@@ -114,9 +95,6 @@ def obtain(
 
     What the store has is not run again, and what is run is stored. Whatever fails, be it to
     build or to run, is a result with an error.
-
-    `workers`: Processes; 0: everything is done in this one. `replay`: A recording, or a directory
-    of recordings, that cells are measured by (`replays.find`); None: they are run.
 
     Raises UsageError if a cell names a benchmark or an input that the suite lacks, the store or the
     cache cannot be written, or the recording is of another run.
@@ -191,15 +169,13 @@ def carry_out(
     run: Runner,
     *,
     store: Store | None = None,
-    replay: Path | None = None,
+    replay: Path | None = None,  # See `obtain`
     progress: ProgressCallback | None = None,
-    retry: bool = False,
+    retry: bool = False,  # Run again what failed before
 ) -> Outcome:
     """Return a result for every job of an order: from the store, or run now and then stored.
 
     Each group of cells is stored as soon as it is finished.
-
-    `replay`: See `obtain`. `retry`: Run again what failed before.
 
     Raises UsageError if a file of a job cannot be read, the store cannot be written, or the
     recording is of another run.
@@ -253,7 +229,7 @@ class GridProgram:
 
 @dataclass(frozen=True)
 class Grid:
-    """What a sweep combines; see the module for the fields."""
+    """What a sweep combines, as the keys of a grid file."""
 
     suite: str | None = None
     programs: tuple[GridProgram, ...] = ()
@@ -275,7 +251,7 @@ class Grid:
 
 
 def read_grid(path: Path) -> Grid:
-    """Read a grid file; raises UsageError if it cannot be read or is not as the module says."""
+    """Read a grid file; raises UsageError if it cannot be read or is not as it should be."""
     fields = Fields(load_toml(path), str(path))
     programs = fields.tables("program")
     options = fields.tables("settings")
@@ -326,12 +302,10 @@ def make_order(
     grid: Grid,
     *,
     progress: ProgressCallback | None = None,
+    # Whether a suite's file that does not come with simprof may have commands executed.
     allow_commands: bool = False,
 ) -> JobOrder:
     """Return the jobs of a grid, its programs built.
-
-    `allow_commands`: Whether a suite's file that does not come with simprof may have commands
-    executed.
 
     Raises UsageError if the grid is empty, or names what is not there.
     """

@@ -49,12 +49,10 @@ def run_here(groups: Sequence[JobGroup]) -> Iterator[Finished]:
 def run_processes(
     groups: Sequence[JobGroup],
     workers: int,
+    # What a worker does with a group; importable by its name.
     run: Callable[[JobGroup], tuple[CellResult, ...]] = run_group,
 ) -> Iterator[Finished]:
-    """Run groups in so many processes; yield each as it is finished.
-
-    `run`: What a worker does with a group; importable by its name.
-    """
+    """Run groups in so many processes; yield each as it is finished."""
     done = [0] * workers
     # workers that are ended cannot remove their temporary files: they are all in one directory
     with (

@@ -117,13 +117,11 @@ def setting_causes(
     new: Baseline,
     results: tuple[SettingResult, SettingResult],
     routines: Sequence[RoutineChange],
+    # What changed for the run, and so under every setting: another program explains other graphs,
+    # another program or input explains other plans.
     run_causes: Sequence[ChangeCause],
 ) -> Iterator[ChangeCause]:
-    """Yield what changed for one setting of a run.
-
-    `run_causes`: What changed for the run, and so under every setting: another program explains
-    other graphs, another program or input explains other plans.
-    """
+    """Yield what changed for one setting of a run."""
     parts = tuple(cost_changes(old.costs, new.costs, {*results[0].kinds, *results[1].kinds}))
     if parts:
         yield ChangeCause("cost model", "instrumentation is other code", parts)

@@ -354,23 +354,17 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def suite_targets(
-    name: str,
+    name: str,  # Of the suite, or the path of its file
     widths: Sequence[Width],
     inputs: Sequence[str],
-    model: Target,
-    directory: Path,
-    progress: ProgressCallback | None = None,
+    model: Target,  # Gives budgets and the selection of routines
+    directory: Path,  # The baseline's; a suite's file is recorded as it is found from there
+    progress: ProgressCallback | None = None,  # Called as programs are built
     *,
+    # Whether a suite's file that does not come with simprof may have commands executed.
     allow_commands: bool = False,
 ) -> tuple[tuple[Target, ...], Failures]:
     """Build a suite; return its targets, and why others could not be made.
-
-    - `name`: Of the suite, or the path of its file.
-    - `model`: Gives budgets and the selection of routines.
-    - `directory`: The baseline's; a suite's file is recorded as it is found from there.
-    - `progress`: Called as programs are built.
-    - `allow_commands`: Whether a suite's file that does not come with simprof may have commands
-      executed.
 
     Raises UsageError if there is no such suite, or it needs commands and may have none executed.
     """

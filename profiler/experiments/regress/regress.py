@@ -63,14 +63,11 @@ class BaselineRecording:
 def record(
     targets: Sequence[Target],
     settings: Sequence[Setting],
-    directory: Path,
+    directory: Path,  # Where the baseline will be
     progress: ProgressCallback | None = None,
     timeout: float | None = None,
 ) -> BaselineRecording:
-    """Run all targets under all settings, each for `timeout` seconds at most.
-
-    `directory`: Where the baseline will be.
-    """
+    """Run all targets under all settings, each for `timeout` seconds at most."""
     described = {setting.name: describe(setting, directory) for setting in settings}
     context = MeasuringContext(tuple(settings), directory, timeout, progress)
     runs, failures = _measure_all(targets, context)
@@ -117,17 +114,14 @@ def check(
     path: Path,
     limits: CheckLimits,
     *,
+    # Source of edge weights in place of the recorded one; None: that.
     weights: Weights | Path | None = None,
-    timeout: float | None = None,
+    timeout: float | None = None,  # Seconds for each program
+    # Whether suites' files that do not come with simprof may have commands executed.
     allow_commands: bool = False,
     progress: ProgressCallback | None = None,
 ) -> Check:
     """Run the programs of the baseline at `path` again and compare.
-
-    - `weights`: Source of edge weights in place of the recorded one; None: that.
-    - `timeout`: Seconds for each program.
-    - `allow_commands`: Whether suites' files that do not come with simprof may have commands
-      executed.
 
     Raises UsageError if a limit is about nothing, or a file that a setting names is not there.
     """

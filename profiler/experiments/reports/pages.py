@@ -220,17 +220,12 @@ LONGEST_BAR = 100  # Units that the longest bar takes
 
 def render_suite_page(
     suite: Suite,
+    # Its programs, each with a result for each setting.
     rows: Sequence[tuple[Benchmark, Sequence[CellResult]]],
-    settings: Sequence[str],
-    basis: str,
+    settings: Sequence[str],  # Names of the settings
+    basis: str,  # Which inputs and builds were run, in words
 ) -> str:
-    """Return the page.
-
-    - `suite`: The suite.
-    - `rows`: Its programs, each with a result for each setting.
-    - `settings`: Names of the settings.
-    - `basis`: Which inputs and builds were run, in words.
-    """
+    """Return the page."""
     overheads = [each.overhead for _, results in rows for each in results if not each.failed]
     most = max(overheads, default=0.0) or 1.0
     return page.render(

@@ -106,17 +106,15 @@ def build_suite(
     suite: Suite,
     *,
     widths: Sequence[Width] = (64, 32),
+    # Whose counters the builds of each width have in them.
     counters: Sequence[CounterBuild] = (CounterBuild.NONE,),
-    jobs: int = 2,
+    jobs: int = 2,  # How many programs are built at the same time
+    # Called as the builds go on, from one thread at a time.
     progress: ProgressCallback | None = None,
+    # The directory for all that is made; None: that of suites in the user's cache.
     cache: Path | None = None,
 ) -> BuildReport:
     """Make the suite's inputs, and its programs in each width; what the cache has stays.
-
-    - `counters`: Whose counters the builds of each width have in them.
-    - `jobs`: How many programs are built at the same time.
-    - `progress`: Called as the builds go on, from one thread at a time.
-    - `cache`: The directory for all that is made; None: that of suites in the user's cache.
 
     Raises UsageError if the inputs or the cache cannot be written, or the suite's file names
     commands and may not. A program that cannot be built is a row of `failures`.

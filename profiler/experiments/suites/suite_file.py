@@ -1,20 +1,14 @@
 """Suite files: TOML in, `Suite` out.
 
-A file has `title`, `executed` (glob patterns of the benchmarks that tables instrument and run),
-`[[benchmark]]` tables, `[package.NAME]` tables for the Debian source packages
-that its programs come from, and `[[manifest]]` tables. All paths are relative to the suite file's
-directory, and the files that they name must exist.
+docs/EXPERIMENTS.md has `title`, `executed`, `[[benchmark]]` and `[package.NAME]`. A `[[manifest]]`
+describes programs that are written here: its `file` has one table a program, called like it, with
+the keys of a `[[benchmark]]` but for paths, which are relative to the manifest. Besides there are
+`expected`, a template of the paths of recorded outputs; `committed`, a template of the paths of
+programs that need not be built; and `counted`, how these are built from their sources with a
+compiler's counters in them: `copy` (files beside each program's own), `flags`, `commands` (in which
+`{own}` stands for the program's own flags) and `product`.
 
-A manifest describes programs that are written here: one table a program, called like it, with the
-keys of a `[[benchmark]]` but for paths, which are relative to the manifest. `[[manifest]]` has
-`file`, its path; `expected`, a template of the paths of recorded outputs; `committed`, a template
-of the paths of programs that need not be built; and `counted`, how these are built from their
-sources with a compiler's counters in them: `copy` (files beside each program's own), `flags`,
-`commands` (in which `{own}` stands for the program's own flags) and `product`.
-
-Every key that is not known is an error, so that a misspelt one is not simply without effect. What
-is copied, compiled or made lies below the suite file's directory, or below the program's own
-sources: in files that do not come with simprof, paths that lead out of there are errors, too.
+Every key that is not known is an error, so that a misspelt one is not simply without effect.
 """
 
 from __future__ import annotations

@@ -152,12 +152,9 @@ def combined(
     second: str,
     expression: Expression,
     group: str = "",
-    more: Callable[[float, float], str] = lambda one, two: "",
+    more: Callable[[float, float], str] = lambda one, two: "",  # What is said of the two beside it
 ) -> Series:
-    """Return what an expression makes of two columns' numbers, where it is not None.
-
-    `more`: What is said of the two beside it.
-    """
+    """Return what an expression makes of two columns' numbers, where it is not None."""
 
     def series(table: ReportTable) -> list[ProgramNumber]:
         return [
@@ -278,15 +275,12 @@ def count_is(
 
 
 def ordered(
-    rows: Iterable[tuple[str, float, float]],
+    rows: Iterable[tuple[str, float, float]],  # As `pairs` has them
     relation: Relation,
-    titles: tuple[str, str] = ("", ""),
+    titles: tuple[str, str] = ("", ""),  # What is said before each number
     unit: str = "",
 ) -> list[Member]:
-    """Return rows' parts in an order of two of their numbers.
-
-    `rows`: As `pairs` has them. `titles`: What is said before each number.
-    """
+    """Return rows' parts in an order of two of their numbers."""
     made = []
     for name, one, two in rows:
         alone = Condition(titles[0], one, Bound(relation, two, unit), titles[1] or "against")
@@ -355,14 +349,12 @@ def means_give(
     bound: Bound,
     *,
     group: str = "",
+    # What the figure says of the means.
     remark: Callable[[float, float], str] = lambda one, two: "",
+    # What is said of a program's two numbers; None: programs are not shown.
     more: Callable[[float, float], str] | None = lambda one, two: "",
 ) -> Requirement:
-    """Require a bound of what an expression makes of the means of two columns.
-
-    `remark`: What the figure says of the means. `more`: What is said of a program's two numbers;
-    None: programs are not shown.
-    """
+    """Require a bound of what an expression makes of the means of two columns."""
 
     def require(table: ReportTable) -> Condition | None:
         one, two = table.mean(first, group), table.mean(second, group)

@@ -292,12 +292,10 @@ def within(
     unit: str = "",
     *,
     remark: str = "",
+    # (program, its number, further ones) of each row behind the number.
     parts: Iterable[tuple[str, float, str]] = (),
 ) -> RangeCondition | None:
-    """Require that a number lies in a range, its ends included; None where there is no number.
-
-    `parts`: (program, its number, further ones) of each row behind the number.
-    """
+    """Require that a number lies in a range, its ends included; None where there is no number."""
     if value is None:
         return None
 

@@ -30,17 +30,14 @@ def run_tables(
     *,
     store: Store | None = None,
     workers: int = 2,
-    only: Sequence[str] = (),
+    only: Sequence[str] = (),  # Glob patterns of benchmarks; empty: all
+    # Glob patterns of those that are instrumented and run; None: those that the suite names.
     executed: Sequence[str] | None = None,
+    # A recording, or a directory of recordings, that cells are measured by (`obtain`).
     replay: Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> TableReport:
     """Make tables of a suite; what `store` lacks is run.
-
-    - `only`: Glob patterns of benchmarks; empty: all.
-    - `executed`: Glob patterns of those that are instrumented and run; None: those that the suite
-      names.
-    - `replay`: A recording, or a directory of recordings, that cells are measured by (`obtain`).
 
     Raises UsageError if no benchmark matches, the build is unknown, the store cannot be used, or
     the recording is of another run. A program that cannot be built or run is a row that says so.
@@ -81,23 +78,20 @@ def _names(names: Sequence[str], patterns: Sequence[str]) -> tuple[str, ...]:
 
 def stored_tables(
     path: Path,
+    # Which suite of the file, `NO_SUITE` for programs outside of suites; None: the only one.
     suite: str | None,
     specs: Sequence[TableSpec[Any]],
     view: View,
     *,
     only: Sequence[str] = (),
-    partial: bool = False,
+    partial: bool = False,  # Leave out tables that the file has no cell for
+    # Which of the view's "input", "build" and "selection" somebody has chosen.
     given: Collection[str] = (),
 ) -> TableReport:
     """Make tables of a file of results, running nothing.
 
     Input, build and selection of routines that nobody has chosen are those of the file, where it
     has results of one only.
-
-    - `suite`: Which suite of the file, `NO_SUITE` for programs outside of suites; None: the only
-      one.
-    - `partial`: Leave out tables that the file has no cell for.
-    - `given`: Which of the view's "input", "build" and "selection" somebody has chosen.
 
     Raises UsageError if the file is none of simprof's, is damaged, or has no results of the suite.
     """
