@@ -145,8 +145,9 @@ class TreeBuilder:
 
     def tree(self, beyond: int = 0) -> CallTree:
         """Return the tree."""
-        columns: Any = tuple(zip(*self._rows, strict=True)) or ((),) * 8
-        return CallTree(self._routines, *columns, self._limit, beyond)
+        columns = tuple(zip(*self._rows, strict=True)) or ((),) * 8
+        rest: Any = (*columns, self._limit, beyond)
+        return CallTree(self._routines, *rest)
 
 
 def without_sites(tree: CallTree) -> CallTree:
