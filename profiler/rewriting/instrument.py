@@ -68,7 +68,6 @@ from simprof.profiler.session.scheme_runs import (
     EdgeCounts,
     Graphs,
     Planner,
-    ReadProfile,
     saved_profiles,
 )
 from simprof.profiler.session.session import NO_SCHEME, observe
@@ -77,26 +76,6 @@ from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, 
 from simprof.simulator.binary.program import Platform, Program
 from simprof.simulator.errors import RewritingError, UsageError
 from simprof.simulator.isa.assembler import Item, Label, Register, assign_labels
-
-
-@dataclass(frozen=True)
-class Order:
-    """What is to be instrumented."""
-
-    # recovered, contexts: The program.
-    recovered: ProgramGraphs
-    contexts: ProgramContexts
-    setting: Setting  # The scheme with its options
-    # Routine number -> its plan; None where nothing is to be counted.
-    plan: Callable[[int], RoutinePlan | None]
-    first: Sequence[int] = ()  # Routines whose counters come first
-    # What the graphs rest on beside the program's file. Where it has the targets of jumps, copies
-    # test whether these lead elsewhere.
-    discoveries: Discoveries = field(default_factory=Discoveries)
-    # edge_counts, weights: Those that guide plans, by routine number (`recipe.PlanRecipe`).
-    edge_counts: Counts = field(default_factory=dict)
-    weights: Counts = field(default_factory=dict)
-    calls: CallPlaces | None = None  # Those of the program, where they are known already
 
 
 @dataclass(frozen=True)
@@ -113,12 +92,14 @@ class Basis:
     edge_counts: EdgeCounts | None = None
 
     @cached_property
-    def _contexts(self) -> ProgramContexts:
+    def contexts(self) -> ProgramContexts:
+        """What code generation knows of its routines."""
         return ProgramContexts(self.recovered)
 
     @cached_property
-    def _calls(self) -> CallPlaces:
-        return CallPlaces(self.recovered, self._contexts)
+    def calls(self) -> CallPlaces:
+        """Where its calls must stay."""
+        return CallPlaces(self.recovered, self.contexts)
 
     def order(self, setting: Setting) -> Order:
         """Return the order for one scheme.
@@ -134,34 +115,34 @@ class Basis:
             cfg = graphs(number)
             return None if cfg is None else planner.make(cfg)
 
-        edge_counts, weights = _guides(setting, profiles, self.edge_counts)
+        options, edge_counts, weights = setting.options, None, None
+        if definition(setting.mode).guided:
+            saved = options.edge_profile
+            edge_counts = self.edge_counts if saved is None else profiles(saved).counts_for
+        if isinstance(options.weights, Path):
+            weights = profiles(options.weights).counts_for
         return Order(
-            self.recovered,
-            self._contexts,
+            self,
             setting,
             plan,
             [number for number in self.entered if graphs(number) is not None],
-            self.discoveries,
             counts_of(self.recovered, edge_counts),
             counts_of(self.recovered, weights),
-            self._calls,
         )
 
 
-def _guides(
-    setting: Setting, profiles: ReadProfile, observed: EdgeCounts | None
-) -> tuple[EdgeCounts | None, EdgeCounts | None]:
-    """Return the edge profile of a guided scheme and the weights (None: none)."""
-    # profiles: Where saved ones come from.
-    # observed: The edge profile where the options name none.
-    options = setting.options
-    edge_counts = weights = None
-    if definition(setting.mode).guided:
-        saved = options.edge_profile
-        edge_counts = observed if saved is None else profiles(saved).counts_for
-    if isinstance(options.weights, Path):
-        weights = profiles(options.weights).counts_for
-    return edge_counts, weights
+@dataclass(frozen=True)
+class Order:
+    """What is to be instrumented."""
+
+    basis: Basis  # The program
+    setting: Setting  # The scheme with its options
+    # Routine number -> its plan; None where nothing is to be counted.
+    plan: Callable[[int], RoutinePlan | None]
+    first: Sequence[int] = ()  # Routines whose counters come first
+    # edge_counts, weights: Those that guide plans, by routine number (`recipe.PlanRecipe`).
+    edge_counts: Counts = field(default_factory=dict)
+    weights: Counts = field(default_factory=dict)
 
 
 _CALL = ".call."
@@ -201,7 +182,7 @@ def instrument(
     Raises UsageError if the counters do not fit their memory.
     """
     # progress: Is told what is being done.
-    recovered, scheme = order.recovered, registry.definition(order.setting.mode)
+    recovered, scheme = order.basis.recovered, registry.definition(order.setting.mode)
     program = recovered.program
     if program.load_bias:
         # only the kernel decides where it is, and copies have old addresses as constants, where
@@ -212,9 +193,10 @@ def instrument(
     _refuse_writable_code(program)
     codes, plans = _codes(order, progress)
     report_progress(progress, Phase.COPYING)
-    shown = order.discoveries.indirect_targets
-    calls = order.calls or CallPlaces(recovered, order.contexts)
-    copies = copy_routines(recovered, order.contexts, codes, calls, shown)
+    shown = order.basis.discoveries.indirect_targets
+    # where the graphs have the targets of jumps, copies test whether these lead elsewhere
+    calls = order.basis.calls
+    copies = copy_routines(recovered, order.basis.contexts, codes, calls, shown)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
     buffer, trace = scheme.code().stream, None
     if buffer is not None and any(plan.plan.buffers for plan in plans.values()):
@@ -258,7 +240,7 @@ def instrument(
     names = tuple(
         (recovered.routines[number].name, reason) for number, reason in sorted(copies.left.items())
     )
-    carried = tuple(members(order.contexts.carried, tuple(Register)))
+    carried = tuple(members(order.basis.contexts.carried, tuple(Register)))
     return Instrumented(
         ProgramInfo(
             str(program.path), program.sha256, program.machine, (), len(recovered.routines)
@@ -297,11 +279,11 @@ def _header(
     copies: CopiedCalls,
     left: tuple[int, ...],
 ) -> bytes:
-    program, setting = order.recovered.program, order.setting
+    program, setting = order.basis.recovered.program, order.setting
     recipe = PlanRecipe(
         mode=setting.mode,
         options=setting.options,
-        discoveries=order.discoveries,
+        discoveries=order.basis.discoveries,
         routines=tuple(plans),
         edge_counts=order.edge_counts,
         weights=order.weights,
@@ -346,15 +328,15 @@ def _codes(
     pricer = Pricer(registry.generators(scheme.mode), scheme.registers(order.setting.options))
     codes: dict[int, RoutineCode] = {}
     plans: dict[int, PlacedPlan] = {}
-    total = len(order.recovered.routines)
+    total = len(order.basis.recovered.routines)
     for number in dict.fromkeys((*order.first, *range(total))):
         if len(codes) % _TOLD == 0:
             report_progress(progress, Phase.GENERATING, len(codes), total)
         plan = order.plan(number)
         if plan is None:
             continue
-        cfg = order.recovered.routines[number]
-        codes[number] = pricer.code(cfg, plan.plan, order.contexts.of(number))
+        cfg = order.basis.recovered.routines[number]
+        codes[number] = pricer.code(cfg, plan.plan, order.basis.contexts.of(number))
         plans[number] = placed(scheme, plan, codes[number].layout)
     return codes, plans
 

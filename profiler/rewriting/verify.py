@@ -132,7 +132,11 @@ class _Verifier:
     def verify(self, settings: Sequence[Setting], jobs: int, *, without_run: bool) -> Verification:
         """Run the original as often as it takes, and the program of each setting."""
         place = self._place(0)
-        basis = self._without_run() if without_run else self._after_run(place)
+        progress = self._request.progress
+        if without_run:
+            basis = basis_without_run(self._name, self._request.selection, progress)
+        else:
+            basis = self._after_run(place)
         with place.fresh() as guest:
             told = replace(self._request, program=place.file, guest=guest)
             observation = observe(told, settings, basis.discoveries, basis.edge_counts)
@@ -146,10 +150,10 @@ class _Verifier:
             return lambda number: modes.result(observation.schemes[number])
 
         found: dict[int, ModeResult] = {}
-        self._tell(len(found), len(settings))
+        report_progress(progress, Phase.VERIFYING, 0, len(settings))
         for number, mode in shared_out(len(settings), jobs, begin):
             found[number] = mode
-            self._tell(len(found), len(settings))
+            report_progress(progress, Phase.VERIFYING, len(found), len(settings))
         return Verification(
             replace(program_info(observation), file=str(self._name)),
             observation.invocation.input_sha256,
@@ -158,10 +162,6 @@ class _Verifier:
             {**self.skipped, **self.uncounted},
             ending(observation, observation.result),
         )
-
-    def _without_run(self) -> Basis:
-        progress = self._request.progress
-        return basis_without_run(self._name, self._request.selection, progress)
 
     def _after_run(self, place: TrialDirectory) -> Basis:
         """Run the program as `instrument` does, but for writing into a copy of its directory."""
@@ -186,9 +186,6 @@ class _Verifier:
         """
         room = max(_PATH_LENGTH - len(os.fsencode(self._scratch)), 3)
         return TrialDirectory(self._request, self._scratch / f"{worker:0{room}d}")
-
-    def _tell(self, done: int, total: int) -> None:
-        report_progress(self._request.progress, Phase.VERIFYING, done, total)
 
     def _refuse(self, observation: Observation) -> None:
         """Refuse runs that do not say what an instrumented program must do."""

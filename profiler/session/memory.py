@@ -160,8 +160,8 @@ class BinaryMemory:
     def plans(self, discoveries: Discoveries, setting: Setting) -> KnownPlans:
         """Return what plans of the graphs are known under a setting."""
         if not _decides(setting):
-            return KnownPlans()
-        return KnownPlans(self._load(_made_for("plans", discoveries, setting), dict))
+            return {}
+        return self._load(_made_for("plans", discoveries, setting), dict) or {}
 
     def keep_plans(
         self,
@@ -173,9 +173,13 @@ class BinaryMemory:
         if self._files is None or not _decides(setting):
             return
         before = self.plans(discoveries, setting)
-        after = before.extended(plans)
-        if after is not before:
-            self._keep(_made_for("plans", discoveries, setting), after.known)
+        more = {
+            (cfg.address, cfg.name): cache_files.dumps(plan, cfg)
+            for cfg, plan in plans
+            if (cfg.address, cfg.name) not in before
+        }
+        if more:
+            self._keep(_made_for("plans", discoveries, setting), {**before, **more})
 
     def costs(self, discoveries: Discoveries, setting: Setting) -> KnownCosts:
         """Return what the code of routines costs under a setting, as far as that is known."""

@@ -466,7 +466,7 @@ def _schemes(
     """
     for planner in planners if runs.events.is_emulated else ():
         known = study.memory.plans(runs.discoveries, planner.setting)
-        planner.remember(known.without(unsure) if unsure else known)
+        planner.remember({name: plan for name, plan in known.items() if name not in unsure})
     return make_schemes(Graphs(recovered, study.invocation.selection, study.routines), planners)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
@@ -103,31 +103,9 @@ EdgeCounts = Callable[[ControlFlowGraph], Sequence[int] | None]
 Name = tuple[int, str]  # Address and name of a routine
 
 
-class KnownPlans:
-    """Plans of one program's graphs under one setting."""
-
-    def __init__(self, known: dict[Name, bytes] | None = None) -> None:
-        # known: As `cache_files` writes them, without their graphs, by address and name of the
-        # routine.
-        self.known = {} if known is None else known
-
-    def find(self, cfg: ControlFlowGraph) -> RoutinePlan | None:
-        """Return the plan of a graph, None if it is not known."""
-        data = self.known.get((cfg.address, cfg.name))
-        return None if data is None else cache_files.loads(data, cfg)
-
-    def without(self, names: Container[Name]) -> KnownPlans:
-        """Return these plans without those of some routines."""
-        return KnownPlans({name: data for name, data in self.known.items() if name not in names})
-
-    def extended(self, plans: Iterable[tuple[ControlFlowGraph, RoutinePlan]]) -> KnownPlans:
-        """Return these plans and others; the very same if there are no others."""
-        more = {
-            (cfg.address, cfg.name): cache_files.dumps(plan, cfg)
-            for cfg, plan in plans
-            if (cfg.address, cfg.name) not in self.known
-        }
-        return KnownPlans({**self.known, **more}) if more else self
+KnownPlans = Mapping[Name, bytes]
+"""Plans of one program's graphs under one setting, as `cache_files` writes them, without their
+graphs."""
 
 
 class Planner:
@@ -147,7 +125,7 @@ class Planner:
         if setting.options.edge_profile is not None and needs_edge_profile(setting.mode):
             self._edge_counts = profiles(setting.options.edge_profile).counts_for
         self._made: dict[int, tuple[ControlFlowGraph, RoutinePlan]] = {}
-        self._known = KnownPlans()
+        self._known: KnownPlans = {}
 
     def remember(self, known: KnownPlans) -> None:
         """Take plans of the graphs that are asked for next from an earlier session."""
@@ -157,7 +135,8 @@ class Planner:
         """Return the plan of a graph."""
         made = self._made.get(id(cfg))
         if made is None:
-            known = self._known.find(cfg)
+            data = self._known.get((cfg.address, cfg.name))
+            known = None if data is None else cache_files.loads(data, cfg)
             made = self._made[id(cfg)] = cfg, self._make(cfg) if known is None else known
         return made[1]
 

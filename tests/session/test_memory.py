@@ -34,7 +34,7 @@ from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.registry import make_plan
 from simprof.profiler.session import scheme_runs, session
 from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name
-from simprof.profiler.session.scheme_runs import KnownPlans, Planner, saved_profiles
+from simprof.profiler.session.scheme_runs import Planner, saved_profiles
 from simprof.profiler.session.session import run_program
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import LineRows, LineTable, Program, SourceLine
@@ -219,19 +219,27 @@ def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
     os.close(nowhere)
 
 
-def test_plans_come_back_with_the_graph_that_is_there(fixture_elf: Find) -> None:
-    recovered = recover(elf.load(fixture_elf("switches", "v9")))
-    planner = Planner(Setting("kiter", "kiter", SchemeOptions()), saved_profiles(""))
+def test_plans_come_back_with_the_graph_that_is_there(
+    fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, nothing = elf.load(fixture_elf("switches", "v9")), Discoveries()
+    recovered, setting = recover(program), Setting("kiter", "kiter", SchemeOptions())
+    planner, again = (Planner(setting, saved_profiles("")) for _ in range(2))
     made = [(cfg, planner.make(cfg)) for cfg in recovered.routines]
-    some = KnownPlans().extended(made[3:])
-    known = some.extended(made)
-    assert known.extended(made) is known
-    assert [some.find(cfg) is None for cfg, _ in made] == [n < 3 for n in range(len(made))]
+    memory = BinaryMemory(program, CacheFiles(tmp_path))
+    memory.keep_plans(nothing, setting, made[3:])
+    some = memory.plans(nothing, setting)
+    places = [(cfg.address, cfg.name) in some for cfg, _ in made]
+    assert places == [n >= 3 for n in range(len(made))]
+    memory.keep_plans(nothing, setting, made)
+    known = memory.plans(nothing, setting)
+    again.remember(known)
+    monkeypatch.setattr(again, "_make", None)  # nothing is planned anew
     for cfg, plan in made:
-        found = known.find(cfg)
-        assert found is not None and found is not plan
+        found = again.make(cfg)
+        assert found is not plan
         assert found.plan == plan.plan
-        assert b"ControlFlowGraph" not in known.known[cfg.address, cfg.name]
+        assert b"ControlFlowGraph" not in known[cfg.address, cfg.name]
         found.validate()
 
 

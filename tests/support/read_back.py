@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from simprof.profiler.request.request import GuestOptions, RunRequest
-from simprof.profiler.rewriting.instrument import Order, instrument
+from simprof.profiler.rewriting.instrument import Basis, Order, instrument
 from simprof.profiler.session.session import run_program
 from tests.support.reading import Observed
 
@@ -16,13 +16,12 @@ def run_instrumented(run: Observed, name: str, directory: Path) -> Path:
     observation = run.observation
     scheme = next(each for each in observation.schemes if each.name == name)
     edges = {number: events.edges for number, events in observation.events.items()}
+    basis = Basis(observation.recovered, discoveries=observation.discoveries)
     order = Order(
-        observation.recovered,
-        observation.contexts,
+        basis,
         scheme.setting,
         scheme.routine_plan,
         tuple(observation.events),
-        observation.discoveries,
         edges if scheme.definition.guided else {},
     )
     made = directory / "instrumented"

@@ -128,13 +128,14 @@ def instrument_command(
         raise UsageError(f"{mode.mode} {NEEDS_GUIDE}, or let it run (--run)")
     from simprof.profiler.profiles.fingerprint import known_sha256
     from simprof.profiler.profiles.output import write_atomically
+    from simprof.profiler.rewriting.instrument import instrument_file
     from simprof.profiler.rewriting.reports import instrument_report
 
     with progress_bar(wanted(chosen["progress"])) as watch:
         made = (
             _after_run(elf, arguments, setting, selection, chosen, watch)
             if is_run
-            else _without_run(elf, setting, selection, watch)
+            else instrument_file(elf, setting, selection, watch)
         )
     write_atomically(output, made.file)
     if output.is_file():  # what else there may be, such as a device, keeps its permissions
@@ -145,14 +146,6 @@ def instrument_command(
     outputs.write_json(partial(instrument_report.render_json, *facts, selection, digest), json_file)
     outputs.write_report(partial(instrument_report.render_text, *facts), report)
     return 0
-
-
-def _without_run(
-    elf: Path, setting: Setting, selection: Selection, watch: ProgressCallback | None
-) -> Instrumented:
-    from simprof.profiler.rewriting.instrument import instrument_file
-
-    return instrument_file(elf, setting, selection, watch)
 
 
 def _after_run(
