@@ -231,15 +231,6 @@ def choose_table(
     return table, Addressing.ADDRESS if addressed else Addressing.INDEX
 
 
-def uses_register(actions: Mapping[int, Sequence[Action]]) -> bool:
-    """Whether any of these actions, by edge, touches a path register."""
-    return any(
-        action.effect is not RegisterEffect.IGNORES
-        for group in actions.values()
-        for action in group
-    )
-
-
 def counter_plan(edges: Sequence[int] = (), blocks: Sequence[int] = ()) -> InstrumentationPlan:
     """Return a plan with a counter on each of `edges`, then one in each of `blocks`."""
     return InstrumentationPlan(
@@ -262,9 +253,10 @@ def instrumentation(
     - `registers`: Number of path registers.
     """
     table, addressing = kept
+    effects = (a.effect for group in placement.actions.values() for a in group)
     return InstrumentationPlan(
         actions=placement.actions,
-        uses_register=uses_register(placement.actions),
+        uses_register=any(effect is not RegisterEffect.IGNORES for effect in effects),
         table=table,
         path_counters=num_paths if table is CounterTable.ARRAY else 0,
         addressing=addressing,

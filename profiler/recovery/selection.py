@@ -14,10 +14,8 @@ as reports show it, and one of a library, such as `libc.so.6:puts`, by its name 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from itertools import starmap
-from typing import NamedTuple, Protocol
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.packed import PackedGraphs
@@ -28,29 +26,6 @@ from simprof.profiler.request.request import Selection
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import UsageError
-
-
-class Named(Protocol):
-    """A routine, as far as names go: a graph, or what stands for one."""
-
-    @property
-    def name(self) -> str:
-        """Its own name."""
-
-    @property
-    def address(self) -> int:
-        """Where it begins."""
-
-
-class _Routine(NamedTuple):
-    name: str
-    address: int
-
-
-def _routines(graphs: PackedGraphs) -> Iterator[_Routine]:
-    """Yield what is to be known of all graphs, without making them."""
-    return starmap(_Routine, zip(graphs.names, graphs.addresses.tolist(), strict=True))
-
 
 SUGGESTED = 3  # Names that are proposed for one that no routine has
 LONGEST_SUGGESTED = 100  # Characters of a name that is proposed: nobody types longer ones
@@ -66,17 +41,16 @@ class RoutineNames:
         for symbol in program.symbols:
             self._symbols[symbol.address].add(symbol.name)
 
-    def of(self, routine: Named) -> tuple[str, ...]:
+    def of(self, name: str, address: int) -> tuple[str, ...]:
         """Return the names of a routine: its own, then the others in alphabetical order."""
-        others = self._symbols.get(routine.address, set()) - {routine.name, ""}
-        return (routine.name, *sorted(others))
+        return (name, *sorted(self._symbols.get(address, set()) - {name, ""}))
 
-    def match(self, routine: Named, patterns: Iterable[str]) -> str | None:
+    def match(self, cfg: ControlFlowGraph, patterns: Iterable[str]) -> str | None:
         """Return the first name of a routine that any glob pattern matches, None without one."""
         wanted = tuple(patterns)
         if not wanted:
             return None  # most runs select nothing: then no name is looked up or demangled
-        for name in self.of(routine):
+        for name in self.of(cfg.name, cfg.address):
             if any(fnmatchcase(text, each) for text in self.forms(name) for each in wanted):
                 return name
         return None
@@ -85,11 +59,12 @@ class RoutineNames:
         """Return the numbers of routines that have a name: their whole name, else any other."""
         forms: list[int] = []
         whole: list[int] = []
-        for number, routine in enumerate(_routines(graphs)):
-            names = self.of(routine)
+        routines = zip(graphs.names, graphs.addresses.tolist(), strict=True)
+        for number, (name, address) in enumerate(routines):
+            names = self.of(name, address)
             if wanted in (names[0], demangle(names[0])):
                 whole.append(number)
-            elif any(wanted in self.forms(name) for name in names):
+            elif any(wanted in self.forms(each) for each in names):
                 forms.append(number)
         return whole or forms
 
@@ -102,10 +77,10 @@ class RoutineNames:
         """Return the names of routines that a name or pattern which none has may stand for."""
         return likely_names((self.forms(name)[-1] for name in graphs.names), word)
 
-    def alias(self, routine: Named, patterns: Sequence[str]) -> str | None:
+    def alias(self, cfg: ControlFlowGraph, patterns: Sequence[str]) -> str | None:
         """Return the name that selects a routine, None where that is its own."""
-        name = self.match(routine, patterns)
-        return None if name == routine.name else name
+        name = self.match(cfg, patterns)
+        return None if name == cfg.name else name
 
 
 def likely_names(names: Iterable[str], word: str) -> list[str]:

@@ -114,7 +114,7 @@ class IterationPlan(PathCountingPlan):
 
     def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
         """Yield every path with its number, by ascending number."""
-        return ((path_id, self.decode(path_id)) for path_id in range(self.num_paths))
+        return enumerate(self.all_paths())
 
     @property
     def blocks_of_all_paths(self) -> int | None:

@@ -55,8 +55,8 @@ from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.placement import (
     choose_table,
+    instrumentation,
     place,
-    uses_register,
     with_edge_counters,
 )
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
@@ -154,7 +154,7 @@ class TppPlan:
 
     def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
         """Yield every path with its number, by ascending number."""
-        return ((path_id, self.decode(path_id)) for path_id in range(self.num_paths))
+        return enumerate(self.all_paths())
 
     @property
     def blocks_of_all_paths(self) -> int | None:
@@ -363,7 +363,6 @@ def plan_tpp(
     profile = measured(cfg, edge_counts)
     cuts = disconnect(cfg, dfs, profile, _exactly(loop))
     executions = block_counts(cfg, profile)
-    left = (sum(profile[edge] for edge in cfg.out_edges[block.id]) for block in cfg.blocks)
     draft = partial(
         _draft,
         cfg,
@@ -371,7 +370,11 @@ def plan_tpp(
         profile,
         cuts,
         # Activations end early in blocks that the profile enters more often than it leaves.
-        early=frozenset(b for b, (n, m) in enumerate(zip(executions, left, strict=True)) if n > m),
+        early=frozenset(
+            block
+            for block, count in enumerate(executions)
+            if count > sum(profile[edge] for edge in cfg.out_edges[block])
+        ),
         table=table,
         count_obvious=count_obvious,
         cold_counter=cold_counter,
@@ -435,14 +438,9 @@ def _draft(
         isinstance(action, CountHotPath | CountColdPath)
         for action in chain.from_iterable(actions.values())
     )
-    plan = InstrumentationPlan(
-        actions=actions,
-        uses_register=uses_register(actions),
-        table=kind,
-        path_counters=numbering.total if kind is CounterTable.ARRAY else 0,
-        addressing=addressing,
-        edge_counters=len(placement.edge_counters),
-        counted_region=placement.counted_region,
+    placed = replace(placement, actions=actions)
+    plan = replace(
+        instrumentation(placed, numbering.total, (kind, addressing)),
         uncounted_entries=graphs.uncounted_entries(placement),
         named_counters=("cold",) * has_cold,
     )
