@@ -214,12 +214,12 @@ def _saves_its_caller(words: Sequence[int]) -> bool:
     for word in words:
         operation, op3, to = word >> 30, word >> 19 & 63, word >> 25 & 31
         read = {word >> 14 & 31, *(() if word & _IMMEDIATE else (word & 31,))}
-        if operation == 1 or (operation == 2 and op3 in (*_JUMPS, _RESTORE)):
+        if operation == 1 or (operation == 2 and op3 in (*_JUMPS, _RESTORE)):  # control leaves
             break
         if operation == 2 and op3 == _SAVE:
             places, stacks = {_I7} & _inside(places), {_FP} & _inside(stacks)
         elif operation == 3 and op3 in _STORES:
-            if not read & (stacks | {_SP, _FP}):
+            if not read & (stacks | {_SP, _FP}):  # the address is not of the stack
                 values = set(range(to, to + _STORES[op3]))
                 has_place = has_place or bool(values & places)
                 has_stack = has_stack or bool(values & stacks)

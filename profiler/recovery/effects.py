@@ -71,7 +71,7 @@ def effect_of(word: int) -> Effect | None:
         return _arithmetic(word)
     if op == 3:
         return _memory_access(word)
-    if op == 0 and (word >> 22) & 7 == 4:
+    if op == 0 and (word >> 22) & 7 == 4:  # sethi
         return _writing(word, 0, 0)
     return None
 
@@ -93,7 +93,7 @@ def pc_thunk(words: Sequence[int], target: int) -> tuple[int, bool] | None:
     word = words[target + 1]
     op3, rd = (word >> 19) & 63, (word >> 25) & 31
     sources = {(word >> 14) & 31, word & 31}
-    if word >> 30 != 2 or word & 0x2000 or O7 not in sources or op3 not in (0, 2):
+    if word >> 30 != 2 or word & 0x2000 or O7 not in sources or op3 not in (0, 2):  # add, or
         return None
     if op3 == 0 and sources == {O7, rd} and rd != O7:
         return rd, True
@@ -111,19 +111,19 @@ def _writing(word: int, reads: int, touches: int, also: int = 0) -> Effect | Non
 
 def _arithmetic(word: int) -> Effect | None:
     op3 = word >> 19 & 63
-    if op3 < 0x20:
-        function = op3 & 15
+    if op3 < 0x20:  # the ALU; bit 4: sets the condition codes
+        function = op3 & 15  # from 8 on: addx, mulx, umul and so on: results unknown
         reads = operands(word) if function < 8 else 0
-        touches = reads if function in (0, 2, 4) else 0
+        touches = reads if function in (0, 2, 4) else 0  # add, or, sub: they name a value
         return _writing(word, reads, touches, CONDITION if op3 & 0x10 else 0)
-    if op3 in (0x25, 0x26, 0x27):
+    if op3 in (0x25, 0x26, 0x27):  # sll, srl, sra; no constant shift: unknown
         source = bit(word >> 14 & 31) if word & 0x2000 else 0
         return _writing(word, source, source)
-    if op3 == 0x3C:
+    if op3 == 0x3C:  # save
         return Effect(EffectKind.SAVE, bit(word >> 25 & 31))
-    if op3 == 0x3D:
+    if op3 == 0x3D:  # restore
         return Effect(EffectKind.RESTORE, bit(word >> 25 & 31), operands(word))
-    if op3 <= 0x24:
+    if op3 <= 0x24:  # tagged arithmetic, mulscc
         return _writing(word, 0, 0, CONDITION)
     if op3 in _UNKNOWN_VALUES or (op3 == 0x36 and is_integer_vis(word)):
         return _writing(word, 0, 0)
@@ -138,9 +138,9 @@ def _memory_access(word: int) -> Effect | None:
     if op3 in STORES:
         if slot is None:
             return Effect(EffectKind.CLOBBER)
-        source = bit(register) if op3 in (0x04, 0x0E) else 0
+        source = bit(register) if op3 in (0x04, 0x0E) else 0  # st, stx
         return Effect(EffectKind.STORE, 0, source, source, slot, STORES[op3])
-    pair = bit(register | 1) if op3 in (0x03, 0x13) else 0
+    pair = bit(register | 1) if op3 in (0x03, 0x13) else 0  # ldd, ldda
     if op3 in LOADS:
         loading = _writing(word, 0 if slot else operands(word), 0, pair)
         if slot is not None:
@@ -148,4 +148,4 @@ def _memory_access(word: int) -> Effect | None:
         return loading
     if op3 in ATOMIC or op3 & 0x34 == 0x14:
         return Effect(EffectKind.CLOBBER, bit(register) if op3 in ATOMIC else 0)
-    return _writing(word, 0, 0, pair) if op3 & 0x30 == 0x10 else None
+    return _writing(word, 0, 0, pair) if op3 & 0x30 == 0x10 else None  # alternate spaces

@@ -54,20 +54,20 @@ def starts_leaf(words: Integers, index: int) -> bool:
 def ending_trap(words: Integers, kinds: Integers, at: int, is64: bool) -> int | None:
     """First word of the straight line that shows that the trap at `at` does not return."""
     word = words[at]
-    if (word >> 14) & 31 or not word & 0x2000:
+    if (word >> 14) & 31 or not word & 0x2000:  # not a constant trap number
         return None
     trap = word & 0x7F
     if trap == _BAD_TRAP or (trap == _SET_CONTEXT and is64):
         return at
     if trap != (_SYSTEM_CALL_64 if is64 else _SYSTEM_CALL_32):
         return None
-    for index in range(at - 1, max(-1, at - 32), -1):
+    for index in range(at - 1, max(-1, at - 32), -1):  # back to what sets %g1, the number
         word = words[index]
         if kinds[index] != _K.NONE:
             return None
         if word >> 30 != 1 and (word >> 25) & 31 == 1 and writes_integer(word):
             is_move = word >> 30 == 2 and (word >> 19) & 0x3F in (0, 2)
-            if is_move and (word >> 14) & 31 == 0 and word & 0x2000:
+            if is_move and (word >> 14) & 31 == 0 and word & 0x2000:  # or, add of %g0
                 return index if word & 0x1FFF in _EXIT_CALLS else None
             return None
     return None
@@ -80,13 +80,13 @@ def return_point(words: Integers, kinds: Integers, at: int, is64: bool) -> int:
     point = at + 2
     if op == 2 and op3 == _RESTORE:
         return -1
-    if rd == 15 and ((op == 2 and op3 < 0x34) or (op == 0 and (slot >> 22) & 7 == 4)):
-        offset = ((slot & 0x1FFF) ^ 0x1000) - 0x1000
+    if rd == 15 and ((op == 2 and op3 < 0x34) or (op == 0 and (slot >> 22) & 7 == 4)):  # %o7
+        offset = ((slot & 0x1FFF) ^ 0x1000) - 0x1000  # simm13
         adjusts = op3 in (0, 4) and slot & 0x2000 and (slot >> 14) & 31 == 15 and op == 2
         if not adjusts or offset & 3:
             return -1
         return point + (offset >> 2 if op3 == 0 else -(offset >> 2))
-    unimp = not is64 and point < len(words) and words[point] >> 22 == 0
+    unimp = not is64 and point < len(words) and words[point] >> 22 == 0  # returns a struct
     return point + 1 if unimp and kinds[point] == _K.ILLEGAL else point
 
 

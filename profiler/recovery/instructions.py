@@ -66,7 +66,7 @@ class Interpreter:
         """Return a new atom made at instruction `site`, always within `bounds`."""
         # In a loop the same atom is made again: nothing may then keep the old value, or what was
         # derived from it.
-        atom = site * 128 + kind
+        atom = site * 128 + kind  # kinds are below 128 (`DataFlow._joined`: from 64 on)
         if atom in self._created:
             self._forget(state, atom)
         self._created.add(atom)
@@ -171,28 +171,28 @@ class Interpreter:
             self._arithmetic(state, index, word)
         elif op == 3:
             self._memory_access(state, index, word)
-        elif op == 0 and (word >> 22) & 7 == 4:
+        elif op == 0 and (word >> 22) & 7 == 4:  # sethi
             put(state, (word >> 25) & 31, (word & 0x3FFFFF) << 10)
 
     def _arithmetic(self, state: SymbolicState, index: int, word: int) -> None:
         op3, rd = (word >> 19) & 63, (word >> 25) & 31
         if op3 < 0x20:
-            if op3 & 0x10:
+            if op3 & 0x10:  # sets the condition codes
                 self._compare(state, index, word, op3)
             result = self._alu(state, index, word, op3 & 15)
-            if op3 == 0x11 and isinstance(result, Affine):
+            if op3 == 0x11 and isinstance(result, Affine):  # andcc
                 state["cc"] = ComparedValues(result, 0)
             put(state, rd, result)
-        elif op3 in (0x25, 0x26, 0x27):
+        elif op3 in (0x25, 0x26, 0x27):  # sll, srl, sra
             put(state, rd, self._shift(state, index, word, op3))
-        elif op3 == 0x3C:
+        elif op3 == 0x3C:  # save
             save_window(state, rd)
-        elif op3 == 0x3D:
+        elif op3 == 0x3D:  # restore
             result = add(self.value(state, (word >> 14) & 31, index), self.operand(state, word))
             restore_window(state, rd, result)
-        elif op3 == 0x28:
+        elif op3 == 0x28:  # rd: of the state registers only %pc is known
             put(state, rd, self._address(index) if (word >> 14) & 31 == 5 else None)
-        elif op3 <= 0x24:
+        elif op3 <= 0x24:  # tagged arithmetic, mulscc
             state.pop("cc", None)
             put(state, rd, None)
         elif op3 in (0x2A, 0x2C, 0x2D, 0x2E, 0x2F) or (op3 == 0x36 and is_integer_vis(word)):
@@ -204,7 +204,7 @@ class Interpreter:
         right = self.operand(state, word)
         register = (word >> 14) & 31
         left: SymbolicValue | None
-        if function in (0, 2, 4) and isinstance(right, int):
+        if function in (0, 2, 4) and isinstance(right, int):  # add, or, sub of a constant
             left = self.value(state, register, index)
         else:
             left = 0 if register == 0 else state.get(register)
@@ -214,7 +214,7 @@ class Interpreter:
             return add(left, right)
         if function == 4:
             return add(left, negative(right))
-        if function == 2 and (left == 0 or right == 0):
+        if function == 2 and (left == 0 or right == 0):  # or: a move
             if left == 0 and right is None:
                 return self.value(state, word & 31, index)
             return right if left == 0 else left
@@ -228,9 +228,9 @@ class Interpreter:
         self, state: SymbolicState, index: int, left: SymbolicValue | None, mask: int
     ) -> SymbolicValue | None:
         """`left & mask` for a mask that is one run of ones."""
-        unit = mask & -mask
+        unit = mask & -mask  # its lowest one
         limit = mask // unit
-        if limit & (limit + 1):
+        if limit & (limit + 1):  # not a run of ones
             return None
         if isinstance(left, Entry) and not left.shift:
             left = self._element(left)
@@ -253,12 +253,12 @@ class Interpreter:
         """Remember `cmp value, constant` and `tst value`."""
         state.pop("cc", None)
         left_register, right = (word >> 14) & 31, self.operand(state, word)
-        if op3 == 0x14 and isinstance(right, int):
+        if op3 == 0x14 and isinstance(right, int):  # subcc: cmp
             left = self.value(state, left_register, index)
             if isinstance(left, Entry) and not left.shift and right != 0:  # as no code address is
                 left = self._element(left)
                 state[left_register] = left
-        elif op3 == 0x12 and left_register == 0 and not word & 0x2000:
+        elif op3 == 0x12 and left_register == 0 and not word & 0x2000:  # orcc: tst
             left, right = self.value(state, word & 31, index), 0
         elif op3 == 0x12 and right == 0:
             left = self.value(state, left_register, index)
@@ -270,7 +270,7 @@ class Interpreter:
     def _shift(self, state: SymbolicState, index: int, word: int, op3: int) -> SymbolicValue | None:
         if not word & 0x2000:
             return None
-        wide = bool(word & 0x1000)
+        wide = bool(word & 0x1000)  # sllx and its like
         count = word & (63 if wide else 31)
         value = self.value(state, (word >> 14) & 31, index)
         if op3 == 0x25:
@@ -321,7 +321,7 @@ class Interpreter:
     ) -> Affine | None:
         """`value >> count` where `value` was shifted left before: the low bits of a number."""
         # Compilers extend narrow numbers so, in 32 bits to compare them and in 64 to use them.
-        shifted = (value.factor & -value.factor).bit_length() - 1
+        shifted = (value.factor & -value.factor).bit_length() - 1  # how far
         width = size - shifted
         if value.factor < 0 or count > shifted or value.base % (1 << shifted):
             return None
@@ -346,13 +346,13 @@ class Interpreter:
         elif op3 in LOADS:
             size, signed = LOADS[op3]
             put(state, rd, self._load(state, index, word, slot, size, signed))
-            if op3 == 3:
+            if op3 == 3:  # ldd: its second register
                 state.pop(rd | 1, None)
         elif op3 in ATOMIC:
             self.clobber_memory(state)
             put(state, rd, None)
         elif op3 & 0x30 == 0x10:  # alternate space
-            if op3 & 4:
+            if op3 & 4:  # a store
                 self.clobber_memory(state)
             else:
                 put(state, rd, None)
@@ -402,7 +402,7 @@ class Interpreter:
         return None
 
     def _is_table(self, state: SymbolicState, address: Affine) -> bool:
-        low, _ = self.bounds(state, address.atom)
+        low, _ = self.bounds(state, address.atom)  # None: not bounded yet, so from 0 on
         start = address.base + (low or 0) * address.factor
         return self._memory.holds(start) or self._memory.holds(address.base)
 

@@ -280,7 +280,7 @@ class DataFlow:
             self._after_call(at, state)
             self._join(flow.call_return, state)
         if kind == _K.TRAP_ALWAYS:
-            for register in (1, 8, 9):
+            for register in (1, 8, 9):  # %g1, %o0, %o1: the results of a system call
                 state.pop(register, None)
             self._step.clobber_memory(state)
         for successor in (flow.fall, flow.taken, *sorted(flow.switch)):
@@ -307,11 +307,11 @@ class DataFlow:
         comparison = state.get("cc")
         condition = (word >> 25) & 15
         group = (word >> 22) & 7
-        if group == 3:
+        if group == 3:  # BPr: compares a register with 0
             value = state.get((word >> 14) & 31)
             comparison = ComparedValues(value, 0) if isinstance(value, Affine) else None
             condition = _REGISTER_CONDITIONS[condition & 7]
-        elif group not in (1, 2):
+        elif group not in (1, 2):  # BPcc, Bicc; others go by floating point
             comparison = None
         if not part.compares:
             comparison = None
@@ -324,7 +324,7 @@ class DataFlow:
         if comparison is not None and flow.fall != flow.taken:
             bounds = self._step.bounds(state, comparison.value.atom)
             refine(taken, bounds, comparison, condition)
-            refine(fall, bounds, comparison, condition ^ 8)
+            refine(fall, bounds, comparison, condition ^ 8)  # the opposite condition
         if flow.fall >= 0:
             self._join(flow.fall, fall)
         if flow.taken >= 0:
@@ -411,7 +411,7 @@ class JumpResolver:
             addresses = [value]
         elif isinstance(value, Affine):
             if value.atom == RETURN_ADDRESS:
-                returns = value.factor == 1 and value.base in (8, 12)
+                returns = value.factor == 1 and value.base in (8, 12)  # ret, or behind an unimp
                 return Resolution(frozenset(), returns=True) if returns else None
             # Every address that a jump into equally long pieces of code can compute.
             if low is not None and high is not None and 0 <= high - low < MAX_PIECES:
@@ -497,7 +497,7 @@ class TableEnds:
             if not self.leads_into(address, routines, number):
                 break
             found.add(address)
-        return frozenset(found) if len(found) > 1 else frozenset()
+        return frozenset(found) if len(found) > 1 else frozenset()  # one element is no table
 
     def leads_into(self, address: int, routines: RoutineMap, number: int) -> bool:
         """Whether an address is one of code of a routine."""

@@ -126,7 +126,7 @@ class RoutineMap:
         for symbol in named:
             start = self._code.index(symbol.address)
             if symbol.size and start >= 0:
-                end = min(count, start + (symbol.size + 3) // 4)
+                end = min(count, start + (symbol.size + 3) // 4)  # in words
                 begins[start] = len(self.routines)
                 ends.append(end)
                 self.routines.append(Routine(symbol.name, start, symbol.size))
@@ -136,7 +136,7 @@ class RoutineMap:
         active: list[tuple[int, int]] = []
         for point in points:
             if point in begins:
-                heapq.heappush(active, (-point, begins[point]))
+                heapq.heappush(active, (-point, begins[point]))  # on top: what starts last
             while active and ends[active[0][1]] <= point:
                 heapq.heappop(active)
             if point == count or not self._code.is_code[point]:

@@ -318,7 +318,7 @@ class Slice:
     def _need(self, leaders: Iterable[int]) -> set[int]:
         """Find what is needed where these blocks start, and before; return all that changed."""
         needed, predecessors = self.needed, self._graph.predecessors
-        work = [-leader for leader in leaders]
+        work = [-leader for leader in leaders]  # a heap: the highest address first
         heapq.heapify(work)
         queued, changed = set(work), set()
         while work:
@@ -550,8 +550,8 @@ def _note_escape(word: int, escapes: dict[int, int]) -> None:
     if word & 0x2000:
         if first in (SP, FP):
             offset = simm13(word)
-            lowest = offset if op3 == 0 else _EVERYWHERE
+            lowest = offset if op3 == 0 else _EVERYWHERE  # only `add` gives an offset
             escapes[first] = min(escapes.get(first, lowest), lowest)
         return
     for register in {first, word & 31} & {SP, FP}:
-        escapes[register] = _EVERYWHERE
+        escapes[register] = _EVERYWHERE  # the other operand is unknown here
