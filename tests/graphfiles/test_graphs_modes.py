@@ -164,6 +164,20 @@ def test_tpp_is_guided_by_the_runs() -> None:
     assert result["static"]["counted_paths"] + len(result["static"]["obvious"]) == 2
 
 
+def test_tpp_says_that_a_back_edge_is_cold_which_ends_cold_paths_only() -> None:
+    """TPP figure 6b, `cold++; r=0` on T>H: hot paths begin with it, and none ends with it."""
+    document = {
+        "entry": "A",
+        "exit": "X",
+        "edges": [edge.split(">") for edge in "A>H H>P H>Q P>H P>T Q>T T>H T>X".split()],
+        "runs": [["A H P H P H Q T X", 400], ["A H P H P H P T X", 400], ["A H Q T H P T X", 10]],
+    }
+    result = answer(document, "tpp", cold=5.0, loop=0.0, cold_always=True)
+    assert [ends for ends, cold in edges_where(result, "cold") if cold] == ["T>H"]
+    assert sum(path["executions"] for path in result["paths"]) == 810 + 1600
+    assert result["lost"]["cold_paths"] == 10
+
+
 def edges_where(result: dict[str, Any], key: str) -> list[tuple[str, Any]]:
     names = [f"{edge['source']}>{edge['target']}" for edge in result["edges"]]
     return list(zip(names, result["static"][key], strict=True))

@@ -273,16 +273,20 @@ class TppPlan:
         return ObviousCounts(inferred, cold, -sum(count for count in left if count < 0))
 
     def describe(self) -> dict[str, Any]:
-        """Return `static` of `simprof explain`: edges on no hot path are `cold`."""
+        """Return `static` of `simprof explain`: edges that hot paths neither have nor end with are
+        `cold`.
+        """
         cfg, hot = self.cfg, self.graphs.hot
         kept = set(hot.real) | {removed for edge in hot.edges for removed in edge.stands_for}
         live = live_edges(cfg, hot.dfs) - hot.dfs.self_loops
+        # a back edge may begin hot paths, and yet end only cold ones: its crossings are cold
+        cold = (live - kept) | (live & self.graphs.cold_ends)
         acyclic = describe_acyclic(
             self.dag, self.weights, self.numbering, self.tree, self.increments
         )
         return acyclic | {
             "edge_profile": list(self.edge_profile),
-            "cold": [edge.id in live - kept for edge in cfg.edges],
+            "cold": [edge.id in cold for edge in cfg.edges],
             "locally_cold": [ends(cfg, edge) for edge in sorted(self.cold)],
             "disconnected_loops": [
                 {
