@@ -384,11 +384,6 @@ def instrument_file(
 ) -> Instrumented:
     """Return a program with the code of a scheme in its place.
 
-    - `file`: The program.
-    - `setting`: The scheme.
-    - `selection`: The routines that are instrumented.
-    - `progress`: Is told what is being done.
-
     Raises SimulatorError if it cannot be done, and why.
     """
     original = content_of(file)

@@ -90,22 +90,16 @@ _PATH_LENGTH = 64  # Bytes of a place's path, if that of the scratch directory l
 
 
 def verify(
+    # `guest.root` is copied for every run; `guest.stdout`, `stderr` and `writable` are not used.
     request: RunRequest,
     settings: Sequence[Setting],
-    ways: Sequence[str] = WAYS,
+    ways: Sequence[str] = WAYS,  # Where to run instrumented programs
     *,
-    jobs: int = 1,
+    jobs: int = 1,  # How many schemes at the same time, in processes of their own
+    # Instrument with what the program's file shows, and not with what a run has shown
     without_run: bool = False,
 ) -> Verification:
     """Verify a program under several schemes.
-
-    - `request`: The program and what it sees. `guest.root` is copied for every run; `guest.stdout`,
-      `guest.stderr` and `guest.writable` are not used.
-    - `settings`: The schemes.
-    - `ways`: Where to run instrumented programs: "emulator", "qemu".
-    - `jobs`: How many schemes at the same time, in processes of their own.
-    - `without_run`: Instrument with what the program's file shows, and not with what a run has
-      shown.
 
     Raises SimulatorError: anything that the user must know: see `simprof.simulator.errors`.
     """

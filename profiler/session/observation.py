@@ -144,34 +144,19 @@ class Observation:
 
 @dataclass(frozen=True)
 class SchemeComparison:
-    """Several schemes on one program.
+    """Several schemes on one program."""
 
-    Attributes
-    ----------
-    measurements
-        In the order of the settings.
-    emulations
-        How often the program was emulated for that.
-    whole_emulations
-        How many of these runs were whole: 1, or 2 where a scheme needs an edge profile first and
-        cannot be replayed (`counters.Counters.replay`). The others were given up because the
-        graphs lacked something.
-    reasons
-        Why there was more than one run, in order (`passes.Reason`). A short one that shows what the
-        program loads is among them, though it is no emulation.
-    lines
-        Source lines of the program: brief measurements have none of their own.
-    """
-
-    measurements: tuple[RunMeasurement, ...]
-    emulations: int
+    measurements: tuple[RunMeasurement, ...]  # In the order of the settings
+    emulations: int  # How often the program was emulated for that
+    # How many of these runs were whole: 1, or 2 where a scheme needs an edge profile first and
+    # cannot be replayed (`counters.Counters.replay`). The others were given up because the graphs
+    # lacked something.
     whole_emulations: int
+    # Why there was more than one run, in order (`passes.Reason`). A short one that shows what the
+    # program loads is among them, though it is no emulation.
     reasons: tuple[str, ...] = ()
+    # Source lines of the program: brief measurements have none of their own.
     lines: LineTable | None = field(default=None, compare=False)
-
-
-if TYPE_CHECKING:
-    from simprof.profiler.session.contexts import CountedWindow, Ledger
 
 
 def collect(

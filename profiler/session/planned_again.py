@@ -71,13 +71,7 @@ def plan_again(
     memory: BinaryMemory | None = None,
     progress: ProgressCallback | None = None,
 ) -> PlannedProgram:
-    """Return the graphs, plans and code behind a profile.
-
-    - `measurement`: The profile.
-    - `program`: The program that it is of, by its digest.
-    - `memory`: What earlier sessions knew of the program; None: nothing.
-    - `progress`: Is told how far it is.
-    """
+    """Return the graphs, plans and code behind a profile of `program`."""
     recovered = recover_again(measurement, program, memory, progress)
     numbers = _numbers(recovered)
     found = {}

@@ -117,16 +117,14 @@ begin(*map(int, sys.argv[2:]))
 
 
 class Spawned:
-    """A fresh process.
-
-    `serve`: What it does, importable by its name: called with its end of the pipe and `arguments`,
-    which can be pickled; `pipe` is our end. `files`: Descriptors of this process that it has, too,
-    besides the standard streams.
-    """
+    """A fresh process; `pipe` is our end of the pipe to it."""
 
     def __init__(
         self, serve: Callable[..., None], *arguments: object, files: Sequence[int] = ()
     ) -> None:
+        # serve: What it does, importable by its name: called with its end of the pipe and
+        # `arguments`, which can be pickled.
+        # files: Descriptors of this process that it has, too, besides the standard streams.
         self.pipe, other = Pipe()
         with other:
             words = json.dumps(sys.path), str(other.fileno()), str(os.getpid())

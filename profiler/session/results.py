@@ -212,22 +212,18 @@ BETWEEN_TELLINGS = 16  # Routines that are measured before the user is told agai
 def measure_all(
     observation: Observation,
     *,
+    # Whether to validate the graphs, every plan and every profile, too (see `self_check`)
     self_check: bool = False,
+    # Leave out the counts of edges and the source lines, which are most of a measurement
     brief: bool = False,
-    keep_plans: bool = True,
+    keep_plans: bool = True,  # Whether the schemes' plans are asked for afterwards
+    # Is told every now and then how many routines are measured, and of how many
     told: Callable[[int, int], None] | None = None,
 ) -> tuple[RunMeasurement, ...]:
     """Return what each scheme measured in an observed run.
 
     Each routine is measured under all schemes before the next one, so that what is worked out of
     it is shared, and need not be kept.
-
-    - `observation`: The run.
-    - `self_check`: Whether to validate the graphs, every plan and every profile, too (see
-      `self_check`).
-    - `brief`: Leave out the counts of edges and the source lines, which are most of a measurement.
-    - `keep_plans`: Whether the schemes' plans are asked for afterwards.
-    - `told`: Is told every now and then how many routines are measured, and of how many.
 
     Raises CountError or FlowError: counts that contradict each other: defects of simprof.
     Raises RecoveryError or SelfCheckError: structures that are not as they must be: defects of

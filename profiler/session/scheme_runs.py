@@ -25,10 +25,6 @@ from simprof.profiler.schemes.registry import definition, find, make_plan, needs
 class Graphs:
     """The graphs of the routines that the user selected.
 
-    - `recovered`: All graphs.
-    - `selection`: Which routines are profiled.
-    - `routines`: Numbers of those to which it is limited; None: all.
-
     Raises UsageError if the selection does not fit the program (`SelectedRoutines`). Names of code
     without a symbol (`sub_...`) are let pass: a run may still find it.
     """
@@ -37,7 +33,7 @@ class Graphs:
         self,
         recovered: ProgramGraphs,
         selection: Selection,
-        routines: frozenset[int] | None = None,
+        routines: frozenset[int] | None = None,  # Numbers of those to which it is limited
     ) -> None:
         self.recovered = recovered
         self._routines = routines
@@ -109,16 +105,12 @@ graphs."""
 
 
 class Planner:
-    """Plans graphs as one setting asks for, each graph once.
-
-    - `setting`: What the user chose.
-    - `profiles`: Where saved ones come from.
-    - `edge_counts`: Those of a first run, for schemes that an edge profile guides.
-    """
+    """Plans graphs as one setting asks for, each graph once."""
 
     def __init__(
         self, setting: Setting, profiles: ReadProfile, edge_counts: EdgeCounts | None = None
     ) -> None:
+        # edge_counts: Those of a first run, for schemes that an edge profile guides
         self.setting = setting
         self._weights = WeightSource(setting.options, profiles)
         self._edge_counts = edge_counts
@@ -202,21 +194,16 @@ GraphSource = Callable[[int], ControlFlowGraph | None]
 
 
 class SchemeRun:
-    """One mode during one run: plans a routine when the run first needs it.
-
-    - `setting`: The mode and its options.
-    - `graphs`: The routines to profile.
-    - `make`: Plans a routine; None for a mode that instruments nothing.
-    - `slot`: Its number among the schemes that count paths; None if it does not.
-    - `forget`: Told of a graph whose plan is not needed any more; None: nobody.
-    """
+    """One mode during one run: plans a routine when the run first needs it."""
 
     def __init__(
         self,
         setting: Setting,
         graphs: GraphSource,
+        # Plans a routine; None for a mode that instruments nothing
         make: Callable[[ControlFlowGraph], RoutinePlan] | None,
-        slot: int | None,
+        slot: int | None,  # Its number among the schemes that count paths; None if it does not
+        # Told of a graph whose plan is not needed any more
         forget: Callable[[ControlFlowGraph], None] | None = None,
     ) -> None:
         self.setting = setting

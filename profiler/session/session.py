@@ -199,18 +199,13 @@ def _text(program: Program) -> int:
 
 
 def observe(
-    request: RunRequest,
+    request: RunRequest,  # `mode` and `scheme` are not read
     settings: Sequence[Setting],
-    seen: Discoveries | None = None,
+    seen: Discoveries | None = None,  # What other runs have shown, for the graphs of the first pass
+    # Beside `seen`: the edge profile that guides schemes, in the place of this run's own
     guide: EdgeCounts | None = None,
 ) -> Observation:
     """Run a program under several schemes until the graphs explain the whole run.
-
-    - `request`: The program, what it sees, and what is to be told. `mode` and `scheme` are not
-      read.
-    - `settings`: The schemes.
-    - `seen`: What other runs have shown, for the graphs of the first pass.
-    - `guide`: Beside `seen`: the edge profile that guides schemes, in the place of this run's own.
 
     Raises SimulatorError: see `run_program`.
     """

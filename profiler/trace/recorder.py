@@ -35,18 +35,13 @@ BUFFER_WORDS = 1 << 13  # 64-bit words of the buffer: the trace goes to the file
 
 
 class TraceRecorder:
-    """The trace of one run: the `TraceSink` that writes it to a file.
-
-    - `memory`: The kernel's.
-    - `index`: The program's graphs.
-    - `plans`: Routine number -> its plan. Asked for a routine when an edge of it is first crossed.
-    - `file`: Where the trace goes.
-    """
+    """The trace of one run: the `TraceSink` that writes it to a file."""
 
     def __init__(
         self,
         memory: EngineMemory,
         index: GraphIndex,
+        # Routine number -> its plan; asked for a routine when an edge of it is first crossed
         plans: Callable[[int], TraceWriter | None],
         file: TraceFile,
     ) -> None:
@@ -229,10 +224,9 @@ class TraceRecorder:
 
         The reader follows the code up to this event, crosses the edges that the event lists, and
         goes on from the block that it names.
-
-        `steps`: What the program does next, beginning with what the code does not tell. `frame`,
-        `block`: The activation that the kernel goes on with, and the block that it is in.
         """
+        # steps: What the program does next, beginning with what the code does not tell.
+        # frame, block: The activation that the kernel goes on with, and the block that it is in.
         self.begin_event(UNKNOWN)
         if isinstance(steps[0], Cross):  # an EXIT edge: the reader lacks the ENTRY edge behind it
             self._crossed = [next(step.edge for step in steps[1:] if isinstance(step, Cross))]

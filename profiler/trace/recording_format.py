@@ -119,18 +119,9 @@ class RecordingFile(FrameFile):
 
 
 class Recording:
-    """A recording as far as its file goes.
+    """A recording as far as its file goes: what it is of, and what is known of the whole run.
 
-    `path`: The file.
-
-    Attributes
-    ----------
-    header
-        What it is of.
-    end
-        What is known of the whole run; None where the file was cut.
-    cut
-        Why and where the file ends before the recording does; None where it is whole.
+    `end` is None where the file was cut, and `cut` says why and where.
 
     Raises UsageError if the file cannot be read, or is no recording of this version.
     """

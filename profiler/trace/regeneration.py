@@ -381,14 +381,14 @@ class Regenerated:
 
 
 def regenerate(
-    path: Path, program: Path | None, *, check: bool, sink: BlockSink | None = None
+    path: Path,
+    program: Path | None,  # None: the file that the trace names
+    *,
+    # Whether to compare the digests of the edges crossed with those of the execution
+    check: bool,
+    sink: BlockSink | None = None,
 ) -> Regenerated:
     """Regenerate the execution that a trace is of.
-
-    - `path`: The trace.
-    - `program`: The program; None: the file that the trace names.
-    - `check`: Whether to compare the digests of the edges crossed with those of the execution.
-    - `sink`: Receives the blocks.
 
     Raises UsageError or ProfileMismatchError if a file cannot be read, the trace is none, or it is
     of another program.
@@ -462,17 +462,16 @@ LONGEST_TAIL = 1 << 20  # Crossings behind the last token after which the end is
 
 
 def complete(
-    trace: Trace, recovered: ProgramGraphs, block: int, bits: int
+    trace: Trace,  # What there is: the tokens of all routines and the stream. It has no events.
+    recovered: ProgramGraphs,
+    # Program-wide number of the block whose system call ended the program. It is taken to be the
+    # first time that control comes there behind the last token.
+    block: int,
+    bits: int,  # Of the token stream
 ) -> tuple[TraceEvent, TraceEnd]:
     """Find out how a trace goes on behind its tokens: the program's end, and the totals.
 
     Their digest is that of what the tokens lead to: the run itself told none.
-
-    - `trace`: What there is: the tokens of all routines and the stream. It has no events.
-    - `recovered`: The graphs of its program.
-    - `block`: Program-wide number of the block whose system call ended the program. It is taken to
-      be the first time that control comes there behind the last token.
-    - `bits`: Of the token stream.
 
     Raises StopError if the tokens do not lead to that end; the text says why.
     """
