@@ -12,6 +12,8 @@ from simprof.profiler.request.request import RunRequest
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.elsewhere.memory import differences
 from simprof.profiler.rewriting.elsewhere.reading import stream_difference, token_stream
+from simprof.profiler.rewriting.elsewhere.signals import FATAL, signal_cost
+from simprof.profiler.rewriting.elsewhere.writing import exit_cost
 from simprof.profiler.rewriting.instrument import (
     Basis,
     Instrumented,
@@ -27,8 +29,6 @@ from simprof.profiler.rewriting.verification import (
     ModeResult,
     ObservedRun,
     count_on,
-    ends_unwritten,
-    predicted_end,
     predicted_rewriting,
 )
 from simprof.profiler.schemes.registry import definition
@@ -181,16 +181,31 @@ class _Trial:
             program.entry,
         )
         if self.unwritten is None:
-            killed = observation.result.reason != "exit"
-            found[Cause.DUMP] = predicted_end(
-                self.made, program.machine, depth, self._trace_bits, killed=killed
-            )
+            memory, head = self.made.memory, self.made.header
+            if observation.result.reason != "exit":
+                # of one that a signal ends, the file has the interrupted instruction, too
+                cost = signal_cost(program.machine, memory, head, depth + 1)
+            else:
+                cost = exit_cost(program.machine, memory, head, depth) - 1
+            trace = memory.trace
+            # The end writes what does not fill a buffer, at its own cost, in place of the flush
+            # that `added` has for it.
+            if trace is not None and self._trace_bits % (8 * trace.buffer.size):
+                cost -= trace.buffer.flush(program.machine)
+            found[Cause.DUMP] = cost
         return {cause: count for cause, count in found.items() if count}
 
     @cached_property
     def unwritten(self) -> str | None:
         """By what the program ends without writing its counters; None if it writes them."""
-        return ends_unwritten(self.made, self.counted)
+        result, recovered = self.observation.result, self.observation.recovered
+        if result.reason != "exit":
+            # A handler cannot stand where a routine that acts on signals was left alone.
+            handled = self.made.memory.signals and result.signal in FATAL
+            return None if handled else f"a {result.reason}"
+        last = recovered.routine_at(result.last_pc)
+        is_alone = last in self.made.copies.left
+        return f"{recovered.routines[last].name}, which is left alone" if is_alone else None
 
     @cached_property
     def _trace_bits(self) -> int:

@@ -17,9 +17,7 @@ from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import Selection, Setting
 from simprof.profiler.rewriting.draft import Cause, charged
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
-from simprof.profiler.rewriting.elsewhere.signals import FATAL, signal_cost
 from simprof.profiler.rewriting.elsewhere.startup import start_cost
-from simprof.profiler.rewriting.elsewhere.writing import exit_cost
 from simprof.profiler.rewriting.instrument import Instrumented
 from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation
@@ -207,36 +205,3 @@ def predicted_rewriting(
             total[Cause.SYSTEM_CALLS] += more * actions.get(trap, 0)
     total[Cause.START] += start_cost(machine, made.memory, environment)
     return total
-
-
-def predicted_end(
-    made: Instrumented, machine: MachineKind, depth: int, trace_bits: int, *, killed: bool
-) -> int:
-    """Return the instructions of the program's end that write the counters."""
-    # depth: Frames that the program ends in.
-    # trace_bits: Bits of the trace. The end writes what does not fill a buffer, at its own cost, in
-    # place of the flush that `added` has for it.
-    # killed: Whether a signal ends the program.
-    if killed:  # the file has the interrupted instruction, too
-        cost = signal_cost(machine, made.memory, made.header, depth + 1)
-    else:
-        cost = exit_cost(machine, made.memory, made.header, depth) - 1
-    trace = made.memory.trace
-    if trace is not None and trace_bits % (8 * trace.buffer.size):
-        cost -= trace.buffer.flush(machine)
-    return cost
-
-
-def ends_unwritten(made: Instrumented, run: CountedRun) -> str | None:
-    """Return why the instrumented program writes no counters at its end; None if it does.
-
-    A signal's handler cannot stand where a routine that acts on signals was left alone.
-    """
-    result = run.observation.result
-    if result.reason == "exit":
-        recovered = run.observation.recovered
-        last = recovered.routine_at(result.last_pc)
-        is_alone = last in made.copies.left
-        return f"{recovered.routines[last].name}, which is left alone" if is_alone else None
-    handled = made.memory.signals and result.signal in FATAL
-    return None if handled else f"a {result.reason}"

@@ -160,15 +160,6 @@ def are_same(graphs: ProgramGraphs, others: ProgramGraphs) -> bool:
     )
 
 
-def loaded_code(recovered: ProgramGraphs, loaded: LoadedCode) -> Discoveries:
-    """Return what a dynamically linked program has loaded, if its graphs lack some of that."""
-    code = recovered.code
-    known = loaded.modules.issubset(recovered.program.modules) and all(
-        code.find_version(address, words) is not None for address, words in loaded.blocks
-    )
-    return Discoveries() if known else all_loaded(loaded)
-
-
 def all_loaded(loaded: LoadedCode) -> Discoveries:
     """Return what a dynamically linked program has loaded."""
     return Discoveries(late_words=loaded.late_words, modules=loaded.modules, earlier=loaded.earlier)
@@ -416,7 +407,11 @@ def execute(
         automaton.trace = options.start_trace(index, lowering.memory)
     result = machine.run()
     _finish(automaton, result)
-    discoveries = loaded_code(recovered, machine.loaded)
+    loaded, code = machine.loaded, recovered.code
+    has_all = loaded.modules.issubset(recovered.program.modules) and all(
+        code.find_version(address, words) is not None for address, words in loaded.blocks
+    )
+    discoveries = Discoveries() if has_all else all_loaded(loaded)
     if discoveries == Discoveries():
         discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)
     automaton.retire()

@@ -116,14 +116,6 @@ class Study:
     recovered: tuple[Discoveries, ProgramGraphs] | None = None
     _linked: dict[object, Known] = field(default_factory=dict)
 
-    @property
-    def may_expect(self) -> bool:
-        """Whether a run may be made on graphs that turn out at its end.
-
-        Not where something that depends on them is written down while the program runs.
-        """
-        return self.trace is None and self.recording is None and self.recovered is None
-
     def recover(self, program: Program, discoveries: Discoveries) -> ProgramGraphs:
         """Return the program's graphs, which may be known already."""
         if self.recovered is not None and self.recovered[0] == discoveries:
@@ -359,7 +351,9 @@ def _first_stage(study: Study, edge_counts: EdgeCounts | None) -> Stage:
 def _stage(study: Study, settings: Sequence[Setting], edge_counts: EdgeCounts | None) -> Stage:
     # Schemes on graphs that may turn out count on their own, and share no words of the program.
     ordered = any(definition(setting.mode).depends_on_order for setting in settings)
-    expects = study.may_expect and edge_counts is None and not ordered
+    # Nor where something that depends on the graphs is written down while the program runs.
+    writes = study.trace is not None or study.recording is not None
+    expects = study.recovered is None and edge_counts is None and not (ordered or writes)
     planners = study.planners.of(settings, edge_counts)
     return Stage(study, tuple(settings), planners, edge_counts, expects)
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.pricing import Pricer
-from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind, VertexName
+from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.profiler.profiles.profile import EdgeCount, RoutineProfile, RunMeasurement
+from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs
 from simprof.profiler.request.request import (
     Phase,
@@ -205,7 +205,8 @@ def _seen(measurement: RunMeasurement, recovered: ProgramGraphs) -> Discoveries:
             continue
         cfg = recovered.routines[number]
         blocks = {cfg.name_of(block.id): block for block in cfg.blocks}
-        for edge in _missing(cfg, routine):
+        known = {(cfg.name_of(e.source), cfg.name_of(e.target), e.kind) for e in cfg.edges}
+        for edge in (each for each in routine.edge_counts if each.key not in known):
             start, source = edge.target.start, blocks.get(edge.source)
             if edge.kind is EdgeKind.ENTRY and isinstance(start, int):
                 entries.add(start)
@@ -216,14 +217,6 @@ def _seen(measurement: RunMeasurement, recovered: ProgramGraphs) -> Discoveries:
             if edge.kind is EdgeKind.CALL_RETURN:
                 returning.add(_transfer(recovered, source))
     return Discoveries(frozenset(targets), frozenset(entries), frozenset(returning))
-
-
-def _missing(cfg: ControlFlowGraph, routine: RoutineProfile) -> list[EdgeCount]:
-    """Return the edges of a profile that a graph lacks."""
-    known: set[tuple[VertexName, VertexName, EdgeKind]] = {
-        (cfg.name_of(edge.source), cfg.name_of(edge.target), edge.kind) for edge in cfg.edges
-    }
-    return [edge for edge in routine.edge_counts if edge.key not in known]
 
 
 def _transfer(recovered: ProgramGraphs, block: Block) -> int:

@@ -347,6 +347,8 @@ class Measuring:
         facts = self._facts.of(number, events.cfg)
         routine = RoutineReading(self._definition, plan, events, counters, reading, price, facts)
         patterns = observation.invocation.selection.routines
+        # whether the edge profile that guided the scheme has other counts than this run
+        guided = self._definition.guided_decoder(plan)
         return RoutineResult(
             profile=routine_profile(
                 routine,
@@ -358,7 +360,7 @@ class Measuring:
             sizes=_sizes(routine),
             lost={**_lost(routine), **self._misjudged(number, routine)},
             wraps=counters.largest >= WRAP,
-            misguided=_misguided(routine),
+            misguided=guided is not None and tuple(guided.edge_profile) != events.edges,
             inferred=reading.inferred,
         )
 
@@ -501,12 +503,6 @@ def _lost(routine: RoutineReading) -> dict[str, int]:
     if reading.edges is not None or routine.definition.guided:
         return dict(reading.lost)
     return {**reading.lost, "unknown_edges": len(routine.events.edges)}
-
-
-def _misguided(routine: RoutineReading) -> bool:
-    """Whether the edge profile that guided a scheme has other counts than this run."""
-    guided = routine.definition.guided_decoder(routine.plan)
-    return guided is not None and tuple(guided.edge_profile) != tuple(routine.events.edges)
 
 
 def _sizes(routine: RoutineReading) -> dict[str, int]:

@@ -353,7 +353,10 @@ def check_numbers(trace: Trace, recovered: ProgramGraphs) -> None:
     for number, tokens in trace.routines.items():
         if not 0 <= number < len(recovered.routines):
             raise ValueError(f"there is no routine {number}")
-        _check_tokens(tokens, len(recovered.routines[number].edges))
+        edges = len(recovered.routines[number].edges)
+        for edge, (value, width) in tokens.items():
+            if edge >= edges or width > _WIDEST or value >> width:
+                raise ValueError(f"edge {edge} cannot write {value} in {width} bits")
     counts = [trace.certain, *trace.checkpoints]
     if trace.end is not None:
         counts += [trace.end.crossings, trace.end.bits]
@@ -362,12 +365,6 @@ def check_numbers(trace: Trace, recovered: ProgramGraphs) -> None:
         edges = int(recovered.arrays.first_edge[-1])
         for event in trace.events:
             _check_event(event, recovered.block_count, edges)
-
-
-def _check_tokens(tokens: Tokens, edges: int) -> None:
-    for edge, (value, width) in tokens.items():
-        if edge >= edges or width > _WIDEST or value >> width:
-            raise ValueError(f"edge {edge} cannot write {value} in {width} bits")
 
 
 def _check_event(event: TraceEvent, blocks: int, edges: int) -> None:

@@ -66,7 +66,11 @@ class TraceRecorder:
                 crossing = [(kernels.CROSS, edge, self._token(edge))]
                 return crossing + self._leaving(steps, place, edge)
             case Push(address):
-                return self._calling(steps, place, address)
+                # the target of an indirect call; that of others the code tells
+                block = self._index.call_block(address & ~1)
+                if address & 1 or block == UNKNOWN or not self._callees.is_indirect(block):
+                    return []
+                return [self._target(steps[place + 1 :])]
             case MissingTarget() | MissingEntry() | MissingReturn():
                 return [(kernels.MARK, place, 0)]
         return []
@@ -107,16 +111,6 @@ class TraceRecorder:
         returned = any(isinstance(step, Pop) for step in following)
         known = way is Exit.WRITTEN or returned or entered in (UNKNOWN, expected)
         return written if known else [*written, (kernels.MARK, place, 0)]
-
-    def _calling(self, steps: Sequence[Step], place: int, address: int) -> list[Operation]:
-        """Return what the kernel writes for a call that returns to `address`.
-
-        The target of an indirect call; nothing for other calls, whose target the code tells.
-        """
-        block = self._index.call_block(address & ~1)
-        if address & 1 or block == UNKNOWN:
-            return []
-        return [self._target(steps[place + 1 :])] if self._callees.is_indirect(block) else []
 
     def _target(self, following: Sequence[Step]) -> Operation:
         """Return the operation that writes the address at which control arrives next."""

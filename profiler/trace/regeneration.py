@@ -288,7 +288,10 @@ def make_tables(index: GraphIndex, callees: Callees, routines: Mapping[int, Toke
     choices: list[tuple[int, int, int]] = []  # (block, value, edge)
     for number, tokens in routines.items():
         choices += _add_routine(tables, index, callees, number, tokens)
-    return _with_choices(tables, choices, blocks)
+    table = np.array(sorted(choices), np.int64).reshape(-1, 3)
+    first = np.searchsorted(table[:, 0], np.arange(blocks + 1)).astype(np.int64)
+    key, choice = np.ascontiguousarray(table[:, 1]), np.ascontiguousarray(table[:, 2])
+    return tables._replace(first=first, key=key, choice=choice)
 
 
 def _pieces(place: WordMap) -> Array:
@@ -297,13 +300,6 @@ def _pieces(place: WordMap) -> Array:
     pieces = zip(place.starts, place.ends, place.firsts, strict=True)
     rows = [(start & low, end - start, first) for start, end, first in pieces]
     return np.array(rows, np.int64).reshape(-1)
-
-
-def _with_choices(tables: Tables, choices: list[tuple[int, int, int]], blocks: int) -> Tables:
-    table = np.array(sorted(choices), np.int64).reshape(-1, 3)
-    first = np.searchsorted(table[:, 0], np.arange(blocks + 1)).astype(np.int64)
-    key, choice = np.ascontiguousarray(table[:, 1]), np.ascontiguousarray(table[:, 2])
-    return tables._replace(first=first, key=key, choice=choice)
 
 
 def _add_routine(

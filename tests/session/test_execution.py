@@ -20,8 +20,8 @@ from simprof.profiler.request.request import (
     Setting,
     TableChoice,
 )
+from simprof.profiler.session import passes
 from simprof.profiler.session.observation import Observation, SchemeComparison
-from simprof.profiler.session.passes import Study
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.session import observe
 from tests.support.random_jumps import JUMPING, program
@@ -85,7 +85,7 @@ def assert_same_both_ways(
     """Run a program as it is run, and as it was before entries were expected."""
     mine, measured = observed(path, directory, settings, **more)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Study, "may_expect", property(lambda _: False))
+        patch.setattr(passes, "expected_entries", lambda _: None)
         theirs, wanted = observed(path, directory, settings, **more)
     for one, two in zip(measured.measurements, wanted.measurements, strict=True):
         assert plain(one) == plain(two), one.mode
