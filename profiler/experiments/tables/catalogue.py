@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
-from simprof.profiler.experiments.tables import bl94, epp, kiter, others, tpp
+from simprof.profiler.experiments.tables import bl94, epp, kiter, others, tpp, tpp_text
 from simprof.profiler.experiments.tables.spec import TableSpec
 from simprof.simulator.errors import UsageError
 
-_ALL = (*epp.TABLES, *tpp.TABLES, *bl94.TABLES, *kiter.TABLES, others.CS6120)
+_PAPERS = (epp, tpp, tpp_text, bl94, kiter)
+_ALL = (*chain.from_iterable(each.TABLES for each in _PAPERS), others.CS6120)
 # Those of papers, by name.
 TABLES: Mapping[str, TableSpec[Any]] = MappingProxyType({spec.name: spec for spec in _ALL})
 

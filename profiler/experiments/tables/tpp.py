@@ -1,9 +1,8 @@
-"""TPP's tables and figures (Joshi, Bond and Zilles, "Targeted Path Profiling", 2004), and its text.
+"""TPP's tables and figures (Joshi, Bond and Zilles, "Targeted Path Profiling", 2004).
 
 - Tables 1 to 3: what hash tables cost PP (2.2), and what TPP costs and loses (5.1).
-- Table 4 and figures 3 and 9: static paths, obvious paths, routines with hash tables (5.1).
-- `tpp4-whole`, `tpp-parts`, `tpp-lengths`: what the text of 4.1, 4.2.1 and 5.1 says of path
-  numbers before truncation, and of what each part of TPP gains and loses.
+- Table 4 and figures 3 and 9: static paths, obvious paths, routines with hash tables (5.1);
+  `tpp4-whole`: the paths of table 4 before truncation, of which the text of 4.1 speaks.
 """
 
 from __future__ import annotations
@@ -46,20 +45,21 @@ TITLES = {f"t{key}": f"TPP({cold:.0f},{loop:.0f})" for key, (cold, loop) in THRE
 NAMES = {"pp": "PP", **TITLES, "t0": "TPP(0,0)"}
 
 
-def _tpp(**options: object) -> CellNeed:
+def tpp_need(**options: object) -> CellNeed:
+    """Return the need of a run under TPP with these options, truncated as in the paper."""
     return CellNeed(setting("tpp", path_limit=PATH_LIMIT, **options))
 
 
 PP = CellNeed(setting("pp", path_limit=PATH_LIMIT))
-TPP = {f"t{key}": _tpp(cold=cold, loop=loop) for key, (cold, loop) in THRESHOLDS.items()}
-NO_COLD = _tpp(cold=0, loop=0)  # Obvious paths alone: nothing is cold, no loop is disconnected
+TPP = {f"t{key}": tpp_need(cold=cold, loop=loop) for key, (cold, loop) in THRESHOLDS.items()}
+NO_COLD = tpp_need(cold=0, loop=0)  # Obvious paths alone: nothing is cold, no loop is disconnected
 
 
 def _means(table: ReportTable, *keys: str) -> str:
     return ", ".join(f"{NAMES[key]} {number(table.mean(key))} %" for key in keys)
 
 
-def _reduction_share(table: ReportTable, key: str, best: str = "t515") -> float | None:
+def reduction_share(table: ReportTable, key: str, best: str = "t515") -> float | None:
     """Return the part of the reduction from PP to `best` that a column has, in percent of means."""
     pp, lowest, alone = (table.mean(each) for each in ("pp", best, key))
     if pp is None or lowest is None or alone is None:
@@ -67,7 +67,7 @@ def _reduction_share(table: ReportTable, key: str, best: str = "t515") -> float 
     return percentage(pp - alone, pp - lowest)
 
 
-def _reduction_shares(
+def reduction_shares(
     table: ReportTable, key: str, lowest: Mapping[str, float] | None = None
 ) -> list[claims.ProgramNumber]:
     """Return programs' parts of a reduction from PP that a column has, in percent.
@@ -206,7 +206,7 @@ def _first_threshold(table: ReportTable) -> Condition | None:
         None if pp is None or first is None else percentage(pp - first, saved),
         at_least(50, " %"),
         remark=f"means: {_means(table, 'pp', *TPP)}",
-        parts=claims.members(_reduction_shares(table, "t1", lowest), at_least(50, " %")),
+        parts=claims.members(reduction_shares(table, "t1", lowest), at_least(50, " %")),
     )
 
 
@@ -239,10 +239,10 @@ def _groups_benefit(table: ReportTable) -> Condition | None:
 def _obvious_alone(table: ReportTable) -> Condition | None:
     return conditions.value_is(
         "TPP(0,0)'s part of TPP(5,15)'s reduction",
-        _reduction_share(table, "t0"),
+        reduction_share(table, "t0"),
         at_most(20, " %"),
         remark=f"means: {_means(table, 'pp', 't0', 't515')}",
-        parts=claims.members(_reduction_shares(table, "t0"), at_most(20, " %")),
+        parts=claims.members(reduction_shares(table, "t0"), at_most(20, " %")),
     )
 
 
@@ -512,7 +512,7 @@ def _fewer_hashed(bound: Bound, group: str = "") -> Requirement:
 def _lowest_threshold(table: ReportTable) -> Condition | None:
     return conditions.value_is(
         "TPP(1,1)'s part of TPP(10,10)'s reduction",
-        _reduction_share(table, "t1", "t10"),
+        reduction_share(table, "t1", "t10"),
         at_least(50, " %"),
         remark=f"means: {_means(table, 'pp', 't1', 't10')}",
     )
@@ -554,139 +554,4 @@ FIGURE9 = TableSpec[Found](
     bars=Bars(("pp", "t1", "t5", "t10"), "routines with hash tables, %"),
 )
 
-
-# -- what each part of TPP gains and loses --------------------------------------------------------
-
-PARTS = {
-    "cold": _tpp(cold=COLD, loop=0, count_obvious=True),
-    "obvious": _tpp(cold=0, loop=LOOP),
-    "uncounted": _tpp(cold=COLD, loop=LOOP, no_cold_counter=True),
-}
-
-
-def _cold_alone(table: ReportTable) -> Condition | None:
-    pp, best = (number(table.mean(key)) for key in ("pp", "t515"))
-    return conditions.within(
-        "part of the reduction",
-        _reduction_share(table, "cold"),
-        40,
-        80,
-        " %",
-        remark=f"from {pp} % to {best} %",
-        parts=_reduction_shares(table, "cold"),
-    )
-
-
-def _cold_uncounted(table: ReportTable) -> Condition | None:
-    best, ignored = table.mean("t515"), table.mean("uncounted")
-    return conditions.within(
-        "saved",
-        None if best is None or ignored is None else percentage(best - ignored, best),
-        0,
-        100 / 7,
-        " % of TPP(5,15)'s overhead",
-        remark=f"from {number(best)} % to {number(ignored)} %",
-    )
-
-
-TPP_PARTS = TableSpec[Found](
-    "tpp-parts",
-    "TPP sections 4.1 and 5.1: what each part of TPP gains",
-    f"{PAPER}, sections 4.1 and 5.1 (text)",
-    "Overhead in percent of base instructions. Cold only: cold paths are removed, obvious paths "
-    "counted, and no loop is disconnected. Obvious only: nothing is cold. Cold uncounted: "
-    "TPP(5,15) whose cold paths are kept out of all counts, and counted nowhere. Hashed: share of "
-    "PP's increments that are in hash tables.",
-    {"pp": PP, "t515": TPP["t515"], **PARTS},
-    (
-        PROGRAM,
-        columns.of_overhead("pp", "PP %"),
-        columns.of_overhead("t515", "TPP(5,15) %"),
-        columns.of_overhead("cold", "cold only %"),
-        columns.of_overhead("obvious", "obvious only %"),
-        columns.of_overhead("uncounted", "cold uncounted %"),
-        columns.percent("hashed", "PP hashed %", lambda row: columns.hashed(row["pp"])),
-    ),
-    (
-        rule(
-            "About 60 % of the reduction of overhead comes from the removal of cold paths alone.",
-            _cold_alone,
-        ),
-        rule(
-            "Not to count cold paths lowers the average overhead from 14 % to 13 % only.",
-            _cold_uncounted,
-        ),
-    ),
-    notes=(
-        "That obvious paths gain next to nothing without the removal of cold ones (5.1) is judged "
-        "in table 2, with all loops left in place; here they are disconnected as in TPP(5,15).",
-    ),
-    bars=Bars(("pp", "cold", "obvious", "t515", "uncounted"), "overhead, % of base instructions"),
-)
-
-# Average iterations of a loop from which on it is disconnected: 100/j.
-ITERATIONS = {"l10": 10, "l100": 100}
-CUT = {key: _tpp(cold=0, loop=100 / turns) for key, turns in ITERATIONS.items()}
-
-
-def average_blocks(result: CellResult) -> float | None:
-    """Return the blocks of an executed path on average."""
-    # Every turn of a self-loop is a path of one block. Where its loop is not disconnected, it has
-    # a counter of its own (EPP 4.1): the paper's tool, which breaks self-loops as any back edge,
-    # executes as many paths then, and as many blocks.
-    facts = result.facts
-    if facts is None:
-        return None
-    paths = facts.executions + sum(row.self_loop_increments for row in result.routines)
-    return ratio(facts.edges + paths, paths)
-
-
-def _blocks(need: str, title: str) -> ColumnSpec[Found]:
-    return columns.decimal(need, title, lambda row: average_blocks(row[need]))
-
-
-def _lost(need: str) -> ColumnSpec[Found]:
-    def lost(row: Found) -> float | None:
-        whole, shorter = average_blocks(row["pp"]), average_blocks(row[need])
-        return None if whole is None or shorter is None else percentage(whole - shorter, whole)
-
-    return columns.percent(f"lost_{need}", "lost %", lost)
-
-
-def _loss_rule(key: str, told: str, most: float) -> Rule:
-    """Return the rule that no more than `most` percent of the length are lost on average."""
-    return rule(
-        f"What is lost by disconnecting loops of {ITERATIONS[key]} iterations on average and more "
-        f"{told}.",
-        claims.mean_is(f"lost_{key}", at_most(most, " %"), others=("pp", key)),
-    )
-
-
-TPP_LENGTHS = TableSpec[Found](
-    "tpp-lengths",
-    "TPP section 4.2.1: path length lost by disconnecting loops",
-    f"{PAPER}, section 4.2.1 (text)",
-    "Blocks of an executed path on average: under PP, and with loops of 10 or of 100 iterations "
-    "on average and more disconnected, TPP(0,10) and TPP(0,1); lost: in percent of PP's. Every "
-    "turn of a self-loop is a path of one block.",
-    {"pp": PP, **CUT},
-    (
-        PROGRAM,
-        _blocks("pp", "PP"),
-        _blocks("l10", "loops of 10"),
-        _lost("l10"),
-        _blocks("l100", "loops of 100"),
-        _lost("l100"),
-    ),
-    (
-        _loss_rule("l10", "is negligible: average path length falls by 1.5 % only", 5.0),
-        _loss_rule("l100", "is imperceptible", 0.5),
-    ),
-    notes=(
-        "Where loops are disconnected, fewer routines have so many paths that they are truncated, "
-        "and truncation shortens paths, too.",
-    ),
-    bars=Bars(("pp", "l10", "l100"), "blocks a path"),
-)
-
-TABLES = (TPP1, TPP2, TPP3, TPP4, TPP4_WHOLE, FIGURE3, FIGURE9, TPP_PARTS, TPP_LENGTHS)
+TABLES = (TPP1, TPP2, TPP3, TPP4, TPP4_WHOLE, FIGURE3, FIGURE9)

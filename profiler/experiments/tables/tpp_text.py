@@ -1,0 +1,163 @@
+"""What the text of TPP says of each part of it, beyond its tables (`tpp`): tables of their own.
+
+`tpp-parts`: what the removal of cold and of obvious paths gains (4.1, 5.1). `tpp-lengths`: the path
+length that is lost by disconnecting loops (4.2.1).
+"""
+
+from __future__ import annotations
+
+from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.tables import claims, columns, conditions
+from simprof.profiler.experiments.tables.claims import Rule, rule
+from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found
+from simprof.profiler.experiments.tables.conditions import (
+    Condition,
+    at_most,
+    number,
+)
+from simprof.profiler.experiments.tables.spec import TableSpec
+from simprof.profiler.experiments.tables.table import Bars, ReportTable, percentage, ratio
+from simprof.profiler.experiments.tables.tpp import (
+    COLD,
+    LOOP,
+    PAPER,
+    PP,
+    TPP,
+    reduction_share,
+    reduction_shares,
+    tpp_need,
+)
+
+PARTS = {
+    "cold": tpp_need(cold=COLD, loop=0, count_obvious=True),
+    "obvious": tpp_need(cold=0, loop=LOOP),
+    "uncounted": tpp_need(cold=COLD, loop=LOOP, no_cold_counter=True),
+}
+
+
+def _cold_alone(table: ReportTable) -> Condition | None:
+    pp, best = (number(table.mean(key)) for key in ("pp", "t515"))
+    return conditions.within(
+        "part of the reduction",
+        reduction_share(table, "cold"),
+        40,
+        80,
+        " %",
+        remark=f"from {pp} % to {best} %",
+        parts=reduction_shares(table, "cold"),
+    )
+
+
+def _cold_uncounted(table: ReportTable) -> Condition | None:
+    best, ignored = table.mean("t515"), table.mean("uncounted")
+    return conditions.within(
+        "saved",
+        None if best is None or ignored is None else percentage(best - ignored, best),
+        0,
+        100 / 7,
+        " % of TPP(5,15)'s overhead",
+        remark=f"from {number(best)} % to {number(ignored)} %",
+    )
+
+
+TPP_PARTS = TableSpec[Found](
+    "tpp-parts",
+    "TPP sections 4.1 and 5.1: what each part of TPP gains",
+    f"{PAPER}, sections 4.1 and 5.1 (text)",
+    "Overhead in percent of base instructions. Cold only: cold paths are removed, obvious paths "
+    "counted, and no loop is disconnected. Obvious only: nothing is cold. Cold uncounted: "
+    "TPP(5,15) whose cold paths are kept out of all counts, and counted nowhere. Hashed: share of "
+    "PP's increments that are in hash tables.",
+    {"pp": PP, "t515": TPP["t515"], **PARTS},
+    (
+        PROGRAM,
+        columns.of_overhead("pp", "PP %"),
+        columns.of_overhead("t515", "TPP(5,15) %"),
+        columns.of_overhead("cold", "cold only %"),
+        columns.of_overhead("obvious", "obvious only %"),
+        columns.of_overhead("uncounted", "cold uncounted %"),
+        columns.percent("hashed", "PP hashed %", lambda row: columns.hashed(row["pp"])),
+    ),
+    (
+        rule(
+            "About 60 % of the reduction of overhead comes from the removal of cold paths alone.",
+            _cold_alone,
+        ),
+        rule(
+            "Not to count cold paths lowers the average overhead from 14 % to 13 % only.",
+            _cold_uncounted,
+        ),
+    ),
+    notes=(
+        "That obvious paths gain next to nothing without the removal of cold ones (5.1) is judged "
+        "in table 2, with all loops left in place; here they are disconnected as in TPP(5,15).",
+    ),
+    bars=Bars(("pp", "cold", "obvious", "t515", "uncounted"), "overhead, % of base instructions"),
+)
+
+# Average iterations of a loop from which on it is disconnected: 100/j.
+ITERATIONS = {"l10": 10, "l100": 100}
+CUT = {key: tpp_need(cold=0, loop=100 / turns) for key, turns in ITERATIONS.items()}
+
+
+def average_blocks(result: CellResult) -> float | None:
+    """Return the blocks of an executed path on average."""
+    # Every turn of a self-loop is a path of one block. Where its loop is not disconnected, it has
+    # a counter of its own (EPP 4.1): the paper's tool, which breaks self-loops as any back edge,
+    # executes as many paths then, and as many blocks.
+    facts = result.facts
+    if facts is None:
+        return None
+    paths = facts.executions + sum(row.self_loop_increments for row in result.routines)
+    return ratio(facts.edges + paths, paths)
+
+
+def _blocks(need: str, title: str) -> ColumnSpec[Found]:
+    return columns.decimal(need, title, lambda row: average_blocks(row[need]))
+
+
+def _lost(need: str) -> ColumnSpec[Found]:
+    def lost(row: Found) -> float | None:
+        whole, shorter = average_blocks(row["pp"]), average_blocks(row[need])
+        return None if whole is None or shorter is None else percentage(whole - shorter, whole)
+
+    return columns.percent(f"lost_{need}", "lost %", lost)
+
+
+def _loss_rule(key: str, told: str, most: float) -> Rule:
+    """Return the rule that no more than `most` percent of the length are lost on average."""
+    return rule(
+        f"What is lost by disconnecting loops of {ITERATIONS[key]} iterations on average and more "
+        f"{told}.",
+        claims.mean_is(f"lost_{key}", at_most(most, " %"), others=("pp", key)),
+    )
+
+
+TPP_LENGTHS = TableSpec[Found](
+    "tpp-lengths",
+    "TPP section 4.2.1: path length lost by disconnecting loops",
+    f"{PAPER}, section 4.2.1 (text)",
+    "Blocks of an executed path on average: under PP, and with loops of 10 or of 100 iterations "
+    "on average and more disconnected, TPP(0,10) and TPP(0,1); lost: in percent of PP's. Every "
+    "turn of a self-loop is a path of one block.",
+    {"pp": PP, **CUT},
+    (
+        PROGRAM,
+        _blocks("pp", "PP"),
+        _blocks("l10", "loops of 10"),
+        _lost("l10"),
+        _blocks("l100", "loops of 100"),
+        _lost("l100"),
+    ),
+    (
+        _loss_rule("l10", "is negligible: average path length falls by 1.5 % only", 5.0),
+        _loss_rule("l100", "is imperceptible", 0.5),
+    ),
+    notes=(
+        "Where loops are disconnected, fewer routines have so many paths that they are truncated, "
+        "and truncation shortens paths, too.",
+    ),
+    bars=Bars(("pp", "l10", "l100"), "blocks a path"),
+)
+
+TABLES = (TPP_PARTS, TPP_LENGTHS)
