@@ -20,8 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from simprof.profiler.graphs.dag import DagEdge
 from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.spanning import SpanningTree
-from simprof.profiler.schemes.kiter.loops import IteratedLoop
-from simprof.profiler.schemes.kiter.unrolled import Unrolled
+from simprof.profiler.schemes.kiter.unrolled import IteratedLoop, Unrolled
 
 
 def unrolled_edge_counts(

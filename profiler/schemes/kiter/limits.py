@@ -15,9 +15,8 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.numbering import cuts_at, find_cut_edges
-from simprof.profiler.schemes.kiter.loops import IteratedLoop, with_iterations
 from simprof.profiler.schemes.kiter.numbering import number_iterations
-from simprof.profiler.schemes.kiter.unrolled import Unrolled, unroll
+from simprof.profiler.schemes.kiter.unrolled import IteratedLoop, Unrolled, unroll, with_iterations
 
 
 def fit(

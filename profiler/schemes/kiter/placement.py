@@ -30,9 +30,8 @@ from simprof.profiler.schemes.kiter.actions import (
     LeaveLoop,
     NextIteration,
 )
-from simprof.profiler.schemes.kiter.loops import IteratedLoop
 from simprof.profiler.schemes.kiter.numbering import IterationNumbering
-from simprof.profiler.schemes.kiter.unrolled import Unrolled
+from simprof.profiler.schemes.kiter.unrolled import IteratedLoop, Unrolled
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,6 @@ from simprof.profiler.plan.placement import choose_table, instrumentation
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.kiter.flow import unrolled_edge_counts
 from simprof.profiler.schemes.kiter.limits import fit
-from simprof.profiler.schemes.kiter.loops import IteratedLoop, find_loops, with_iterations
 from simprof.profiler.schemes.kiter.numbering import IterationNumbering, number_iterations
 from simprof.profiler.schemes.kiter.placement import (
     IterationIncrements,
@@ -54,7 +53,12 @@ from simprof.profiler.schemes.kiter.placement import (
     place_iterations,
     tree_weights,
 )
-from simprof.profiler.schemes.kiter.unrolled import Unrolled
+from simprof.profiler.schemes.kiter.unrolled import (
+    IteratedLoop,
+    Unrolled,
+    find_loops,
+    with_iterations,
+)
 from simprof.profiler.schemes.static import ROOT_EDGE, num_paths
 from simprof.simulator.errors import UsageError
 
