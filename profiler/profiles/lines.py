@@ -1,6 +1,6 @@
 """What a profile says of source lines: executions, base and added instructions, branches.
 
-The program's file tells from which line each instruction was compiled. Where it is not at hand,
+The program's file tells from which line each instruction was compiled. Without that file,
 the profile's own lines are used, which are those of the starts of blocks.
 
 Terms
@@ -45,7 +45,7 @@ from simprof.simulator.binary.program import Program, Range, SourceLine, Symbol
 from simprof.simulator.isa.decode import NOP, TransferKind, decode_transfers
 
 NO_PROGRAM = (
-    "the program is not at hand: lines are known of starts of blocks only, and a block counts for "
+    "program file not found: only the lines where blocks start are known, and a block counts for "
     "the line where it starts"
 )
 NO_LINES = "the program has no line information (compile it with -g): counts are by address only"
@@ -113,7 +113,7 @@ class SourceCounts:
     """A profile by instruction and by source line.
 
     `measurement`: The profile. `program`: The very program that ran (`program_files.find_program`);
-    None if it is not at hand.
+    None if its file is not found.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ LARGEST_SOURCE = 64 << 20  # Bytes of a source file; a larger one is not read
 
 @dataclass(frozen=True)
 class FoundProgram:
-    """The program of a profile; where it is not at hand `note` says why."""
+    """The program of a profile; where its file is not found `note` says why."""
 
     program: Program | None
     note: str | None = None

@@ -446,13 +446,16 @@ def _source(view: SourceView, routines: Sequence[CodeCounts]) -> Iterator[Part]:
     yield paragraph(
         f"{view.file}: {digits(ran)} of {counted(len(lines), 'line')} with code executed, "
         f"{counted(sum(line.base for line in lines), 'instruction')}, "
-        f"{digits(sum(line.added for line in lines))} added",
+        f"{counted(sum(line.added for line in lines), 'added instruction')}",
         style="bold",
     )
     words = [word for word in MEANINGS if any(row.placing is word for row in view.rows)]
     code = [text("code")] if words else []
     table = columns(
-        *map(number, ("executions", "instructions", "added")), *code, number("line"), text("source")
+        *map(number, ("executions", "instructions", "added")),
+        *code,
+        number("line"),
+        text("source"),
     )
     for row in view.rows:
         placing = "" if row.placing is Placing.OWN else row.placing
@@ -503,7 +506,7 @@ def _code(view: CodeView) -> Iterator[Part]:
     yield paragraph(
         f"{known_as(routine.name, routine.alias)} at {routine.address:#x}: entered "
         f"{counted(routine.activations, 'time')}, {counted(routine.instructions, 'instruction')}, "
-        f"{digits(routine.added)} added"
+        f"{counted(routine.added, 'added instruction')}"
         + (f", {digits(unplaced)} of them at no instruction" if unplaced else ""),
         style="bold",
     )

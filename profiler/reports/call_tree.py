@@ -63,7 +63,7 @@ def sections(measurement: RunMeasurement, top: int, follow: str | None) -> Itera
     if tree.beyond:
         yield paragraph(
             f"warning: the call tree is cut at {tree.limit:,} contexts: "
-            f"{plural(tree.beyond, 'activation')} beyond them are told apart by routine only, and "
+            f"{plural(tree.beyond, 'activation')} beyond them are counted by routine only, and "
             "routines between may include more than is said here",
             style="yellow",
         )
@@ -146,7 +146,18 @@ def routine(tree: CallTree, wanted: str) -> CalledRoutine | None:
 def inclusive(measurement: RunMeasurement, tree: CallTree, top: int) -> Table:
     """List the routines that executed most, what they call included."""
     table = columns(
-        *map(number, ("share", "base", "added", "overhead", "own base", "own added", "calls")),
+        *map(
+            number,
+            (
+                "share",
+                "instructions",
+                "added",
+                "overhead",
+                "own instructions",
+                "own added",
+                "calls",
+            ),
+        ),
         name("routine"),
     )
     ranked = sorted(call_graph(tree).routines, key=lambda r: (-r.inclusive_base, r.address))
@@ -165,7 +176,7 @@ def inclusive(measurement: RunMeasurement, tree: CallTree, top: int) -> Table:
 
 
 def _tree_table(tree: CallTree) -> Table:
-    table = columns(*map(number, ("share", "base", "added", "calls")), name("routine"))
+    table = columns(*map(number, ("share", "instructions", "added", "calls")), name("routine"))
     rows = tree_rows(tree)
     total = sum(row.base for row in rows if not row.depth)
     for row in rows:

@@ -127,8 +127,8 @@ class _Listing:
         name = brief(self._cfg.name, self._width - HEADING, self._shown.alias)
         yield (
             f"{name} at {self._cfg.address:#x}: mode {self._mode}, "
-            f"{_count(code.count, 'snippet')}, {_count(code.static_instructions, 'instruction')}, "
-            f"{code.code_bytes} bytes"
+            f"{_count(code.count, 'instrumentation site')}, "
+            f"{_count(code.static_instructions, 'instruction')}, {code.code_bytes} bytes"
         )
         if code.path_register is not None:
             kept = "" if plan.addressing is None else f", {plan.addressing.value}"

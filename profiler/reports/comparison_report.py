@@ -83,8 +83,12 @@ def render_text(
     """
     parts = [
         summary(rows, emulations, whole),
-        *section("Overhead of each mode", overheads(rows, ROUTINES if top is None else top)),
-        *section("Edge profiles that guided (their price is not in added)", guides(rows)),
+        *section(
+            "Instructions added by each mode", overheads(rows, ROUTINES if top is None else top)
+        ),
+        *section(
+            "Edge profiles that guided (their price in instructions is not in added)", guides(rows)
+        ),
         *(detailed(rows) if details else ()),
         *hot(rows, top, lines, details=details),
     ]
@@ -101,7 +105,7 @@ def render_text(
 
 def detailed(rows: Sequence[NamedMeasurement]) -> Iterable[Part]:
     """Yield all costs, and the traces."""
-    yield from section("Costs (sizes in bytes)", costs(rows))
+    yield from section("Costs (added instructions, increments, sizes in bytes)", costs(rows))
     yield from section("Traces", traces(rows))
 
 
@@ -236,7 +240,7 @@ def costs(rows: Sequence[NamedMeasurement]) -> Table:
         text("mode"),
         text("profile"),
         *map(number, ("added", "overhead", "increments", "hashed")),
-        *map(number, ("counters", "trace", "snippets", "code")),
+        *map(number, ("counters", "trace", "sites", "code")),
         space=1,
     )
     for mode, measurement in rows:

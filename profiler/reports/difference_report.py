@@ -61,15 +61,19 @@ def _parts(difference: Difference, top: int) -> Iterator[Part]:
         yield paragraph("nothing differs", style="green")
         return
     yield from section("Totals", _totals(difference))
-    yield from _listed("Routines", difference.routines, _routines, top)
-    yield from _listed("Edges", difference.edges, _counts, top)
-    yield from _listed("Paths", difference.paths, _counts, top)
+    yield from _listed("Routines", "", difference.routines, _routines, top)
+    yield from _listed("Edges", " (executions)", difference.edges, _counts, top)
+    yield from _listed("Paths", " (executions)", difference.paths, _counts, top)
 
 
 def _listed(
-    title: str, changes: Sequence[Change], table: Callable[[Sequence[Change]], Table], top: int
+    title: str,
+    unit: str,
+    changes: Sequence[Change],
+    table: Callable[[Sequence[Change]], Table],
+    top: int,
 ) -> Iterator[Part]:
-    yield from section(f"{title} that differ", table(changes[:top]))
+    yield from section(f"{title} that differ{unit}", table(changes[:top]))
     more = len(changes) - top
     if more > 0:
         noun = title.lower().removesuffix("s")

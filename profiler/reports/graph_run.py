@@ -104,7 +104,7 @@ def heading(answer: Answer) -> str:
     base, added = answer["instructions"]["base"], answer["instructions"]["added"]
     if base:
         lines.append(
-            f"base {group_digits(base)}, added {group_digits(added)}, "
+            f"base {plural(base, 'instruction')}, added {group_digits(added)}, "
             f"overhead {percent(added, base)}"
         )
     sizes = answer.get("sizes", {})

@@ -133,7 +133,7 @@ def _path(value: Value) -> str:
 NUMBER, NAME, TEXT = CellAlignment.NUMBER, CellAlignment.NAME, CellAlignment.TEXT
 
 ROUTINES = (
-    Field("added", "added", NUMBER),
+    Field("added", "added instructions", NUMBER),
     Field("instructions", "instructions", NUMBER),
     Field("overhead", "overhead", NUMBER, _percent),
     Field("entered", "entered", NUMBER),
@@ -145,7 +145,7 @@ ROUTINES = (
 )
 EDGES = (
     Field("executions", "executions", NUMBER),
-    Field("added", "added", NUMBER),
+    Field("added", "added instructions", NUMBER),
     Field("routine", "routine", NAME),
     Field("source", "from", TEXT),
     Field("target", "to", TEXT),

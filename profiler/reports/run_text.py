@@ -136,13 +136,13 @@ def detailed(
     yield summary(measurement)
     yield from call_tree.sections(measurement, top, follow)
     yield from section("Totals", totals(measurement))
-    yield from section("Paths", path_kinds(measurement))
+    yield from section("Path executions", path_kinds(measurement))
     yield from section("Sizes", sizes_table(measurement))
     yield from section(LOSSES_TITLE, losses_table(measurement))
     if top > 0:
         work = routine_work(measurement, top)
         yield from section("Where instructions were executed", work)
-        yield from section("By kind of code", kind_costs(measurement))
+        yield from section("Added instructions by kind of code", kind_costs(measurement))
         if mode_facts.instruments(measurement):
             yield from section("Routines by added instructions", routines(measurement, top))
         if mode_facts.collects_paths(measurement):
@@ -390,7 +390,7 @@ def _tables(measurement: RunMeasurement, top: int) -> Iterator[Part]:
         yield from section(
             "Where the added instructions come from", routine_costs(measurement, top)
         )
-    yield from section("By kind of code", kind_costs(measurement))
+    yield from section("Added instructions by kind of code", kind_costs(measurement))
     yield from hot(measurement, top)
     yield from lines_note(measurement)
 

@@ -27,7 +27,9 @@ COST = re.compile(
     r"(?: \((?:\d for the jump)?(?:, )?(?:(\d+) in run-time routines)?\))?, ",
     re.MULTILINE,
 )
-HEAD = re.compile(r"^(\S+) at .*: mode \S+, (\d+) snippets?, (\d+) instructions?, (\d+) bytes$")
+HEAD = re.compile(
+    r"^(\S+) at .*: mode \S+, (\d+) instrumentation sites?, (\d+) instructions?, (\d+) bytes$"
+)
 
 
 def status(*arguments: str) -> int | str | None:

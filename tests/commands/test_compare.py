@@ -222,7 +222,9 @@ def test_json_has_the_fields_of_the_schema(loops: SchemeComparison) -> None:
 def test_table_shows_every_number(loops: SchemeComparison) -> None:
     emulations = (loops.emulations, loops.whole_emulations)
     report = comparison_report.render_text(rows(loops), *emulations, details=True)
-    costs = report.split("\nCosts (sizes in bytes)\n")[1].split("\n\n")[0]
+    costs = report.split("\nCosts (added instructions, increments, sizes in bytes)\n")[1].split(
+        "\n\n"
+    )[0]
     lines = {cells[0]: cells for cells in map(str.split, costs.splitlines()[1:])}
     assert list(lines) == [name for name, _ in rows(loops)]
     for name, found in rows(loops):

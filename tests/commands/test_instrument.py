@@ -344,6 +344,13 @@ def test_a_guided_mode_with_a_profile(fixture_elf: Find, tmp_path: Path, capfd: 
     assert written(capfd, *common, "--edge-profile", profile)["mode"] == "tpp"
 
 
+def test_counts_of_blocks_are_refused(fixture_elf: Find, tmp_path: Path, capfd: CAPTURE) -> None:
+    """`simprof read` could make no profile of them."""
+    words = (fixture_elf("loops"), "-o", tmp_path / "made", "--mode")
+    assert refused(capfd, tmp_path, *words, "qpt").startswith("qpt counts blocks, from which")
+    written(capfd, *words, "qpt:placement=edge")
+
+
 @pytest.mark.parametrize("mode", ["edges", "nonsense"])
 def test_a_mode_that_instruments_nothing(
     fixture_elf: Find, tmp_path: Path, capfd: CAPTURE, mode: str

@@ -318,7 +318,7 @@ def test_branches_are_those_of_the_edge_profile(directory: Path, capsys: Output)
 
 MOVED = ("--source-dir", f"./src={FIXTURES / 'src'}")
 GOLDEN = """\
-busy at 0x100210: entered 4,270 times, 67,641 instructions, 25,046 added
+busy at 0x100210: entered 4,270 times, 67,641 instructions, 25,046 added instructions
 executions   added  address  instruction
                              signals.c:29: {
      4,270           0x100210    save %sp, -176, %sp

@@ -66,14 +66,16 @@ def test_the_screen_names_kinds_of_code_and_marks_helpers() -> None:
         (1, 40), (1, 30), (1, 20), (1, 10),
     ]  # fmt: skip
     report = run_text.render(run)
-    assert rows(report, "By kind of code")[3] == ("10 9.71 % 16.95 % PC thunks (get_pc_thunk)")
+    assert rows(report, "Added instructions by kind of code")[3] == (
+        "10 9.71 % 16.95 % PC thunks (get_pc_thunk)"
+    )
     assert f"{HELPER} [PIC]\n" in report
     assert "[PIC] a PC thunk (get_pc_thunk)" in report
     assert f"{HELPER} [PIC] " in run_text.render(run, details=True)
     assert "[PIC]" not in run_text.render(run, top=1)  # explained only where it stands
     plain = run_text.render(measurement())
     assert "[PIC]" not in plain
-    assert "By kind of code" not in plain  # there is one kind
+    assert "Added instructions by kind of code" not in plain  # there is one kind
 
 
 @pytest.mark.parametrize("subject", ["routines", "edges", "paths"])
@@ -169,20 +171,22 @@ def test_programs_without_lines_have_one_note_and_no_column(mode: str, details: 
     assert NO_LINES not in with_lines
     assert report.count(NO_LINES) == 1
     assert "source line" not in report.replace(NO_LINES, "")
-    assert [("By kind of code" in each) for each in (with_lines, report)] == [added > 0] * 2
+    assert [("Added instructions by kind of code" in each) for each in (with_lines, report)] == [
+        added > 0
+    ] * 2
 
 
 def test_a_comparison_names_the_costliest_routines() -> None:
     run = mixed()
     report = comparison_report.render_text((("pp", run), ("tpp(1,1)", run)), 1, 1)
-    assert rows(report, "Overhead of each mode") == [
+    assert rows(report, "Instructions added by each mode") == [
         "pp paths 103 43.64 % 38.83 % main",
         "tpp(1,1) paths 103 43.64 % 38.83 % main",
     ]
     assert "Costs" not in report
     two = comparison_report.render_text((("pp", run),), 1, 1, top=2, details=True)
-    assert rows(two, "Overhead of each mode")[1] == "29.13 % memcpy"
-    assert "Costs (sizes in bytes)" in two
+    assert rows(two, "Instructions added by each mode")[1] == "29.13 % memcpy"
+    assert "Costs (added instructions, increments, sizes in bytes)" in two
     assert "most of it in" not in comparison_report.render_text((("pp", run),), 1, 1, top=0)
 
 

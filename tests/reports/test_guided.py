@@ -225,7 +225,7 @@ def test_reports_say_what_guided_and_what_that_costs() -> None:
 def test_comparisons_say_what_guided_and_what_that_costs() -> None:
     named = (("pp", measurement()), ("tpp", guided(PRICED, 2)))
     report = comparison_report.render_text(named, 1, 1, 120)
-    title = "Edge profiles that guided (their price is not in added)"
+    title = "Edge profiles that guided (their price in instructions is not in added)"
     assert rows(report, title) == [
         "tpp this same run: an upper bound of what guiding can do 30 50.85 % qpt2"
     ]

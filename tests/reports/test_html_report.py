@@ -118,7 +118,7 @@ def test_kinds_of_code_and_helpers_are_told() -> None:
     thunk = routine(name="__sparc_get_pc_thunk.l7", address=0x4000, added=10)
     both = page_of(measurement(routines=(routine(added=30), thunk)))
     said = Elements(both).text
-    at = said.index("By kind of code")
+    at = said.index("Added instructions by kind of code")
     assert [each for each in said[at:] if each.strip()][1:13] == [
         *("added", "of added", "overhead", "code"),
         *("30", "75.00 %", "50.85 %", "the program's own"),

@@ -333,7 +333,7 @@ FAULTS: tuple[tuple[str, Fault, str], ...] = (
     ("witness", without_tokens, "the blocking property does not hold"),
     ("witness", of_tokens(lambda token: replace(token, width=0)), "has more than 0 bits"),
     ("witness", of_tokens(lambda token: replace(token, value=0)), "witnesses are not unique"),
-    ("bits", of_tokens(lambda token: replace(token, value=7)), "are not told apart"),
+    ("bits", of_tokens(lambda token: replace(token, value=7)), "are not distinct"),
     ("heads", of_heads, r"AssertionError at `assert set\(self.heads\)"),
     ("heads", of_head_blocks, "in a rehearsal block"),
 )

@@ -74,12 +74,12 @@ FIGURES = (
         "instructions in no graph",
     ),
     Figure("counter_bytes", ("sizes", "counter_bytes"), "bytes of counters"),
-    Figure("snippets", ("sizes", "snippets"), "pieces of code added"),
+    Figure("snippets", ("sizes", "snippets"), "instrumentation sites"),
     Figure("code_bytes", ("sizes", "code_bytes"), "bytes of code added"),
     Figure("trace_bits", ("sizes", "trace_bits"), "bits of trace"),
     Figure("executed_paths", ("facts", "paths"), "different paths executed"),
     Figure("path_executions", ("facts", "executions"), "executions of paths"),
-    Figure("cold_paths", ("lost", "cold_paths"), "path executions not told apart"),
+    Figure("cold_paths", ("lost", "cold_paths"), "path executions counted together"),
     Figure(
         "flow_blocks", ("lost", "flow_blocks"), "blocks of all paths, where a judge counts them"
     ),

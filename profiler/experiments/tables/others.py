@@ -215,7 +215,7 @@ GCOV_ARCS = TableSpec[Found](
         columns.total("counting", "counting", _counting),
         columns.total(
             "start_dump",
-            "start, dump",
+            "start-up, writing",
             lambda row: row["arcs"].base - row["plain"].base - _counting(row),
         ),
         _percent_of_base("gcc", "gcc %"),

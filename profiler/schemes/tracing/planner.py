@@ -110,7 +110,7 @@ class TracePlan:
                 edges = self.cfg.out_edges[predicate]
                 values = [self.tokens[edge].value for edge in edges]
                 assert values == list(range(len(edges))), (
-                    f"the outcomes of block {predicate} are not told apart"
+                    f"the outcomes of block {predicate} are not distinct"
                 )
         if self.witnesses:
             values = [token.value for token in self.tokens.values()]
