@@ -133,7 +133,7 @@ def _path(value: Value) -> str:
 NUMBER, NAME, TEXT = CellAlignment.NUMBER, CellAlignment.NAME, CellAlignment.TEXT
 
 ROUTINES = (
-    Field("added", "added instructions", NUMBER),
+    Field("added", "added", NUMBER),
     Field("instructions", "instructions", NUMBER),
     Field("overhead", "overhead", NUMBER, _percent),
     Field("entered", "entered", NUMBER),
@@ -304,9 +304,9 @@ OF_ADDED = ("added", "overhead", "instrumented")
 def render_text(listing: Listing, width: int = 100, color: bool = False) -> str:
     """Return the table, under what it is of."""
     run = listing.measurement
-    parts: list[Part] = [
-        paragraph(f"{program_text(run)}, mode {mode_facts.setting_name(run)}", style="bold")
-    ]
+    unit = ": instructions by routine" if listing.subject == "routines" else ""
+    about = f"{program_text(run)}, mode {mode_facts.setting_name(run)}{unit}"
+    parts: list[Part] = [paragraph(about, style="bold")]
     rows = listing.table.rows
     if not rows:
         parts.append(paragraph(f"no {listing.subject} to show"))
