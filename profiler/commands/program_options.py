@@ -321,7 +321,7 @@ def watched(request: RunRequest, progress: bool | None) -> Iterator[RunRequest]:
 
 
 def contexts(chosen: Mapping[str, Any], follow: str | None = None) -> ContextChoice | None:
-    """Return what is to be told apart by calling context; None: nothing.
+    """Return what is to be distinguished by calling context; None: nothing.
 
     Raises
     ------

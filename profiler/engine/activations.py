@@ -434,7 +434,7 @@ class Arrival(NamedTuple):
 class _Stack:
     """What a thread has for itself while another one runs."""
 
-    # Its activations, and the contexts of each where these are told apart.
+    # Its activations, and the contexts of each where these are distinguished.
     frames: Array
     contexts: Array | None
     frame: int  # its current activation

@@ -46,7 +46,7 @@ KIND_BITS = 2
 # Words of the array at NOTES_POINTER.
 USED = 0  # contexts
 LIMIT = 1
-TREE = 2  # whether contexts are told apart; else there are 0 and 1: outside and inside a window
+TREE = 2  # whether contexts are distinguished; else there are 0 and 1: outside and inside a window
 WINDOW = 3  # the routine + 1; 0 where there is no window
 CALLS_LEFT = 4  # how many of its calls are still to be counted
 FRAMES = 5  # addresses of the arrays

@@ -170,7 +170,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Schemes plan one routine after the other, each routine under all schemes, and each of them begins
 # with the same searches of the same graph. Graphs and searches are large and never change, so they
-# are told apart by identity; only the last few are kept, so that memory does not grow with the
+# are distinguished by identity; only the last few are kept, so that memory does not grow with the
 # program.
 def remembers_recent(function: Function) -> Function:
     """Return `function`, which takes values that never change and is a function of them alone."""

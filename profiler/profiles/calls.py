@@ -51,7 +51,7 @@ class CallTree:
     base: tuple[int, ...]
     added: tuple[int, ...]
     limit: int  # How many contexts there could be
-    # Activations that would have made more: they are told apart by their routine only, below the
+    # Activations that would have made more: they are distinguished by their routine only, below the
     # context whose callees they are, directly or not.
     beyond: int = 0
 

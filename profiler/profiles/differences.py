@@ -156,7 +156,7 @@ def matched(
 
     `same`: Whether both are of one program; else they are matched by name, and in order where
     several have one. `files`: Source files of the routines of both sides, by which those that share
-    a name are told apart first.
+    a name are distinguished first.
     """
     sides = zip((before, after), files or (None, None), strict=True)
     first, second = (

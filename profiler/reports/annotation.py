@@ -83,7 +83,7 @@ class CodeRow:
     """An instruction."""
 
     address: int
-    text: str | None  # The instruction; None where the program is not at hand.
+    text: str | None  # The instruction; None where the program is not found.
     executions: int
     added: int
     branch: Branch | None

@@ -60,7 +60,8 @@ class Invocation:
     # max_instructions, timeout: The budgets, in instructions and seconds; None: none.
     max_instructions: int | None = None
     timeout: float | None = None
-    contexts: ContextChoice | None = None  # What is told apart by calling context; None: nothing.
+    # What is distinguished by calling context; None: nothing.
+    contexts: ContextChoice | None = None
     input_sha256: str | None = None  # Of the file that is its input; None: input is simprof's own.
 
     @property

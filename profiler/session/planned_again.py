@@ -161,7 +161,7 @@ def recover_again(
     memory = memory or BinaryMemory(program, None)
     for discoveries in memory.past_discoveries():
         if discoveries.modules:
-            continue  # the profile's own modules are not at hand
+            continue  # the profile's own modules are not found
         recovered = memory.graphs(discoveries)
         if recovered is not None and _explains(recovered, measurement):
             return recovered

@@ -18,7 +18,7 @@ number
     every routine to EXIT, for a call path may end in any of them.
 dynamic edge
     A call that the call graph lacks: through a pointer, or of a signal handler. EPP 1.2 says that
-    these need a dynamic data structure. Paths over one have no number; they are told apart by
+    these need a dynamic data structure. Paths over one have no number; they are distinguished by
     their routines. One that leads to a routine on its own path begins a path anew, too.
 
 Steps: `number_calls` numbers the call graph; `CallPaths` follows the executed blocks with a stack

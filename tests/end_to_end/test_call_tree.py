@@ -117,7 +117,7 @@ def test_program_has_the_contexts_of_its_log(
 def test_tree_at_its_limit_keeps_all_counts(
     fixture_elf: Callable[..., Path], tmp_path: Path, limit: int
 ) -> None:
-    """What has no context of its own is told apart by routine, below where it was called."""
+    """What has no context of its own is distinguished by routine, below where it was called."""
     program = fixture_elf("calls", "v9")
     _, whole = measured(program, [], tmp_path, ContextChoice(tree=True))
     _, cut = measured(program, [], tmp_path, ContextChoice(tree=True, limit=limit))

@@ -1,4 +1,4 @@
-"""The hash table of counts by context: what has one place there is told apart by its token."""
+"""The hash table of counts by context: what has one place there is distinguished by its token."""
 
 from __future__ import annotations
 

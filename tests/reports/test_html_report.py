@@ -30,7 +30,7 @@ SAVED = to_bytes(measurement())
 
 
 def page_of(*measurements: RunMeasurement) -> str:
-    """The page about profiles of a program that is not at hand."""
+    """The page about profiles of a program that is not found."""
     runs = [ReportRun(f"run {n}", SourceCounts(each, None)) for n, each in enumerate(measurements)]
     return report.render(runs)
 

@@ -29,7 +29,7 @@ def measured(
     modes: Sequence[str] = MODES,
     scheme: SchemeOptions | None = None,
 ) -> tuple[Observation, dict[str, RunMeasurement]]:
-    """Run a program with contexts told apart."""
+    """Run a program with contexts distinguished."""
     given, output = directory / "stdin", directory / "output"
     given.touch()
     with output.open("wb") as stream:

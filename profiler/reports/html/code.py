@@ -27,7 +27,7 @@ def routine_code(
 
     - `counts`: The profile that the routine is of.
     - `position`: Of the routine in it.
-    - `image`: The program's code; None where it is not at hand.
+    - `image`: The program's code; None where it is not found.
     - `sources`: Where source files are.
 
     Returns
@@ -51,7 +51,7 @@ def routine_code(
 
 
 def instruction_text(image: CodeImage | None, address: int) -> str:
-    """Return the instruction at an address, "" where the program is not at hand."""
+    """Return the instruction at an address, "" where the program is not found."""
     if image is None:
         return ""
     index = image.index(address)

@@ -31,7 +31,7 @@ class ReportRun:
     name: str  # What the page calls it
     # The profile by instruction and source line, with its program where that is at hand
     counts: SourceCounts
-    # What was made again of its graphs and code; None where the program is not at hand.
+    # What was made again of its graphs and code; None where the program is not found.
     planned: PlannedProgram | None = None
     notes: tuple[str, ...] = ()  # What its reader must know besides, one sentence each
 

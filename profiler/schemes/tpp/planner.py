@@ -129,7 +129,7 @@ class TppPlan:
 
     @property
     def num_paths(self) -> int:
-        """Number of paths told apart: those with counters, then obvious ones without."""
+        """Number of paths distinguished: those with counters, then obvious ones without."""
         return self.numbering.total + len(self.obvious.first_edges)
 
     @cached_property

@@ -4,7 +4,7 @@ Terms
 -----
 predicate
     A block that control leaves through two edges or more. BL94 has two successors; of parallel
-    edges the counts could not be told apart, so they make a predicate here.
+    edges the counts could not be distinguished, so they make a predicate here.
 call
     A block that control leaves through a call-return edge.
 witness-free
