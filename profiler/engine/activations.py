@@ -73,8 +73,8 @@ class Tally:
     crossed: Counter[int] = field(default_factory=Counter)
     early: Counter[EarlyEnd] = field(default_factory=Counter)
     missing: Counter[Missing] = field(default_factory=Counter)
+    # (block, address before which it ended) -> executions of the block that ended so.
     cut: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """(block, address before which it ended) -> executions of the block that ended so."""
 
 
 class RunNotes(Protocol):
@@ -418,8 +418,7 @@ def _signed(word: int) -> int:
 # (`simulator.machine.threads`), and what is here: its frames, in which one it is, in which contexts
 # they are, and what is to be done where it arrives next.
 
-DEPTH = 1 << 20
-"""Activations that can be live at once in each thread but the first."""
+DEPTH = 1 << 20  # Activations that can be live at once in each thread but the first
 
 
 class Arrival(NamedTuple):

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.int64]
 _ADDRESS = (1 << 48) - 1
 _LEAVES_TRAP = (TransferKind.RETURN_FROM_TRAP,)
+# Landings that Python handles before native code is loaded, which takes as long as 500 of them.
 PYTHON_LANDINGS = 64
-"""Landings that Python handles before native code is loaded, which takes as long as 500 of them."""
 
 
 def _context_hook() -> int:

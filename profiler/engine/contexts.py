@@ -231,11 +231,11 @@ class ContextCounting(RunNotes):
         )
 
 
+# Word of a table -> the words of a row, and the word that has the number of rows.
 _TABLES = {
     context_kernel.CHILDREN: (context_kernel.CHILD, context_kernel.CHILD_ROWS),
     context_kernel.COUNTS: (context_kernel.ROW, context_kernel.COUNT_ROWS),
 }
-"""Word of a table -> the words of a row, and the word that has the number of rows."""
 
 
 def _key(kind: int, value: int) -> int:

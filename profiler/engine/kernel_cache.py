@@ -35,6 +35,7 @@ from simprof.profiler.profiles.fingerprint import fingerprint
 from simprof.simulator.cpu import compiled
 
 VARIABLE = "NUMBA_CACHE_DIR"
+# Those with kernels.
 PACKAGES = (
     "profiler/recovery",
     "profiler/engine",
@@ -42,7 +43,7 @@ PACKAGES = (
     "simulator/cpu",
     "simulator/linux",
 )
-"""Those with kernels."""
+# Those with C functions: their machine code is kept.
 MODULES = (
     "simprof.profiler.recovery.exploration_native",
     "simprof.simulator.cpu.traps",
@@ -55,11 +56,9 @@ MODULES = (
     "simprof.profiler.engine.context_kernel",
     "simprof.profiler.engine.replay_kernel",
 )
-"""Those with C functions: their machine code is kept."""
 _ROOT = Path(__file__).parents[2]
 _KERNELS, _FOLDER = "kernels", "machine-code"
-_LIMIT = 4 << 20
-"""Bytes of files of machine code in a directory: some twenty."""
+_LIMIT = 4 << 20  # Bytes of files of machine code in a directory: some twenty
 
 
 def ensure(tell: Callable[[], None] | None = None) -> None:

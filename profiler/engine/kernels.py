@@ -253,8 +253,7 @@ MOST_PROGRAM_WORDS = 16
 CLOCK_WORDS = PROGRAM_WORDS + MOST_PROGRAM_WORDS
 
 
-PARTS: dict[int, int] = {}
-"""Clock word -> address of a part of the hook; filled below."""
+PARTS: dict[int, int] = {}  # Clock word -> address of a part of the hook; filled below
 
 
 def end_place(block: int, register: int, segments: int, mask: int) -> int:
@@ -430,8 +429,8 @@ def hashed_count(k: int, at: int) -> None:
     count_known(k, at)
 
 
+# Clock word -> a part of the kernel that is loaded late, when numba is switched off.
 PLAIN_PARTS: dict[int, Callable[[int, int, int], int]] = {}
-"""Clock word -> a part of the kernel that is loaded late, when numba is switched off."""
 
 if PLAIN:
     count_in_table = hashed_count

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from simprof.profiler.engine.recording import RunRecording
 
 Array = npt.NDArray[np.int64]
+# Routine number -> one scheme's plan for it, None where it is not profiled.
 PathPlanner = Callable[[int], InstrumentationPlan | None]
-"""Routine number -> one scheme's plan for it, None where it is not profiled."""
 
 
 def cost_words(machine: MachineKind) -> Array:
@@ -90,8 +90,7 @@ class KnownProduct(NamedTuple):
         )
 
 
-KnownProducts = dict[tuple[int, str], KnownProduct]
-"""By address and name of the routine."""
+KnownProducts = dict[tuple[int, str], KnownProduct]  # By address and name of the routine
 
 
 class Lowering:
@@ -291,8 +290,8 @@ class Lowering:
         return table
 
 
+# Operations that have nothing to do with register windows.
 _OF_REGISTERS = (kernels.BEGIN, kernels.ADD, kernels.SEGMENT, kernels.HASH)
-"""Operations that have nothing to do with register windows."""
 
 
 def fuse(operations: Iterable[Operation]) -> list[Operation]:
@@ -432,10 +431,10 @@ _FRAME_POINTER = 30
 _SETHI = 4
 _BRANCHES = (1, 2, 3, 5, 6)  # op2
 _SAVE, _RESTORE, _RETURN, _JUMP, _MOVE_ON_CONDITION = 0x3C, 0x3D, 0x39, 0x38, 0x2C
+# op3 of instructions that write one register at most, and touch no memory.
 _HARMLESS = frozenset(
     [*range(0x08), 0x08, 0x0C, *range(0x10, 0x19), 0x1C, 0x25, 0x26, 0x27, 0x2F, _JUMP]
 )
-"""op3 of instructions that write one register at most, and touch no memory."""
 _SPILL: tuple[Operation, ...] = ((kernels.WINDOW, kernels.CAN_SAVE, 0),)
 _FILL: tuple[Operation, ...] = ((kernels.WINDOW, kernels.CAN_RESTORE, 0),)
 

@@ -16,23 +16,20 @@ from simprof.profiler.engine import block_kernel, kernels
 from simprof.simulator.errors import UsageError
 
 Array = npt.NDArray[np.int64]
-Operation = tuple[int, int, int]
-"""(code, a, b): the words of `kernels.OPERATION`."""
+Operation = tuple[int, int, int]  # (code, a, b): the words of `kernels.OPERATION`
+# (key, count, next state, operation): the words of `kernels.SUCCESSOR`.
 Successor = tuple[int, int, int, int]
-"""(key, count, next state, operation): the words of `kernels.SUCCESSOR`."""
 
+# Activations that can be live at once. Frames cost memory only once they are used.
 MAXIMUM_DEPTH = 1 << 22
-"""Activations that can be live at once. Frames cost memory only once they are used."""
 _STATES = 1 << 14
 _SPILL = 1 << 15
 _NODES = 1 << 16
 _SEGMENTS = 1 << 14
+# Words at the start of `segments` that states without successors share: they stay 0.
 _NO_SEGMENTS = kernels.SUCCESSOR
-"""Words at the start of `segments` that states without successors share: they stay 0."""
-_LARGEST_TABLE = 1 << 12
-"""Places of a segment state's table; more segments are spilled."""
-_SPARSEST_TABLE = 16
-"""Places a segment that such a table may grow to."""
+_LARGEST_TABLE = 1 << 12  # Places of a segment state's table; more segments are spilled
+_SPARSEST_TABLE = 16  # Places a segment that such a table may grow to
 
 
 class HashWork(NamedTuple):
@@ -395,8 +392,7 @@ class EngineMemory:
         )
 
 
-_PLACE = 8 * kernels.SUCCESSOR
-"""Bytes of a successor."""
+_PLACE = 8 * kernels.SUCCESSOR  # Bytes of a successor
 
 
 def _place(key: int, places: int) -> int:

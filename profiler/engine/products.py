@@ -46,10 +46,10 @@ from simprof.profiler.plan.actions import (
 from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 
+# Whether the guard where a segment began let an action pass, and that where it ended.
 Passed = tuple[bool, bool]
-"""Whether the guard where a segment began let an action pass, and that where it ended."""
+# A player's state: its path registers, and its last counter where that may be asked for.
 PathState = tuple[tuple[int, ...], int | None]
-"""A player's state: its path registers, and its last counter where that may be asked for."""
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from simprof.profiler.engine.products import Products
 from simprof.profiler.engine.walk import GraphIndex
 
 Array = kernels.Array
+# Tokens that are gathered before they are written: some 30 million instructions.
 BUFFER_WORDS = 1 << 20
-"""Tokens that are gathered before they are written: some 30 million instructions."""
 _ROOM = 1 << 12
 
 

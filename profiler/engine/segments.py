@@ -33,8 +33,8 @@ from simprof.profiler.graphs.paths import dag_tree
 from simprof.profiler.graphs.spanning import chord_increments, heuristic
 from simprof.profiler.plan.plan import InstrumentationPlan
 
+# Segments from one vertex beyond which walks are cut there: keys stay within 63 bits.
 SEGMENT_LIMIT = 1 << 32
-"""Segments from one vertex beyond which walks are cut there: keys stay within 63 bits."""
 
 
 @dataclass(frozen=True)

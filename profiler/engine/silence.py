@@ -41,12 +41,11 @@ from simprof.simulator.machine.running import BlockPlace
 
 P = ParamSpec("P")
 G = TypeVar("G", bound="_Guarding")
-MOST_WAYS = 64
-"""Blocks behind an event that may be reached without another event, at most."""
+MOST_WAYS = 64  # Blocks behind an event that may be reached without another event, at most
 _JUMP, _TRAP = 0x38, 0x3A
 _MULTIPLICATIONS = (0x09, 0x0A, 0x0B, 0x1A, 0x1B)
+# op3 of integer loads and stores of one register, in the ordinary address space.
 _ACCESSES = frozenset([0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0A, 0x0B, 0x0E])
-"""op3 of integer loads and stores of one register, in the ordinary address space."""
 
 
 class EventsLostError(SimulatorError):
@@ -121,10 +120,10 @@ class Silence:
     def __init__(self, ways: Ways, sizes: Mapping[BlockPlace, int]) -> None:
         self._ways = ways
         self.sizes = dict(sizes)
+        # Addresses of the blocks that may follow a silent one.
         self.behind = {
             each.pc for place, size in sizes.items() for each in ways.behind(place, size)
         }
-        """Addresses of the blocks that may follow a silent one."""
 
     def way(self, context: WalkContext, address: int) -> tuple[BlockPlace, ...]:
         """Return the silent blocks between a block and the event at `address` that follows.
@@ -141,8 +140,8 @@ class Silence:
             return ()
         found = [
             path
-            for path in self._paths(context)
-            if any(place.pc == address for place in self._last(context, path))
+            for path, behind in self._paths(context)
+            if any(place.pc == address for place in self._ways.after(behind) or ())
         ]
         if len(found) == 1:
             return found[0]
@@ -160,30 +159,25 @@ class Silence:
         """
         found = [
             path
-            for path in self._paths(context)
+            for path, _ in self._paths(context)
             if pc in (block if not path else range(path[-1].pc, path[-1].pc + self.sizes[path[-1]]))
         ]
         if len(found) > 1:
             raise EventsLostError(f"the program may have come to {pc:#x} in {len(found)} ways")
         return found[0] if found else ()
 
-    def _paths(self, context: WalkContext) -> Iterable[tuple[BlockPlace, ...]]:
-        """All ways through silent blocks, the empty one included."""
+    def _paths(self, context: WalkContext) -> Iterator[tuple[tuple[BlockPlace, ...], WalkContext]]:
+        """All ways through silent blocks, the empty one included, each with what is behind it."""
         open_: list[tuple[tuple[BlockPlace, ...], WalkContext]] = [((), context)]
         while open_:
             path, context = open_.pop()
-            yield path
+            yield path, context
             for place in self._ways.after(context) or ():
                 if place in self.sizes:
                     if len(path) > MOST_WAYS:
                         raise EventsLostError(f"silent blocks around {place.pc:#x} have no end")
                     _, behind = self._ways.through(context, place, self.sizes[place])
                     open_.append(((*path, place), behind))
-
-    def _last(self, context: WalkContext, path: tuple[BlockPlace, ...]) -> tuple[BlockPlace, ...]:
-        for place in path:
-            _, context = self._ways.through(context, place, self.sizes[place])
-        return self._ways.after(context) or ()
 
     def walk(
         self, context: WalkContext, path: Iterable[BlockPlace]
@@ -224,8 +218,8 @@ def _keeps_to_itself(word: int) -> bool:
 
 # -- Silent blocks of a run
 
+# Instructions that a run has to execute for each transition before all are looked at.
 INSTRUCTIONS_PER_TRANSITION = 4000
-"""Instructions that a run has to execute for each transition before all are looked at."""
 _ADDRESS = (1 << 48) - 1
 
 
@@ -357,10 +351,9 @@ def _no_collection() -> Iterator[None]:
 
 # -- The choice
 
+# A block that has raised less than one of so many events is not worth being silent.
 LEAST_SHARE = 2000
-"""A block that has raised less than one of so many events is not worth being silent."""
-LEAST_GAIN = 0.25
-"""Share of the events that must be saved: to be translated again has its price."""
+LEAST_GAIN = 0.25  # Share of the events that must be saved: to be translated again has its price
 
 _ARRIVALS = (EdgeKind.ENTRY, EdgeKind.CALL_RETURN, EdgeKind.SWITCH)
 

@@ -47,8 +47,7 @@ from simprof.profiler.engine.walk import (
     only_crosses,
 )
 
-_NOWHERE = -2
-"""Address of an instruction that no other follows."""
+_NOWHERE = -2  # Address of an instruction that no other follows
 
 
 class BlockState(NamedTuple):
@@ -268,8 +267,8 @@ class RunCounts:
 
 
 Inside = tuple[tuple[Step, ...], WalkContext]
+# Steps that mean the same in every run; others say what graphs lack, which has to be noted.
 _LASTING = frozenset((Cross, Push, Pop, Land))
-"""Steps that mean the same in every run; others say what graphs lack, which has to be noted."""
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, IS_CALL, TransferKind
 
 UNKNOWN = -1
-_SEVERAL = -1
-"""Stands for the edge between two blocks that have more than one."""
+_SEVERAL = -1  # Stands for the edge between two blocks that have more than one
 
 
 @dataclass(frozen=True)

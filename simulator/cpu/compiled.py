@@ -33,8 +33,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 P = ParamSpec("P")
 T = TypeVar("T")
 _HEAD = struct.Struct("<Q")  # bytes of the JSON in front of the object file
+# Directories of other versions of a module's code that are left when a new one is made.
 _VERSIONS = 1
-"""Directories of other versions of a module's code that are left when a new one is made."""
 _PASS = "numba:run_pass"  # the event of which numba's compiler makes many
 _PYTHON = ("Py", "_Py")  # how the names of functions begin that Python itself has
 

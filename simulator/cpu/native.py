@@ -152,22 +152,30 @@ def set_word(base: int, index: int, value: int) -> None:
 # -- memory
 
 
+@native(types.uint64(types.uint64, types.uint64))
+def region_of(regions: Any, address: Any) -> Any:
+    """Address of the row of the region that an address is in (`AddressSpace.table`), or 0."""
+    row = regions + np.uint64(8)
+    for _ in range(load64(regions)):
+        if address - load64(row) < load64(row + np.uint64(8)):
+            return row
+        row += np.uint64(32)
+    return np.uint64(0)
+
+
 @native(types.uint64(types.uint64, types.uint64, types.uint64, types.uint64))
 def host_address(regions: Any, address: Any, size: Any, rights: Any) -> Any:
     """Host address of guest bytes within one page that has `rights`; 0 where there are none."""
-    count = load64(regions)
-    row = regions + np.uint64(8)
-    for _ in range(count):
-        offset = address - load64(row)
-        if offset < load64(row + np.uint64(8)):
-            page = load64(row + np.uint64(24)) + (offset >> np.uint64(13))
-            if np.uint64(load8(page)) & rights != rights:
-                return np.uint64(0)
-            if (offset & np.uint64(8191)) + size > np.uint64(8192):
-                return np.uint64(0)
-            return load64(row + np.uint64(16)) + offset
-        row += np.uint64(32)
-    return np.uint64(0)
+    row = region_of(regions, address)
+    if row == np.uint64(0):
+        return np.uint64(0)
+    offset = address - load64(row)
+    page = load64(row + np.uint64(24)) + (offset >> np.uint64(13))
+    if np.uint64(load8(page)) & rights != rights:
+        return np.uint64(0)
+    if (offset & np.uint64(8191)) + size > np.uint64(8192):
+        return np.uint64(0)
+    return load64(row + np.uint64(16)) + offset
 
 
 CAN_SAVE: Final = CpuState.cansave.offset

@@ -52,6 +52,7 @@ from simprof.simulator.cpu.native import (
     move_window,
     native,
     pointer_value,
+    region_of,
     set_word,
     store8,
     store32,
@@ -257,17 +258,13 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
         need = np.uint8(_RIGHT_WRITE)
     else:
         need = np.uint8(_RIGHT_EXECUTE)
-    table = get_word(state, FillWord.REGIONS)
-    count = load64(table)
-    row = table + np.uint64(8)
+    row = region_of(get_word(state, FillWord.REGIONS), address)
     rights = np.uint8(0)
-    for _ in range(count):
+    if row != np.uint64(0):
         offset = address - load64(row)
-        if offset < load64(row + np.uint64(8)):
-            page = load64(row + np.uint64(24)) + (offset >> np.uint64(13))
-            rights = load8(page)
-            if rights & need == np.uint8(0):
-                break
+        page = load64(row + np.uint64(24)) + (offset >> np.uint64(13))
+        rights = load8(page)
+        if rights & need != np.uint8(0):
             if kind == _ACCESS_FETCH:
                 if rights & np.uint8(EXECUTED | CHANGED) == np.uint8(0):
                     start = offset & np.uint64(0xFFFFFFFFFFFFE000)
@@ -287,7 +284,6 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
             store64(pointer_value(result), place)
             store32(pointer_value(result) + np.uint64(8), np.uint32(granted))
             return True
-        row += np.uint64(32)
     if address == np.uint64(SYSTEM_PAGE) and kind == _ACCESS_FETCH:
         store64(pointer_value(result), address)
         store32(pointer_value(result) + np.uint64(8), np.uint32(_RIGHT_EXECUTE))
@@ -299,15 +295,12 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
 
 @native(types.boolean(types.uint64, types.uint64))
 def _is_unchanged(regions: Any, address: Any) -> Any:
-    count = load64(regions)
-    row = regions + np.uint64(8)
-    for _ in range(count):
-        offset = address - load64(row)
-        if offset < load64(row + np.uint64(8)):
-            page = load8(load64(row + np.uint64(24)) + (offset >> np.uint64(13)))
-            return bool(page & np.uint8(CHANGED) == np.uint8(0))
-        row += np.uint64(32)
-    return False
+    row = region_of(regions, address)
+    if row == np.uint64(0):
+        return False
+    offset = address - load64(row)
+    page = load8(load64(row + np.uint64(24)) + (offset >> np.uint64(13)))
+    return bool(page & np.uint8(CHANGED) == np.uint8(0))
 
 
 @c_function(types.void(types.voidptr, types.voidptr, types.voidptr, types.voidptr))

@@ -140,12 +140,13 @@ def fits_simm13(value: int) -> bool:
     return -4096 <= value <= 4095
 
 
-def _source2(operand: Operand) -> int:
+def _source2(operand: Operand, bits: int = 13) -> int:
     if isinstance(operand, Register):
         return int(operand)
-    if not fits_simm13(operand):
-        raise AssemblyError(f"immediate {operand} does not fit 13 bits; load it into a register")
-    return 1 << 13 | operand & 0x1FFF
+    if not -(1 << bits - 1) <= operand < 1 << bits - 1:
+        what = f"immediate {operand} does not fit {bits} bits"
+        raise AssemblyError(f"{what}; load it into a register")
+    return 1 << 13 | operand & (1 << bits) - 1
 
 
 def _offset(operand: Operand) -> int:
@@ -305,17 +306,9 @@ def restore() -> Instruction:
 
 def move_register(condition: str, rs1: Register, operand: Operand, rd: Register) -> Instruction:
     """V9 `movr<condition> rs1, operand, rd`; the immediate has 10 bits."""
-    low = _small_immediate(operand, 10) | REGISTER_CONDITIONS[condition] << 10
+    low = _source2(operand, 10) | REGISTER_CONDITIONS[condition] << 10
     text = f"movr{condition} {rs1.text}, {_text(operand)}, {rd.text}"
     return Instruction(text, _format3(2, rd, 0x2F, rs1, low))
-
-
-def _small_immediate(operand: Operand, bits: int) -> int:
-    if isinstance(operand, Register):
-        return int(operand)
-    if not -(1 << bits - 1) <= operand < 1 << bits - 1:
-        raise AssemblyError(f"immediate {operand} does not fit {bits} bits")
-    return 1 << 13 | operand & (1 << bits) - 1
 
 
 @_remembered

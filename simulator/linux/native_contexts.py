@@ -31,6 +31,7 @@ from simprof.simulator.cpu.native import (
     load64,
     move_window,
     native,
+    region_of,
     set_word,
     store8,
     store32,
@@ -71,26 +72,23 @@ _SAVED_FP: Final = 14 * 8  # bytes in front of %fp in a saved window; %i7 follow
 def host_range(regions: Any, address: Any, size: Any, rights: Any) -> Any:
     """Host address of guest bytes of one region whose pages all have `rights`, or 0."""
     # Also 0 where bytes are to be written that have been executed: Python must know.
-    row = regions + np.uint64(8)
-    for _ in range(load64(regions)):
-        offset = address - load64(row)
-        length = load64(row + np.uint64(8))
-        if offset < length:
-            if offset + size > length:
-                return np.uint64(0)
-            pages = load64(row + np.uint64(24))
-            last = (offset + size - np.uint64(1)) >> np.uint64(13)
-            page = offset >> np.uint64(13)
-            while page <= last:
-                bits = np.uint64(load8(pages + page))
-                if bits & rights != rights:
-                    return np.uint64(0)
-                if rights == np.uint64(_WRITE) and bits & np.uint64(EXECUTED) != np.uint64(0):
-                    return np.uint64(0)
-                page += np.uint64(1)
-            return load64(row + np.uint64(16)) + offset
-        row += np.uint64(32)
-    return np.uint64(0)
+    row = region_of(regions, address)
+    if row == np.uint64(0):
+        return np.uint64(0)
+    offset = address - load64(row)
+    if offset + size > load64(row + np.uint64(8)):
+        return np.uint64(0)
+    pages = load64(row + np.uint64(24))
+    last = (offset + size - np.uint64(1)) >> np.uint64(13)
+    page = offset >> np.uint64(13)
+    while page <= last:
+        bits = np.uint64(load8(pages + page))
+        if bits & rights != rights:
+            return np.uint64(0)
+        if rights == np.uint64(_WRITE) and bits & np.uint64(EXECUTED) != np.uint64(0):
+            return np.uint64(0)
+        page += np.uint64(1)
+    return load64(row + np.uint64(16)) + offset
 
 
 @native(types.uint64(types.uint64, types.uint64))

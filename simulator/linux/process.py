@@ -110,9 +110,11 @@ def start_process(
         raise ProgramFileError(
             f"{program.path}: does not fit into memory ({error}); raise the memory limit"
         ) from None
-    texts = _Texts(arguments, environment, file_name)
+    if file_name is None:
+        file_name = arguments[0] if arguments else os.fsencode(program.path)
     base = 0 if interpreter is None else interpreter.bias
-    pointer = _build_stack(own, memory, stack, texts, seed, base)
+    texts = arguments, environment, file_name
+    pointer = _build_stack(own, memory, stack, *texts, seed, base)
     if interpreter is None:
         return StartState(own.entry, pointer, stack)
     return StartState(loaded_part(interpreter).entry, pointer, stack, interpreter)
@@ -196,13 +198,6 @@ def _place_stack(memory: AddressSpace, stack: StackPlace) -> StackPlace:
     return StackPlace(base + guard + stack.size, stack.size)
 
 
-@dataclass(frozen=True)
-class _Texts:
-    arguments: Sequence[bytes]
-    environment: Sequence[bytes]
-    file_name: bytes | None
-
-
 # The initial stack is laid out as qemu-user 7.2 lays it out, byte for byte, so that a program
 # started here executes the same instructions as under qemu. From the stack's top downwards: 8 bytes
 # of padding, the program's name (argv[0] again), the environment strings, the argument strings, 16
@@ -213,15 +208,14 @@ def _build_stack(
     program: Program,
     memory: AddressSpace,
     stack: StackPlace,
-    texts: _Texts,
+    arguments: Sequence[bytes],
+    environment: Sequence[bytes],
+    name: bytes,
     seed: int,
     interpreter: int,
 ) -> int:
     word = 8 if program.is64 else 4
     position = stack.top - _TOP_PADDING
-    arguments, environment, name = texts.arguments, texts.environment, texts.file_name
-    if name is None:
-        name = arguments[0] if arguments else os.fsencode(program.path)
     strings = (*arguments, *environment, name)
     size = sum(len(text) + 1 for text in strings)
     if size > min(_MAX_STRINGS, stack.size // 4):
