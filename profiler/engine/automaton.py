@@ -66,23 +66,15 @@ def _context_hook() -> int:
 
 
 class Automaton:
-    """One run's automaton: the observer of its machine.
+    """One run's automaton: the observer of its machine."""
 
-    - `index`: Graphs under program-wide numbers.
-    - `lowering`: What the kernel does on each edge, counters and tables.
-    - `on_missing`: Told of everything that the graphs lack, when it is first met.
-    - `is_dense`: Whether every block raises events throughout the run.
-
-    Attributes
-    ----------
-    trace
-        Writes a trace of the run; None where no trace is wanted. Set before the run begins.
-
-    Raises
-    ------
-    UnsupportedError
-        Through `error` after the run: the program did what cannot be profiled exactly.
-    """
+    # `index`: Graphs under program-wide numbers.
+    # `lowering`: What the kernel does on each edge, counters and tables.
+    # `on_missing`: Told of everything that the graphs lack, when it is first met.
+    # `is_dense`: Whether every block raises events throughout the run.
+    # `trace`: Writes a trace of the run; None where no trace is wanted. Set before the run begins.
+    # Raises `UnsupportedError` through `error` after the run: the program did what cannot be
+    # profiled exactly.
 
     def __init__(
         self,
@@ -574,13 +566,9 @@ class Automaton:
 
     @reported
     def thread_started(self, number: int, current: int) -> None:
-        """Note that thread `current` has started another one, which begins where it arrives.
-
-        Raises
-        ------
-        UnsupportedError
-            If the run is traced or recorded: both follow one stack of activations.
-        """
+        """Note that thread `current` has started another one, which begins where it arrives."""
+        # Raises `UnsupportedError` if the run is traced or recorded: both follow one stack of
+        # activations.
         if self.trace is not None or self._recording is not None:
             what = "trace" if self._recording is None else "recording"
             raise UnsupportedError(

@@ -349,11 +349,9 @@ if not kernels.PLAIN:
         return _types.void(), generate
 
     def _native(name: str, body: Any, order: tuple[int, int, int], widths: list[int]) -> Any:
-        """Make an intrinsic that returns the address of C function `name`, `body` inlined.
-
-        `widths` are the bits of its arguments; those in `order` go to `body`, widened.
-        numba's own wrapper for C callbacks costs as much again as what it wraps here.
-        """
+        """Make an intrinsic that returns the address of C function `name`, `body` inlined."""
+        # `widths` are the bits of its arguments; those in `order` go to `body`, widened. numba's
+        # own wrapper for C callbacks costs as much again as what it wraps here.
 
         @_intrinsic
         def address(context: Any) -> Any:
@@ -387,11 +385,9 @@ if not kernels.PLAIN:
             call_part(get(k, kernels.EXECUTE_PART), k, rest, address)
 
     def _on_block(k: int, address: int, size: int) -> None:
-        """`advance`, for `block_hook`.
-
-        Only what nearly every event needs is here: a call of anything larger makes the compiler
-        save registers at every event (measured: 6 ns an event against 3).
-        """
+        """`advance`, for `block_hook`."""
+        # Only what nearly every event needs is here: a call of anything larger makes the compiler
+        # save registers at every event (measured: 6 ns an event against 3).
         _inline_me()
         total = get(k, kernels.INSTRUCTIONS) + (size >> 2)
         if total > get(k, kernels.LIMIT):
@@ -424,10 +420,8 @@ if not kernels.PLAIN:
 
     @c_function(result=_types.int64)
     def block_hook_address() -> int:
-        """Return the address of `advance` as `void (engine, uint64, uint32, k)`, for uc_hook_add.
-
-        Its user data is the address of the clock.
-        """
+        """Return the address of `advance` for uc_hook_add: `void (engine, uint64, uint32, k)`."""
+        # Its user data is the address of the clock.
         return _block_address()  # type: ignore[no-any-return]
 
     @c_function(*_PART)

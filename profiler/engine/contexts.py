@@ -69,10 +69,9 @@ class ContextCounts:
 
 
 class ContextCounting(RunNotes):
-    """The kernel's work for calling contexts in one run.
+    """The kernel's work for calling contexts in one run."""
 
-    `index`: The program's graphs. `options`: What to tell apart.
-    """
+    # `index`: The program's graphs. `options`: What to tell apart.
 
     def __init__(self, index: GraphIndex, options: ContextOptions) -> None:
         self._index = index

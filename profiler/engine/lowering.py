@@ -94,22 +94,21 @@ KnownProducts = dict[tuple[int, str], KnownProduct]  # By address and name of th
 
 
 class Lowering:
-    """Operations by edge, for one run.
+    """Operations by edge, for one run."""
 
-    - `planners`: One for each scheme that counts paths.
-    - `graphs`, `first_edge`: The routines; program-wide number of each one's edge 0, and the number
-      of edges at the end.
-    - `costs`: Of the hashing run-time routine (`cost_words`).
-    - `stack_mask`: All ones of the program's register width.
-    - `weights`: Routine -> edge weights for its segmentation, None for a heuristic.
-    - `keep_history`: See `Products`.
-    - `known`: Routines of earlier runs under the same schemes, which this run takes over and adds
-      to.
-    - `contexts`: What counts by calling context; None: nothing does.
-    - `recording`: What records the run, which then has no schemes; None: nothing does.
-    - `variants`: What knows of routines whose graph depends on the run; None: there are none.
-      `choose` then has to be told, when the run is over, which graphs they have.
-    """
+    # `planners`: One for each scheme that counts paths.
+    # `graphs`, `first_edge`: The routines; program-wide number of each one's edge 0, and the number
+    # of edges at the end.
+    # `costs`: Of the hashing run-time routine (`cost_words`).
+    # `stack_mask`: All ones of the program's register width.
+    # `weights`: Routine -> edge weights for its segmentation, None for a heuristic.
+    # `keep_history`: See `Products`.
+    # `known`: Routines of earlier runs under the same schemes, which this run takes over and adds
+    # to.
+    # `contexts`: What counts by calling context; None: nothing does.
+    # `recording`: What records the run, which then has no schemes; None: nothing does.
+    # `variants`: What knows of routines whose graph depends on the run; None: there are none.
+    # `choose` then has to be told, when the run is over, which graphs they have.
 
     def __init__(
         self,

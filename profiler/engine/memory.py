@@ -40,11 +40,10 @@ class HashWork(NamedTuple):
 
 
 class EngineMemory:
-    """The arrays of one run.
+    """The arrays of one run."""
 
-    - `costs`: Cost words of the hashing routine (`lowering.cost_words`).
-    - `depth`: Activations that can be live at once.
-    """
+    # `costs`: Cost words of the hashing routine (`lowering.cost_words`).
+    # `depth`: Activations that can be live at once.
 
     def __init__(self, costs: Array, depth: int = MAXIMUM_DEPTH) -> None:
         self._parts: dict[int, int] = {}
@@ -331,13 +330,8 @@ class EngineMemory:
         return key if key >= 0 else self._long[(key >> 32) + (1 << 31)]
 
     def program_word(self, name: tuple[int, str]) -> int:
-        """Return the place in the clock of a word of the program, which is 0 at first.
-
-        Raises
-        ------
-        UsageError
-            There are too many.
-        """
+        """Return the place in the clock of a word of the program, which is 0 at first."""
+        # Raises `UsageError`: there are too many.
         place = self._program_words.setdefault(name, len(self._program_words))
         if place >= kernels.MOST_PROGRAM_WORDS:
             raise UsageError(

@@ -340,19 +340,13 @@ class CountedSegment:
 
 
 class Products:
-    """The segment automaton of a run, built as the program takes its transitions.
+    """The segment automaton of a run, built as the program takes its transitions."""
 
-    - `memory`: Where the kernel finds it.
-    - `keep_history`: Tell states apart by how they were reached (see `SegmentState`), so that other
-      schemes can be replayed afterwards.
-    - `note`: Transition's number, routine, edges -> code and key of an operation to execute when it
-      is taken; None: there is none.
-
-    Attributes
-    ----------
-    keeps_history
-        That.
-    """
+    # `memory`: Where the kernel finds it.
+    # `keep_history`: Tell states apart by how they were reached (see `SegmentState`), so that other
+    # schemes can be replayed afterwards.
+    # `note`: Transition's number, routine, edges -> code and key of an operation to execute when it
+    # is taken; None: there is none.
 
     def __init__(
         self,
@@ -505,15 +499,10 @@ class Products:
     def finish(
         self, routine: int, block: int, register: int, number: int, count: int
     ) -> dict[int, tuple[Stretch, UnfinishedPath]]:
-        """Execute the plans along segments that activations have begun and not finished.
-
-        Returns
-        -------
-        dict
-            For each scheme, by its slot: what its plan did along those edges, and the path that
-            its registers then stood for. Empty where the routine is not profiled, or was entered
-            by a way that its graph does not have (`lost` then counts the activations).
-        """
+        """Execute the plans along segments that activations have begun and not finished."""
+        # Returned for each scheme, by its slot: what its plan did along those edges, and the path
+        # that its registers then stood for. Empty where the routine is not profiled, or was entered
+        # by a way that its graph does not have (`lost` then counts the activations).
         # The kernel counts a segment when it ends. An activation that ends early has crossed some
         # edges of a segment whose end it never came to. Its segment register, the sum of the
         # increments on those edges, tells which they were.
@@ -534,13 +523,8 @@ class Products:
     def begun(
         self, routine: int, block: int, register: int, number: int
     ) -> tuple[tuple[int, ...], dict[int, Stretch]]:
-        """Return the edges of a segment that was begun, and what each scheme did along them.
-
-        Raises
-        ------
-        ValueError
-            If there is no such segment.
-        """
+        """Return the edges of a segment that was begun, and what each scheme did along them."""
+        # Raises `ValueError` if there is no such segment.
         # Parameters are those of `finish`, and so are the cases in which there are none.
         state = self._states.get(number)
         product = self._routines.get(routine)
@@ -564,12 +548,11 @@ def hash_operation(table: int, count: PathIncrement, key: int) -> tuple[int, int
 
 
 class SegmentReplay:
-    """A plan executed on the segments of one routine.
+    """A plan executed on the segments of one routine."""
 
-    - `cfg`, `plan`: The routine and a plan for it that counts paths.
-    - `product`: Its segments, of a run whose graph may have had more edges (`variants`).
-    - `segments`: Those that were executed, with their histories.
-    """
+    # `cfg`, `plan`: The routine and a plan for it that counts paths.
+    # `product`: Its segments, of a run whose graph may have had more edges (`variants`).
+    # `segments`: Those that were executed, with their histories.
 
     def __init__(
         self,

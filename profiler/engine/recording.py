@@ -63,10 +63,9 @@ class _Token:
 
 
 class RunRecording(RunNotes):
-    """What the kernel notes of a run that is recorded.
+    """What the kernel notes of a run that is recorded."""
 
-    `index`: The program's graphs. `write`: Receives the pieces of the recording.
-    """
+    # `index`: The program's graphs. `write`: Receives the pieces of the recording.
 
     def __init__(self, index: GraphIndex, write: Callable[[RecordedPiece], None]) -> None:
         self._index = index

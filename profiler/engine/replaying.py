@@ -65,17 +65,12 @@ class _ReplayedRoutine:
 
 
 class Replayer:
-    """Replays one recording.
+    """Replays one recording."""
 
-    - `lowering`: What the kernel does on each edge for the schemes.
-    - `first_edge`, `first_block`: Routine -> program-wide number of its edge 0, and of its block 0.
-    - `routines`: Numbers of the only routines that are replayed; None: all.
-
-    Attributes
-    ----------
-    early
-        How activations ended early, and how many did so.
-    """
+    # `lowering`: What the kernel does on each edge for the schemes.
+    # `first_edge`, `first_block`: Routine -> program-wide number of its edge 0, and of its block 0.
+    # `routines`: Numbers of the only routines that are replayed; None: all.
+    # `early`: How activations ended early, and how many did so.
 
     def __init__(
         self,
@@ -96,13 +91,8 @@ class Replayer:
         self._nothing = self._memory.add_operations([(kernels.ADD, 0, 0)])
 
     def play(self, piece: RecordedPiece) -> None:
-        """Replay the next piece of the recording.
-
-        Raises
-        ------
-        DamagedError
-            If it tells what cannot be.
-        """
+        """Replay the next piece of the recording."""
+        # Raises `DamagedError` if it tells what cannot be.
         new: dict[int, list[RecordedStretch]] = {}
         for stretch in piece.stretches:
             new.setdefault(stretch.routine, []).append(stretch)
@@ -215,10 +205,9 @@ class _CountedRoutine:
 
 
 class CutRun:
-    """Counts what the pieces of a recording say.
+    """Counts what the pieces of a recording say."""
 
-    `routines`: The graphs, by number of the routine.
-    """
+    # `routines`: The graphs, by number of the routine.
 
     def __init__(self, routines: Sequence[ControlFlowGraph]) -> None:
         self._graphs = routines
@@ -226,13 +215,7 @@ class CutRun:
         self._words = np.zeros(replay_kernel.WORDS, np.int64)
 
     def take(self, piece: RecordedPiece) -> None:
-        """Count the next piece.
-
-        Raises
-        ------
-        DamagedError
-            If it tells what cannot be.
-        """
+        """Count the next piece; raises `DamagedError` if it tells what cannot be."""
         for stretch in piece.stretches:
             if not stretch.routine < len(self._graphs):
                 raise DamagedError

@@ -53,13 +53,8 @@ class Segmentation:
     flags: int = 0  # how many of them are flags
 
     def decode(self, key: int) -> tuple[int, ...]:
-        """Return the edges of a segment in order, from ENTRY or behind a cut to its end.
-
-        Raises
-        ------
-        ValueError
-            If there is no such segment.
-        """
+        """Return the edges of a segment in order, from ENTRY or behind a cut to its end."""
+        # Raises `ValueError` if there is no such segment.
         place = (key & (1 << self.shift) - 1) >> self.flags + 1
         if place > len(self.dag.removed):
             raise ValueError(f"{self.cfg.name} has no segment {key}")
@@ -69,13 +64,8 @@ class Segmentation:
         return edges
 
     def decode_prefix(self, register: int, block: int) -> tuple[int, ...]:
-        """Return the edges of the unfinished segment of an activation that is in `block`.
-
-        Raises
-        ------
-        ValueError
-            If there is no such segment.
-        """
+        """Return the edges of the unfinished segment of an activation that is in `block`."""
+        # Raises `ValueError` if there is no such segment.
         path_sum = (register >> self.shift) + self.potential[block]
         return self._real(self.numbering.decode_prefix(path_sum, block))
 
@@ -190,12 +180,10 @@ class Variants(Protocol):
 def variants_of(
     cfg: ControlFlowGraph, base: ControlFlowGraph, expected: Sequence[int]
 ) -> list[tuple[frozenset[int], GraphVariant]]:
-    """Return all graphs that a routine may have, each with the expected edges that are in it.
-
-    - `cfg`: The graph with all expected edges.
-    - `base`: That without any.
-    - `expected`: These edges, by id.
-    """
+    """Return all graphs that a routine may have, each with the expected edges that are in it."""
+    # `cfg`: The graph with all expected edges.
+    # `base`: That without any.
+    # `expected`: These edges, by id.
     subsets = [
         frozenset(taken)
         for size in range(len(expected) + 1)

@@ -126,13 +126,8 @@ class Silence:
         }
 
     def way(self, context: WalkContext, address: int) -> tuple[BlockPlace, ...]:
-        """Return the silent blocks between a block and the event at `address` that follows.
-
-        Raises
-        ------
-        EventsLostError
-            If there is no single way.
-        """
+        """Return the silent blocks between a block and the event at `address` that follows."""
+        # Raises `EventsLostError` if there is no single way.
         following = self._ways.after(context)
         if following is None:
             if address in self.behind:
@@ -150,13 +145,8 @@ class Silence:
         return ()
 
     def place(self, context: WalkContext, pc: int, block: range) -> tuple[BlockPlace, ...]:
-        """Return the silent blocks up to the instruction at `pc`, the one that holds it included.
-
-        Raises
-        ------
-        EventsLostError
-            If there is no single way.
-        """
+        """Return the silent blocks up to the instruction at `pc`, that which holds it included."""
+        # Raises `EventsLostError` if there is no single way.
         found = [
             path
             for path, _ in self._paths(context)
@@ -182,13 +172,8 @@ class Silence:
     def walk(
         self, context: WalkContext, path: Iterable[BlockPlace]
     ) -> tuple[list[Step], WalkContext, int]:
-        """Go through silent blocks: the steps, the context behind them, their instructions.
-
-        Raises
-        ------
-        EventsLostError
-            If anything but edges is on the way.
-        """
+        """Go through silent blocks: the steps, the context behind them, their instructions."""
+        # Raises `EventsLostError` if anything but edges is on the way.
         steps: list[Step] = []
         instructions = 0
         for place in path:
@@ -240,10 +225,9 @@ def reported(
 
 
 class RunThinning:
-    """Which blocks of one run are silent, and how the program goes through them.
+    """Which blocks of one run are silent, and how the program goes through them."""
 
-    What the machine asks and reports: `simulator.machine.running.Thinning`.
-    """
+    # What the machine asks and reports: `simulator.machine.running.Thinning`.
 
     def __init__(
         self,

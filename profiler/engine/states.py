@@ -178,11 +178,10 @@ class Transition(NamedTuple):
 
 
 class RunCounts:
-    """What one run has counted; made when the run is over.
+    """What one run has counted; made when the run is over."""
 
-    `index`, `memory`, `states`, `transitions`: The graphs, the kernel's counts, and the automaton
-    that they are counts of. `tally`: What Python counted itself.
-    """
+    # `index`, `memory`, `states`, `transitions`: The graphs, the kernel's counts, and the automaton
+    # that they are counts of. `tally`: What Python counted itself.
 
     def __init__(
         self,

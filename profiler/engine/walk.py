@@ -109,17 +109,13 @@ BEGINNING = WalkContext(-1, False, UNKNOWN, -1)
 
 
 class GraphIndex:
-    """Edges and blocks of all routines under program-wide numbers.
+    """Edges and blocks of all routines under program-wide numbers."""
 
-    `recovered`: The graphs. `expected`: Blocks with an ENTRY edge that the graphs have only if
-    control lands there (`recovery.calls`): nothing else is to take these edges.
-
-    Attributes
-    ----------
-    entry_edge, exit_edge, slot_edge, return_edge
-        By block, and at UNKNOWN: the ENTRY edge to it, the EXIT edge behind it, that to the slot
-        block behind it, and that to where the call at its end returns; UNKNOWN where there is none.
-    """
+    # `recovered`: The graphs. `expected`: Blocks with an ENTRY edge that the graphs have only if
+    # control lands there (`recovery.calls`): nothing else is to take these edges.
+    # `entry_edge, exit_edge, slot_edge, return_edge`: By block, and at UNKNOWN: the ENTRY edge to
+    # it, the EXIT edge behind it, that to the slot block behind it, and that to where the call at
+    # its end returns; UNKNOWN where there is none.
 
     def __init__(self, recovered: ProgramGraphs, expected: frozenset[int] = frozenset()) -> None:
         self.recovered = recovered
@@ -330,13 +326,8 @@ class Walker:
         return end if found < 0 else address + 4 * (found - word)
 
     def step(self, context: WalkContext, address: int) -> tuple[list[Step], WalkContext]:
-        """Execute the instruction at `address` after `context`.
-
-        Raises
-        ------
-        UnsupportedError
-            If a control transfer is executed in the delay slot of another.
-        """
+        """Execute the instruction at `address` after `context`."""
+        # Raises `UnsupportedError` if a control transfer is executed in the delay slot of another.
         steps: list[Step] = []
         block = context.block
         if context.pending >= 0 and not context.slot_seen:
