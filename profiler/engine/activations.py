@@ -19,7 +19,7 @@ landing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -449,7 +449,7 @@ class ThreadStacks:
     def __init__(self, memory: EngineMemory, contexts: RunNotes | None) -> None:
         self._memory = memory
         self._contexts = contexts
-        self._stacks: dict[int, _Stack] = {}
+        self.stacks: dict[int, _Stack] = {}  # by number of the thread
         self._current: int | None = None
 
     def start(self, number: int, current: int, begin: Callable[[int], None]) -> None:
@@ -461,14 +461,14 @@ class ThreadStacks:
             contexts = np.zeros(context_kernel.FRAME * (DEPTH + 1), np.int64)
         words = np.array([kernels.ABNORMAL, 0, 0, 0])
         arrival = Arrival(begin, lambda: UNKNOWN)
-        self._stacks[number] = _Stack(frames, contexts, 0, words, arrival)
+        self.stacks[number] = _Stack(frames, contexts, 0, words, arrival)
 
     def switch(self, number: int, arrival: Arrival | None) -> Arrival | None:
         """Let thread `number` go on; return its arrival. `arrival`: that of the current one."""
         if self._current is not None:
-            self._stacks[self._current] = self._save(arrival)
+            self.stacks[self._current] = self._save(arrival)
         self._current = number
-        stack = self._stacks.pop(number)
+        stack = self.stacks.pop(number)
         self._memory.use_frames(stack.frames)
         self._memory.clock[kernels.FRAME] = stack.frame
         self._memory.clock[_WORDS] = stack.words
@@ -479,10 +479,6 @@ class ThreadStacks:
     def end(self) -> None:
         """Forget the current thread."""
         self._current = None
-
-    def others(self) -> Iterator[int]:
-        """Yield the threads that do not run."""
-        yield from sorted(self._stacks)
 
     def _save(self, arrival: Arrival | None) -> _Stack:
         memory = self._memory

@@ -617,7 +617,7 @@ class Automaton:
         if self._arrival is None:
             self._begin_event(self._position())
         self._end_stack(exited=exited, fault_pc=fault_pc)
-        for number in [] if self._threads is None else list(self._threads.others()):
+        for number in [] if self._threads is None else sorted(self._threads.stacks):
             self.thread_switched(number)
             self._end_stack(exited=False, fault_pc=None)
         if self.trace is not None:

@@ -80,7 +80,11 @@ def ensure(tell: Callable[[], None] | None = None) -> None:
 def _choose_place() -> None:
     """Have numba keep what it compiles where nobody else may write."""
     chosen = os.environ.get(VARIABLE)
-    if not chosen and _can_keep_beside():
+    owner = _installer()
+    # numba keeps code beside the sources where nobody else may write there
+    if not chosen and all(
+        _is_writable(each, 0o755) and not _strange(each, owner) for each in beside()
+    ):
         return
     places = _own_places()
     usable = next(filter(_is_usable, places), None)
@@ -147,12 +151,6 @@ def _own_places() -> list[Path]:
 def _installer() -> int:
     """Return whose the sources are: who may write these is trusted already."""
     return _ROOT.joinpath("simulator").stat().st_uid
-
-
-def _can_keep_beside() -> bool:
-    """Whether numba can keep code beside the sources, and nobody else may write there."""
-    owner = _installer()
-    return all(_is_writable(each, 0o755) and not _strange(each, owner) for each in beside())
 
 
 def _is_usable(place: Path) -> bool:

@@ -314,7 +314,12 @@ def digest(module: str) -> str:
         values = vars(sys.modules[name])
         file = values.get("__file__")
         text = Path(file).read_bytes() if file else b""
-        numbers = sorted((key, int(value)) for key, value in values.items() if _is_number(value))
+        # Addresses differ from process to process, and no native code has one as a constant.
+        numbers = sorted(
+            (key, int(value))
+            for key, value in values.items()
+            if isinstance(value, int) and abs(value) < 1 << 32
+        )
         found[name] = text + repr(numbers).encode()
         for value in values.values():
             is_module = isinstance(value, ModuleType)
@@ -323,11 +328,6 @@ def digest(module: str) -> str:
                 due.append(owner)
     whole = hashlib.blake2b(repr(sorted(found.items())).encode(), digest_size=8)
     return whole.hexdigest()
-
-
-def _is_number(value: object) -> bool:
-    # Addresses differ from process to process, and no native code has one as a constant.
-    return isinstance(value, int) and abs(value) < 1 << 32
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:

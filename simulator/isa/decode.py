@@ -84,7 +84,9 @@ def decode_transfers(
     displacement = np.zeros(len(words), dtype=np.int64)
     annulled = np.zeros(len(words), dtype=np.bool_)
     _decode_branches(words, kind, displacement, annulled)
-    _decode_calls(words, kind, displacement)
+    calls = np.flatnonzero((words >> 30) == 1)  # format 1
+    kind[calls] = TransferKind.CALL
+    displacement[calls] = _signed(words[calls] & 0x3FFFFFFF, 30)
     _decode_register_transfers(words, kind)
     if supervisor:
         _decode_trap_returns(words, kind)
@@ -151,15 +153,6 @@ def _decode_branches(
     kind[where] = k
     displacement[where] = np.where(illegal, _NO_TARGET, disp)
     annulled[where] = ((w >> 29) & 1 == 1) & ~illegal & ~compare
-
-
-def _decode_calls(
-    words: NDArray[np.uint32], kind: NDArray[np.uint8], displacement: NDArray[np.int64]
-) -> None:
-    """Format 1 (op = 1): call."""
-    where = np.flatnonzero((words >> 30) == 1)
-    kind[where] = TransferKind.CALL
-    displacement[where] = _signed(words[where] & 0x3FFFFFFF, 30)
 
 
 def _decode_register_transfers(words: NDArray[np.uint32], kind: NDArray[np.uint8]) -> None:
