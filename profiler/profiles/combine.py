@@ -38,7 +38,6 @@ from simprof.profiler.profiles.profile import (
     EdgeCount,
     Guide,
     PathCount,
-    ProgramInfo,
     RefusedCalls,
     RoutineProfile,
     RunMeasurement,
@@ -61,7 +60,7 @@ def merge(measurements: Sequence[RunMeasurement]) -> RunMeasurement:
     """
     if not measurements:
         raise UsageError("there are no profiles to merge: name at least one")
-    first = measurements[0]
+    first, programs = measurements[0], [each.program for each in measurements]
     for other in measurements[1:]:
         check_comparable(first, other)
         if dict(first.options) != dict(other.options):
@@ -76,7 +75,14 @@ def merge(measurements: Sequence[RunMeasurement]) -> RunMeasurement:
     )
     return replace(
         first,
-        program=merge_programs([each.program for each in measurements]),
+        program=replace(
+            first.program,
+            routines=max(each.routines for each in programs),
+            # kept only where all runs had the same
+            arguments=first.program.arguments
+            if len({each.arguments for each in programs}) == 1
+            else (),
+        ),
         ending=next((each.ending for each in measurements if each.ending.code), first.ending),
         base=sum(each.base for each in measurements),
         added=sum(each.added for each in measurements),
@@ -118,14 +124,6 @@ def check_comparable(first: RunMeasurement, other: RunMeasurement) -> None:
             f"profiles of different modes ({first.mode}, {other.mode}) cannot be put together: "
             "give profiles of one mode"
         )
-
-
-def merge_programs(programs: Sequence[ProgramInfo]) -> ProgramInfo:
-    """Keep the arguments only where all runs had the same."""
-    first = replace(programs[0], routines=max(program.routines for program in programs))
-    if all(program.arguments == first.arguments for program in programs):
-        return first
-    return replace(first, arguments=())
 
 
 def add_counts(tables: Iterable[Mapping[Key, int]]) -> dict[Key, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from simprof.profiler.commands.progress import ready_engine
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.cells.sweep import Grid, Outcome, Runner
+    from simprof.profiler.experiments.cells.sweep import Grid, Outcome
 
 FAILED = 1
 # How the user knows what the command calls so.
@@ -96,7 +97,7 @@ def sweep_command(
     each program. `simprof table --from SWEEP.db` makes tables of the results.
     """
     from simprof.profiler.experiments.cells.store import Store
-    from simprof.profiler.experiments.cells.sweep import make_order, sweep
+    from simprof.profiler.experiments.cells.sweep import local_runner, make_order, sweep
 
     grids = [file for file in files if file.suffix == GRID]
     if len(grids) > 1:
@@ -110,7 +111,11 @@ def sweep_command(
         with Store(output):
             pass  # whether it can be used is found out before programs are built
     ready_engine(progress)
-    run = _runner(workers, scheduler)
+    run = local_runner(workers)
+    if scheduler is not None:
+        from simprof.profiler.experiments.cells.workers import run_on_cluster
+
+        run = partial(run_on_cluster, address=scheduler)
     with bars.progress_bar(bars.wanted(progress)) as bar:
         order = make_order(wanted, progress=bar, allow_commands=allow_commands)
         outcome = sweep(order, output, run, replay=replay, progress=bar, retry=retry_failed)
@@ -143,17 +148,6 @@ def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
         options=tuple({**each, **selecting} for each in settings),
         weights=chosen["weights"] or plain.weights,
     )
-
-
-def _runner(workers: int, scheduler: str | None) -> Runner:
-    from functools import partial
-
-    from simprof.profiler.experiments.cells.sweep import local_runner
-    from simprof.profiler.experiments.cells.workers import run_on_cluster
-
-    if scheduler is not None:
-        return partial(run_on_cluster, address=scheduler)
-    return local_runner(workers)
 
 
 def _tell(outcome: Outcome, output: Path) -> int:

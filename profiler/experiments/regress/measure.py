@@ -105,7 +105,9 @@ def measure(target: Target, context: MeasuringContext) -> BaselineRun:
         observation = observe(request, context.settings)
         given |= _files(target, request.guest.root, observation.opened)
         measurements = measure_all(observation, self_check=request.self_check)
-        output = _digest(*(scratch / name for name in ("stdout", "stderr")))
+        written = hashlib.sha256()
+        for name in ("stdout", "stderr"):
+            written.update(hashlib.sha256((scratch / name).read_bytes()).digest())
     ending = measurements[0].ending
     if ending.reason == "interrupted":
         raise Stopped(ending.code - 128)
@@ -114,24 +116,24 @@ def measure(target: Target, context: MeasuringContext) -> BaselineRun:
         raise TimeSpentError(
             f"{target.name} was not done after {timeout:g} seconds: raise --timeout"
         )
+    program = observation.program
+    place = dict(target.facts) or {"file": relative(target.program, context.directory)}
     return BaselineRun(
-        program=program_facts(target, observation, context.directory),
+        program={
+            "sha256": program.sha256,
+            "compiler": compiler_note(target.program),
+            "machine": program.machine.value,
+            **place,
+        },
         input=given,
-        ending={"reason": ending.reason, "status": ending.code, "output": output},
+        ending={"reason": ending.reason, "status": ending.code, "output": written.hexdigest()},
         ended=ending,
-        lines=observation.program.lines,
+        lines=program.lines,
         results={
             scheme.name: setting_result(observation, scheme, measurement)
             for scheme, measurement in zip(observation.schemes, measurements, strict=True)
         },
     )
-
-
-def _digest(*paths: Path) -> str:
-    total = hashlib.sha256()
-    for path in paths:
-        total.update(hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()
 
 
 def _files(target: Target, root: Path, opened: Iterable[Path]) -> dict[str, Fact]:
@@ -182,18 +184,6 @@ def input_facts(target: Target, directory: Path) -> dict[str, Fact]:
             if file is not None:
                 facts[name] = relative(file, directory)
     return facts
-
-
-def program_facts(target: Target, observation: Observation, directory: Path) -> Facts:
-    """Return what identifies a program."""
-    program = observation.program
-    facts: dict[str, Fact] = {
-        "sha256": program.sha256,
-        "compiler": compiler_note(target.program),
-        "machine": program.machine.value,
-    }
-    place = dict(target.facts) or {"file": relative(target.program, directory)}
-    return facts | place
 
 
 def setting_result(
