@@ -151,7 +151,11 @@ class Regenerator:
                     self._grow()
                 case kernel.TOWARDS:
                     assert event is not None
-                    self._go_towards(event)
+                    way = self._free_way(event.block) if event.block != UNKNOWN else []
+                    if not way or len(way) != event.at - state[kernel.CROSSINGS]:
+                        raise StopError("no way leads from here to the event that is next")
+                    for edge in way:
+                        self._cross(edge)
                 case _:
                     raise StopError(self._reason(status))
 
@@ -168,14 +172,6 @@ class Regenerator:
         if self._trace.cut is not None and self._state[kernel.PLACE] == kernel.NOWHERE:
             return self._trace.cut
         return "the graphs lead nowhere from here"
-
-    def _go_towards(self, event: TraceEvent) -> None:
-        """Take the one way without tokens from a predicate to the block of an event."""
-        way = self._free_way(event.block) if event.block != UNKNOWN else []
-        if not way or len(way) != event.at - self._state[kernel.CROSSINGS]:
-            raise StopError("no way leads from here to the event that is next")
-        for edge in way:
-            self._cross(edge)
 
     def _free_way(self, block: int) -> list[int]:
         """Return the one way without tokens to a block of this routine; none if there is none."""
@@ -516,17 +512,14 @@ class _Follower(Regenerator):
                 self._grow()
             case kernel.NO_TOKEN if state[kernel.BITS] >= self._end:
                 if state[kernel.CROSSINGS] == crossed and state[kernel.CERTAIN] > crossed:
-                    self._take_free_way(block)
+                    # from a predicate behind the last token to the end, in the same routine
+                    way = self._free_way(block) if state[kernel.PLACE] >= 0 else []
+                    if not way:
+                        raise StopError(self._reason(kernel.NO_TOKEN))
+                    for edge in way:
+                        self._cross(edge)
             case _:
                 raise StopError(self._reason(status))
-
-    def _take_free_way(self, block: int) -> None:
-        """Go from a predicate behind the last token to the end, which is in the same routine."""
-        way = self._free_way(block) if self._state[kernel.PLACE] >= 0 else []
-        if not way:
-            raise StopError(self._reason(kernel.NO_TOKEN))
-        for edge in way:
-            self._cross(edge)
 
     def _completion(self, block: int, leaving: int) -> tuple[TraceEvent, TraceEnd]:
         state = self._state

@@ -404,7 +404,10 @@ def start_cost(
         _of_auxiliary(memory.auxiliary, keys) if memory.auxiliary else (),
         _of_copy(len(chosen_name(environment))),
         (False, True) if memory.trace else (),
-        _of_signals() if memory.signals else (),
+        # which way a choice of `signals` goes changes nothing
+        (each for last in _lasts(len(FATAL)) for each in (True, not last))
+        if memory.signals
+        else (),
     )
     items = [*start_items(machine, memory), *signal_items(machine, memory)]
     return executed(items, outcomes, START)
@@ -462,12 +465,6 @@ def _of_copy(length: int) -> Iterator[bool]:
     else:
         yield from [False, True] * (LONGEST_NAME - 1)
         yield from (False, False)
-
-
-def _of_signals() -> Iterator[bool]:
-    """Yield those of `signals`: which way a choice goes changes nothing."""
-    for last in _lasts(len(FATAL)):
-        yield from (True, not last)
 
 
 def _lasts(count: int) -> Iterator[bool]:
