@@ -181,8 +181,8 @@ def test_csv_has_the_counts() -> None:
     numbers = ("path", "executions", "instructions", "instructions_per_execution", "blocks")
     paths = [tuple(map(row.get, numbers)) for row in table_of(measurement(), "paths")]
     assert paths == [
-        ("0", "2", "18", "9", "0x1000 > slot 0x100c > 0x1010"),
         ("1", "3", "27", "9", "0x1000 > slot 0x100c > 0x1010"),
+        ("0", "2", "18", "9", "0x1000 > slot 0x100c > 0x1010"),
         ("2", "2", "14", "7", "0x1000 > 0x1020"),
     ]
 
