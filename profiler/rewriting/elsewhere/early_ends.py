@@ -74,7 +74,7 @@ class StackReader:
         # frames: The words of a stack, innermost first.
         if _is_signal(frames):
             blocks, trap = self._interrupted(frames)
-            ended = [] if trap in self._index.exit_edge else [trap]
+            ended = [] if self._index.exit_edge[trap] != UNKNOWN else [trap]
         else:
             blocks, last = self._calls(frames)
             ended = self._ended(last)
@@ -95,7 +95,7 @@ class StackReader:
             return self._interrupted(frames)[1]
         _, last = self._calls(frames)
         traps = [] if last == UNKNOWN else self._traps(last)
-        leaving = [block for block in traps if block in self._index.exit_edge]
+        leaving = [block for block in traps if self._index.exit_edge[block] != UNKNOWN]
         candidates = leaving or traps
         return candidates[0] if len(candidates) == 1 else None
 
@@ -163,7 +163,7 @@ class StackReader:
     def _callee(self, block: int) -> int:
         """Return the routine that a direct call leads to, or UNKNOWN."""
         entry = self._callees.callee(block)
-        if entry == UNKNOWN and block in self._index.exit_edge:
+        if entry == UNKNOWN and self._index.exit_edge[block] != UNKNOWN:
             _, entry = self._callees.exit(self._index.exit_edge[block])
         if entry == UNKNOWN:
             return UNKNOWN
@@ -206,7 +206,7 @@ class StackReader:
         It did not where the graph says that the trap does not return.
         """
         traps = [] if routine == UNKNOWN else self._traps(routine)
-        if not traps or any(block in self._index.exit_edge for block in traps):
+        if not traps or any(self._index.exit_edge[block] != UNKNOWN for block in traps):
             return []
         if len(traps) > 1:
             name = self._recovered.routines[routine].name
