@@ -71,7 +71,7 @@ def test_counts_of_the_training_run_have_a_table_of_their_own() -> None:
     details = run_text.render(guided(TRAINING), details=True)
     assert not any("20,000" in row for row in rows(details, "Hot paths"))
     assert rows(details, apart)[0] == "20,000 9 0 main 0x1000 > slot 0x100c > 0x1010"
-    known = rows(details, "Paths", 0)
+    known = rows(details, "Path executions", 0)
     assert known[0] == "5 path executions, each counted (100.00 %)"
     assert known[2].startswith("20,000 of obvious paths (determined by the edge profile A.edges:")
     compared = comparison_report.render_text((("tpp", guided(TRAINING)),), 1, 1)
@@ -89,7 +89,7 @@ def test_inferred_counts_of_the_same_run_are_marked() -> None:
     assert "Paths without a counter" not in report
     assert "(inferred) no counter counts it: the edge profile of this same run" in report
     assert "(inferred)" not in run_text.render(measurement())
-    known = rows(run_text.render(guided(OWN, 2), details=True), "Paths", 0)
+    known = rows(run_text.render(guided(OWN, 2), details=True), "Path executions", 0)
     assert known[1] == "2 of obvious paths (determined by the edge profile) (28.57 %)"
 
 

@@ -43,9 +43,9 @@ NEEDS_GUIDE = (
     "is guided by an edge profile, and nothing is run here: give one with --edge-profile "
     "(`simprof run --mode=edges -o FILE` makes it)"
 )
-NEEDS_EDGES = (
-    "counts blocks, from which `simprof read` cannot derive how often edges were crossed: use a "
-    "mode that counts edges or paths, such as qpt2"
+ONLY_BLOCKS = (
+    "counts blocks, from which `simprof read` cannot derive how often edges were crossed: for a "
+    "profile use a mode that counts edges or paths, such as qpt2"
 )
 _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 
@@ -121,8 +121,7 @@ def instrument_command(
         raise UsageError(f"{mode.mode}: {NEEDS_ALL}")
     from simprof.profiler.session.observation import planning_options
 
-    if definition.collected(planning_options(scheme, selection)) is ProfileKind.BLOCKS:
-        raise UsageError(f"{mode.name} {NEEDS_EDGES}")
+    kind = definition.collected(planning_options(scheme, selection))
     is_run = bool(chosen["runs"] or arguments or any(chosen[name] for name in _OF_THE_RUN))
     if definition.guided and scheme.edge_profile is None and not is_run:
         raise UsageError(f"{mode.mode} {NEEDS_GUIDE}, or let it run (--run)")
@@ -145,6 +144,8 @@ def instrument_command(
     facts = (output, setting, made)
     outputs.write_json(partial(instrument_report.render_json, *facts, selection, digest), json_file)
     outputs.write_report(partial(instrument_report.render_text, *facts), report)
+    if kind is ProfileKind.BLOCKS:
+        outputs.write_notes([f"{mode.name} {ONLY_BLOCKS}"])
     return 0
 
 
