@@ -114,15 +114,13 @@ def render_code(
     """
     from simprof.profiler.code.codegen import emit
     from simprof.profiler.code.context import ProgramContexts
-    from simprof.profiler.code.pricing import Pricer
     from simprof.profiler.reports import code_text
     from simprof.profiler.session.scheme_runs import Planner, saved_profiles
 
     profiles = saved_profiles(recovered.program.sha256)
     planner = Planner(setting, profiles)
     mode = setting.mode
-    use = registry.definition(mode).registers(setting.options)
-    contexts, pricer = ProgramContexts(recovered), Pricer(registry.generators(mode), use)
+    contexts, pricer = ProgramContexts(recovered), registry.pricer(mode, setting.options)
     shown = []
     for number, alias in selected.items():
         cfg, context = recovered.routines[number], contexts.of(number)

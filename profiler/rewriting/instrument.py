@@ -23,7 +23,6 @@ from pathlib import Path
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.layout import STACK_REGISTERS
-from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.code.registers import members
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.profiles.profile import ProgramInfo
@@ -325,7 +324,7 @@ def _codes(
 ) -> tuple[dict[int, RoutineCode], dict[int, PlacedPlan]]:
     """Generate the code of all routines that are planned."""
     scheme = registry.definition(order.setting.mode)
-    pricer = Pricer(registry.generators(scheme.mode), scheme.registers(order.setting.options))
+    pricer = registry.pricer(scheme.mode, order.setting.options)
     codes: dict[int, RoutineCode] = {}
     plans: dict[int, PlacedPlan] = {}
     total = len(order.basis.recovered.routines)

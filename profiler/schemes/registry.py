@@ -38,6 +38,7 @@ from simprof.simulator.errors import UsageError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from simprof.profiler.code.pricing import Pricer
     from simprof.profiler.code.snippet_parts import Generators
     from simprof.profiler.graphs.cfg import ControlFlowGraph
     from simprof.profiler.plan.decoders import RoutinePlan
@@ -174,6 +175,13 @@ def generators(mode: str) -> Generators:
     from simprof.profiler.code.snippets_paths import GENERATORS
 
     return MappingProxyType({**GENERATORS, **definition(mode).code().generators})
+
+
+def pricer(mode: str, options: SchemeOptions) -> Pricer:
+    """Return what generates and prices the code of one program's routines under a mode."""
+    from simprof.profiler.code.pricing import Pricer
+
+    return Pricer(generators(mode), definition(mode).registers(options))
 
 
 def make_plan(

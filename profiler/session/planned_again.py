@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts
-from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
@@ -111,8 +110,7 @@ def _planned(
     setting = Setting(measurement.mode, measurement.mode, options)
     saved = saved_profiles(recovered.program.sha256)
     planner = Planner(setting, saved, measurement.edge_profile().counts_for)
-    use = registry.definition(measurement.mode).registers(options)
-    pricer = Pricer(registry.generators(measurement.mode), use)
+    pricer = registry.pricer(measurement.mode, options)
     contexts = ProgramContexts(recovered)
     made = {}
     for done, (position, number) in enumerate(found.items()):

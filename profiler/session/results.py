@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 from simprof.profiler.code.layout import CounterSpace, Room
 from simprof.profiler.code.pricing import (
     KnownCosts,
-    Pricer,
     RoutinePrice,
     added,
     edge_costs,
@@ -304,8 +303,7 @@ class Measuring:
         self._check = check
         self._facts = facts
         self._brief = brief
-        use = self._definition.registers(scheme.setting.options)
-        self.pricer = Pricer(registry.generators(self._definition.mode), use)
+        self.pricer = registry.pricer(self._definition.mode, scheme.setting.options)
         if costs is None:
             costs = observation.memory.costs(observation.discoveries, scheme.setting)
             costs = costs if check is None else KnownCosts()

@@ -21,7 +21,7 @@ from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.frames import Where
 from simprof.profiler.code.places import find_place, fold_slot_blocks, runs_into_code
-from simprof.profiler.code.pricing import Pricer, RoutineCost, plan_sizes
+from simprof.profiler.code.pricing import RoutineCost, plan_sizes
 from simprof.profiler.experiments.cells.cells import (
     TREES,
     CellResult,
@@ -51,7 +51,8 @@ from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.profiler.request.request import DEFAULT_MODE, RunRequest, SchemeOptions, Setting
-from simprof.profiler.schemes.registry import definition, generators, make_plan, needs_edge_profile
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.registry import definition, make_plan, needs_edge_profile
 from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.results import measure_all
@@ -245,7 +246,7 @@ def _self_loops_added(
     mode = scheme.setting.mode
     if mode != DEFAULT_MODE:
         return {}
-    pricer = Pricer(generators(mode))
+    pricer = registry.pricer(mode, scheme.setting.options)
     found: dict[int, int] = {}
     for routine in routines:
         plan, events = scheme.plan(routine), observation.events[routine]
@@ -344,8 +345,7 @@ class _Planning:
                 raise UsageError(f"{setting.name} {why}")
             self._options = setting.scheme().options
             self._weights = WeightSource(self._options, saved_profiles(recovered.program.sha256))
-            use = definition(setting.mode).registers(self._options)
-            self._pricer = Pricer(generators(setting.mode), use)
+            self._pricer = registry.pricer(setting.mode, self._options)
             self._selected = SelectedRoutines(recovered, setting.selection)
 
     @contextmanager
