@@ -170,41 +170,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "simprof.profiler.code.cost_samples": (
-        "Samples",
-        "samples",
-    ),
+    "simprof.profiler.code.cost_samples": ("Samples", "samples"),
     "simprof.profiler.code.layout": ("CounterLayout",),
-    "simprof.profiler.code.snippet_parts": (
-        "CounterAccess",
-        "Generator",
-        "Needs",
-    ),
+    "simprof.profiler.code.snippet_parts": ("CounterAccess", "Generator", "Needs"),
     "simprof.profiler.code.writer": ("Writer",),
-    "simprof.profiler.graphs.cfg": (
-        "Block",
-        "ControlFlowGraph",
-        "Edge",
-        "EdgeKind",
-    ),
-    "simprof.profiler.graphs.loops": (
-        "DepthFirst",
-        "Loop",
-        "depth_first",
-        "natural_loops",
-    ),
+    "simprof.profiler.graphs.cfg": ("Block", "ControlFlowGraph", "Edge", "EdgeKind"),
+    "simprof.profiler.graphs.loops": ("DepthFirst", "Loop", "depth_first", "natural_loops"),
     "simprof.profiler.code.snippets_paths": ("count_needs",),
     "simprof.profiler.graphs.dag": ("Dag",),
-    "simprof.profiler.graphs.numbering": (
-        "PathNumbering",
-        "TOTAL_LIMIT",
-        "number",
-    ),
-    "simprof.profiler.graphs.paths": (
-        "PathRecord",
-        "path_record",
-        "truncated_dag",
-    ),
+    "simprof.profiler.graphs.numbering": ("PathNumbering", "TOTAL_LIMIT", "number"),
+    "simprof.profiler.graphs.paths": ("PathRecord", "path_record", "truncated_dag"),
     "simprof.profiler.graphs.spanning": ("heuristic",),
     "simprof.profiler.plan.actions": (
         "Action",
@@ -234,10 +209,7 @@ _HOMES = {
         "CounterTable",
         "InstrumentationPlan",
     ),
-    "simprof.profiler.request.request": (
-        "RegisterUse",
-        "SchemeOptions",
-    ),
+    "simprof.profiler.request.request": ("RegisterUse", "SchemeOptions"),
     "simprof.profiler.schemes.definition": (
         "Loss",
         "PlanOrder",
@@ -249,10 +221,7 @@ _HOMES = {
     ),
     "simprof.simulator.binary.program": ("MachineKind",),
     "simprof.simulator.errors": ("UsageError",),
-    "simprof.simulator.isa.assembler": (
-        "Instruction",
-        "Register",
-    ),
+    "simprof.simulator.isa.assembler": ("Instruction", "Register"),
 }
 _PLACES = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = {"asm": "simprof.simulator.isa.assembler", "shapes": "simprof.profiler.code.shapes"}

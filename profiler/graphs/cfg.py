@@ -30,17 +30,13 @@ class EdgeKind(StrEnum):
 
 
 class Block(NamedTuple):
-    """A basic block."""
-
-    # `start` is its first instruction's address (graph files: its index); `instructions` is the
-    # number of instructions one execution of the block executes. `label` names it in graph files. A
-    # slot block is the delay slot of an annulled conditional branch; identity is (start, is_slot).
+    """A basic block; its identity is (start, is_slot)."""
 
     id: int
-    start: int
-    instructions: int
-    is_slot: bool = False
-    label: str | None = None
+    start: int  # Its first instruction's address (graph files: its index)
+    instructions: int  # How many one execution of the block executes
+    is_slot: bool = False  # Whether it is the delay slot of an annulled conditional branch
+    label: str | None = None  # Its name in graph files
 
     @property
     def end(self) -> int:
@@ -78,11 +74,7 @@ class Edge(NamedTuple):
 
 
 def edges_by_vertex(count: int, ends: Iterable[int]) -> tuple[tuple[int, ...], ...]:
-    """Return the ids of the edges at each vertex, ascending.
-
-    `count`: Vertices are `0 .. count - 1`. `ends`: One end of each edge, by edge id: its source or
-    its target.
-    """
+    """Return the ids of the edges at each of `count` vertices, ascending, of one end by edge id."""
     table: list[list[int]] = [[] for _ in range(count)]
     for edge, vertex in enumerate(ends):
         table[vertex].append(edge)
@@ -103,16 +95,14 @@ def closure(starts: Iterable[int], onward: Callable[[int], Iterable[int]]) -> se
 
 @dataclass(frozen=True)
 class ControlFlowGraph:
-    """One routine. `address` and `size` in bytes (0 in graph files).
-
-    `indirect`: the blocks from which control goes to a routine that only the run tells.
-    """
+    """One routine."""
 
     name: str
-    address: int
-    size: int
+    address: int  # 0 in graph files
+    size: int  # In bytes; 0 in graph files
     blocks: tuple[Block, ...]
     edges: tuple[Edge, ...]
+    # The blocks from which control goes to a routine that only the run tells
     indirect: frozenset[int] = frozenset()
 
     @cached_property
@@ -133,14 +123,12 @@ class ControlFlowGraph:
     @cached_property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:
         """Outgoing edge ids by vertex, in depth-first visiting order."""
-        sources = (edge.source for edge in self.edges)
-        return edges_by_vertex(self.vertex_count, sources)
+        return edges_by_vertex(self.vertex_count, (edge.source for edge in self.edges))
 
     @cached_property
     def in_edges(self) -> tuple[tuple[int, ...], ...]:
         """Incoming edge ids by vertex."""
-        targets = (edge.target for edge in self.edges)
-        return edges_by_vertex(self.vertex_count, targets)
+        return edges_by_vertex(self.vertex_count, (edge.target for edge in self.edges))
 
     def targets(self, vertex: int) -> Iterator[int]:
         """Yield where the edges of a vertex lead."""

@@ -27,10 +27,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import TypeVar
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.flow import NO_EXITS
 from simprof.profiler.graphs.loops import depth_first
+
+T = TypeVar("T", int, float)  # Counts, or weights
 
 
 @dataclass(frozen=True)
@@ -56,20 +59,6 @@ class Contraction:
         """Return weights by edge of `graph`, from weights by edge of the routine."""
         return tuple(weights[edge] for edge in self.kept)
 
-    def spread(self, weights: Sequence[float]) -> tuple[float, ...]:
-        """Return weights by edge of the routine, from weights by edge of `graph`."""
-        # An edge inside a chain has what enters the chain; one that cannot execute has 0.
-        result = [0.0] * len(self.cfg.edges)
-        for edge, weight in zip(self.kept, weights, strict=True):
-            result[edge] = weight
-        for slot, edge in self.folded.items():
-            result[edge] = result[self.cfg.out_edges[slot][0]]
-        for block, chain in enumerate(self.chains):
-            entering = sum(weights[edge] for edge in self.graph.in_edges[block])
-            for member in chain[:-1]:
-                result[self.cfg.out_edges[member][0]] = entering
-        return tuple(result)
-
     def early(self, early: Mapping[int, int]) -> dict[int, int]:
         """Return activations that ended early by block of `graph`, from those by block."""
         merged = {
@@ -88,10 +77,8 @@ class Contraction:
     def block_counts(
         self, counts: Sequence[int], early: Mapping[int, int] = NO_EXITS
     ) -> tuple[int | None, ...]:
-        """Return executions by block of the routine; 0 for those that cannot execute.
-
-        `counts`: Executions by block of `graph`. `early`: Block of the routine -> activations that
-        ended early in it.
+        """Return executions by block of the routine from those by block of `graph`; 0 for those
+        that cannot execute. `early`: Block of the routine -> activations that ended early in it.
         """
         # Blocks' counts do not tell those of folded slots, which are None.
         result: list[int | None] = [0] * len(self.cfg.blocks)
@@ -105,19 +92,18 @@ class Contraction:
         return tuple(result)
 
     def edge_counts(
-        self, counts: Sequence[int], early: Mapping[int, int] = NO_EXITS
-    ) -> tuple[int, ...]:
-        """Return counts by edge of the routine; 0 for those that cannot execute.
-
-        `counts`: Counts by edge of `graph`. `early`: Block of the routine -> activations that ended
-        early in it.
+        self, counts: Sequence[T], early: Mapping[int, int] = NO_EXITS, *, dead: T = 0
+    ) -> tuple[T, ...]:
+        """Return counts, or weights, by edge of the routine from those by edge of `graph`; `dead`
+        for those that cannot execute. `early`: As in `block_counts`.
         """
-        result = [0] * len(self.cfg.edges)
+        result = [dead] * len(self.cfg.edges)
         for edge, count in zip(self.kept, counts, strict=True):
             result[edge] = count
         for slot, edge in self.folded.items():
             result[edge] = result[self.cfg.out_edges[slot][0]] + early.get(slot, 0)
         for block, chain in enumerate(self.chains):
+            # An edge inside a chain has what enters the chain, less what ended before it.
             left = sum(counts[edge] for edge in self.graph.in_edges[block])
             for member in chain[:-1]:
                 left -= early.get(member, 0)
@@ -162,7 +148,13 @@ def contract(cfg: ControlFlowGraph, fold_slots: bool = False) -> Contraction:
     following = {source: target for source, target in following.items() if source not in folded}
     gone = {*following.values(), *folded}
     heads = (b.id for b in cfg.blocks if b.id in reached and b.id not in gone)
-    chains = tuple(_chain(head, following) for head in heads)
+    chains = []
+    for head in heads:
+        # It ends: what can be reached, and is on a cycle, is entered over another edge somewhere.
+        chain = [head]
+        while chain[-1] in following:
+            chain.append(following[chain[-1]])
+        chains.append(tuple(chain))
     onward = {edge: cfg.out_edges[slot][0] for slot, edge in folded.items()}
     kept = tuple(
         onward.get(edge.id, edge.id)
@@ -170,7 +162,7 @@ def contract(cfg: ControlFlowGraph, fold_slots: bool = False) -> Contraction:
         if edge.source not in following and edge.source not in folded
     )
     sources = {onward[edge]: cfg.edges[edge].source for edge in folded.values()}
-    return Contraction(cfg, _graph(cfg, chains, kept, sources), chains, kept, folded)
+    return Contraction(cfg, _graph(cfg, chains, kept, sources), tuple(chains), kept, folded)
 
 
 def _slots(cfg: ControlFlowGraph, reached: Collection[int]) -> dict[int, int]:
@@ -189,14 +181,6 @@ def _joins(cfg: ControlFlowGraph, source: int, target: int, entering: int) -> bo
     """Whether a live edge is a straight-line split; ENTRY and EXIT are no blocks."""
     blocks = source < cfg.entry and target < cfg.entry
     return blocks and entering == 1 and len(cfg.out_edges[source]) == 1
-
-
-def _chain(head: int, following: Mapping[int, int]) -> tuple[int, ...]:
-    # It ends: what can be reached, and is on a cycle, is entered over another edge somewhere.
-    chain = [head]
-    while chain[-1] in following:
-        chain.append(following[chain[-1]])
-    return tuple(chain)
 
 
 def _graph(

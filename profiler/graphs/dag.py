@@ -17,9 +17,10 @@ dead end
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -35,7 +36,6 @@ class DagEdge(NamedTuple):
 
     # A real edge has the id of its control-flow edge in `cfg_edge`; a dummy edge has None there and
     # in `stands_for` the removed edges (none at a dead end).
-
     id: int
     source: int
     target: int
@@ -81,23 +81,21 @@ class Dag:
         """Control-flow edge id -> dag edge id, for the edges that are kept."""
         return {edge.cfg_edge: edge.id for edge in self.edges if edge.cfg_edge is not None}
 
+    @property
+    def dummies(self) -> list[DagEdge]:
+        """The dummy edges, ascending."""
+        return [edge for edge in self.edges if edge.cfg_edge is None]
+
     @cached_property
     def entry_dummy(self) -> dict[int, int]:
         """Target vertex of removed edges -> its dummy edge ENTRY -> vertex."""
-        return {
-            edge.target: edge.id
-            for edge in self.edges
-            if edge.cfg_edge is None and edge.source == self.cfg.entry
-        }
+        entry = self.cfg.entry
+        return {edge.target: edge.id for edge in self.dummies if edge.source == entry}
 
     @cached_property
     def exit_dummy(self) -> dict[int, int]:
         """Source vertex of removed edges, or dead end -> its dummy edge vertex -> EXIT."""
-        return {
-            edge.source: edge.id
-            for edge in self.edges
-            if edge.cfg_edge is None and edge.target == self.cfg.exit
-        }
+        return {edge.source: edge.id for edge in self.dummies if edge.target == self.cfg.exit}
 
     @property
     def topological(self) -> tuple[int, ...]:
@@ -168,37 +166,31 @@ def _make_dag(
 
 
 def thin(dag: Dag, kept: AbstractSet[int]) -> Dag:
-    """Return the part of `dag` that has the edges `kept` and no others.
+    """Return the part of `dag` that has the edges `kept` and no others, under new ids in old order.
 
-    `dag`: The graph; it is returned itself if all its edges are kept. `kept`: Ids of edges of
-    `dag`. Every kept edge must lie on a path from ENTRY to EXIT that consists of kept edges; this
-    is not checked.
-
-    Returns
-    -------
-    Dag
-        The kept edges have new ids, 0, 1, ..., in their old order. `removed` and `cut_edges` are
-        those of `dag`. A removed edge may have lost a dummy edge that stood for it: its vertex is
-        then missing in `entry_dummy` or `exit_dummy`.
+    Every kept edge must lie on a path from ENTRY to EXIT that consists of kept edges; this is not
+    checked. `removed` and `cut_edges` stay.
     """
+    # A removed edge may have lost a dummy edge that stood for it: its vertex is then missing in
+    # `entry_dummy` or `exit_dummy`.
     if len(kept) == len(dag.edges):
         return dag
     edges = [edge for edge in dag.edges if edge.id in kept]
     renumbered = tuple(edge._replace(id=index) for index, edge in enumerate(edges))
-    return Dag(dag.cfg, dag.dfs, renumbered, dag.removed, dag.cut_edges)
+    return replace(dag, edges=renumbered)
 
 
 def _dummies(
     cfg: ControlFlowGraph, dfs: DepthFirst, removed: tuple[int, ...], kept: list[DagEdge]
 ) -> list[tuple[int, int, list[int]]]:
-    by_target: dict[int, list[int]] = {}
-    by_source: dict[int, list[int]] = {}
+    by_target: defaultdict[int, list[int]] = defaultdict(list)
+    by_source: defaultdict[int, list[int]] = defaultdict(list)
     for edge in removed:
         source, target = cfg.edges[edge].source, cfg.edges[edge].target
         if target != cfg.exit:
-            by_target.setdefault(target, []).append(edge)
+            by_target[target].append(edge)
         if source != cfg.entry:
-            by_source.setdefault(source, []).append(edge)
+            by_source[source].append(edge)
     inner = {edge.source for edge in kept} | {cfg.exit}
     inner |= {cfg.edges[edge].source for edge in removed} & {cfg.entry}
     for vertex in dfs.preorder:

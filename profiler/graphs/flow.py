@@ -9,7 +9,7 @@ Steps: `propagate` derives all edge counts from those of the chords (BL94 figure
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.spanning import SpanningTree
@@ -22,34 +22,46 @@ class FlowError(SimulatorError):
     """Edge counts that no execution can have."""
 
 
-def solve_tree(
-    tree: SpanningTree, counts: Sequence[int], supply: Sequence[int]
-) -> tuple[list[int], int]:
-    """Find the tree edges' counts from the others', by peeling leaves off the tree.
+def solve_tree(tree: SpanningTree, counts: Sequence[int], supply: Sequence[int]) -> list[int]:
+    """Return all counts by edge: those of the tree, or forest, by peeling leaves off it.
 
-    - `tree`: The tree, or forest, of the edges to solve for.
-    - `counts`: By edge; entries of tree edges are not read.
-    - `supply`: By vertex: what flows out of the vertex minus what flows in, over all edges.
-
-    Returns
-    -------
-    list[int], int
-        All counts by edge, and the count of the root edge (0 without one). Signed: inconsistent
-        input gives negative counts, which `check` reports.
+    `counts`: By edge; those of tree edges are not read. `supply`: By vertex, what flows out of it
+    minus what flows in, over all edges.
     """
+    # Signed: inconsistent input gives negative counts, which `check` reports.
     result = [0 if inside else count for inside, count in zip(tree.in_tree, counts, strict=True)]
     rest = list(supply)
     for chord in tree.chords:
         source, target = tree.ends[chord]
         rest[source] -= result[chord]
         rest[target] += result[chord]
-    result.append(0)
+    result.append(0)  # of the root edge
     for vertex, edge, other, sign in reversed(rooted_edges(tree)):
         # All tree edges of `vertex` but this one are solved and taken out of `rest`.
         result[edge] = sign * rest[vertex]
         rest[other] += rest[vertex]
         rest[vertex] = 0
-    return result[:-1], result[-1]
+    return result[:-1]
+
+
+def early_supply(vertices: int, early: Iterable[tuple[int, int]], sink: int) -> list[int]:
+    """Return the supply of activations that ended early: (vertex that they left for `sink`, count).
+
+    It is that of `solve_tree`, of a graph with so many vertices (BL94 3.2).
+    """
+    supply = [0] * vertices
+    for vertex, count in early:
+        supply[vertex] -= count
+        supply[sink] += count
+    return supply
+
+
+def counts_at(size: int, numbers: Iterable[int], counts: Iterable[int]) -> list[int]:
+    """Return `size` counts: one of `counts` for each of `numbers`, and 0 for the others."""
+    table = [0] * size
+    for number, count in zip(numbers, counts, strict=True):
+        table[number] = count
+    return table
 
 
 def rooted_edges(tree: SpanningTree) -> list[tuple[int, int, int, int]]:
@@ -78,26 +90,15 @@ def propagate(
     chord_counts: Mapping[int, int],
     early_exits: Mapping[int, int] = NO_EXITS,
 ) -> tuple[int, ...]:
-    """Derive the count of every edge from the counts of the chords (BL94 figure 6).
+    """Derive the count of every edge by id; 0 for those that cannot execute (BL94 figure 6).
 
     - `cfg`, `tree`: The graph and a spanning tree of its live edges that holds EXIT -> ENTRY.
     - `chord_counts`: Chord edge id -> count.
     - `early_exits`: Block -> activations that ended early in it.
-
-    Returns
-    -------
-    tuple[int, ...]
-        Counts by edge id; 0 for edges that cannot execute.
     """
-    counts = [0] * len(cfg.edges)
-    for edge in tree.chords:
-        counts[edge] = chord_counts[edge]
-    supply = [0] * cfg.vertex_count
-    for block, count in early_exits.items():
-        supply[block] -= count
-        supply[cfg.exit] += count
-    solved, _ = solve_tree(tree, counts, supply)
-    return tuple(solved)
+    counts = counts_at(len(cfg.edges), tree.chords, (chord_counts[edge] for edge in tree.chords))
+    supply = early_supply(cfg.vertex_count, early_exits.items(), cfg.exit)
+    return tuple(solve_tree(tree, counts, supply))
 
 
 def check(
@@ -106,13 +107,8 @@ def check(
     early_exits: Mapping[int, int] = NO_EXITS,
     activations: int | None = None,
 ) -> None:
-    """Check that `counts` by edge obey the flow law in every block.
-
-    Raises
-    ------
-    FlowError
-        Naming the routine and the first block or edge that does not; also if `activations` is
-        given and ENTRY was not left that often.
+    """Check that `counts` by edge obey the flow law in every block; FlowError naming the first
+    block or edge that does not, also if `activations` is given and ENTRY was not left that often.
     """
     if len(counts) != len(cfg.edges):
         raise FlowError(f"{cfg.name}: {len(counts)} counts for {len(cfg.edges)} edges")
@@ -136,10 +132,7 @@ def check(
 
 
 def block_counts(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[int, ...]:
-    """Return how often each block was executed, by block id.
-
-    `cfg`: The graph. `counts`: Count by edge id.
-    """
+    """Return how often each block was executed, by block id, from counts by edge id."""
     # That is the sum of its incoming edges' counts: an early end is a way out of a block, not in.
     entered = [0] * cfg.vertex_count
     for (_, _, target, _), count in zip(cfg.edges, counts, strict=True):

@@ -76,19 +76,21 @@ def vertex_attributes(cfg: ControlFlowGraph, vertex: int) -> dict[str, Any]:
 
 
 def from_networkx(graph: nx.MultiDiGraph) -> ControlFlowGraph:
-    """Return the control-flow graph that `to_networkx` made `graph` from.
-
-    Raises
-    ------
-    InterchangeError
-        If the graph is not directed, has not one entry and one exit, or lacks an attribute.
+    """Return the control-flow graph that `to_networkx` made `graph` from; InterchangeError if it is
+    not directed, has not one entry and one exit, or lacks an attribute.
     """
     # Nodes may have any names. Blocks are numbered as `ordered_nodes` has them, edges as
     # `ordered_edges` has them.
     if not graph.is_directed():
         raise InterchangeError("the graph is not directed: make it a networkx.MultiDiGraph")
     nodes = ordered_nodes(graph)
-    names = [node for node in nodes if _role(node, nodes[node]) in ("block", "slot")]
+    roles = {node: data.get("role", "block") for node, data in nodes.items()}
+    for node, role in roles.items():
+        if role not in ROLES:
+            raise InterchangeError(
+                f"node {node!r:.60}: the role {role!r:.60} is none of {_or(ROLES)}"
+            )
+    names = [node for node, role in roles.items() if role in ("block", "slot")]
     blocks = tuple(_block(index, name, nodes[name]) for index, name in enumerate(names))
     ends = [only_node(nodes, role) for role in ("entry", "exit")]
     ids = {name: vertex for vertex, name in enumerate([*names, *ends])}
@@ -112,12 +114,8 @@ def edge_weights(graph: nx.MultiDiGraph) -> tuple[float | None, ...]:
 
 
 def ordered_nodes(graph: nx.MultiDiGraph) -> dict[Any, Mapping[str, Any]]:
-    """Return the nodes and their attributes, ordered by `vertex`, or as the graph has them.
-
-    Raises
-    ------
-    InterchangeError
-        If a `vertex` is no whole number, is there twice, or is there for some nodes only.
+    """Return the nodes and their attributes, ordered by `vertex`, or as the graph has them;
+    InterchangeError if a `vertex` is no whole number, is there twice, or for some nodes only.
     """
     nodes = list(graph.nodes(data=True))
     places = _places([data for _, data in nodes], "vertex", "node")
@@ -125,12 +123,8 @@ def ordered_nodes(graph: nx.MultiDiGraph) -> dict[Any, Mapping[str, Any]]:
 
 
 def ordered_edges(graph: nx.MultiDiGraph) -> list[tuple[Any, Any, Mapping[str, Any]]]:
-    """Return (source, target, attributes) of all edges, ordered by their attribute `id`.
-
-    Raises
-    ------
-    InterchangeError
-        If an `id` is no whole number, is there twice, or is there for some edges only.
+    """Return (source, target, attributes) of all edges, ordered by their attribute `id`;
+    InterchangeError if an `id` is no whole number, is there twice, or for some edges only.
     """
     # Where no edge has an `id` they are in networkx's order: by source, then by target, both in the
     # order in which the graph first met them.
@@ -156,13 +150,7 @@ def _places(items: Sequence[Mapping[str, Any]], key: str, what: str) -> list[int
 
 
 def only_node(nodes: Mapping[Any, Mapping[str, Any]], role: str) -> Any:
-    """Return the one node whose attribute `role` is `role`.
-
-    Raises
-    ------
-    InterchangeError
-        If there is none, or more than one.
-    """
+    """Return the one node whose attribute `role` is `role`; InterchangeError if not one has."""
     names = [node for node, data in nodes.items() if data.get("role") == role]
     if len(names) != 1:
         count = f"{len(names)} nodes have" if names else "no node has"
@@ -182,24 +170,13 @@ def number(value: object) -> Any:
 
 
 def whole_number(value: object, what: str) -> int:
-    """Return `value`, or the number that its text stands for, if it is a whole number.
-
-    Raises
-    ------
-    InterchangeError
-        If it is none; `what` says whose value it is.
+    """Return `value`, or the number that its text stands for; InterchangeError, in which `what`
+    says whose value it is, if it is no whole number.
     """
     result = number(value)
     if isinstance(result, bool) or not isinstance(result, int) or result < 0:
         raise InterchangeError(f"{what}: must be a whole number, not {value!r:.60}")
     return result
-
-
-def _role(node: Hashable, data: Mapping[str, Any]) -> str:
-    role = data.get("role", "block")
-    if role not in ROLES:
-        raise InterchangeError(f"node {node!r:.60}: the role {role!r:.60} is none of {_or(ROLES)}")
-    return str(role)
 
 
 def _block(index: int, node: Hashable, data: Mapping[str, Any]) -> Block:

@@ -19,7 +19,7 @@ Steps: `depth_first` -> `natural_loops`, `is_reducible`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -108,13 +108,13 @@ def natural_loops(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[Loop, ...]:
 
 def _loop(cfg: ControlFlowGraph, dfs: DepthFirst, entry: int, back_edges: list[int]) -> Loop:
     body = loop_body(cfg, dfs, entry, (cfg.edges[edge].source for edge in back_edges))
-    exits = sorted(
-        edge
-        for vertex in body
-        for edge in cfg.out_edges[vertex]
-        if cfg.edges[edge].target not in body
-    )
-    return Loop(entry, body, tuple(back_edges), tuple(exits))
+    return Loop(entry, body, tuple(back_edges), exits_of(cfg, body))
+
+
+def exits_of(cfg: ControlFlowGraph, body: Collection[int]) -> tuple[int, ...]:
+    """Return the edges out of a set of vertices, ascending."""
+    edges = (edge for vertex in body for edge in cfg.out_edges[vertex])
+    return tuple(sorted(edge for edge in edges if cfg.edges[edge].target not in body))
 
 
 def loop_body(
@@ -129,25 +129,18 @@ def loop_body(
 
 
 def immediate_dominators(cfg: ControlFlowGraph, dfs: DepthFirst) -> dict[int, int]:
-    """Map each reached vertex to its immediate dominator; ENTRY to itself.
-
-    References
-    ----------
-    Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm", 2001.
-    """
+    """Map each reached vertex to its immediate dominator; ENTRY to itself."""
+    # Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm", 2001.
     number = {vertex: index for index, vertex in enumerate(dfs.topological)}
     dominator = {cfg.entry: cfg.entry}
     changed = True
     while changed:
         changed = False
         for vertex in dfs.topological[1:]:
-            best: int | None = None
-            for edge in cfg.in_edges[vertex]:
-                source = cfg.edges[edge].source
-                if source in dominator:
-                    best = source if best is None else _meet(dominator, number, best, source)
             # A reached vertex has a predecessor that comes earlier in the order.
-            assert best is not None
+            best, *others = (source for source in cfg.sources(vertex) if source in dominator)
+            for source in others:
+                best = _meet(dominator, number, best, source)
             if dominator.get(vertex) != best:
                 dominator[vertex] = best
                 changed = True

@@ -17,9 +17,8 @@ EPP 5.2) -> `PathNumbering.encode`, `decode` (EPP 3.5), `decode_prefix` (EPP 3.6
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
@@ -52,16 +51,10 @@ class PathNumbering:
         return sum(self.values[edge] for edge in path)
 
     def decode(self, path_id: int) -> tuple[int, ...]:
-        """Return the dag edges, from ENTRY to EXIT, of path `path_id` (EPP 3.5).
-
-        Raises
-        ------
-        ValueError
-            If there is no such path.
+        """Return the dag edges, from ENTRY to EXIT, of path `path_id` (EPP 3.5); ValueError if
+        there is no such path.
         """
-        if not 0 <= path_id < self.total:
-            raise ValueError(f"{self.dag.cfg.name} has no path {path_id} (paths: {self.total})")
-        return self._follow(path_id, self.dag.cfg.exit)
+        return self.decode_prefix(path_id, self.dag.cfg.exit)
 
     def paths(self) -> Iterator[tuple[int, ...]]:
         """Yield the dag edges of every path, by ascending number."""
@@ -90,22 +83,15 @@ class PathNumbering:
                 ways[self.dag.edges[edge].target] += ways[vertex]
         return sum(ways[block.id] * self.num_paths[block.id] for block in self.dag.cfg.blocks)
 
-    def decode_prefix(self, path_sum: int, vertex: int) -> tuple[int, ...]:
-        """Return the dag edges of the unfinished path to `vertex` with values `path_sum`.
-
-        Raises
-        ------
-        ValueError
-            If that path does not lead through `vertex`.
+    def decode_prefix(self, path_sum: int, last: int) -> tuple[int, ...]:
+        """Return the dag edges of the unfinished path to `last` with values `path_sum`; ValueError
+        if that path does not lead through `last`.
         """
         # Each vertex has an outgoing edge of value 0, so the unfinished path can be continued at no
         # value: it is the beginning of path `path_sum`.
         if not 0 <= path_sum < self.total:
             raise ValueError(f"{self.dag.cfg.name} has no path {path_sum} (paths: {self.total})")
-        return self._follow(path_sum, vertex)
-
-    def _follow(self, rest: int, last: int) -> tuple[int, ...]:
-        vertex, path = self.dag.cfg.entry, []
+        vertex, rest, path = self.dag.cfg.entry, path_sum, []
         while vertex != last:
             order = self.order[vertex]
             if not order:
@@ -132,11 +118,19 @@ class PathNumbering:
             assert vertex == self.dag.cfg.exit or covered == self.num_paths[vertex], (
                 f"NumPaths of vertex {vertex} is not {covered}"
             )
-        step = max(self.total // 64, 1)
-        for path_id in chain(range(0, self.total, step), (self.total - 1,)):
-            assert self.encode(self.decode(path_id)) == path_id, (
-                f"path {path_id} is encoded as another number than it was decoded from"
-            )
+        check_samples(self.total, self.decode, self.encode)
+
+
+def check_samples(
+    total: int,
+    decode: Callable[[int], tuple[int, ...]],
+    encode: Callable[[tuple[int, ...]], int],
+) -> None:
+    """Check that samples of the paths 0 .. total - 1 survive decoding and encoding."""
+    for path_id in (*range(0, total, max(total // 64, 1)), total - 1):
+        assert encode(decode(path_id)) == path_id, (
+            f"path {path_id} is encoded as another number than it was decoded from"
+        )
 
 
 @remembers_recent
@@ -169,25 +163,18 @@ def number(dag: Dag) -> PathNumbering:
 def find_cut_edges(
     dag: Dag, path_limit: int | None = PATH_LIMIT, total_limit: int | None = TOTAL_LIMIT
 ) -> tuple[int, ...]:
-    """Choose the edges to cut so that a routine has few enough paths (EPP 5.3).
-
-    EPP's limit is a *threshold* for each vertex (`truncate`). As every cut adds dummy edges at
-    ENTRY, a routine may be left with many times that. So the limit is the first threshold, and
-    while it leaves the routine more paths than the limit, the threshold is lowered, no further
-    than that takes.
+    """Choose the edges to cut so that a routine has few enough paths (EPP 5.3), ascending.
 
     - `dag`: Without cut edges.
     - `path_limit`: The most paths that the routine may have. None never cuts.
     - `total_limit`: A second limit: whichever is less holds.
-
-    Returns
-    -------
-    tuple[int, ...]
-        Control-flow edge ids, ascending; none if the routine is within the limit as it is. The
-        next higher threshold would leave it beyond the limit. Where no threshold that was tried
-        brings it within, which takes a limit of about the number of its branches or less, the
-        cuts are those that leave the fewest paths.
     """
+    # EPP's limit is a *threshold* for each vertex (`truncate`). As every cut adds dummy edges at
+    # ENTRY, a routine may be left with many times that. So the limit is the first threshold, and
+    # while it leaves the routine more paths than the limit, the threshold is lowered, no further
+    # than that takes: the next higher one would leave it beyond the limit. Where no threshold that
+    # was tried brings it within, which takes a limit of about the number of its branches or less,
+    # the cuts are those that leave the fewest paths.
     if path_limit is None:
         return ()
     if path_limit < 1:
@@ -244,9 +231,7 @@ def truncate(dag: Dag, threshold: int) -> Truncation:
     cuts: list[int] = []
     targets = [edge.target for edge in dag.edges]
     for vertex in reversed(dag.topological[:-1]):
-        total = 0
-        for edge_id in dag.out_edges[vertex]:
-            total += num_paths[targets[edge_id]]
+        total = sum(num_paths[targets[edge]] for edge in dag.out_edges[vertex])
         if total > threshold and vertex != entry:
             chosen, left = cuts_at(dag, vertex)
             cuts += chosen
@@ -287,13 +272,10 @@ def graph_facts(cfg: ControlFlowGraph) -> GraphFacts:
 
 
 class KnownFacts:
-    """The facts about the graphs of one program, as far as they are known.
-
-    `known`: By number of the routine; the graphs are the same whenever this is used.
-    """
+    """The facts about the graphs of one program, as far as they are known, by routine number."""
 
     def __init__(self, known: dict[int, GraphFacts] | None = None) -> None:
-        self.known = {} if known is None else known
+        self.known = known or {}  # The graphs are the same whenever this is used.
         self.has_grown = False
 
     def of(self, routine: int, cfg: ControlFlowGraph) -> GraphFacts:

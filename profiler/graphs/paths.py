@@ -78,9 +78,8 @@ def truncated_dag(
 
 @remembers_recent
 def dag_tree(dag: Dag, weights: Sequence[float]) -> SpanningTree:
-    """Return a spanning tree of `dag` that keeps increments off its busy edges (EPP 3.3).
-
-    `weights` are by edge id of its control-flow graph; EXIT -> ENTRY is its root edge.
+    """Return a spanning tree of `dag`, with EXIT -> ENTRY, that keeps increments off its busy edges
+    (EPP 3.3); `weights` are by edge id of its control-flow graph.
     """
     ends = [(edge.source, edge.target) for edge in dag.edges]
     root = (dag.cfg.exit, dag.cfg.entry)
@@ -92,14 +91,12 @@ def removed_forest(
 ) -> SpanningTree:
     """Choose the removed edges whose counts follow from those of the paths.
 
-    The paths give the flow over the removed edges out of each vertex, and into each vertex. So
-    the counts of a forest follow (BL94 3.2) in the graph that has a vertex v for each source and
-    a vertex |V| + w for each target of removed edges.
-
-    `cfg`, `removed`: The routine, and the ids of the edges that end paths, by which the forest's
-    edges are numbered. `weights`: By edge id of `cfg`: the least frequent edges stay outside and
-    need counters of their own.
+    The forest's edges are numbered as `removed`, the ids of the edges that end paths. `weights`, by
+    edge id: the least frequent edges stay outside and need counters of their own.
     """
+    # The paths give the flow over the removed edges out of each vertex, and into each vertex. So
+    # the counts of a forest follow (BL94 3.2) in the graph that has a vertex v for each source and
+    # a vertex |V| + w for each target of removed edges.
     edges = [cfg.edges[edge] for edge in removed]
     count = cfg.vertex_count
     ends = [(edge.source, count + edge.target) for edge in edges]
@@ -131,7 +128,7 @@ def edge_counts(
             supply[record.blocks[-1]] += count
     for edge, count in counted:
         counts[edge] = count
-    solved, _ = solve_tree(removed_tree, [counts[edge] for edge in dag.removed], supply)
+    solved = solve_tree(removed_tree, [counts[edge] for edge in dag.removed], supply)
     for edge, count in zip(dag.removed, solved, strict=True):
         counts[edge] = count
     return tuple(counts)

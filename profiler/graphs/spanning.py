@@ -215,31 +215,37 @@ LOOP_MULTIPLIER = 10  # How often each loop is taken to iterate (BL94, section 5
 # has the same weights on every machine. They only ever choose between correct placements.
 @remembers_recent
 def heuristic(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[float, ...]:
-    """Return BL94's structural weighting (section 5, rules 1-3), by edge.
-
-    Notes
-    -----
-    The rules are applied as published, in one topological traversal. On reducible graphs whose
-    loops all have exits, each out of one loop only, the result satisfies the flow law; an edge
-    that leaves several loops gets its weight from the outermost. A weight can be negative: where
-    an exit edge sits deeper in conditionals than an even split of the loop's exits allows, rule
-    3 subtracts more than the vertex has. Irreducible regions form no loops (see
-    `natural_loops`): their vertices pass on what enters them over edges that are no back edges.
-    Edges that cannot execute have weight 0.
-    """
+    """Return BL94's structural weighting (section 5, rules 1-3), by edge; 0 of dead edges."""
+    # The rules are applied as published, in one topological traversal. On reducible graphs whose
+    # loops all have exits, each out of one loop only, the result satisfies the flow law; an edge
+    # that leaves several loops gets its weight from the outermost. A weight can be negative: where
+    # an exit edge sits deeper in conditionals than an even split of the loop's exits allows, rule
+    # 3 subtracts more than the vertex has. Irreducible regions form no loops (see
+    # `natural_loops`): their vertices pass on what enters them over edges that are no back edges.
+    #
     # Each loop iterates `LOOP_MULTIPLIER` times, a loop's flow leaves evenly through its exit
     # edges, and what remains at a vertex leaves evenly through its other edges.
     assigned: dict[int, float] = {}
     exits_of = {loop.entry: loop.exits for loop in natural_loops(cfg, dfs)}
     exit_edges = frozenset(edge for exits in exits_of.values() for edge in exits)
     for vertex in dfs.topological:
-        weight = _vertex_weight(cfg, dfs, assigned, vertex)  # rule 1
+        into = (edge for edge in cfg.in_edges[vertex] if edge not in dfs.back_edges)
+        weight = sum(assigned[e] for e in into if cfg.edges[e].source in dfs.reached)  # rule 1
+        if vertex == cfg.entry:
+            weight = 1.0
         exits = exits_of.get(vertex)
         if exits is not None:
             for edge in exits:  # rule 2
                 assigned.setdefault(edge, weight / len(exits))
             weight *= LOOP_MULTIPLIER
-        _share_rest(cfg, assigned, exit_edges, vertex, weight)  # rule 3
+        rest = []  # rule 3
+        for edge in cfg.out_edges[vertex]:
+            if edge in exit_edges:
+                weight -= assigned[edge]
+            else:
+                rest.append(edge)
+        for edge in rest:
+            assigned[edge] = weight / len(rest)
     return tuple(assigned.get(edge.id, 0.0) for edge in cfg.edges)
 
 
@@ -253,54 +259,16 @@ def block_weights(cfg: ControlFlowGraph, weights: Sequence[float]) -> tuple[floa
     return tuple(sum(weights[edge] for edge in cfg.in_edges[block.id]) for block in cfg.blocks)
 
 
-def _vertex_weight(
-    cfg: ControlFlowGraph, dfs: DepthFirst, assigned: dict[int, float], vertex: int
-) -> float:
-    if vertex == cfg.entry:
-        return 1.0
-    return sum(
-        assigned[edge]
-        for edge in cfg.in_edges[vertex]
-        if edge not in dfs.back_edges and cfg.edges[edge].source in dfs.reached
-    )
-
-
-def _share_rest(
-    cfg: ControlFlowGraph,
-    assigned: dict[int, float],
-    exit_edges: frozenset[int],
-    vertex: int,
-    weight: float,
-) -> None:
-    rest = []
-    for edge in cfg.out_edges[vertex]:
-        if edge in exit_edges:
-            weight -= assigned[edge]
-        else:
-            rest.append(edge)
-    for edge in rest:
-        assigned[edge] = weight / len(rest)
-
-
 @remembers_recent
 def postorder(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[int, ...]:
-    """Return Goldberg's weighting, by edge: post-order numbers of the edges' sources.
-
-    As BL94 7.1.4 describes it and figure 17 (b) shows: a depth-first search from the root numbers
-    vertices as it leaves them, so that those far from the root have low numbers and counters on
-    what leaves them seem cheap. A back edge weighs more than there are vertices. The flow law does
-    not hold, and distance is not nesting: BL94 shows a placement that this makes worse.
-
-    Notes
-    -----
-    The first vertex left has number 1; all back edges have the number of vertices plus 1. Edges
-    that cannot execute have weight 0.
-
-    References
-    ----------
-    A. Goldberg, "Reducing Overhead in Counter-Based Execution Profiling", Stanford CSL-TR-91-495,
-    1991, through T. Ball and J. Larus, 1994 (BL94).
+    """Return Goldberg's weighting, by edge: post-order numbers of the edges' sources, from 1 on; of
+    back edges the number of vertices plus 1, of dead edges 0.
     """
+    # A. Goldberg, "Reducing Overhead in Counter-Based Execution Profiling", Stanford CSL-TR-91-495,
+    # 1991, as BL94 7.1.4 describes it and figure 17 (b) shows: a depth-first search from the root
+    # numbers vertices as it leaves them, so that those far from the root have low numbers and
+    # counters on what leaves them seem cheap. The flow law does not hold, and distance is not
+    # nesting: BL94 shows a placement that this makes worse.
     number = {vertex: at for at, vertex in enumerate(dfs.postorder, 1)}
     return tuple(
         cfg.vertex_count + 1 if edge.id in dfs.back_edges else number.get(edge.source, 0)
@@ -316,12 +284,8 @@ def uniform(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[float, ...]:
 
 
 def measured(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[int, ...]:
-    """Weights from an edge profile: `counts` by edge id.
-
-    Raises
-    ------
-    ValueError
-        If there is not one count per edge, or one is negative.
+    """Weights from an edge profile, `counts` by edge id; ValueError unless there is one count for
+    each edge, and none is negative.
     """
     if len(counts) != len(cfg.edges):
         raise ValueError(f"{len(counts)} counts for the {len(cfg.edges)} edges of {cfg.name}")

@@ -19,10 +19,7 @@ ROOT_EDGE = ["EXIT", "ENTRY"]
 
 def ends(cfg: ControlFlowGraph, edge: int) -> list[str]:
     """Return the names of an edge's source and target."""
-    return [
-        str(cfg.name_of(cfg.edges[edge].source)),
-        str(cfg.name_of(cfg.edges[edge].target)),
-    ]
+    return [str(cfg.name_of(cfg.edges[edge].source)), str(cfg.name_of(cfg.edges[edge].target))]
 
 
 def num_paths(cfg: ControlFlowGraph, numbers: Sequence[int]) -> dict[str, int]:

@@ -155,7 +155,7 @@ def test_weights_of_the_routine_are_those_of_the_contracted_graph() -> None:
     cfg = named("A>B B>C C>D C>E", "A", "D")
     made = contract(cfg)
     names = {e.id: f"{cfg.name_of(e.source)}>{cfg.name_of(e.target)}" for e in cfg.edges}
-    weights = made.spread([float(edge) for edge in made.kept])
+    weights = made.edge_counts([float(edge) for edge in made.kept], dead=0.0)
     (entry,) = (edge for edge, name in names.items() if name == "ENTRY>A")
     for edge, weight in enumerate(weights):
         assert weight == (entry if names[edge] in ("A>B", "B>C") else edge)

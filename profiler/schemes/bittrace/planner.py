@@ -38,11 +38,7 @@ from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.plan.placement import choose_table, wastes_space, with_edge_counters
 from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
-from simprof.profiler.schemes.bittrace.branch_codes import (
-    WORD_BITS,
-    BranchCodes,
-    branch_codes,
-)
+from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS, BranchCodes, branch_codes
 from simprof.profiler.schemes.static import by_edge, dummies, dummy, num_paths
 from simprof.simulator.errors import UsageError
 

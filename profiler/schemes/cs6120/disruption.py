@@ -70,10 +70,7 @@ def disruptions(
 
 
 def is_sound(
-    cfg: ControlFlowGraph,
-    logged: Iterable[LoggedEdge],
-    live: Iterable[int],
-    chosen: Disruptions,
+    cfg: ControlFlowGraph, logged: Iterable[LoggedEdge], live: Iterable[int], chosen: Disruptions
 ) -> bool:
     """Whether no wrong way is open with `logdisrupt` in the chosen places."""
     search = _Search(cfg, tuple(logged), frozenset(live))

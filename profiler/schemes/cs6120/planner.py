@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.flow import propagate
+from simprof.profiler.graphs.flow import counts_at, propagate
 from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.spanning import SpanningTree, edge_tree, given_weights, heuristic
 from simprof.profiler.plan.actions import Action, CountEdge
@@ -57,10 +57,7 @@ class NaivePlan:
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Return the counters."""
-        counts = [0] * len(self.cfg.edges)
-        for edge, count in zip(self.counted, counters.events, strict=True):
-            counts[edge] = count
-        return Reading(edges=tuple(counts))
+        return Reading(edges=tuple(counts_at(len(self.cfg.edges), self.counted, counters.events)))
 
     def validate(self) -> None:
         """Check that the plan counts each edge that can execute, and nothing else."""

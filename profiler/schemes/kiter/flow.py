@@ -48,7 +48,7 @@ def unrolled_edge_counts(
     supply = _supply(unrolled, counts, executions, early)
     for number, count in counted.items():
         counts[number] = count
-    solved, _ = solve_tree(forest, [counts[edge] for edge in unrolled.removed], supply)
+    solved = solve_tree(forest, [counts[edge] for edge in unrolled.removed], supply)
     for number, count in zip(unrolled.removed, solved, strict=True):
         counts[number] = count
     return tuple(counts)

@@ -185,10 +185,7 @@ class IterationNumbering:
 
 
 def _invalid_over(
-    unrolled: Unrolled,
-    edge: DagEdge,
-    num_paths: Sequence[int],
-    invalid_paths: Sequence[int],
+    unrolled: Unrolled, edge: DagEdge, num_paths: Sequence[int], invalid_paths: Sequence[int]
 ) -> int:
     """Return how many paths over `edge` are invalid if it is compensated (equation 2)."""
     source, iteration = unrolled.copies[edge.source]

@@ -131,11 +131,7 @@ def _moved(
         or ends[e.id] == (entry, entry)
     ]
     tree = maximum_spanning_tree(
-        len(unrolled.copies),
-        ends,
-        unrolled.edge_weights(weights),
-        (exit_vertex, entry),
-        excluded,
+        len(unrolled.copies), ends, unrolled.edge_weights(weights), (exit_vertex, entry), excluded
     )
     return chord_increments(tree, compensation).increments
 

@@ -8,12 +8,7 @@ from operator import methodcaller
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import PlanOrder, ProfileKind, SchemeDefinition
-from simprof.profiler.schemes.qpt.options import (
-    BLOCKS,
-    PLACEMENT,
-    REGISTERS,
-    VertexPlacement,
-)
+from simprof.profiler.schemes.qpt.options import BLOCKS, PLACEMENT, REGISTERS, VertexPlacement
 
 
 def _plan(order: PlanOrder, placement: VertexPlacement) -> RoutinePlan:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.flow import solve_tree
+from simprof.profiler.graphs.flow import counts_at, early_supply, solve_tree
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import SpanningTree, block_weights, maximum_spanning_tree
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
@@ -50,14 +50,10 @@ class MixedPlan:
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive the edge counts; what ends early in a block leaves its end for EXIT."""
-        counts = [0] * len(self.tree.ends)
-        for chord, count in zip(self.tree.chords, counters.events, strict=True):
-            counts[chord] = count
-        supply = [0] * self.tree.vertex_count
-        for block, count in counters.early.items():
-            supply[_end(self.cfg, block)] -= count
-            supply[self.cfg.exit] += count
-        solved, _ = solve_tree(self.tree, counts, supply)
+        early = ((_end(self.cfg, block), count) for block, count in counters.early.items())
+        counts = counts_at(len(self.tree.ends), self.tree.chords, counters.events)
+        supply = early_supply(self.tree.vertex_count, early, self.cfg.exit)
+        solved = solve_tree(self.tree, counts, supply)
         return Reading(edges=tuple(solved[: len(self.cfg.edges)]))
 
     def describe(self) -> dict[str, Any]:

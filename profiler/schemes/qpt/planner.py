@@ -25,7 +25,7 @@ from simprof.profiler.code.frames import Where
 from simprof.profiler.code.places import find_place
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.contraction import Contraction, contract
-from simprof.profiler.graphs.flow import NO_EXITS, block_counts, propagate
+from simprof.profiler.graphs.flow import NO_EXITS, block_counts, counts_at, propagate
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import SpanningTree, block_weights, edge_tree, given_weights
 from simprof.profiler.plan.actions import CountEdge
@@ -104,10 +104,7 @@ class VertexPlan:
         """Derive the count of every block; parameters as those of `EdgePlan.edge_counts`."""
         if self.flow is not None:
             return self.flow.block_counts(counters, early_exits)
-        counts = [0] * len(self.cfg.blocks)
-        for block, count in zip(self.counted, counters, strict=True):
-            counts[block] = count
-        return tuple(counts)
+        return tuple(counts_at(len(self.cfg.blocks), self.counted, counters))
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive the block counts, and the edge counts where these determine them."""
@@ -220,7 +217,7 @@ class MergedPlan:
     @property
     def weights(self) -> tuple[float, ...]:
         """The edge weights that guided the placement, by edge id of the routine."""
-        return self.contraction.spread(self.inner.weights)
+        return self.contraction.edge_counts(self.inner.weights, dead=0.0)
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive the counts of the contracted graph, and from them those of the routine."""

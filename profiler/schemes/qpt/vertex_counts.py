@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.flow import rooted_edges, solve_tree
+from simprof.profiler.graphs.flow import counts_at, early_supply, rooted_edges, solve_tree
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.spanning import (
     SpanningTree,
@@ -50,15 +50,10 @@ class VertexFlow:
         `counters`: Counts of the blocks `counted`. `early`: Block -> activations that ended early
         in it, and so did not go on to its successors.
         """
-        counts = [0] * len(self.cfg.blocks)
-        for block, count in zip(self.counted, counters, strict=True):
-            counts[block] = count
-        supply = [0] * self.tree.vertex_count
-        for block, count in early.items():
-            supply[self.tree.ends[block][1]] -= count
-            supply[self.exit_class] += count
-        solved, _ = solve_tree(self.tree, counts, supply)
-        return tuple(solved)
+        ended = ((self.tree.ends[block][1], count) for block, count in early.items())
+        counts = counts_at(len(self.cfg.blocks), self.counted, counters)
+        supply = early_supply(self.tree.vertex_count, ended, self.exit_class)
+        return tuple(solve_tree(self.tree, counts, supply))
 
 
 def vertex_flow(cfg: ControlFlowGraph, dfs: DepthFirst, weights: Sequence[float]) -> VertexFlow:
@@ -172,15 +167,9 @@ def edges_from_blocks(
     tree = maximum_spanning_tree(2 * apart, ends, [0.0] * len(live), (cfg.exit, cfg.entry))
     if tree.chords:
         return None
-    supply = [0] * tree.vertex_count
+    supply = early_supply(tree.vertex_count, early.items(), cfg.exit)
     for block, count in enumerate(blocks):
         supply[block] += count
         supply[apart + block] -= count
-    for block, count in early.items():
-        supply[block] -= count
-        supply[cfg.exit] += count
-    solved, _ = solve_tree(tree, [0] * len(live), supply)
-    counts = [0] * len(cfg.edges)
-    for edge, count in zip(live, solved, strict=True):
-        counts[edge.id] = count
-    return tuple(counts)
+    solved = solve_tree(tree, [0] * len(live), supply)
+    return tuple(counts_at(len(cfg.edges), (edge.id for edge in live), solved))

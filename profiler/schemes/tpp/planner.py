@@ -53,20 +53,10 @@ from simprof.profiler.graphs.spanning import (
 )
 from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
-from simprof.profiler.plan.placement import (
-    choose_table,
-    instrumentation,
-    place,
-    with_edge_counters,
-)
+from simprof.profiler.plan.placement import choose_table, instrumentation, place, with_edge_counters
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.static import describe_acyclic, ends
-from simprof.profiler.schemes.tpp.actions import (
-    COLD_COUNTER,
-    POISON,
-    CountColdPath,
-    CountHotPath,
-)
+from simprof.profiler.schemes.tpp.actions import COLD_COUNTER, POISON, CountColdPath, CountHotPath
 from simprof.profiler.schemes.tpp.cold import cold_edges, remove_cold
 from simprof.profiler.schemes.tpp.disconnection import Disconnection, disconnect
 from simprof.profiler.schemes.tpp.obvious import ObviousPaths, find_obvious

@@ -129,8 +129,7 @@ def _append_token(writer: Writer, token: WriteTrace) -> None:
 def _append_byte(writer: Writer, value: Register) -> None:
     end, position = writer.temporary(_END), writer.temporary(_POSITION)
     writer.emit(
-        asm.store("stb", value, end, position),
-        asm.arithmetic("add", position, 1, position),
+        asm.store("stb", value, end, position), asm.arithmetic("add", position, 1, position)
     )
 
 
@@ -143,10 +142,7 @@ def _append_bit(writer: Writer, bit: int) -> None:
         asm.shift("sll", piece, 1, piece),
     )
     _or(writer, bit, piece)
-    writer.emit(
-        asm.store("stb", piece, end, at),
-        asm.arithmetic("add", position, 1, position),
-    )
+    writer.emit(asm.store("stb", piece, end, at), asm.arithmetic("add", position, 1, position))
 
 
 def _append_packed(writer: Writer, width: int, put: Callable[[Register], None]) -> None:
@@ -210,11 +206,7 @@ SAMPLES = {
     ),
     WriteTarget: (
         Samples(
-            (
-                WriteTarget(0),
-                WriteTarget(0, packed=True),
-                WriteTarget(0, token=WriteTrace(5, 8)),
-            )
+            (WriteTarget(0), WriteTarget(0, packed=True), WriteTarget(0, token=WriteTrace(5, 8)))
         ),
     ),
 }
