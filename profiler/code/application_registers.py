@@ -12,15 +12,10 @@ register is *carried* if
 Steps
 
 1. `_blocks`: what ends each block, and where it leads.
-2. `_flows`: where control goes from block to block: within routines, through thunks, and by
-   branches and falling through between routines, as among the parts of glibc's memcpy, which hand
-   each other %g4. Calls hand their callee the *static chain* of nested functions (%g2, with 64 bits
-   %g5).
-3. `_demands`: what blocks read before it is written, by liveness over these flows.
+2. `_flows`: where control goes from block to block.
+3. `_settled`: what blocks read before it is written, by liveness over these flows.
 4. `_behind_calls`: what is demanded behind calls that may come back.
-5. `_at_entries`: what is demanded where routines are entered, but for what step 2 hands on to the
-   code before them, and for routines that demand %g1 as well. That passes through procedure linkage
-   tables only, with another register for glibc's _dl_runtime_resolve.
+5. `_at_entries`: what is demanded where routines are entered.
 """
 
 from __future__ import annotations
@@ -44,24 +39,18 @@ from simprof.simulator.isa.effects import ALL, Window
 R = Register
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-Sets = NDArray[np.uint8]
-"""Sets of %g1 to %g5."""
+Sets = NDArray[np.uint8]  # Sets of %g1 to %g5
 
+# Whether registers have 64 bits -> those that the ABI leaves to the application.
 APPLICATION = {False: mask(R.G2, R.G3, R.G4), True: mask(R.G2, R.G3, R.G4, R.G5)}
-"""Whether registers have 64 bits -> those that the ABI leaves to the application."""
 
 _CHAIN = {False: mask(R.G2), True: mask(R.G5)}
 _LINKAGE = mask(R.G1)
 _ALL = np.uint8(0xFF)
 _CALLS = (TransferKind.CALL, TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LINK)
 _BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)
-_RUN_ON = (
-    TransferKind.NONE,
-    TransferKind.BRANCH,
-    TransferKind.BRANCH_NEVER,
-    TransferKind.TRAP_ALWAYS,
-    TransferKind.TRAP_CONDITIONAL,
-)
+_TRAPS = (TransferKind.TRAP_ALWAYS, TransferKind.TRAP_CONDITIONAL)
+_RUN_ON = (TransferKind.NONE, TransferKind.BRANCH, TransferKind.BRANCH_NEVER, *_TRAPS)
 
 
 class _Blocks(NamedTuple):
@@ -153,6 +142,9 @@ def _is_pc_read(words: NDArray[np.uint32]) -> Flags:
     return found
 
 
+# Control goes within routines, through thunks, and by branches and falling through between
+# routines, as among the parts of glibc's memcpy, which hand each other %g4. Calls hand their callee
+# the *static chain* of nested functions (%g2, with 64 bits %g5).
 def _flows(
     recovered: ProgramGraphs, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges, chain: int
 ) -> _RegisterFlows:
@@ -291,7 +283,7 @@ def _may_return(
     )
     ends = np.isin(kind, (TransferKind.TRAP_ALWAYS, TransferKind.ILLEGAL))
     ends |= np.isin(kind, _CALLS) & ~returns_for
-    padding = _behind_nops(facts)[blocks.first[leaving]] >= blocks.end[leaving]
+    padding = _next(facts.words != NOP)[blocks.first[leaving]] >= blocks.end[leaving]
     ends |= padding & (kind == TransferKind.NONE)
     returns = np.zeros(len(arrays), np.bool_)
     returns[arrays.routine_of(leaving[~ends])] = True
@@ -306,7 +298,7 @@ def _reached(
     """Return, of `edges.leaving`, what is reached without coming back to another routine's code."""
     # Where nothing says how long routines are, that stands behind a call that does not come back:
     # it begins with a `save`.
-    words = np.append(facts.words, 0)[_behind_nops(facts)[blocks.first]]
+    words = np.append(facts.words, 0)[_next(facts.words != NOP)[blocks.first]]
     is_next = edges.is_behind_call & (words & PROLOGUE_MASK == PROLOGUE)[edges.target]
     kept = (edges.target >= 0) & ~is_next
     every = np.full(kept.sum(), _ALL)
@@ -317,10 +309,9 @@ def _reached(
     return reached
 
 
-def _behind_nops(facts: CodeFacts) -> Numbers:
-    return _next(facts.words != NOP)
-
-
+# What `_flows` hands on to the code before the entries does not count, nor do routines that demand
+# %g1 as well. That passes through procedure linkage tables only, with another register for glibc's
+# _dl_runtime_resolve.
 def _at_entries(
     recovered: ProgramGraphs, blocks: _Blocks, flows: _RegisterFlows, demands: Sets, chain: int
 ) -> int:

@@ -1,12 +1,11 @@
-"""What code of actions costs, worked out once for all places that are alike.
+"""What code of actions costs, worked out once for all places that are alike."""
 
-How much code actions are, and what it costs, depends on little: on the kinds of the actions and on
-which limits of the instruction set their constants keep to (`Generator.shape`), on how many
-registers are free at the place, and on where path registers and stack words are. A program has
-hundreds of thousands of places and a few hundred of these combinations. For each of them the code
-is generated once (`writer.snippet_body`) and measured; the code itself is generated again only
-where somebody wants its instructions.
-"""
+# How much code actions are, and what it costs, depends on little: on the kinds of the actions and
+# on which limits of the instruction set their constants keep to (`Generator.shape`), on how many
+# registers are free at the place, and on where path registers and stack words are. A program has
+# hundreds of thousands of places and a few hundred of these combinations. For each of them the code
+# is generated once (`writer.snippet_body`) and measured; the code itself is generated again only
+# where somebody wants its instructions.
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.effects import CC
 
+# Places of one kind of code that are remembered one by one, besides the kinds of places.
 PLACES = 1 << 14
-"""Places of one kind of code that are remembered one by one, besides the kinds of places."""
 
 
 class BodyCost(NamedTuple):
@@ -109,20 +108,7 @@ def needs_of(
     actions: tuple[Action, ...], table: CounterTable, machine: MachineKind, generators: Generators
 ) -> Needs:
     """Return what `writer.needs` does, worked out once for actions of the same kinds."""
-    key = (id(generators), table, machine)
-    if key not in _NEEDS:
-        _NEEDS[key] = generators, {}
-    return known_needs(_NEEDS[key][1], actions, table, machine, generators)
-
-
-def known_needs(
-    known: dict[tuple[type, ...], Needs],
-    actions: tuple[Action, ...],
-    table: CounterTable,
-    machine: MachineKind,
-    generators: Generators,
-) -> Needs:
-    """Return the same from what is known of these generators, table and machine."""
+    _, known = _NEEDS.setdefault((id(generators), table, machine), (generators, {}))
     kinds = tuple(map(type, actions))
     needed = known.get(kinds)
     if needed is None:

@@ -49,30 +49,17 @@ class RoutineAnalysis:
 
 
 class RoutineContext:
-    """Registers and places of one routine.
-
-    - `machine`: Decides the width of registers and which instructions there are.
-    - `analysis`: Of the routine's code; None where there is no code and every register is free.
-    - `use`: Which registers code may take without saving them.
-    - `has_caller`: Whether a routine calls this one: the system starts a program's first one, and
-      puts the program's arguments where a caller keeps words for its callee.
-    - `carried`: Registers that the program keeps values in across calls (`Abi.carried`).
-
-    Attributes
-    ----------
-    places
-        Edge -> where its code goes, as far as that is known (`places.find_place`).
-    temporaries
-        What snippets may use at sites, as far as that is known (`writer`).
-    """
+    """Registers and places of one routine."""
 
     def __init__(
         self,
         machine: MachineKind,
-        analysis: RoutineAnalysis | None,
-        use: RegisterUse = RegisterUse.LIVENESS,
+        analysis: RoutineAnalysis | None,  # None: there is no code, and every register is free
+        use: RegisterUse = RegisterUse.LIVENESS,  # Registers that code may take without saving them
+        # Whether a routine calls this one: the system starts a program's first one, and puts the
+        # program's arguments where a caller keeps words for its callee.
         has_caller: bool = True,
-        carried: int = 0,
+        carried: int = 0,  # Registers that the program keeps values in across calls (`Abi.carried`)
     ) -> None:
         self.use = use
         self.has_caller = has_caller
@@ -80,7 +67,9 @@ class RoutineContext:
         self.is64 = machine is MachineKind.SPARCV9
         self.abi = abi(self.is64, carried)
         self.analysis = analysis
+        # Edge -> where its code goes, as far as that is known (`places.find_place`)
         self.places: dict[int, EdgePlace] = {}
+        # What snippets may use at sites, as far as that is known (`writer`)
         self.temporaries: dict[tuple[int, ...], tuple[Register, ...]] = {}
         self._sites: dict[tuple[int, FrameState], Site] = {}
         self._others: dict[RegisterUse, RoutineContext] = {use: self}
@@ -109,10 +98,7 @@ class RoutineContext:
 
     def before(self, block: int, position: int) -> Site:
         """Return the point before instruction `position` of `block`."""
-        if self.analysis is None:
-            return self.free_site
-        live = self.analysis.liveness.live_before(block, position)
-        return self._site(live, self.analysis.frames.before(block, position))
+        return next(self.sites(block, range(position, position + 1)))
 
     def sites(self, block: int, positions: range) -> Iterator[Site]:
         """Yield the points before the instructions at ascending `positions` of `block`."""
@@ -213,10 +199,7 @@ class RoutineContext:
 
 
 class ProgramContexts:
-    """The contexts of a program's routines, each made when first asked for.
-
-    `recovered`: The program's graphs and code.
-    """
+    """The contexts of a program's routines, each made when first asked for."""
 
     def __init__(self, recovered: ProgramGraphs) -> None:
         self._recovered = recovered
@@ -265,27 +248,15 @@ class ProgramContexts:
         if routine not in self._known:
             cfg = self._recovered.routines[routine]
             program = self._recovered.program
+            liveness = Liveness(cfg, self.facts, abi(program.is64, self.carried))
+            frames = Frames(cfg, self.facts, liveness.blocks)
+            analysis = RoutineAnalysis(cfg, liveness, frames)
             called = cfg.address != program.entry
-            self._known[routine] = context_of(
-                cfg, self.facts, program.machine, has_caller=called, carried=self.carried
+            self._known[routine] = RoutineContext(
+                program.machine, analysis, has_caller=called, carried=self.carried
             )
         return self._known[routine]
 
     def forget(self, routine: int) -> None:
-        """Let go of the context of routine number `routine`, which is large."""
+        """Free the context of routine number `routine`, which is large."""
         self._known.pop(routine, None)
-
-
-def context_of(
-    cfg: ControlFlowGraph,
-    facts: CodeFacts,
-    machine: MachineKind,
-    *,
-    has_caller: bool = True,
-    carried: int = 0,
-) -> RoutineContext:
-    """Analyse a routine and return its context (`has_caller`, `carried`: see `RoutineContext`)."""
-    liveness = Liveness(cfg, facts, abi(machine is MachineKind.SPARCV9, carried))
-    frames = Frames(cfg, facts, liveness.blocks)
-    analysis = RoutineAnalysis(cfg, liveness, frames)
-    return RoutineContext(machine, analysis, has_caller=has_caller, carried=carried)

@@ -42,13 +42,8 @@ from simprof.simulator.isa.effects import ALL
 
 R = Register
 
-_ARRAY = CounterLayout(
-    ARRAYS_BASE + 0x2008,
-    ARRAYS_BASE + 0x9008,
-    ARRAYS_BASE + 0x2004,
-    ARRAYS_BASE + 0xB008,
-    first=(5, 9),
-)
+_PATHS, _EDGES, _NAMED, _WORDS = (ARRAYS_BASE + at for at in (0x2008, 0x9008, 0x2004, 0xB008))
+_ARRAY = CounterLayout(_PATHS, _EDGES, _NAMED, _WORDS, first=(5, 9))
 _TABLE = replace(_ARRAY, path_base=TABLES_BASE)
 BY_ADDRESS = (CounterTable.ARRAY, Addressing.ADDRESS)
 BY_INDEX = (CounterTable.ARRAY, Addressing.INDEX)
@@ -73,26 +68,20 @@ def samples(make: type, *constants: int) -> tuple[Action, ...]:
     return tuple(make(constant) for constant in constants or _CONSTANTS)
 
 
+def _of_paths(make: type, *more: Action) -> Sequence[Samples]:
+    return (Samples((*samples(make), *more), PATH_TABLES, 1),)
+
+
+# Kind of action -> its samples, for the actions of `plan.plan`.
 SAMPLES: Mapping[type, Sequence[Samples]] = MappingProxyType(
     {
-        SetRegister: (Samples(samples(SetRegister), PATH_TABLES, 1),),
-        AddRegister: (
-            Samples((*samples(AddRegister), AddRegister(-1), AddRegister(-4096)), PATH_TABLES, 1),
-        ),
-        CountPath: (
-            Samples((*samples(CountPath), CountPath(0, on_back_edge=True)), PATH_TABLES, 1),
-        ),
-        CountConstantPath: (
-            Samples(
-                (*samples(CountConstantPath), CountConstantPath(0, on_back_edge=True)),
-                PATH_TABLES,
-                1,
-            ),
-        ),
+        SetRegister: _of_paths(SetRegister),
+        AddRegister: _of_paths(AddRegister, AddRegister(-1), AddRegister(-4096)),
+        CountPath: _of_paths(CountPath, CountPath(0, on_back_edge=True)),
+        CountConstantPath: _of_paths(CountConstantPath, CountConstantPath(0, on_back_edge=True)),
         CountEdge: (Samples(samples(CountEdge, 0, 300)),),
     }
 )
-"""Kind of action -> its samples, for the actions of `plan.plan`."""
 
 
 def sites(
@@ -125,17 +114,11 @@ _BASE = 0x100000
 
 def sample_program(machine: MachineKind) -> ProgramGraphs:
     """Return a program whose routines have an edge of every kind, and few registers to spare."""
-    items: list[Item] = []
-    starts: list[str] = []
-    for name, body in (("windowed", _windowed()), ("leaf", _leaf())):
-        starts.append(name)
-        items += [Label(name), *body]
-    code = assemble(items, _BASE)
-    end = _BASE + len(code.code)
-    bounds = [*(code.labels[name] for name in starts), end]
-    symbols = tuple(
-        Symbol(name, bounds[k], bounds[k + 1] - bounds[k], Binding.GLOBAL, True)
-        for k, name in enumerate(starts)
+    code = assemble([Label("windowed"), *_windowed(), Label("leaf"), *_leaf()], _BASE)
+    start, end = code.labels["leaf"], _BASE + len(code.code)
+    symbols = (
+        Symbol("windowed", _BASE, start - _BASE, Binding.GLOBAL, True),
+        Symbol("leaf", start, end - start, Binding.GLOBAL, True),
     )
     return recover(
         Program(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from simprof.simulator.isa.assembler import Instruction, Item, Label
+from simprof.simulator.isa.assembler import Instruction, Item, assign_labels
 
 _ALWAYS = 8
 _TRAP = 0x3A
@@ -16,15 +16,8 @@ def executed(
     """Count the instructions from label `start` until the code is left, or to label `end`.
 
     Calls of labels among `items` are followed. The code is left by a return without a call, or by
-    a transfer to another symbol; delay slots count.
-
-    `items`: Code, without branches in delay slots. `taken`: Outcome of each conditional branch, in
-    the order met. `start`: None: where the code begins.
-
-    Raises
-    ------
-    ValueError
-        There are more outcomes than branches, or fewer.
+    a transfer to another symbol; delay slots, where no branches are, count. `taken`: Outcome of
+    each conditional branch, in the order met; ValueError if there are more or fewer of these.
     """
     outcomes = iter(taken)
     count = _ImageWalk(items, outcomes).count(start, end)
@@ -39,13 +32,7 @@ class _ImageWalk:
     def __init__(self, items: Sequence[Item], outcomes: Iterator[bool]) -> None:
         self._code = [item for item in items if isinstance(item, Instruction)]
         self._outcomes = outcomes
-        self._places: dict[str, int] = {}
-        index = 0
-        for item in items:
-            if isinstance(item, Label):
-                self._places[item.name] = index
-            else:
-                index += 1
+        self._places = {name: at // 4 for name, at in assign_labels(items, 0).items()}
 
     def count(self, start: str | None, end: str | None) -> int:
         position, count = 0 if start is None else self._places[start], 0
@@ -53,7 +40,8 @@ class _ImageWalk:
         returns: list[int] = []
         while position != stop:
             instruction = self._code[position]
-            if not _transfers(instruction):
+            is_trap = instruction.word >> 30 == 2 and instruction.word >> 19 & 0x3F == _TRAP
+            if not instruction.is_transfer or is_trap:
                 position, count = position + 1, count + 1
                 continue
             target = self._target(position, returns)
@@ -83,11 +71,6 @@ class _ImageWalk:
         if outcome is None:
             raise ValueError("the code has more branches than outcomes")
         return target if outcome else None
-
-
-def _transfers(instruction: Instruction) -> bool:
-    is_trap = instruction.word >> 30 == 2 and instruction.word >> 19 & 0x3F == _TRAP
-    return instruction.is_transfer and not is_trap
 
 
 def _is_always(instruction: Instruction) -> bool:

@@ -3,26 +3,13 @@
 Terms: the *depth* of a point is how many windows the routine has saved there: 0 before its `save`
 and in leaves, 1 in the body of a routine with a window. *Slots* are stack words of snippets' own.
 
-At depth 1 slots lie in the routine's frame, made larger: between the area at %sp that window
-traps and callees use (which moves down with %sp) and the part that the code reaches through
-%fp (which stays), so that neither `alloca` nor outgoing arguments meet them. At depth 0 they are
-the argument words that every caller keeps for its callee above its own save area (6 words at
-%sp + 128, with 32 bits 6 words at %sp + 68), unless the routine uses these itself.
-
-With at most one path register in memory a snippet has the slots of its `Site`. More of them take,
-at depth 0 and in routines that use them at both depths, the six argument words that every caller
-keeps for its callee; a snippet that then frees registers lowers %sp for its own time, as does one
-that frees more than there are slots for. Path registers beyond six live at fixed addresses instead,
-as do all where the routine uses those argument words itself: a routine that is entered again while
-it is active would need them on the stack, so this is exact only for those without recursion.
-
 `context.RoutineContext` says what is known at a site; `places.find_place` chooses an `EdgePlace`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -36,12 +23,12 @@ from simprof.simulator.isa.decode import simm13
 from simprof.simulator.isa.effects import CC, Window
 
 _SP, _FP = int(Register.SP), int(Register.FP)
+_ADD_TO_SP = 0x9C03A000  # add %sp, constant, %sp, without the constant
+# At depth 0: three for registers that a snippet frees, one for a path register in memory, and one
+# more for a register of V8 code (in 32-bit leaves it overlaps the first, which is wider only in
+# V8+).
 SLOTS = 5
-"""At depth 0: three for registers that a snippet frees, one for a path register in memory, and one
-more for a register of V8 code (in 32-bit leaves it overlaps the first, which is wider only in
-V8+)."""
-FRAME_SLOTS = 28
-"""At depth 1, where `path_words` and `save_slots` divide them."""
+FRAME_SLOTS = 28  # At depth 1, where `path_words` and `save_slots` divide them
 
 
 class FrameState(NamedTuple):
@@ -59,6 +46,11 @@ class Slot:
     offset: int
 
 
+# At depth 1 slots lie in the routine's frame, made larger: between the area at %sp that window
+# traps and callees use (which moves down with %sp) and the part that the code reaches through
+# %fp (which stays), so that neither `alloca` nor outgoing arguments meet them. At depth 0 they are
+# the argument words that every caller keeps for its callee above its own save area (6 words at
+# %sp + 128, with 32 bits 6 words at %sp + 68), unless the routine uses these itself.
 def slots(state: FrameState, frame_size: int | None, abi: Abi) -> tuple[Slot, ...]:
     """Return the stack slots of snippets at a point."""
     # `frame_size`: Bytes of the routine's frame, None where they are no constant.
@@ -84,13 +76,11 @@ class Frames:
     ) -> None:
         self._facts = facts
         self._blocks = blocks
-        self._moving = tuple(self._movers(code) for code in blocks)
-        self.has_window = any(
-            facts.window[code.first + p] == Window.SAVE
-            for code, places in zip(blocks, self._moving, strict=True)
-            for p in places
-        )
-        self.frame_size = self._frame_size()
+        self._moving = tuple(tuple(_positions(facts.moves, code)) for code in blocks)
+        saves = [save for block in range(len(blocks)) for save in self._saves(block)]
+        self.has_window = bool(saves)
+        sizes = {size for _, _, size in saves}
+        self.frame_size = sizes.pop() if len(sizes) == 1 else None  # bytes, where it is a constant
         self._states = self._solve(cfg)
 
     def named_argument_words(self, abi: Abi) -> frozenset[int]:
@@ -100,18 +90,14 @@ class Frames:
         # 0).
         first, last = (abi.bias + 128, abi.bias + 175) if abi.is64 else (68, 91)
         depths = set()
-        named = self._facts.names_stack
         for block, code in enumerate(self._blocks):
-            end = code.first + code.count
-            index = named.find(1, code.first, end)
-            while index >= 0:
-                state = self.before(block, index - code.first)
-                word = int(self._facts.words[index])
+            for position in _positions(self._facts.names_stack, code):
+                state = self.before(block, position)
+                word = int(self._facts.words[code.first + position])
                 offset = simm13(word) - (0 if state.depth else state.lowered)
                 base = _FP if state.depth else _SP
                 if first <= offset <= last and word >> 14 & 31 == base:
                     depths.add(min(state.depth, 1))
-                index = named.find(1, index + 1, end)
             for position in self._moving[block]:
                 closes = self._facts.window[code.first + position] == Window.RESTORE
                 if closes and self.before(block, position).depth == 0:
@@ -146,18 +132,6 @@ class Frames:
                 return p
         return position
 
-    def _movers(self, code: BlockCode) -> tuple[int, ...]:
-        moves, end = self._facts.moves, code.first + code.count
-        positions, index = [], moves.find(1, code.first, end)
-        while index >= 0:
-            positions.append(index - code.first)
-            index = moves.find(1, index + 1, end)
-        return tuple(positions)
-
-    def _frame_size(self) -> int | None:
-        sizes = {size for block in range(len(self._blocks)) for _, _, size in self._saves(block)}
-        return sizes.pop() if len(sizes) == 1 else None
-
     def _saves(self, block: int) -> list[tuple[int, int, int | None]]:
         # A frame of more than 4096 bytes takes constants off %sp behind the `save`, too.
         first, found = self._blocks[block].first, []
@@ -166,7 +140,7 @@ class Frames:
             constant = bool(word >> 13 & 1)
             if self._facts.window[first + position] == Window.SAVE:
                 found.append((position, position, -simm13(word) if constant else None))
-            elif found and _adds_to_sp(word) and simm13(word) < 0:
+            elif found and word & ~0x1FFF == _ADD_TO_SP and simm13(word) < 0:
                 begun, _, size = found[-1]
                 found[-1] = (begun, position, None if size is None else size - simm13(word))
         return found
@@ -213,10 +187,12 @@ class Frames:
             waiting.extend((cfg.edges[e].target, state) for e in cfg.out_edges[block])
 
 
-def _adds_to_sp(word: int) -> bool:
-    """Whether a word is `add %sp, constant, %sp`."""
-    opcode = word >> 30 == 2 and word >> 19 & 63 == 0
-    return opcode and bool(word >> 13 & 1) and word >> 14 & 31 == word >> 25 & 31 == _SP
+def _positions(flags: bytes, code: BlockCode) -> Iterator[int]:
+    """Yield the positions in a block of the words that have a flag, as `CodeFacts` tells."""
+    index, end = flags.find(1, code.first, code.first + code.count), code.first + code.count
+    while index >= 0:
+        yield index - code.first
+        index = flags.find(1, index + 1, end)
 
 
 @dataclass(frozen=True)
@@ -259,10 +235,9 @@ class EdgePlace:
 
 R = Register
 
-PATH_SLOT = 3
-"""Which of a site's slots holds the first path register in memory."""
+PATH_SLOT = 3  # Which of a site's slots holds the first path register in memory
+# Slots of a frame for path registers in memory; the others save registers.
 FRAME_PATH_SLOTS = (PATH_SLOT, *range(13, 28))
-"""Slots of a frame for path registers in memory; the others save registers."""
 SAVED_AT_MOST = 12
 _STATIC_WORD = 8
 
@@ -272,6 +247,12 @@ def temporary_frame(abi: Abi) -> int:
     return abi.minimum_frame + 8 * SAVED_AT_MOST + 15 & -16
 
 
+# With at most one path register in memory a snippet has the slots of its `Site`. More of them take,
+# at depth 0 and in routines that use them at both depths, the six argument words that every caller
+# keeps for its callee; a snippet that then frees registers lowers %sp for its own time, as does one
+# that frees more than there are slots for. Path registers beyond six live at fixed addresses
+# instead, as do all where the routine uses those argument words itself: a routine that is entered
+# again while it is active would need them on the stack, so this is exact only without recursion.
 def path_words(
     site: Site,
     abi: Abi,
@@ -297,13 +278,7 @@ def path_words(
 def save_slots(
     site: Site, abi: Abi, wide: Sequence[bool], in_memory: int, lowered: int
 ) -> tuple[Slot, ...] | None:
-    """Return where the registers are saved that a snippet frees.
-
-    Returns
-    -------
-    slots
-        None if there are too few.
-    """
+    """Return where the registers are saved that a snippet frees; None if slots are too few."""
     # `wide`: For each register whether 64 bits are saved.
     # `in_memory`: Number of path registers in memory.
     # `lowered`: Bytes by which the snippet has lowered %sp.

@@ -3,42 +3,16 @@
 Terms: a *table* belongs to one routine. A *node* holds one executed path. Its key is the path's
 number, of one word, or of several words where schemes need longer ones (`branch_codes`). For each
 number of words there are two variants: `hash_count` and, for loop back edges, `hash_count_back`,
-which remembers the node that it counted last.
-
-Calling convention: %o0 = path number (below 2^32 - 1 if it is the only word), %o1 = address of the
-table, further words at `KEY_WORDS`; called with `call`. Only %o0, %o1, %o7 change; on V8 also icc.
-Neither %y nor, on V9 and V8+, any condition code changes, because the V9 routines branch on
-registers and the V8 one, whose multiply writes %y, puts it back.
-
-Memory model (`TableLayout`; all words 32 bits, big-endian; tables lie in the low 4 GB), for keys
-of one word:
-
-======  =========  ====================================================================
-offset  name       contents
-======  =========  ====================================================================
-0       sentinel   a node; its address ends every chain. A search stores its key here
-12      dummy      a node with key 0xffffffff, which no path has
-24      last       address of the remembered node; at first the dummy's
-28      free       address of the next unused node
-32      heads      512 addresses of first nodes; at first the sentinel's
-2080    pool       nodes, handed out upwards, 12 bytes each
-======  =========  ====================================================================
-
-A node is {words of the key, count, next}. The exact behaviour, which `HashTableModel` repeats and
-kernels must:
+which remembers the node that it counted last. What they do, and kernels and `HashTableModel` too:
 
 1. `hash_count_back` only: if the remembered node's key equals the key, its count grows by one.
    Nothing else happens (cost `remembered`).
-2. bucket = (key * 2592221 >> 21) & 511, of the exclusive or of all words. Path numbers come as sums
-   of few values, often multiples of powers of two; the multiplier, near 2^22 / golden ratio,
-   scatters these, and small numbers still get a bucket each.
+2. bucket = (key * 2592221 >> 21) & 511, of the exclusive or of all words.
 3. The chain is searched from its head. k = nodes passed that have another key.
 4. Found: the count grows by one. Not found (k = length of the chain): a new node with count 1
    is put at the *head* of the chain. Chains are never reordered.
 5. `hash_count_back` only: the node of step 4 becomes the remembered one. `hash_count` neither
    looks at the remembered node nor changes it.
-
-Costs are counted in the assembled code by `executed`, never typed in.
 """
 
 from __future__ import annotations
@@ -57,14 +31,15 @@ from simprof.simulator.isa.assembler import Item, Label, Register
 R = Register
 
 BUCKETS = 512
+# Path numbers come as sums of few values, often multiples of powers of two; the multiplier, near
+# 2^22 / golden ratio, scatters these, and small numbers still get a bucket each.
 HASH_MULTIPLIER = 0x278DDD
 HASH_SHIFT = 21
-TABLE_ALIGNMENT = 1024
-"""Tables are aligned so that one `sethi` makes their address."""
+TABLE_ALIGNMENT = 1024  # Tables are aligned so that one `sethi` makes their address.
+# Where callers put word k of a key, at 4 * (k - 1); one `sethi` makes the address.
 KEY_WORDS = RUNTIME_DATA + 0x800
-"""Where callers put word k of a key, at 4 * (k - 1); one `sethi` makes the address."""
+# Words that a key may have; with 30 bits of labels each, no routine of glibc takes a fourth.
 MAX_WORDS = 4
-"""Words that a key may have; with 30 bits of labels each, no routine of glibc takes a fourth."""
 WORD_COUNTS = range(1, MAX_WORDS + 1)
 KEY_WORD_BITS = 32
 _NO_KEY = 0xFFFFFFFF
@@ -76,46 +51,31 @@ _FOLDED = R.L7
 _PRODUCT = R.O0
 
 
-@dataclass(frozen=True)
+# All words have 32 bits, big-endian; tables lie in the low 4 GB. With keys of one word:
+#
+# ======  =========  ====================================================================
+# offset  name       contents
+# ======  =========  ====================================================================
+# 0       sentinel   a node; its address ends every chain. A search stores its key here
+# 12      dummy      a node with key 0xffffffff, which no path has
+# 24      last       address of the remembered node; at first the dummy's
+# 28      free       address of the next unused node
+# 32      heads      512 addresses of first nodes; at first the sentinel's
+# 2080    pool       nodes, handed out upwards, 12 bytes each
+# ======  =========  ====================================================================
 class TableLayout:
     """Offsets in a table and its nodes, in bytes, for keys of `words` words."""
 
-    words: int = 1
-
-    @property
-    def count(self) -> int:
-        """Of the count in a node; the key is at 0."""
-        return 4 * self.words
-
-    @property
-    def next(self) -> int:
-        """Of the address of the next node in a node."""
-        return self.count + 4
-
-    @property
-    def node_size(self) -> int:
-        """Bytes of a node; the sentinel is at 0, the dummy behind it."""
-        return self.next + 4
-
-    @property
-    def last(self) -> int:
-        """Of the address of the remembered node."""
-        return 2 * self.node_size
-
-    @property
-    def free(self) -> int:
-        """Of the address of the next unused node."""
-        return self.last + 4
-
-    @property
-    def heads(self) -> int:
-        """Of the chains' heads."""
-        return self.free + 4
-
-    @property
-    def pool(self) -> int:
-        """Of the first node."""
-        return self.heads + 4 * BUCKETS
+    def __init__(self, words: int = 1) -> None:
+        self.words = words
+        # In a node: its key is at 0, then its count and the address of the next one.
+        self.count = 4 * words
+        self.next = self.count + 4
+        self.node_size = self.next + 4
+        self.last = 2 * self.node_size
+        self.free = self.last + 4
+        self.heads = self.free + 4
+        self.pool = self.heads + 4 * BUCKETS
 
     def initial(self, address: int) -> bytes:
         """Return header and heads of an empty table at `address`; the pool follows."""
@@ -165,6 +125,10 @@ def hash_routines(machine: MachineKind) -> tuple[Item, ...]:
     )
 
 
+# Calling convention: %o0 = path number (below 2^32 - 1 if it is the only word), %o1 = address of
+# the table, further words at `KEY_WORDS`; called with `call`. Only %o0, %o1, %o7 change; on V8 also
+# icc. Neither %y nor, on V9 and V8+, any condition code changes, because the V9 routines branch on
+# registers and the V8 one, whose multiply writes %y, puts it back.
 @cache
 def hash_routine(machine: MachineKind, on_back_edge: bool, words: int = 1) -> tuple[Item, ...]:
     """Return one variant, to be assembled; its first label is its symbol."""
@@ -184,12 +148,7 @@ def hash_routine(machine: MachineKind, on_back_edge: bool, words: int = 1) -> tu
 
 
 def _branch(
-    machine: MachineKind,
-    left: Register,
-    right: Register | None,
-    equal: bool,
-    to: str,
-    annul: bool = False,
+    machine: MachineKind, left: Register, right: Register | None, equal: bool, to: str, annul: bool
 ) -> list[Item]:
     """Compare and branch; `right` is None for 0."""
     if machine is MachineKind.SPARCV8:  # it has no branch on a register's contents
@@ -217,14 +176,6 @@ def _branch_if_other(machine: MachineKind, words: int, to: str, annul: bool = Fa
     return [*code, *_branch(machine, _VALUE, None, False, to, annul)]
 
 
-def _branch_at_end(machine: MachineKind, words: int, to: str) -> list[Item]:
-    """Branch if the node is the sentinel, at the table's address."""
-    if words == 1:
-        return _branch(machine, _NODE, _TABLE, True, to)
-    difference = asm.arithmetic("sub", _NODE, _TABLE, _OTHER)
-    return [difference, *_branch(machine, _OTHER, None, True, to)]
-
-
 def _leave() -> list[Item]:
     return [asm.ret(), asm.restore()]
 
@@ -235,24 +186,20 @@ def _remembered(machine: MachineKind, table: TableLayout, name: str) -> list[Ite
         asm.load("ld", _TABLE, table.last, _NODE),
         *_branch_if_other(machine, table.words, f"{name}.search"),
         asm.load("ld", _NODE, table.count, _VALUE),
-        asm.arithmetic("add", _VALUE, 1, _VALUE),
-        asm.store("st", _VALUE, _NODE, table.count),
-        *_leave(),
+        *_found(table, []),
     ]
 
 
-def _head_address(machine: MachineKind, key: Register) -> list[Item]:
-    """Do step 2: leave the table's address plus the offset of `key`'s head in the head register."""
-    # The offset of all heads is still to be added.
-    return [
-        *(_hash_with_y(key) if machine is MachineKind.SPARCV8 else _hash(key)),
-        asm.arithmetic("and", _HEAD, BUCKETS - 1 << 2, _HEAD),
-        asm.arithmetic("add", _TABLE, _HEAD, _HEAD),
-    ]
-
-
-def _hash(key: Register) -> list[Item]:
+def _hash(machine: MachineKind, key: Register) -> list[Item]:
     """Leave the bucket's offset in bits 2 to 10 of the head register."""
+    if machine is MachineKind.SPARCV8:  # no bit beyond the product's lower half is needed
+        return [
+            asm.read_state("%y", _OTHER),
+            *asm.load_constant(HASH_MULTIPLIER, _HEAD, False),
+            asm.arithmetic("umul", key, _HEAD, _HEAD),
+            asm.write_state(_OTHER, 0, "%y"),
+            asm.shift("srl", _HEAD, HASH_SHIFT - 2, _HEAD),
+        ]
     return [
         # A single `sethi` makes 2^10 times the multiplier. The product needs 64 bits, which in V8+
         # only out registers keep.
@@ -262,34 +209,31 @@ def _hash(key: Register) -> list[Item]:
     ]
 
 
-def _hash_with_y(key: Register) -> list[Item]:
-    """Do the same in V8; no bit beyond the product's lower half is needed."""
-    return [
-        asm.read_state("%y", _OTHER),
-        *asm.load_constant(HASH_MULTIPLIER, _HEAD, False),
-        asm.arithmetic("umul", key, _HEAD, _HEAD),
-        asm.write_state(_OTHER, 0, "%y"),
-        asm.shift("srl", _HEAD, HASH_SHIFT - 2, _HEAD),
-    ]
-
-
 def _search(machine: MachineKind, table: TableLayout, name: str) -> list[Item]:
     """Do steps 2 and 3."""
-    key, fold = _KEY, list[Item]()
+    key, fold, at_end = _KEY, list[Item](), list[Item]()
     for word in _WORDS[1 : table.words]:
         fold.append(asm.arithmetic("xor", key, word, _FOLDED))
         key = _FOLDED
+    # The chain has ended where the node is the sentinel, at the table's address.
+    if table.words == 1:
+        at_end = _branch(machine, _NODE, _TABLE, True, f"{name}.insert", False)
+    else:
+        at_end.append(asm.arithmetic("sub", _NODE, _TABLE, _OTHER))
+        at_end += _branch(machine, _OTHER, None, True, f"{name}.insert", False)
     return [
         Label(f"{name}.search"),
         *fold,
-        *_head_address(machine, key),
+        *_hash(machine, key),
+        asm.arithmetic("and", _HEAD, BUCKETS - 1 << 2, _HEAD),
+        asm.arithmetic("add", _TABLE, _HEAD, _HEAD),  # the offset of all heads comes on top
         # The sentinel holds the key, so every search ends by finding it.
         *(asm.store("st", word, _TABLE, 4 * k) for k, word in enumerate(_WORDS[: table.words])),
         asm.load("ld", _HEAD, table.heads, _NODE),
         Label(f"{name}.step"),
         *_branch_if_other(machine, table.words, f"{name}.step", annul=True),
         asm.load("ld", _NODE, table.next, _NODE),
-        *_branch_at_end(machine, table.words, f"{name}.insert"),
+        *at_end,
         asm.load("ld", _NODE, table.count, _VALUE),
     ]
 
@@ -347,7 +291,7 @@ class HashCosts:
 
 @cache
 def hash_costs(machine: MachineKind, words: int = 1) -> HashCosts:
-    """Count the costs of the routines' paths in their code."""
+    """Count the costs of the routines' paths in their code: they are never typed in."""
     plain, back = (hash_routine(machine, on_back_edge, words) for on_back_edge in (False, True))
     hit_branches, insert_branches = (False, False), (False, True)
     hit = executed(plain, hit_branches)

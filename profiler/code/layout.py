@@ -15,32 +15,23 @@ from typing import NamedTuple
 from simprof.profiler.plan.plan import Buffer, BufferUse, CounterTable, InstrumentationPlan
 from simprof.simulator.errors import UsageError
 
-COUNTER_SIZE = 4
-"""Bytes of a counter, as in the papers."""
+COUNTER_SIZE = 4  # Bytes of a counter, as in the papers
 
-RUNTIME_BASE = 0x5000_0000
-"""Where the run-time routines lie (`runtime`)."""
-RUNTIME_DATA = 0x5000_8000
-"""Words of memory that run-time routines use; the modules of the routines say which."""
+RUNTIME_BASE = 0x5000_0000  # Where the run-time routines lie (`runtime_code`)
+RUNTIME_DATA = 0x5000_8000  # Words of memory that these use; their modules say which
+# Words of the whole program (`InstrumentationPlan.words`); low 10 bits 0.
 PROGRAM_WORDS = RUNTIME_DATA + 0x400
-"""Words of the whole program (`InstrumentationPlan.words`); low 10 bits 0."""
+# Where the buffers of the scheme that is instrumented for lie (`plan.plan.Buffer`).
 BUFFERS_BASE = 0x5000_C000
-"""Where the buffers of the scheme that is instrumented for lie (`plan.plan.Buffer`)."""
-ARRAYS_BASE = 0x5100_0000
-"""Where the arrays of counters begin, and the buffers must have ended."""
-TABLES_BASE = 0x6000_0000
-"""Where the hash tables begin, and the arrays must have ended."""
-LIMIT = 0x8000_0000
-"""Where the hash tables must have ended: 2 GB."""
+ARRAYS_BASE = 0x5100_0000  # Where the arrays of counters begin, and the buffers must have ended
+TABLES_BASE = 0x6000_0000  # Where the hash tables begin, and the arrays must have ended
+LIMIT = 0x8000_0000  # Where the hash tables must have ended: 2 GB
+# How many path registers find room on every stack; more may need words of their own.
 STACK_REGISTERS = 6
-"""How many path registers find room on every stack; more may need words of their own."""
+# Bytes between two hash tables (a multiple of `hash_routine.TABLE_ALIGNMENT`): room for more than
+# 20,000 executed paths each.
 TABLE_SPAN = 1 << 18
-"""Bytes between two hash tables (a multiple of `hash_routine.TABLE_ALIGNMENT`): room for more than
-20,000 executed paths each."""
-
-
-SLOT_SIZE = 8
-"""Bytes of a slot in a buffer."""
+SLOT_SIZE = 8  # Bytes of a slot in a buffer
 
 
 class BufferSlot(NamedTuple):
@@ -66,32 +57,18 @@ def slots_end(use: BufferUse, first: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class CounterLayout:
-    """Addresses of one routine's counters under one scheme, in bytes.
+    """Addresses of one routine's counters under one scheme, in bytes."""
 
-    Attributes
-    ----------
-    path_base
-        Counter 0 of the path array, or the hash table.
-    edge_base
-        Edge counter 0.
-    named
-        Path counter -1, the first with a name: for an array the word below its counter 0; counter
-        -2 is the word below that.
-    words_base, words
-        Words of path registers that have no place on the stack (`frames`); how many.
-    first
-        What the routine's number 0 is in the program, of each series of `plan.numbers`.
-    names
-        Of the words of the whole program.
-    """
-
-    path_base: int = ARRAYS_BASE
-    edge_base: int = ARRAYS_BASE
+    path_base: int = ARRAYS_BASE  # Counter 0 of the path array, or the hash table
+    edge_base: int = ARRAYS_BASE  # Edge counter 0
+    # Path counter -1, the first with a name: for an array the word below its counter 0; counter -2
+    # is the word below that.
     named: int = ARRAYS_BASE - COUNTER_SIZE
-    words_base: int = ARRAYS_BASE
+    words_base: int = ARRAYS_BASE  # Path registers that have no place on the stack (`frames`)
+    # What the routine's number 0 is in the program, of each series of `plan.numbers`
     first: tuple[int, ...] = ()
-    words: int = 0
-    names: tuple[str, ...] = ()
+    words: int = 0  # How many words are at `words_base`
+    names: tuple[str, ...] = ()  # Of the words of the whole program
 
     def path_counter(self, number: int) -> int:
         """Address of path counter `number` of an array, or of one with a name."""
@@ -121,7 +98,7 @@ class Room(NamedTuple):
 
 
 def _sums(numbers: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:
-    """Add up by series; plans without buffers have none."""
+    # By series; plans without buffers have none.
     return tuple(one + other for one, other in zip_longest(numbers, others, fillvalue=0))
 
 
@@ -129,10 +106,7 @@ NOTHING_USED = Room()
 
 
 class CounterSpace:
-    """Gives every routine's counters their addresses.
-
-    `used`: What the routines before these have taken.
-    """
+    """Gives every routine's counters their addresses; `used`: what those before have taken."""
 
     # The addresses depend on the order in which routines come: the same plans in the same order get
     # the same ones.
@@ -148,13 +122,7 @@ class CounterSpace:
         return Room(self._array - ARRAYS_BASE, self._table - TABLES_BASE, self._numbers)
 
     def place(self, plan: InstrumentationPlan) -> CounterLayout:
-        """Return the addresses of a plan's counters.
-
-        Raises
-        ------
-        UsageError
-            The counters do not fit below 2 GB.
-        """
+        """Return the addresses of a plan's counters; UsageError if they do not fit below 2 GB."""
         self._take(len(plan.named_counters))
         named = self._array - COUNTER_SIZE if plan.named_counters else 0
         if plan.table is CounterTable.HASH:
@@ -169,10 +137,8 @@ class CounterSpace:
         self._numbers = _sums(self._numbers, plan.numbers)
         buffers_end = max((slots_end(use, first) for use in plan.buffers), default=0)
         if self._array > TABLES_BASE or self._table > LIMIT or buffers_end > ARRAYS_BASE:
-            raise UsageError(
-                "the counters of all routines do not fit their memory: select fewer routines "
-                "with --routine"
-            )
+            what = "the counters of all routines do not fit their memory"
+            raise UsageError(f"{what}: select fewer routines with --routine")
         return CounterLayout(path_base, edge_base, named, words_base, first, words, plan.words)
 
     def with_words(self, layout: CounterLayout, words: int) -> CounterLayout:

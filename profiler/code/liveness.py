@@ -27,8 +27,8 @@ from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers
 from simprof.simulator.isa.effects import ALL, INS, LOCALS, Window, effects
 
+# What a software trap hands to Linux: a system call's number and arguments.
 TRAP_READS = ARGUMENTS | mask(Register.G1)
-"""What a software trap hands to Linux: a system call's number and arguments."""
 
 _KINDS = tuple(map(TransferKind, range(len(TransferKind))))
 _CALLS = frozenset((TransferKind.CALL, TransferKind.INDIRECT_CALL))
@@ -51,7 +51,7 @@ class CodeFacts:
     names: npt.NDArray[np.uint64]
     window: npt.NDArray[np.uint8]
     entries: frozenset[int]
-    thunks: Mapping[int, int]
+    thunks: Mapping[int, int]  # Entry of a program-counter thunk -> the registers that it names
     handed: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
@@ -88,43 +88,19 @@ class CodeFacts:
 def code_facts(
     words: npt.NDArray[np.uint32], place: WordMap, transfers: Transfers, entries: frozenset[int]
 ) -> CodeFacts:
-    """Return the facts that liveness needs.
-
-    Notes
-    -----
-    `CodeFacts.thunks` maps the entry of a program-counter thunk to the registers that it names.
-    """
+    """Return the facts that liveness needs."""
     # `words`, `place`, `transfers`: A code image: uint32 words in native order, and where they lie.
     # `entries`: Addresses at which routines are entered that keep to the calling convention.
-    word_effects = effects(words)
+    reads, writes, names, window = effects(words)
     trap = (words >> 30 == 2) & (words >> 19 & 63 == 0x3A)
-    reads = np.where(trap, word_effects.names | np.uint64(TRAP_READS), word_effects.reads)
-    thunks = _thunks(words, place, word_effects.names, entries)
-    return CodeFacts(
-        place,
-        words,
-        transfers,
-        reads,
-        word_effects.writes,
-        word_effects.names,
-        word_effects.window,
-        entries,
-        thunks,
-    )
-
-
-def _thunks(
-    words: npt.NDArray[np.uint32],
-    place: WordMap,
-    names: npt.NDArray[np.uint64],
-    entries: frozenset[int],
-) -> dict[int, int]:
-    """Find the entries of the form `retl; add %o7, ...`; return what each names."""
+    reads = np.where(trap, names | np.uint64(TRAP_READS), reads)
+    # Thunks are entries of the form `retl; add %o7, ...`.
     returns = (words[:-1] == _RETL) & (words[1:] & _SECOND_FORM == _ADD_O7)
     addresses = place.addresses(np.flatnonzero(returns)).tolist()
     volatile = ABI64.call_writes & ~mask(Register.O7)
     named = {a: int(names[place.index(a) + 1]) for a in addresses if a in entries}
-    return {address: registers for address, registers in named.items() if not registers & volatile}
+    thunks = {address: names for address, names in named.items() if not names & volatile}
+    return CodeFacts(place, words, transfers, reads, writes, names, window, entries, thunks)
 
 
 @dataclass(frozen=True)
@@ -182,7 +158,8 @@ class Liveness:
         ]
         self._calls = {b for b, code in enumerate(self.blocks) if code.kind in _CALLS}
         self._return_points = {e.target for e in cfg.edges if e.kind is EdgeKind.CALL_RETURN}
-        self.live_in = self._solve()
+        # _needs: what is live behind each block and its callee.
+        self.live_in, self._needs = self._solve()
         self._inside: dict[int, tuple[int, ...]] = {}
 
     def live_before(self, block: int, position: int) -> int:
@@ -194,7 +171,7 @@ class Liveness:
         live_sets = self._inside.get(block)
         if live_sets is None:
             code = self.blocks[block]
-            behind = self._after_call(block, self._live_out(block, self.live_in))
+            behind = self._after_call(block, self._needs[block])
             live_sets = self._inside[block] = tuple(reversed(self._backwards(code, behind)))
         return live_sets
 
@@ -241,14 +218,12 @@ class Liveness:
             code.target in self._facts.entries
         ):
             return self._abi.tail_reads | self._facts.handed.get(code.target, 0)
-        if kind is TransferKind.JUMP and self._restores(code):
+        shifts = self._facts.shifts[code.first : code.first + code.count]
+        if kind is TransferKind.JUMP and Window.RESTORE in shifts:
             return self._abi.tail_reads
         # A branch into the middle of another routine, or to what neither a symbol nor a call shows
         # to be an entry; an unresolved jump.
         return ALL
-
-    def _restores(self, code: BlockCode) -> bool:
-        return Window.RESTORE in self._facts.shifts[code.first : code.first + code.count]
 
     def _is_tail_call(self, code: BlockCode) -> bool:
         """Whether a call's delay slot makes the callee return to this routine's caller."""
@@ -269,24 +244,6 @@ class Liveness:
             live |= reads[word]
             found.append(live)
         return found
-
-    def _live_out(self, block: int, live_in: tuple[int, ...]) -> int:
-        live = self._exits.get(block, 0)
-        for edge in self._cfg.out_edges[block]:
-            target = self._cfg.edges[edge].target
-            if target != self._cfg.exit:
-                live |= live_in[target]
-        if block in self._calls:
-            # Blocks that are entered from outside in the middle of a routine (landing pads of C++
-            # exceptions) are successors of every call.
-            for target in self._landing:
-                live |= live_in[target]
-            # A call that does not return may come back through longjmp to where a setjmp of this
-            # routine returned: the window's registers that are live at any return point live here.
-            if block in self._exits:
-                for target in self._return_points:
-                    live |= live_in[target] & (LOCALS | INS)
-        return live
 
     def _after_call(self, block: int, live: int) -> int:
         """Return what is live when the callee is entered, after the delay slot."""
@@ -313,8 +270,8 @@ class Liveness:
             keep, gen = keep & kept, gen & kept | reads[word]
         return keep, gen
 
-    def _solve(self) -> tuple[int, ...]:
-        """Return the least solution: sets only grow, until nothing needs more."""
+    def _solve(self) -> tuple[tuple[int, ...], list[int]]:
+        """Return the least solution before and behind blocks: sets grow until none needs more."""
         cfg, exits, calls = self._cfg, self._exits, self._calls
         blocks = range(len(cfg.blocks))
         needs = [exits.get(block, 0) for block in blocks]  # so far, behind the block and its callee
@@ -339,8 +296,13 @@ class Liveness:
                     continue
                 live_in[block] = live
                 feeding: list[tuple[Iterable[int], int]] = [(sources[block], live)]
+                # Blocks that are entered from outside in the middle of a routine (landing pads of
+                # C++ exceptions) are successors of every call.
                 if block in landing:
                     feeding.append((calls, live))
+                # A call that does not return may come back through longjmp to where a setjmp of
+                # this routine returned: the window's registers that are live at any return point
+                # live here.
                 if leaving and block in self._return_points:
                     feeding.append((leaving, live & (LOCALS | INS)))
                 for others, more in feeding:
@@ -348,7 +310,7 @@ class Liveness:
                         if source != cfg.entry and needs[source] | more != needs[source]:
                             needs[source] |= more
                             waiting[source] = 1
-        return tuple(live_in)
+        return tuple(live_in), needs
 
 
 def needs_place_after(kind: TransferKind, edge: EdgeKind) -> bool:
@@ -358,27 +320,20 @@ def needs_place_after(kind: TransferKind, edge: EdgeKind) -> bool:
 
 
 def handed_over(facts: CodeFacts, routines: Iterable[ControlFlowGraph], abi: Abi) -> dict[int, int]:
-    """Return what is live at the entries of routines to which only branches lead.
-
-    Returns
-    -------
-    dict
-        Address -> registers; the least sets that hold for all of `routines` at once.
-    """
-    # Such a routine may be a part of another, written in assembly, and get registers from it that
-    # the calling convention does not name, as glibc's `__memcpy_large` gets %g4 and the flags.
-    # Where it is a compiled one, this is what the convention names.
+    """Return, by address, what is live at the entries of routines to which only branches lead."""
+    # These are the least sets that hold for all of `routines` at once. Such a routine may be a part
+    # of another, written in assembly, and get registers from it that the calling convention does
+    # not name, as glibc's `__memcpy_large` gets %g4 and the flags. Where it is a compiled one, this
+    # is what the convention names.
     asked = tuple(routines)
     handed = {cfg.address: 0 for cfg in asked}
     while True:
         known = replace(facts, handed=handed)
-        found = {cfg.address: _live_at_entry(cfg, Liveness(cfg, known, abi)) for cfg in asked}
+        found = {}
+        for cfg in asked:
+            targets = (cfg.edges[edge].target for edge in cfg.out_edges[cfg.entry])
+            first = next(block for block in targets if cfg.blocks[block].start == cfg.address)
+            found[cfg.address] = Liveness(cfg, known, abi).live_in[first]
         if found == handed:
             return found
         handed = found
-
-
-def _live_at_entry(cfg: ControlFlowGraph, liveness: Liveness) -> int:
-    targets = (cfg.edges[edge].target for edge in cfg.out_edges[cfg.entry])
-    first = next(block for block in targets if cfg.blocks[block].start == cfg.address)
-    return liveness.live_in[first]

@@ -22,10 +22,7 @@ R = Register
 
 def mask(*registers: Register) -> int:
     """Return the set of `registers`."""
-    found = 0
-    for register in registers:
-        found |= 1 << register
-    return found
+    return sum(1 << register for register in set(registers))
 
 
 def members(registers: int, order: tuple[Register, ...]) -> Iterator[Register]:
@@ -34,8 +31,8 @@ def members(registers: int, order: tuple[Register, ...]) -> Iterator[Register]:
 
 
 ARGUMENTS = mask(R.O0, R.O1, R.O2, R.O3, R.O4, R.O5)
+# What walks the stack: unwinders and debuggers need it at every call, signals anywhere.
 FRAME = mask(R.SP, R.FP, R.I7)
-"""What walks the stack: unwinders and debuggers need it at every call, signals anywhere."""
 LOCAL_ORDER = tuple(Register(n) for n in range(R.L0, R.L7 + 1))
 _GLOBAL_ORDER = (R.G1, R.G4, R.G3, R.G2)
 _OUT_ORDER = (R.O5, R.O4, R.O3, R.O2, R.O1, R.O0)

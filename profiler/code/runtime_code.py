@@ -18,8 +18,7 @@ R = Register
 
 _RESTORE_SPAN = 1024  # the table of stubs comes first: it must stand at a multiple of this
 
-Routines = Callable[[MachineKind], tuple[Item, ...]]
-"""Makes one or more routines for a machine."""
+Routines = Callable[[MachineKind], tuple[Item, ...]]  # Makes one or more routines for a machine
 
 ROUTINES: tuple[Routines, ...] = (hash_routines,)
 
@@ -41,8 +40,8 @@ def runtime_code(machine: MachineKind, more: Sequence[Routines] = ()) -> tuple[A
 
 RESTORE_ROUTINE = "restore_conditions"
 N, Z, V, C = 8, 4, 2, 1
+# Instructions that `keep` executes: one for carry, two for each of the other three flags.
 KEEP_COST = 7
-"""Instructions that `keep` executes: one for carry, two for each of the other three flags."""
 _STUB_SHIFT = 4  # stubs of four instructions
 
 
@@ -50,14 +49,10 @@ def keep(flags: Register) -> tuple[Instruction, ...]:
     """Collect icc in `flags`, as the sum of N, Z, V and C. Needs no other register."""
     code = [asm.arithmetic("addc", R.G0, R.G0, flags)]
     for condition, bit in (("vs", V), ("e", Z), ("neg", N)):
-        code += [_skip(condition), asm.arithmetic("or", flags, bit, flags), asm.nop()]
+        # Over the nop; the slot executes only if the branch is taken, so both ways execute two.
+        skip = asm.link(asm.branch(condition, ".+12", annul=True), 0, {".+12": 12})
+        code += [skip, asm.arithmetic("or", flags, bit, flags), asm.nop()]
     return tuple(code)
-
-
-def _skip(condition: str) -> Instruction:
-    """Branch over the nop; the slot executes only if taken, so both ways execute two."""
-    plain = asm.branch(condition, ".+12", annul=True)
-    return Instruction(plain.text, plain.word | 3)
 
 
 def restore(flags: Register) -> tuple[Instruction, ...]:

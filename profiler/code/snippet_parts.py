@@ -16,34 +16,23 @@ from simprof.simulator.isa.assembler import Instruction, Register
 
 R = Register
 
-PathRegister = Register | None
-"""None stands for a stack word."""
+PathRegister = Register | None  # None stands for a stack word
 
+# What calls of run-time routines destroy: two arguments and the return address.
 HASH_REGISTERS = (R.O0, R.O1, R.O7)
-"""What calls of run-time routines destroy: two arguments and the return address."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What the code of an action needs of its place.
+    """What the code of an action needs of its place."""
 
-    Attributes
-    ----------
-    path
-        Whether it uses path registers.
-    clobbers
-        Registers that the routines which it calls destroy, arguments first.
-    conditions
-        Whether it changes condition codes.
-    at_transfer
-        Whether the code must stand directly before the block's transfer, whose registers it
-        reads. Otherwise code of a block goes anywhere in the block, and that of an edge at the
-        block's end before a `restore`.
-    """
-
-    path: bool = False
+    path: bool = False  # Whether it uses path registers
+    # Registers that the routines which it calls destroy, arguments first
     clobbers: tuple[Register, ...] = ()
-    conditions: bool = False
+    conditions: bool = False  # Whether it changes condition codes
+    # Whether the code must stand directly before the block's transfer, whose registers it reads.
+    # Otherwise code of a block goes anywhere in the block, and that of an edge at the block's end
+    # before a `restore`.
     at_transfer: bool = False
 
 
@@ -52,25 +41,16 @@ NOTHING = Needs()
 
 @dataclass(frozen=True)
 class Generator:
-    """How the code of one kind of action is made.
+    """How the code of one kind of action is made."""
 
-    Attributes
-    ----------
-    write
-        Appends the code of an action to a `writer.Writer`: both are its arguments.
-    needs
-        What that code needs: a value, or a function of the action, the kind of table and the
-        machine.
-    shape
-        What of an action, reached as a `CounterAccess` says, decides how many instructions its
-        code has: a hashable value, as a function of both. Actions of one kind with the same shape
-        need the same, and have code of the same cost wherever the same number of registers is
-        free. None: any property may matter, or the place's own code, and each place is generated
-        to know its cost.
-    """
-
+    # Appends the code of an action to a `writer.Writer`: both are its arguments.
     write: Callable[[Any, Any], None]
+    # What that code needs: a value, or a function of the action, the kind of table, the machine
     needs: Needs | Callable[[Any, CounterTable, MachineKind], Needs] = NOTHING
+    # What of an action, reached as a `CounterAccess` says, decides how many instructions its code
+    # has: a hashable value, as a function of both. Actions of one kind with the same shape need the
+    # same, and have code of the same cost wherever the same number of registers is free. None: any
+    # property may matter, or the place's own code, and each place is generated to know its cost.
     shape: Callable[[Any, Any], Hashable] | None = None
 
     def needed(self, action: object, table: CounterTable, machine: MachineKind) -> Needs:
@@ -78,8 +58,7 @@ class Generator:
         return self.needs(action, table, machine) if callable(self.needs) else self.needs
 
 
-Generators = Mapping[type, Generator]
-"""Kind of action -> its code."""
+Generators = Mapping[type, Generator]  # Kind of action -> its code
 
 
 _KNOWN_COSTS: dict[Hashable, tuple[Generators, dict[Hashable, Any]]] = {}
@@ -88,36 +67,17 @@ _KNOWN_COSTS: dict[Hashable, tuple[Generators, dict[Hashable, Any]]] = {}
 
 @dataclass(frozen=True)
 class CounterAccess:
-    """How the snippets of a routine reach its path registers and counters.
-
-    Attributes
-    ----------
-    table, addressing
-        Of the plan.
-    layout
-        Where the counters are.
-    register
-        Path register 0, None if it lives on the stack (or is not used).
-    context
-        The routine.
-    generators
-        Kind of action -> its code: all kinds that the routine's plan may have.
-    others
-        Path registers 1 and up.
-    mixed
-        Whether path registers are used both inside and outside the routine's own window.
-    argument_words
-        How many words for path registers the routine's caller keeps on the stack.
-    """
+    """How the snippets of a routine reach its path registers and counters."""
 
     table: CounterTable
     addressing: Addressing | None
     layout: CounterLayout
-    register: PathRegister
+    register: PathRegister  # Path register 0, None if it lives on the stack (or is not used)
     context: RoutineContext
-    generators: Mapping[type, Generator]
-    others: tuple[PathRegister, ...] = ()
-    mixed: bool = False
+    generators: Generators  # Of all kinds of actions that the routine's plan may have
+    others: tuple[PathRegister, ...] = ()  # Path registers 1 and up
+    mixed: bool = False  # Whether they are used both inside and outside the routine's own window
+    # How many words for path registers the routine's caller keeps on the stack
     argument_words: int = STACK_REGISTERS
 
     @cached_property
@@ -138,16 +98,9 @@ class CounterAccess:
     @cached_property
     def known_costs(self) -> dict[Hashable, Any]:
         """What `body_costs` knows of code that reaches its counters in the same way."""
-        key = (
-            id(self.generators),
-            self.machine,
-            self.context.abi.carried,
-            self.table,
-            self.addressing,
-            tuple(register is None for register in self.registers),
-            self.mixed,
-            self.argument_words,
-        )
+        in_memory = tuple(register is None for register in self.registers)
+        routine = (self.machine, self.context.abi.carried, self.mixed, self.argument_words)
+        key = (id(self.generators), self.table, self.addressing, in_memory, routine)
         if key not in _KNOWN_COSTS:
             _KNOWN_COSTS[key] = self.generators, {}
         return _KNOWN_COSTS[key][1]

@@ -1,22 +1,4 @@
-"""Code of the actions that count paths and events (EPP 5.2, 5.3).
-
-======================  =========================================  ===========================
-action                  addressing (register = counter's address)  indexing (register = number)
-======================  =========================================  ===========================
-`r = c`                 sethi; or               2 (1)              mov                     1
-`r += c`                add                     1                  add                     1
-`count[r + c]++`        ld; add; st             3                  sethi; sll; add;
-                                                                   ld; add; st             6
-`count[c]++`, `edge++`  sethi; ld; add; st      4                  the same                4
-======================  =========================================  ===========================
-
-EPP's indexing mode takes `sethi; or; sll; ld; add; st`, also 6, which needs a register more or
-destroys the path register. Constants that do not fit an instruction's 13 bits are loaded first.
-With a hash table a count is `add %pr, c, %o0; call; sethi table, %o1` (in the call's delay slot).
-
-No instruction here changes condition codes or %y, and neither does the hashing routine on V9 and
-V8+. On V8 it changes icc; where icc is live there, `conditions` keeps it.
-"""
+"""Code of the actions that count paths and events (EPP 5.2, 5.3)."""
 
 from __future__ import annotations
 
@@ -47,6 +29,23 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register, fits_simm13
 
 R = Register
+
+# ======================  =========================================  ===========================
+# action                  addressing (register = counter's address)  indexing (register = number)
+# ======================  =========================================  ===========================
+# `r = c`                 sethi; or               2 (1)              mov                     1
+# `r += c`                add                     1                  add                     1
+# `count[r + c]++`        ld; add; st             3                  sethi; sll; add;
+#                                                                    ld; add; st             6
+# `count[c]++`, `edge++`  sethi; ld; add; st      4                  the same                4
+# ======================  =========================================  ===========================
+#
+# EPP's indexing mode takes `sethi; or; sll; ld; add; st`, also 6, which needs a register more or
+# destroys the path register. Constants that do not fit an instruction's 13 bits are loaded first.
+# With a hash table a count is `add %pr, c, %o0; call; sethi table, %o1` (in the call's delay slot).
+#
+# No instruction here changes condition codes or %y, and neither does the hashing routine on V9 and
+# V8+. On V8 it changes icc; where icc is live there, `runtime_code.keep` keeps it.
 
 
 def count_needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
@@ -131,22 +130,17 @@ def _add_shape(action: AddRegister, access: CounterAccess) -> Hashable:
     return shapes.constant(access.scale * action.constant, access)
 
 
-def _count_shape(action: CountPath, access: CounterAccess) -> Hashable:
+def _count_shape(action: CountPath | CountConstantPath, access: CounterAccess) -> Hashable:
     if access.table is CounterTable.HASH:
         return shapes.constant(action.constant, access), shapes.table(access)
-    return access.scale == 1 or shapes.constant(COUNTER_SIZE * action.constant, access)
-
-
-def _constant_shape(action: CountConstantPath, access: CounterAccess) -> Hashable:
-    if access.table is CounterTable.HASH:
-        return shapes.constant(action.constant, access), shapes.table(access)
-    return None
+    is_constant = isinstance(action, CountConstantPath) or access.scale == 1
+    return is_constant or shapes.constant(COUNTER_SIZE * action.constant, access)
 
 
 GENERATORS: Generators = {
     SetRegister: Generator(set_register, Needs(path=True), _set_shape),
     AddRegister: Generator(add_register, Needs(path=True), _add_shape),
     CountPath: Generator(count_path, count_needs, _count_shape),
-    CountConstantPath: Generator(count_constant, count_needs, _constant_shape),
+    CountConstantPath: Generator(count_constant, count_needs, _count_shape),
     CountEdge: Generator(count_edge, shape=shapes.same),
 }
