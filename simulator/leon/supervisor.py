@@ -12,14 +12,8 @@ import ctypes
 from enum import IntEnum
 from typing import Final
 
+from simprof.simulator.cpu import cpu_state
 from simprof.simulator.cpu.cpu import Cpu
-from simprof.simulator.cpu.cpu_state import (
-    FPRS_FEF,
-    REGISTERS_PER_WINDOW,
-    CpuState,
-    condition_codes,
-    set_condition_codes,
-)
 from simprof.simulator.isa.decode import simm13
 
 _IMPLEMENTATION: Final = 0xF300_0000  # LEON3
@@ -62,7 +56,7 @@ class Supervisor:
     @property
     def psr(self) -> int:
         """The processor state register."""
-        codes = condition_codes(self._cpu.state)[0] << 20
+        codes = cpu_state.condition_codes(self._cpu.state)[0] << 20
         bits = (
             (_EF, self._floating_point),
             (_S, self.supervisor),
@@ -74,7 +68,7 @@ class Supervisor:
 
     @psr.setter
     def psr(self, value: int) -> None:
-        set_condition_codes(self._cpu.state, value >> 20 & 15, value >> 20 & 15)
+        cpu_state.set_condition_codes(self._cpu.state, value >> 20 & 15, value >> 20 & 15)
         self._floating_point = bool(value & _EF)
         self.supervisor, self.previous = bool(value & _S), bool(value & _PS)
         self.enabled, self.level = bool(value & _ET), value >> 8 & 15
@@ -107,8 +101,8 @@ class Supervisor:
         state = cpu.state
         cpu.sync_wrapped_outs()
         state.cwp = window % cpu.windows
-        first = ctypes.addressof(state) + CpuState.registers.offset
-        state.window = first + int(state.cwp) * REGISTERS_PER_WINDOW * 8
+        first = ctypes.addressof(state) + cpu_state.CpuState.registers.offset
+        state.window = first + int(state.cwp) * cpu_state.REGISTERS_PER_WINDOW * 8
         cpu.sync_wrapped_copy()
         self._arrange()
 
@@ -126,7 +120,7 @@ class Supervisor:
         state.cansave, state.canrestore = saves, restores
         state.cleanwin = 2 * _NO_INVALID_WINDOW  # registers of a new window may hold anything
         state.otherwin = state.wstate = 0
-        state.fprs = FPRS_FEF if self._floating_point else 0
+        state.fprs = cpu_state.FPRS_FEF if self._floating_point else 0
 
     def operand(self, word: int) -> int:
         """Return the second operand of an instruction: a register, or its immediate."""

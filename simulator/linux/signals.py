@@ -158,7 +158,7 @@ class SignalState:
 
     def set_action(self, number: int, action: SignalAction) -> None:
         """Install an action."""
-        self._actions[number] = action
+        self._actions[number] = replace(action, mask=action.mask & ~UNBLOCKABLE)
 
     def on_alternate_stack(self, stack_pointer: int) -> bool:
         """Whether `stack_pointer` (bias removed) lies on the alternate stack in use."""

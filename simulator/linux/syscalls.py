@@ -16,17 +16,9 @@ from typing import NoReturn
 
 from simprof.simulator.cpu.address_space import GuestFault, OutOfMemory
 from simprof.simulator.isa.sparc import ERRNO, SYSTEM_CALLS_32, SYSTEM_CALLS_64, guest_errno
+from simprof.simulator.linux import guest
 from simprof.simulator.linux.descriptors import HostFile, WouldWait
 from simprof.simulator.linux.file_data import BY_NAME, DESCRIPTORS, READING, Pages
-from simprof.simulator.linux.guest import (
-    Exited,
-    Failed,
-    Outcome,
-    Refused,
-    RefusedCall,
-    Returned,
-    Waits,
-)
 from simprof.simulator.linux.sandbox import failure
 from simprof.simulator.linux.syscalls_files import DescriptorCalls
 from simprof.simulator.linux.syscalls_paths import PathCalls
@@ -68,7 +60,7 @@ class SystemCalls:
         for group in groups:
             self._handlers.update(group.handlers())
         self._strict = strict
-        self.refused: Counter[RefusedCall] = Counter()  # how often each call was refused
+        self.refused: Counter[guest.RefusedCall] = Counter()  # how often each call was refused
 
     @property
     def names(self) -> frozenset[str]:
@@ -83,7 +75,7 @@ class SystemCalls:
         """Return the name of system call `number`."""
         return self._names.get(number, f"number {number}")
 
-    def call(self, number: int, arguments: Arguments) -> Outcome:
+    def call(self, number: int, arguments: Arguments) -> guest.Outcome:
         """Perform a system call: %g1, and %o0..%o5 masked to the program's width."""
         # Raises `UnsupportedError` where the call waits for ever, `RunInterrupted` where it waited
         # and the run was told to stop.
@@ -97,7 +89,7 @@ class SystemCalls:
         outcome = self._perform(handler, arguments)
         for pages in concerned if name not in READING else ():
             pages.reload()
-        if isinstance(outcome, Exited):
+        if isinstance(outcome, guest.Exited):
             self.finish()
         return outcome
 
@@ -116,7 +108,7 @@ class SystemCalls:
         self.task.host.interrupted = lambda: False  # what the program has written is kept
         self._memory.shared.write_back()
 
-    def _perform(self, handler: Handler, arguments: Arguments) -> Outcome:
+    def _perform(self, handler: Handler, arguments: Arguments) -> guest.Outcome:
         try:
             result = handler(arguments)
         except WaitingError as waiting:
@@ -124,23 +116,23 @@ class SystemCalls:
         except WouldWait:
             if self.task.guest.threads.is_alone:
                 raise self.task.deadlock() from None
-            return Waits(None, retry=True, restarts=True)
+            return guest.Waits(None, retry=True, restarts=True)
         except ServiceMissingError as missing:
             return self._refuse(missing.error)
         except GuestFault:
-            return Failed(ERRNO["EFAULT"])
+            return guest.Failed(ERRNO["EFAULT"])
         except OutOfMemory:
-            return Failed(ERRNO["ENOMEM"])
+            return guest.Failed(ERRNO["ENOMEM"])
         except OSError as error:
-            return Failed(guest_errno(error.errno or errno.EIO))
-        return Returned(result) if isinstance(result, int) else result
+            return guest.Failed(guest_errno(error.errno or errno.EIO))
+        return guest.Returned(result) if isinstance(result, int) else result
 
-    def _refuse(self, error: str) -> Outcome:
-        call = RefusedCall(self.task.call_name, error)
+    def _refuse(self, error: str) -> guest.Outcome:
+        call = guest.RefusedCall(self.task.call_name, error)
         if call not in self.refused and len(self.refused) >= _MOST_REFUSED:
-            call = RefusedCall("others", error)
+            call = guest.RefusedCall("others", error)
         self.refused[call] += 1
-        return Refused(call) if self._strict else Failed(ERRNO[error])
+        return guest.Refused(call) if self._strict else guest.Failed(ERRNO[error])
 
 
 _AT_SYMLINK_NOFOLLOW, _AT_EMPTY_PATH = 0x100, 0x1000
@@ -171,8 +163,8 @@ class MissingServices(CallGroup):
             # As where the limit of processes is reached (there is no clone3 here).
             "fork vfork:": missing("EAGAIN"),
             # EACCES for a program that is there, as from a file system that is mounted noexec.
-            "execve execv: p": lambda at: self._execute(AT_FDCWD, at, 0),
-            f"execveat: i p - - {_AT_SYMLINK_NOFOLLOW | _AT_EMPTY_PATH}": self._execute,
+            "execve execv: s": lambda path: self._execute(AT_FDCWD, path, 0),
+            f"execveat: i s - - {_AT_SYMLINK_NOFOLLOW | _AT_EMPTY_PATH}": self._execute,
             "ptrace process_vm_readv process_vm_writev:": missing("ENOSYS"),
         }
 
@@ -186,9 +178,8 @@ class MissingServices(CallGroup):
         self._task.file(first)
         raise failure(errno.ENOTSOCK)
 
-    def _execute(self, base: int, address: int, flags: int) -> NoReturn:
+    def _execute(self, base: int, path: bytes, flags: int) -> NoReturn:
         # Fails as where the program cannot be started; searches of PATH see what is missing.
-        path = self._memory.read_string(address)
         if not path and flags & _AT_EMPTY_PATH:
             self._task.file(base)
         else:

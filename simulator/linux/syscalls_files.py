@@ -10,7 +10,7 @@ from functools import partial
 from simprof.simulator.cpu.address_space import OutOfMemory
 from simprof.simulator.isa.sparc import FIOCLEX, FIONCLEX, FIONREAD, O_CLOEXEC, O_NONBLOCK
 from simprof.simulator.linux import structures
-from simprof.simulator.linux.descriptors import HostFile, OpenFile, Pipe, PipeEnd
+from simprof.simulator.linux.descriptors import PIPE_SIZE, HostFile, OpenFile, Pipe, PipeEnd
 from simprof.simulator.linux.file_data import PIECE, Vectors, read_into, write, write_from
 from simprof.simulator.linux.guest import Returned
 from simprof.simulator.linux.outside import LARGEST_OFFSET
@@ -24,6 +24,8 @@ _F_GETLK, _F_SETLK, _F_SETLKW = 7, 8, 9
 _F_GETLK64, _F_SETLK64, _F_SETLKW64 = 12, 13, 14
 _F_DUPFD_CLOEXEC, _F_SETPIPE_SZ, _F_GETPIPE_SZ = 1030, 1031, 1032
 _F_UNLCK = 3
+# Locks always succeed: nobody else is there.
+_NO_EFFECT = (_F_SETLK, _F_SETLKW, _F_SETLK64, _F_SETLKW64, _F_GETOWN, _F_SETOWN)
 _LARGEST_OFFSET_32 = (1 << 31) - 1
 _FIONBIO = 0x8004667E
 _CLOSE_RANGE_CLOEXEC = 4
@@ -51,7 +53,7 @@ class DescriptorCalls(CallGroup):
             "sendfile: w r p p": partial(self._copy, wide=self._task.is64),
             "sendfile64: w r p p": partial(self._copy, wide=True),
             "lseek: i l p": self._lseek,
-            "_llseek: i p p p p": self._llseek,
+            "_llseek: i h > p": lambda *of: struct.pack(">q", self._seek(*of)),
             "ftruncate: f l": self._resize,
             "ftruncate64: f q": self._resize,
             "fallocate: w p q q": self._fallocate,
@@ -105,10 +107,6 @@ class DescriptorCalls(CallGroup):
         if not self._task.is64 and position >> 31:
             raise failure(errno.EOVERFLOW)
         return position
-
-    def _llseek(self, number: int, high: int, low: int, result: int, whence: int) -> None:
-        position = self._seek(number, self._task.pair(high, low), whence)
-        self._memory.write(result, struct.pack(">q", position))
 
     def _seek(self, number: int, offset: int, whence: int) -> int:
         if whence > 4:
@@ -178,26 +176,19 @@ class DescriptorCalls(CallGroup):
             return self._table.install(file, lowest=lowest, on_exec=on_exec)
         if command == _F_GETFD:
             return int(number in self._table.closed_on_exec)
-        if command == _F_SETFD:
-            self._table.set_close_on_exec(number, bool(value & 1))
-            return 0
         if command == _F_GETFL:
             return file.flags
-        if command == _F_SETFL:
-            file.set_flags(value)
-            return 0
-        return self._fcntl_locks(file, command, value)
-
-    def _fcntl_locks(self, file: OpenFile, command: int, value: int) -> int:
-        # Locks always succeed: nobody else is there.
-        if command in (_F_GETLK, _F_GETLK64):
-            self._memory.write(value, struct.pack(">h", _F_UNLCK))
-            return 0
-        if command in (_F_SETLK, _F_SETLKW, _F_SETLK64, _F_SETLKW64, _F_GETOWN, _F_SETOWN):
-            return 0
         if command in (_F_GETPIPE_SZ, _F_SETPIPE_SZ) and isinstance(file, PipeEnd):
-            return 65536
-        raise failure(errno.EINVAL)
+            return PIPE_SIZE
+        if command == _F_SETFD:
+            self._table.set_close_on_exec(number, bool(value & 1))
+        elif command == _F_SETFL:
+            file.set_flags(value)
+        elif command in (_F_GETLK, _F_GETLK64):
+            self._memory.write(value, struct.pack(">h", _F_UNLCK))
+        elif command not in _NO_EFFECT:
+            raise failure(errno.EINVAL)
+        return 0
 
     def _ioctl(self, number: int, request: int, address: int) -> None:
         file = self._table.get(number)
@@ -278,23 +269,19 @@ class DescriptorCalls(CallGroup):
             raise failure(errno.EINVAL)
         return int(seconds * structures.SECOND + microseconds * 1000)
 
-    def _set_layout(self, count: int) -> tuple[int, int]:
-        """Return bits per word of an fd_set and how many words `count` bits take."""
-        bits = 64 if self._task.is64 else 32
-        return bits, -(-count // bits)
-
     def _read_set(self, address: int, count: int) -> set[int]:
-        bits, words = self._set_layout(count)
         if not address:
             return set()
-        values = self._task.words(address, words)
+        bits = 64 if self._task.is64 else 32
+        values = self._task.words(address, -(-count // bits))
         return {n for n in range(count) if values[n // bits] >> n % bits & 1}
 
     def _write_set(self, address: int, members: set[int], count: int) -> None:
         if not address:
             return
-        bits, words = self._set_layout(count)
-        values = [0] * words
+        bits = 64 if self._task.is64 else 32
+        values = [0] * -(-count // bits)
         for number in members:
             values[number // bits] |= 1 << number % bits
-        self._memory.write(address, struct.pack(f">{words}{'Q' if bits == 64 else 'I'}", *values))
+        data = b"".join(value.to_bytes(bits // 8, "big") for value in values)
+        self._memory.write(address, data)

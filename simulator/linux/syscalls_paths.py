@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from simprof.simulator.cpu.address_space import OutOfMemory
-from simprof.simulator.isa.sparc import (
-    O_ACCMODE,
-    O_APPEND,
-    O_CLOEXEC,
-    O_CREAT,
-    O_DIRECTORY,
-    O_EXCL,
-    O_NOFOLLOW,
-    O_PATH,
-    O_TMPFILE,
-    O_TRUNC,
-)
-from simprof.simulator.linux import proc_files, structures
-from simprof.simulator.linux.descriptors import (
-    Device,
-    Directory,
-    HostFile,
-    OpenFile,
-    Text,
-    device_status,
-)
+from simprof.simulator.isa import sparc
+from simprof.simulator.linux import descriptors, proc_files, structures
 from simprof.simulator.linux.outside import USER, FileAccess, FileStatus, Special
 from simprof.simulator.linux.sandbox import failure
 from simprof.simulator.linux.task import AT_FDCWD, CallGroup, Perform, Task, failing
@@ -41,13 +22,13 @@ _UTIME_NOW, _UTIME_OMIT = 0x3FFFFFFF, 0x3FFFFFFE
 _RENAME_NOREPLACE = 1
 
 _ACCESS = (
-    (O_CREAT, FileAccess.CREATE),
-    (O_EXCL, FileAccess.EXCLUSIVE),
-    (O_TRUNC, FileAccess.TRUNCATE),
-    (O_APPEND, FileAccess.APPEND),
-    (O_DIRECTORY, FileAccess.DIRECTORY),
-    (O_NOFOLLOW, FileAccess.NO_FOLLOW),
-    (O_PATH, FileAccess.PATH_ONLY),
+    (sparc.O_CREAT, FileAccess.CREATE),
+    (sparc.O_EXCL, FileAccess.EXCLUSIVE),
+    (sparc.O_TRUNC, FileAccess.TRUNCATE),
+    (sparc.O_APPEND, FileAccess.APPEND),
+    (sparc.O_DIRECTORY, FileAccess.DIRECTORY),
+    (sparc.O_NOFOLLOW, FileAccess.NO_FOLLOW),
+    (sparc.O_PATH, FileAccess.PATH_ONLY),
 )
 
 
@@ -65,12 +46,14 @@ class PathCalls(CallGroup):
     def _opening(self) -> Mapping[str, Perform]:
         narrow = "dirent/64" if self._task.is64 else "dirent/32"
         return {
-            "open: p p p": partial(self._open, AT_FDCWD),
-            "creat: p p": lambda at, mode: self._open(AT_FDCWD, at, O_CREAT | O_TRUNC | 1, mode),
-            "openat: i p p p": self._open,
-            "chdir: s": self._chdir,
+            "open: s p p": partial(self._open, AT_FDCWD),
+            "creat: s p": lambda path, mode: self._open(
+                AT_FDCWD, path, sparc.O_CREAT | sparc.O_TRUNC | 1, mode
+            ),
+            "openat: i s p p": self._open,
+            "chdir: . s": self._chdir,
             "fchdir: f": self._fchdir,
-            "getcwd: p p": self._getcwd,
+            "getcwd: > p": self._getcwd,
             "umask: p": self._umask,
             "getdents: f p u": partial(self._list, narrow),
             "getdents64: f p u": partial(self._list, "dirent64"),
@@ -79,19 +62,19 @@ class PathCalls(CallGroup):
     def _asking(self) -> Mapping[str, Perform]:
         narrow, wide = structures.statfs, structures.statfs64
         return {
-            "stat: s >": partial(self._stat, True, False),
-            "lstat oldlstat: s >": partial(self._stat, False, False),
+            "stat: s >": partial(self._stat, 0, False),
+            "lstat oldlstat: s >": partial(self._stat, _AT_SYMLINK_NOFOLLOW, False),
             "fstat: f >": lambda file: self._encode(file.status(), False),
-            "stat64: s >": partial(self._stat, True, True),
-            "lstat64: s >": partial(self._stat, False, True),
+            "stat64: s >": partial(self._stat, 0, True),
+            "lstat64: s >": partial(self._stat, _AT_SYMLINK_NOFOLLOW, True),
             "fstat64: f >": lambda file: self._encode(file.status(), True),
-            f"fstatat64: i p > {_STAT_FLAGS}": lambda *of: self._encode(self._status(*of), True),
-            f"statx: i p {_STATX_FLAGS} - >": lambda *of: structures.statx(self._status(*of)),
+            f"fstatat64: i s > {_STAT_FLAGS}": lambda *of: self._encode(self._status(*of), True),
+            f"statx: i s {_STATX_FLAGS} - >": lambda *of: structures.statx(self._status(*of)),
             "access: . s 7": self._host.check_access,
             "faccessat: @ s 7": self._host.check_access,
             f"faccessat2: @ s 7 {_ACCESS_FLAGS}": lambda *of: self._host.check_access(*of[:3]),
-            "readlink: p p p": partial(self._readlink, AT_FDCWD),
-            "readlinkat: i p p p": self._readlink,
+            "readlink: s > i": partial(self._readlink, AT_FDCWD),
+            "readlinkat: i s > i": self._readlink,
             "statfs: s >": partial(self._statfs, narrow),
             "statfs64: s - >": partial(self._statfs, wide),
             "fstatfs: f >": lambda _: narrow(self._task.is64),
@@ -111,22 +94,24 @@ class PathCalls(CallGroup):
             f"renameat2: @ s @ s {_RENAME_NOREPLACE}": self._rename,
             "link: . s . s": lambda base, old, to, new: host.link(base, old, to, new, False),
             f"linkat: @ s @ s {_AT_SYMLINK_FOLLOW}": host.link,
-            "symlink: p p": lambda text, path: self._symlinkat(text, AT_FDCWD, path),
-            "symlinkat: p i p": self._symlinkat,
+            "symlink: s . s": self._symlinkat,
+            "symlinkat: s @ s": self._symlinkat,
             "mknod mknodat:": failing(errno.EPERM),
-            "truncate: p l": self._truncate,
-            "truncate64: p q": self._truncate,
+            "truncate: . s l": self._truncate,
+            "truncate64: . s q": self._truncate,
             "chmod: . s p": host.change_mode,
             "fchmodat: @ s p": host.change_mode,
             "fchmod: i p": lambda own, mode: host.change_open_mode(self._host_handle(own), mode),
-            "chown chown32: s i i": partial(self._chown, True),
-            "lchown lchown32: s i i": partial(self._chown, False),
+            "chown chown32: s i i": partial(self._chown, AT_FDCWD, 0),
+            "lchown lchown32: s i i": partial(self._chown, AT_FDCWD, _AT_SYMLINK_NOFOLLOW),
             "fchown fchown32: f i i": lambda file, user, group: self._check_owner(user, group),
-            "fchownat: i s i i p": self._fchownat,
-            "utime: p p": self._utime,
-            "utimes: p p": partial(self._utimes, AT_FDCWD),
-            "futimesat: i p p": self._utimes,
-            "utimensat utimensat_time64: i p p p": self._utimensat,
+            "fchownat: i s i i p": lambda base, path, user, group, flags: self._chown(
+                base, flags, path, user, group
+            ),
+            "utime: s p": self._utime,
+            "utimes: s p": partial(self._utimes, AT_FDCWD),
+            "futimesat: i s p": self._utimes,
+            "utimensat utimensat_time64: i S p p": self._utimensat,
             **{
                 f"{call}xattr l{call}xattr f{call}xattr:": failing(errno.EOPNOTSUPP)
                 for call in attributes
@@ -135,10 +120,7 @@ class PathCalls(CallGroup):
 
     # Helpers
 
-    def _path(self, address: int) -> bytes:
-        return self._memory.read_string(address)
-
-    def _own_descriptor(self, name: str) -> OpenFile:
+    def _own_descriptor(self, name: str) -> descriptors.OpenFile:
         # The open file that /proc/self/fd/N names.
         try:
             return self._task.descriptors.get(int(name.removeprefix("fd/")))
@@ -147,18 +129,17 @@ class PathCalls(CallGroup):
 
     def _host_handle(self, descriptor: int) -> int:
         file = self._task.file(descriptor)
-        if not isinstance(file, HostFile) or file.handle <= 2:
+        if not isinstance(file, descriptors.HostFile) or file.handle <= 2:
             raise failure(errno.EROFS)
         return file.handle
 
     # Opening
 
-    def _open(self, base: int, path_address: int, flags: int, mode: int) -> int:
-        if flags & O_TMPFILE:
+    def _open(self, base: int, path: bytes, flags: int, mode: int) -> int:
+        if flags & sparc.O_TMPFILE:
             raise failure(errno.EOPNOTSUPP)
-        path = self._path(path_address)
-        access = FileAccess.READ if flags & O_ACCMODE in (0, 2) else FileAccess(0)
-        if flags & O_ACCMODE in (1, 2):
+        access = FileAccess.READ if flags & sparc.O_ACCMODE in (0, 2) else FileAccess(0)
+        if flags & sparc.O_ACCMODE in (1, 2):
             access |= FileAccess.WRITE
         for bit, meaning in _ACCESS:
             if flags & bit:
@@ -166,11 +147,13 @@ class PathCalls(CallGroup):
         opened = self._host.open(
             self._task.base(base), path, access, mode & 0o7777 & ~self._task.umask
         )
-        kept = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOFOLLOW)
+        kept = flags & ~(
+            sparc.O_CREAT | sparc.O_EXCL | sparc.O_TRUNC | sparc.O_CLOEXEC | sparc.O_NOFOLLOW
+        )
         file = self._open_file(opened, kept)
         table = self._task.descriptors
         try:
-            number = table.install(file, on_exec=bool(flags & O_CLOEXEC))
+            number = table.install(file, on_exec=bool(flags & sparc.O_CLOEXEC))
         except OSError:
             if not file.references:
                 file.close()
@@ -182,55 +165,48 @@ class PathCalls(CallGroup):
             raise
         return number
 
-    def _open_file(self, opened: int | Special, flags: int) -> OpenFile:
+    def _open_file(self, opened: int | Special, flags: int) -> descriptors.OpenFile:
         if isinstance(opened, int):
             mode = self._host.status(opened).mode
-            kind = Directory if mode & 0o170000 == 0o040000 else HostFile
+            kind = descriptors.Directory if mode & 0o170000 == 0o040000 else descriptors.HostFile
             return kind(self._host, opened, flags)
         if opened.name.startswith("fd/"):
             return self._own_descriptor(opened.name)
         if opened.name == "tty":
             raise failure(errno.ENXIO)
-        if flags & O_DIRECTORY:
+        if flags & sparc.O_DIRECTORY:
             raise failure(errno.ENOTDIR)
         if opened.name in proc_files.FILES:
-            if flags & O_ACCMODE:
+            if flags & sparc.O_ACCMODE:
                 raise failure(errno.EACCES)
-            return Text(proc_files.FILES[opened.name](self._task), flags)
-        return Device(opened.name, flags, self._task.random)
+            return descriptors.Text(proc_files.FILES[opened.name](self._task), flags)
+        return descriptors.Device(opened.name, flags, self._task.random)
 
-    def _chdir(self, path: bytes) -> None:
-        access = FileAccess.READ | FileAccess.DIRECTORY
-        opened = self._host.open(self._task.working_directory, path, access, 0)
+    def _chdir(self, base: int | None, path: bytes) -> None:
+        opened = self._host.open(base, path, FileAccess.READ | FileAccess.DIRECTORY, 0)
         if not isinstance(opened, int):
             raise failure(errno.ENOTDIR)
-        self._enter(opened)
-
-    def _fchdir(self, file: OpenFile) -> None:
-        if not isinstance(file, Directory):
-            raise failure(errno.ENOTDIR)
-        again = self._host.open(file.handle, b".", FileAccess.READ | FileAccess.DIRECTORY, 0)
-        assert isinstance(again, int)
-        self._enter(again)
-
-    def _enter(self, handle: int) -> None:
-        old, self._task.working_directory = self._task.working_directory, handle
+        old, self._task.working_directory = self._task.working_directory, opened
         if old is not None:
             self._host.close(old)
 
-    def _getcwd(self, address: int, size: int) -> int:
+    def _fchdir(self, file: descriptors.OpenFile) -> None:
+        if not isinstance(file, descriptors.Directory):
+            raise failure(errno.ENOTDIR)
+        self._chdir(file.handle, b".")
+
+    def _getcwd(self, size: int) -> tuple[int, bytes]:
         data = self._host.path_of(self._task.working_directory) + b"\0"
         if len(data) > size:
             raise failure(errno.ERANGE)
-        self._memory.write(address, data)
-        return len(data)
+        return len(data), data
 
     def _umask(self, mask: int) -> int:
         old, self._task.umask = self._task.umask, mask & 0o777
         return old
 
-    def _list(self, layout: str, file: OpenFile, address: int, size: int) -> int:
-        if not isinstance(file, Directory):
+    def _list(self, layout: str, file: descriptors.OpenFile, address: int, size: int) -> int:
+        if not isinstance(file, descriptors.Directory):
             raise failure(errno.ENOTDIR)
         entries = file.entries()
         try:
@@ -248,19 +224,18 @@ class PathCalls(CallGroup):
 
     # Asking
 
-    def _status_at(self, base: int, path: bytes, follow: bool, allow_empty: bool) -> FileStatus:
-        if not path and allow_empty:
-            if base == AT_FDCWD:
-                status = self._host.status_of(self._task.working_directory, b".", True)
-                assert isinstance(status, FileStatus)
-                return status
-            return self._task.file(base).status()
+    def _status(self, base: int, path: bytes, flags: int) -> FileStatus:
+        if not path and flags & _AT_EMPTY_PATH:
+            if base != AT_FDCWD:
+                return self._task.file(base).status()
+            path = b"."
+        follow = not flags & _AT_SYMLINK_NOFOLLOW
         file = self._host.status_of(self._task.base(base), path, follow)
         if isinstance(file, FileStatus):
             return file
         if file.name.startswith("fd/"):
             return self._own_descriptor(file.name).status()
-        return device_status(file.name)
+        return descriptors.device_status(file.name)
 
     def _encode(self, status: FileStatus, wide: bool) -> bytes:
         encode = structures.stat64 if wide else structures.stat
@@ -268,34 +243,29 @@ class PathCalls(CallGroup):
             raise failure(errno.EOVERFLOW)
         return encode(status, self._task.is64)
 
-    def _stat(self, follow: bool, wide: bool, path: bytes) -> bytes:
-        return self._encode(self._status_at(AT_FDCWD, path, follow, False), wide)
+    def _stat(self, flags: int, wide: bool, path: bytes) -> bytes:
+        return self._encode(self._status(AT_FDCWD, path, flags), wide)
 
-    def _status(self, base: int, path: int, flags: int) -> FileStatus:
-        follow = not flags & _AT_SYMLINK_NOFOLLOW
-        return self._status_at(base, self._path(path), follow, bool(flags & _AT_EMPTY_PATH))
-
-    def _readlink(self, base: int, path: int, address: int, size: int) -> int:
-        if self._task.signed32(size) <= 0:
+    def _readlink(self, base: int, path: bytes, size: int) -> tuple[int, bytes]:
+        if size <= 0:
             raise failure(errno.EINVAL)
-        text = self._host.read_link(self._task.base(base), self._path(path))
+        text = self._host.read_link(self._task.base(base), path)
         if isinstance(text, Special):
             text = self._descriptor_path(text)
-        self._memory.write(address, text[:size])
-        return len(text[:size])
+        return len(text[:size]), text[:size]
 
     def _descriptor_path(self, special: Special) -> bytes:
         if not special.name.startswith("fd/"):
             raise failure(errno.EINVAL)
         file = self._own_descriptor(special.name)
-        if isinstance(file, HostFile) and file.handle > 2:
+        if isinstance(file, descriptors.HostFile) and file.handle > 2:
             return self._host.path_of(file.handle)
-        if isinstance(file, Device):
+        if isinstance(file, descriptors.Device):
             return b"/dev/" + file.name.encode()
         return b"pipe:[%d]" % file.status().inode
 
     def _statfs(self, encode: structures.StatfsEncoder, path: bytes) -> bytes:
-        self._status_at(AT_FDCWD, path, True, False)
+        self._status(AT_FDCWD, path, 0)
         return encode(self._task.is64)
 
     # Naming
@@ -308,18 +278,15 @@ class PathCalls(CallGroup):
     ) -> None:
         self._host.rename(base, path, new_base, new, not flags & _RENAME_NOREPLACE)
 
-    def _symlinkat(self, text: int, base: int, path: int) -> None:
-        target = self._path(text)
+    def _symlinkat(self, target: bytes, base: int | None, path: bytes) -> None:
         if not target:
             raise failure(errno.ENOENT)
-        self._host.make_link(target, self._task.base(base), self._path(path))
+        self._host.make_link(target, base, path)
 
-    def _truncate(self, path: int, size: int) -> None:
+    def _truncate(self, base: int | None, path: bytes, size: int) -> None:
         if size < 0:
             raise failure(errno.EINVAL)
-        opened = self._host.open(
-            self._task.working_directory, self._path(path), FileAccess.WRITE, 0
-        )
+        opened = self._host.open(base, path, FileAccess.WRITE, 0)
         if not isinstance(opened, int):
             raise failure(errno.EINVAL)
         try:
@@ -329,13 +296,8 @@ class PathCalls(CallGroup):
 
     # Attributes
 
-    def _chown(self, follow: bool, path: bytes, user: int, group: int) -> None:
-        self._status_at(AT_FDCWD, path, follow, False)
-        self._check_owner(user, group)
-
-    def _fchownat(self, base: int, path: bytes, user: int, group: int, flags: int) -> None:
-        follow = not flags & _AT_SYMLINK_NOFOLLOW
-        self._status_at(base, path, follow, bool(flags & _AT_EMPTY_PATH))
+    def _chown(self, base: int, flags: int, path: bytes, user: int, group: int) -> None:
+        self._status(base, path, flags)
         self._check_owner(user, group)
 
     def _check_owner(self, user: int, group: int) -> None:
@@ -343,42 +305,30 @@ class PathCalls(CallGroup):
         if not {user, group} <= {-1, USER, 0xFFFF}:
             raise failure(errno.EPERM)
 
-    def _utime(self, path: int, address: int) -> None:
-        times = None
-        if address:
-            seconds = [self._task.signed(value) for value in self._task.words(address, 2)]
-            times = (seconds[0] * structures.SECOND, seconds[1] * structures.SECOND)
-        self._set_times(AT_FDCWD, self._path(path), times, True)
+    def _utime(self, path: bytes, address: int) -> None:
+        given = self._task.words(address, 2) if address else ()
+        times = [self._task.signed(seconds) * structures.SECOND for seconds in given]
+        self._set_times(AT_FDCWD, path, times, True)
 
-    def _utimes(self, base: int, path: int, address: int) -> None:
-        times = None
-        if address:
-            layout = structures.TIMEVAL[self._task.is64]
-            values = list(layout.iter_unpack(self._memory.read(address, 2 * layout.size)))
-            if not all(0 <= microseconds < 1_000_000 for _, microseconds in values):
-                raise failure(errno.EINVAL)
-            first, second = (s * structures.SECOND + u * 1000 for s, u in values)
-            times = (first, second)
-        self._set_times(base, self._path(path), times, True)
+    def _utimes(self, base: int, path: bytes, address: int) -> None:
+        layout = structures.TIMEVAL[self._task.is64]
+        data = self._memory.read(address, 2 * layout.size) if address else b""
+        given = list(layout.iter_unpack(data))
+        if not all(0 <= microseconds < 1_000_000 for _, microseconds in given):
+            raise failure(errno.EINVAL)
+        self._set_times(base, path, [s * structures.SECOND + u * 1000 for s, u in given], True)
 
-    def _utimensat(self, base: int, path_address: int, address: int, flags: int) -> None:
-        times = None
-        path = self._path(path_address) if path_address else b""
-        if address:
-            size = structures.TIMESPEC[self._task.is_wide].size
-            given = [self._task.timespec(address + at) for at in (0, size)]
-            if any(nanoseconds == _UTIME_OMIT for _, nanoseconds in given):
-                current = self._status_at(base, path, True, True).modified
-                if all(nanoseconds == _UTIME_OMIT for _, nanoseconds in given):
-                    return
-            else:
-                current = 0
-            first, second = (self._time_given(pair, current) for pair in given)
-            times = (first, second)
-        self._set_times(base, path, times, not flags & _AT_SYMLINK_NOFOLLOW)
+    def _utimensat(self, base: int, path: bytes, address: int, flags: int) -> None:
+        size = structures.TIMESPEC[self._task.is_wide].size
+        places = (address, address + size) if address else ()
+        given = [self._task.timespec(place) for place in places]
+        omitted = sum(nanoseconds == _UTIME_OMIT for _, nanoseconds in given)
+        current = self._status(base, path, _AT_EMPTY_PATH).modified if omitted else 0
+        if omitted < 2:
+            times = [self._time_given(*each, current) for each in given]
+            self._set_times(base, path, times, not flags & _AT_SYMLINK_NOFOLLOW)
 
-    def _time_given(self, pair: tuple[int, int], current: int) -> int:
-        seconds, nanoseconds = pair
+    def _time_given(self, seconds: int, nanoseconds: int, current: int) -> int:
         if nanoseconds == _UTIME_NOW:
             return self._task.now
         if nanoseconds == _UTIME_OMIT:
@@ -387,9 +337,7 @@ class PathCalls(CallGroup):
             raise failure(errno.EINVAL)
         return seconds * structures.SECOND + nanoseconds
 
-    def _set_times(
-        self, base: int, path: bytes, times: tuple[int, int] | None, follow: bool
-    ) -> None:
+    def _set_times(self, base: int, path: bytes, times: Sequence[int], follow: bool) -> None:
         accessed, modified = times or (self._task.now, self._task.now)
         if path:
             self._host.change_times(self._task.base(base), path, accessed, modified, follow)

@@ -8,17 +8,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from simprof.simulator.binary.program import PAGE_SIZE, page_up
-from simprof.simulator.cpu.address_space import STACK_SIZE, GuestFault, OutOfMemory, Protection
-from simprof.simulator.isa.sparc import (
-    MAP_ANONYMOUS,
-    MAP_FIXED,
-    MAP_FIXED_NOREPLACE,
-    MAP_PRIVATE,
-    MAP_SHARED,
-    MAP_TYPE,
-    MREMAP_FIXED,
-    MREMAP_MAYMOVE,
+from simprof.simulator.cpu.address_space import (
+    RIGHTS,
+    STACK_SIZE,
+    GuestFault,
+    OutOfMemory,
+    Protection,
 )
+from simprof.simulator.isa import sparc
 from simprof.simulator.linux import structures
 from simprof.simulator.linux.descriptors import (
     MAX_DESCRIPTORS,
@@ -27,7 +24,7 @@ from simprof.simulator.linux.descriptors import (
     HostFile,
     OpenFile,
 )
-from simprof.simulator.linux.file_data import PIECE, SharedFiles
+from simprof.simulator.linux.file_data import PIECE, SharedFiles, SharedMapping
 from simprof.simulator.linux.outside import LARGEST_OFFSET, USER
 from simprof.simulator.linux.process import PARENT_ID
 from simprof.simulator.linux.sandbox import PROCESS_ID, failure
@@ -40,11 +37,12 @@ _MAP_SHARED_VALIDATE = 3
 _MADV_DONTNEED, _MADV_REMOVE, _MADV_DONTNEED_LOCKED = 4, 9, 24
 _CHUNK = 1 << 20
 
-_INFINITY_64 = (1 << 64) - 1
-_INFINITY_32 = 0x7FFFFFFF
+# By width: what stands for no limit, and how soft and hard limits lie in memory.
+_LIMITS = {True: ((1 << 64) - 1, struct.Struct(">QQ")), False: (0x7FFFFFFF, struct.Struct(">II"))}
 _USUAL_STACK = 8 << 20  # of Linux; C libraries give every thread as much
 _RLIMIT_STACK, _RLIMIT_CORE, _RLIMIT_NOFILE, _RLIMIT_COUNT = 3, 4, 6, 16
 _SELF = (0, PROCESS_ID)
+_DOMAIN = b"(none)\0"
 
 _PR_SET_NAME, _PR_GET_NAME = 15, 16
 # PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS
@@ -73,7 +71,7 @@ class MemoryCalls(CallGroup):
             "mremap: p p p p p": self._mremap,
             "madvise: p p i": self._madvise,
             "msync: p p": self._msync,
-            "mincore: p p p": self._mincore,
+            "mincore: p p >": lambda *of: b"\1" * (self._mapped_range(*of) // PAGE_SIZE),
             "mlock mlock2 munlock mlockall munlockall:": nothing,
         }
 
@@ -84,14 +82,18 @@ class MemoryCalls(CallGroup):
     ) -> int:
         if length == 0 or offset % PAGE_SIZE or offset < 0:
             raise failure(errno.EINVAL)
-        if flags & MAP_TYPE not in (MAP_SHARED, MAP_PRIVATE, _MAP_SHARED_VALIDATE):
+        if flags & sparc.MAP_TYPE not in (
+            sparc.MAP_SHARED,
+            sparc.MAP_PRIVATE,
+            _MAP_SHARED_VALIDATE,
+        ):
             raise failure(errno.EINVAL)
         if length > self._memory.limit_address:
             raise OutOfMemory("length beyond the address space")
         size = page_up(length)
         rights = Protection(protection & 7)
         file = None
-        if not flags & MAP_ANONYMOUS:
+        if not flags & sparc.MAP_ANONYMOUS:
             file = self._mappable(descriptor, flags, rights)
             if offset + size > LARGEST_OFFSET:
                 raise failure(errno.EOVERFLOW)
@@ -100,7 +102,7 @@ class MemoryCalls(CallGroup):
         try:
             self._memory.map(place, size, rights)
             if file is not None:
-                if flags & MAP_TYPE == MAP_PRIVATE:
+                if flags & sparc.MAP_TYPE == sparc.MAP_PRIVATE:
                     self._fill(place, size, file, offset)
                 else:
                     self.shared.add(place, size, file, offset)
@@ -113,13 +115,13 @@ class MemoryCalls(CallGroup):
         return place
 
     def _place(self, address: int, size: int, flags: int) -> int:
-        if not flags & (MAP_FIXED | MAP_FIXED_NOREPLACE):
+        if not flags & (sparc.MAP_FIXED | sparc.MAP_FIXED_NOREPLACE):
             return self._memory.find_free(size, address // PAGE_SIZE * PAGE_SIZE)
         if address % PAGE_SIZE:
             raise failure(errno.EINVAL)
         if address + size > self._memory.limit_address:
             raise OutOfMemory("beyond the address space")
-        if flags & MAP_FIXED_NOREPLACE and not self._memory.is_free(address, size):
+        if flags & sparc.MAP_FIXED_NOREPLACE and not self._memory.is_free(address, size):
             raise failure(errno.EEXIST)
         return address
 
@@ -133,7 +135,7 @@ class MemoryCalls(CallGroup):
             raise failure(errno.ENODEV)
         if not file.readable:
             raise failure(errno.EACCES)
-        shared = flags & MAP_TYPE != MAP_PRIVATE
+        shared = flags & sparc.MAP_TYPE != sparc.MAP_PRIVATE
         if shared and rights & Protection.WRITE and not file.writable:
             raise failure(errno.EACCES)
         return file
@@ -151,21 +153,19 @@ class MemoryCalls(CallGroup):
 
     # The others
 
-    def _range(self, address: int, length: int) -> int:
+    def _range(self, address: int, length: int, error: int = errno.ENOMEM) -> int:
         """Check a page-aligned range; return its size in whole pages."""
         if address % PAGE_SIZE:
             raise failure(errno.EINVAL)
         size = page_up(length)
         if address + size > self._memory.limit_address:
-            raise failure(errno.ENOMEM)
+            raise failure(error)
         return size
 
     def _munmap(self, address: int, length: int) -> None:
-        if address % PAGE_SIZE or length == 0:
+        if length == 0:
             raise failure(errno.EINVAL)
-        size = page_up(length)
-        if address + size > self._memory.limit_address:
-            raise failure(errno.EINVAL)
+        size = self._range(address, length, errno.EINVAL)
         self.shared.forget(address, size)
         self._memory.unmap(address, size)
 
@@ -179,59 +179,49 @@ class MemoryCalls(CallGroup):
             except GuestFault:
                 raise failure(errno.ENOMEM) from None
 
-    def _rights_at(self, address: int, size: int) -> Protection:
-        for mapping in self._memory.mappings():
-            if mapping.start <= address < mapping.end:
-                return mapping.protection
-        raise failure(errno.EFAULT)
+    def _rights_at(self, address: int) -> Protection:
+        return Protection(self._memory.page_bits(address) & RIGHTS)
 
     def _mremap(self, old: int, old_length: int, new_length: int, flags: int, fixed: int) -> int:
-        if old % PAGE_SIZE or flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED) or new_length == 0:
+        if old % PAGE_SIZE or flags & ~(sparc.MREMAP_MAYMOVE | sparc.MREMAP_FIXED):
             raise failure(errno.EINVAL)
-        if new_length > self._memory.limit_address or old_length == 0:
+        if not 0 < new_length <= self._memory.limit_address or old_length == 0:
             raise failure(errno.EINVAL)
         old_size, new_size = page_up(old_length), page_up(new_length)
         if not self._memory.is_mapped(old, old_size):
             raise failure(errno.EFAULT)
-        if self.shared.touches(old, old_size):
-            return self._remap_shared(old, old_size, new_size, flags, fixed)
-        if flags & MREMAP_FIXED:
-            self._check_target(old, old_size, new_size, flags, fixed)
-            self.shared.forget(fixed, new_size)
-            return self._move(old, old_size, new_size, fixed)
-        if new_size <= old_size:
-            if new_size < old_size:
-                self._memory.unmap(old + new_size, old_size - new_size)
-            return old
-        rights = self._rights_at(old, old_size)
-        growth = new_size - old_size
-        end = old + new_size
-        if end <= self._memory.limit_address and self._memory.is_free(old + old_size, growth):
-            self._memory.map(old + old_size, growth, rights)
-            return old
-        if not flags & MREMAP_MAYMOVE:
-            raise failure(errno.ENOMEM)
-        return self._move(old, old_size, new_size, self._memory.find_free(new_size))
-
-    def _remap_shared(self, old: int, old_size: int, new_size: int, flags: int, target: int) -> int:
-        mapping = self.shared.inside(old, old_size)
-        if mapping is None:
+        shared = self.shared.inside(old, old_size)
+        if shared is None and self.shared.touches(old, old_size):
             raise failure(errno.EFAULT)
-        rights, file = self._rights_at(old, old_size), mapping.file
-        offset = mapping.offset + old - mapping.address
         growth = new_size - old_size
-        in_place = growth <= 0 or (
+        if flags & sparc.MREMAP_FIXED:
+            self._check_target(old, old_size, new_size, flags, fixed)
+            target = fixed
+        elif growth <= 0 or (
             old + new_size <= self._memory.limit_address
             and self._memory.is_free(old + old_size, growth)
-        )
-        if flags & MREMAP_FIXED:
-            self._check_target(old, old_size, new_size, flags, target)
-        elif in_place:
+        ):
             target = old
-        elif flags & MREMAP_MAYMOVE:
+        elif flags & sparc.MREMAP_MAYMOVE:
             target = self._memory.find_free(new_size)
         else:
             raise failure(errno.ENOMEM)
+        if shared is not None:
+            self._remap_shared(shared, old, old_size, new_size, target)
+        elif target != old:
+            self.shared.forget(target, new_size)
+            self._move(old, old_size, new_size, target)
+        elif growth > 0:
+            self._memory.map(old + old_size, growth, self._rights_at(old))
+        elif growth < 0:
+            self._memory.unmap(old + new_size, -growth)
+        return target
+
+    def _remap_shared(
+        self, mapping: SharedMapping, old: int, old_size: int, new_size: int, target: int
+    ) -> None:
+        rights, file = self._rights_at(old), mapping.file
+        offset = mapping.offset + old - mapping.address
         file.references += 1  # it stays while its old mapping goes
         try:
             for place, size in ((old, old_size), (target, new_size)):
@@ -244,19 +234,17 @@ class MemoryCalls(CallGroup):
             raise
         finally:
             file.references -= 1
-        return target
 
     def _check_target(
         self, old: int, old_size: int, new_size: int, flags: int, target: int
     ) -> None:
         overlaps = target < old + old_size and old < target + new_size
-        if target % PAGE_SIZE or not flags & MREMAP_MAYMOVE or overlaps:
-            raise failure(errno.EINVAL)
-        if target + new_size > self._memory.limit_address:
+        beyond = target + new_size > self._memory.limit_address
+        if target % PAGE_SIZE or not flags & sparc.MREMAP_MAYMOVE or overlaps or beyond:
             raise failure(errno.EINVAL)
 
-    def _move(self, old: int, old_size: int, new_size: int, target: int) -> int:
-        rights = self._rights_at(old, old_size)
+    def _move(self, old: int, old_size: int, new_size: int, target: int) -> None:
+        rights = self._rights_at(old)
         self._memory.map(target, new_size, rights)
         self._memory.protect(old, old_size, rights | Protection.READ)
         for start in range(0, min(old_size, new_size), _CHUNK):
@@ -264,7 +252,6 @@ class MemoryCalls(CallGroup):
             size = min(_CHUNK, min(old_size, new_size) - start)
             self._memory.load(target + start, self._memory.read(old + start, size))
         self._memory.unmap(old, old_size)
-        return target
 
     def _mapped_range(self, address: int, length: int) -> int:
         """Check a range as `_range`, and that all of it is mapped."""
@@ -289,10 +276,6 @@ class MemoryCalls(CallGroup):
         self._mapped_range(address, length)
         self.shared.write_back()
 
-    def _mincore(self, address: int, length: int, result: int) -> None:
-        size = self._mapped_range(address, length)
-        self._memory.write(result, b"\1" * (size // PAGE_SIZE))
-
 
 class ProcessCalls(CallGroup):
     """The process: identity, limits, and small fixed answers."""
@@ -312,7 +295,7 @@ class ProcessCalls(CallGroup):
             "getuid geteuid getgid getegid:": lambda: USER,
             "getuid32 geteuid32 getgid32 getegid32:": lambda: USER,
             "setfsuid setfsgid setfsuid32 setfsgid32:": lambda: USER,
-            "getresuid getresgid getresuid32 getresgid32: p p p": self._get_three,
+            "getresuid getresgid getresuid32 getresgid32: > > >": lambda: struct.pack(">I", USER),
             "setuid setgid setuid32 setgid32: i": self._set_identity,
             "setreuid setregid setreuid32 setregid32: i i": self._set_identity,
             "setresuid setresgid setresuid32 setresgid32: i i i": self._set_identity,
@@ -322,30 +305,26 @@ class ProcessCalls(CallGroup):
             "setpgid getgroups getgroups32:": nothing,
             "setgroups setgroups32:": failing(errno.EPERM),
             "getrlimit: i >": lambda number: self._encode_limit(number, self._task.is64),
-            "setrlimit: i p": self._setrlimit,
-            "prlimit64: i i p p": self._prlimit64,
+            "setrlimit: i p": lambda number, at: self._change_limit(number, at, self._task.is64),
+            "prlimit64: i i p >?": self._prlimit64,
             "getrusage: i >": self._getrusage,
             "sysinfo: >": self._sysinfo,
             "uname: >": structures.utsname,
             "getpagesize:": lambda: PAGE_SIZE,
             "getpriority:": lambda: 20,
             "setpriority nice personality memory_ordering:": nothing,
-            "sched_getaffinity sched_get_affinity: - p p": self._affinity,
+            "sched_getaffinity sched_get_affinity: - p >": self._affinity,
             "sched_setaffinity sched_set_affinity sched_getscheduler:": nothing,
             "sched_get_priority_max sched_get_priority_min:": nothing,
             "sched_getparam: - >": lambda: bytes(4),
-            "getcpu: p p": self._getcpu,
+            "getcpu: >? >?": lambda: bytes(4),
             "wait4 waitpid waitid:": failing(errno.ECHILD),
             "getrandom: p p 7": self._getrandom,
             "prctl: i p": self._prctl,
-            "getdomainname: p p": self._getdomainname,
+            "getdomainname: > p": self._getdomainname,
         }
 
     # Identity
-
-    def _get_three(self, *addresses: int) -> None:
-        for address in addresses:
-            self._memory.write(address, struct.pack(">I", USER))
 
     def _set_identity(self, *given: int) -> None:
         if not set(given) <= {-1, USER}:
@@ -364,17 +343,15 @@ class ProcessCalls(CallGroup):
         return self._limits.get(resource, (None, None))
 
     def _encode_limit(self, resource: int, wide: bool) -> bytes:
-        infinity = _INFINITY_64 if wide else _INFINITY_32
-        values = [
-            infinity if value is None else min(value, infinity) for value in self._limit(resource)
-        ]
-        return struct.pack(">QQ" if wide else ">II", *values)
+        infinity, layout = _LIMITS[wide]
+        limits = (infinity if each is None else each for each in self._limit(resource))
+        return layout.pack(*(min(each, infinity) for each in limits))
 
-    def _change_limit(self, resource: int, data: bytes, wide: bool) -> None:
+    def _change_limit(self, resource: int, address: int, wide: bool) -> None:
         # A larger limit makes room for the stack; others bind nothing.
-        infinity = _INFINITY_64 if wide else _INFINITY_32
+        infinity, layout = _LIMITS[wide]
+        given = layout.unpack(self._memory.read(address, layout.size))
         _, old_hard = self._limit(resource)
-        given = struct.unpack(">QQ" if wide else ">II", data)
         soft, hard = (None if value >= infinity else value for value in given)
         if hard is not None and (soft is None or soft > hard):
             raise failure(errno.EINVAL)
@@ -393,17 +370,12 @@ class ProcessCalls(CallGroup):
                 self._memory.map(low, high - low, Protection.READ | Protection.WRITE)
                 task.stack_size = task.stack_top - low
 
-    def _setrlimit(self, resource: int, address: int) -> None:
-        data = self._memory.read(address, 16 if self._task.is64 else 8)
-        self._change_limit(resource, data, self._task.is64)
-
-    def _prlimit64(self, process: int, resource: int, new: int, result: int) -> None:
+    def _prlimit64(self, process: int, resource: int, new: int) -> bytes:
         self._of_self(process)
         old = self._encode_limit(resource, True)
         if new:
-            self._change_limit(resource, self._memory.read(new, 16), True)
-        if result:
-            self._memory.write(result, old)
+            self._change_limit(resource, new, True)
+        return old
 
     def _getrusage(self, who: int) -> bytes:
         if who not in (-1, 0, 1):
@@ -416,16 +388,11 @@ class ProcessCalls(CallGroup):
         seconds = self._task.uptime // structures.SECOND
         return structures.sysinfo(seconds, total, total // 2, self._task.is64)
 
-    def _affinity(self, size: int, address: int) -> int:
+    def _affinity(self, size: int) -> tuple[int, bytes]:
         word = 8 if self._task.is64 else 4
         if size < word or size % word:
             raise failure(errno.EINVAL)
-        self._memory.write(address, (1).to_bytes(word, "big"))
-        return word
-
-    def _getcpu(self, *addresses: int) -> None:
-        for address in filter(None, addresses):
-            self._memory.write(address, bytes(4))
+        return word, (1).to_bytes(word, "big")
 
     # Others
 
@@ -448,8 +415,7 @@ class ProcessCalls(CallGroup):
             raise failure(errno.EINVAL)
         return _PR_ANSWERS.get(option, 0)
 
-    def _getdomainname(self, address: int, size: int) -> None:
-        name = b"(none)\0"
-        if size < len(name):
+    def _getdomainname(self, size: int) -> bytes:
+        if size < len(_DOMAIN):
             raise failure(errno.EINVAL)
-        self._memory.write(address, name)
+        return _DOMAIN

@@ -10,21 +10,10 @@ import errno
 import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 
 from simprof.simulator.cpu.address_space import GuestFault
 from simprof.simulator.isa.sparc import ERRNO
-from simprof.simulator.linux import structures
-from simprof.simulator.linux.guest import (
-    Exited,
-    Failed,
-    Outcome,
-    Replaced,
-    Returned,
-    ThreadExited,
-    Waits,
-    Yields,
-)
+from simprof.simulator.linux import guest, structures
 from simprof.simulator.linux.process import CLOCK_TICKS
 from simprof.simulator.linux.sandbox import PROCESS_ID, failure
 from simprof.simulator.linux.signals import (
@@ -39,7 +28,14 @@ from simprof.simulator.linux.signals import (
     sigaction,
     sigset,
 )
-from simprof.simulator.linux.task import CallGroup, Perform, ServiceMissingError, Task, failing
+from simprof.simulator.linux.task import (
+    CallGroup,
+    Perform,
+    ServiceMissingError,
+    Task,
+    failing,
+    missing,
+)
 
 MOST_THREADS = 1024  # that may be alive at once; `clone` answers EAGAIN beyond
 # Bytes that are kept of a thread, those that have ended too: they are in the report.
@@ -55,20 +51,13 @@ _COMMAND, _CLOCK_REALTIME = 0x7F, 256
 _ANY_BIT = 0xFFFFFFFF
 
 
-@dataclass(frozen=True)
-class _Waiter:
-    # A thread that waits on a futex, for wakers that share a bit with `bits`.
-
-    thread: int
-    bits: int
-
-
 class ThreadCalls(CallGroup):
     """Threads and futexes."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        self._queues: dict[int, list[_Waiter]] = {}
+        # Futex -> threads that wait on it, each for wakers that share one of its bits.
+        self._queues: dict[int, list[tuple[int, int]]] = {}
         self._clear_at: dict[int, int] = {}  # thread -> word to clear when it ends
         self._status = 0  # of the first thread, where it ended before others
 
@@ -79,8 +68,8 @@ class ThreadCalls(CallGroup):
             "gettid:": lambda: self._guest.threads.current,
             "set_tid_address: p": self._set_tid_address,
             "exit: p": self._exit,
-            "exit_group: p": lambda status: Exited(status & 0xFF),
-            "sched_yield:": lambda: 0 if self._guest.threads.is_alone else Yields(),
+            "exit_group: p": lambda status: guest.Exited(status & 0xFF),
+            "sched_yield:": lambda: 0 if self._guest.threads.is_alone else guest.Yields(),
             "futex futex_time64: p p u p p u": self._futex,
             # As under qemu-user, which has neither.
             "set_robust_list rseq:": failing(errno.ENOSYS),
@@ -88,17 +77,16 @@ class ThreadCalls(CallGroup):
 
     def give_up(self, thread: int) -> None:
         """Forget that a thread waits: a signal has ended its call."""
-        left = {
-            address: [waiter for waiter in queue if waiter.thread != thread]
-            for address, queue in self._queues.items()
-        }
-        self._queues = {address: queue for address, queue in left.items() if queue}
+        queues, self._queues = self._queues, {}
+        for address, queue in queues.items():
+            if left := [waiter for waiter in queue if waiter[0] != thread]:
+                self._queues[address] = left
 
     # Beginning and ending
 
     def _clone(
         self, flags: int, stack: int, parent_word: int, thread_pointer: int, child_word: int
-    ) -> Outcome:
+    ) -> guest.Outcome:
         if flags & _SHARED != _SHARED:
             if flags & _CLONE_THREAD and not flags & _CLONE_SIGHAND:
                 raise failure(errno.EINVAL)
@@ -114,14 +102,14 @@ class ThreadCalls(CallGroup):
             self._put(child_word, number)
         if flags & _CLONE_CHILD_CLEARTID:
             self._clear_at[number] = child_word
-        return Returned(number, 0)  # 1 in the new thread
+        return guest.Returned(number, 0)  # 1 in the new thread
 
     def _set_tid_address(self, address: int) -> int:
         current = self._guest.threads.current
         self._clear_at[current] = address
         return current
 
-    def _exit(self, status: int) -> Outcome:
+    def _exit(self, status: int) -> guest.Outcome:
         # The last thread ends the process, with the first one's status.
         threads, status = self._guest.threads, status & 0xFF
         current = threads.current
@@ -129,11 +117,11 @@ class ThreadCalls(CallGroup):
             self._status = status
         word = self._clear_at.pop(current, 0)
         if len(threads.alive) == 1:
-            return Exited(self._status)
+            return guest.Exited(self._status)
         if word:
             self._put(word, 0)
             self._wake(word, 1)
-        return ThreadExited(status)
+        return guest.ThreadExited(status)
 
     def _put(self, address: int, value: int) -> None:
         # As on Linux, nobody is told where a word cannot be written.
@@ -147,7 +135,7 @@ class ThreadCalls(CallGroup):
 
     def _futex(
         self, address: int, operation: int, value: int, timeout: int, second: int, last: int
-    ) -> int | Outcome:
+    ) -> int | guest.Outcome:
         command, count = operation & _COMMAND, self._task.signed32(value)
         more = self._task.signed32(timeout)  # of other commands: how many threads besides
         if address & 3:
@@ -171,7 +159,9 @@ class ThreadCalls(CallGroup):
             return self._wake_op(address, count, second, more, last)
         raise failure(errno.ENOSYS)
 
-    def _wait(self, address: int, value: int, timeout: int, operation: int, bits: int) -> Outcome:
+    def _wait(
+        self, address: int, value: int, timeout: int, operation: int, bits: int
+    ) -> guest.Outcome:
         if not bits:
             raise failure(errno.EINVAL)
         threads = self._guest.threads
@@ -184,8 +174,8 @@ class ThreadCalls(CallGroup):
         if threads.is_alone:
             self._task.sleep(span)
             raise failure(errno.ETIMEDOUT)
-        self._queues.setdefault(address, []).append(_Waiter(threads.current, bits))
-        return Waits(span, restarts=span is None)
+        self._queues.setdefault(address, []).append((threads.current, bits))
+        return guest.Waits(span, restarts=span is None)
 
     def _span(self, timeout: int, operation: int) -> int:
         seconds, nanoseconds = self._task.timespec(timeout)
@@ -196,25 +186,23 @@ class ThreadCalls(CallGroup):
 
     def _wake(self, address: int, count: int, bits: int = _ANY_BIT) -> int:
         """Wake the first `count` threads that wait there; return how many there were."""
-        queue = self._queues.get(address, [])
-        woken = [waiter for waiter in queue if waiter.bits & bits][: max(count, 0)]
-        for waiter in woken:
-            queue.remove(waiter)
-            self._guest.threads.wake(waiter.thread, 0)
-        if not queue:
-            self._queues.pop(address, None)
+        woken = self._take(address, count, bits)
+        for thread, _ in woken:
+            self._guest.threads.wake(thread, 0)
         return len(woken)
+
+    def _take(self, address: int, count: int, bits: int = _ANY_BIT) -> list[tuple[int, int]]:
+        queue = self._queues.pop(address, [])
+        taken = [waiter for waiter in queue if waiter[1] & bits][: max(count, 0)]
+        if left := [waiter for waiter in queue if waiter not in taken]:
+            self._queues[address] = left
+        return taken
 
     def _requeue(self, address: int, count: int, target: int, most: int) -> tuple[int, int]:
         """Wake some threads, and let others wait elsewhere; return how many of each."""
         self._memory.read(target, 4)
         woken = self._wake(address, count)
-        queue = self._queues.get(address, [])
-        moved = queue[: max(most, 0)]
-        del queue[: len(moved)]
-        if not queue:
-            self._queues.pop(address, None)
-        if moved:
+        if moved := self._take(address, most):
             self._queues.setdefault(target, []).extend(moved)
         return woken, len(moved)
 
@@ -278,8 +266,8 @@ class SignalCalls(CallGroup):
         return {
             "rt_sigaction: i p p p =8": self._rt_sigaction,
             "sigaction: i p p": self._old_sigaction,
-            "rt_sigprocmask: p p p =8": self._rt_sigprocmask,
-            "sigprocmask: p p p": self._old_sigprocmask,
+            "rt_sigprocmask: p p >? =8": self._rt_sigprocmask,
+            "sigprocmask: p p >?": self._old_sigprocmask,
             "rt_sigpending: >": lambda: sigset(self._held(), self._task.is64),
             "sigpending: >": lambda: struct.pack(">I", self._held() & _WORD_32),
             "rt_sigsuspend: p =8": lambda at: self._suspend(self._read_set(at)),
@@ -296,35 +284,44 @@ class SignalCalls(CallGroup):
     # Handlers
 
     def _rt_sigaction(self, number: int, new: int, old: int, restorer: int) -> None:
-        self._check_handled(number, bool(new))
-        length = 32 if self._task.is64 else 20
-        data = self._memory.read(new, length) if new else b""
-        before = self._signals.action(number)
-        if old:
-            self._memory.write(old, sigaction(before, self._task.is64))
-        if new:
-            action = parse_sigaction(data, restorer, self._task.is64)
-            self._signals.set_action(number, replace(action, mask=action.mask & ~UNBLOCKABLE))
+        is64 = self._task.is64
+
+        def decode(data: bytes) -> SignalAction:
+            return parse_sigaction(data, restorer, is64)
+
+        size = 32 if is64 else 20
+        self._act(number, new, old, size, decode, lambda action: sigaction(action, is64))
 
     def _old_sigaction(self, number: int, new: int, old: int) -> None:
         # 32-bit programs: one mask word, and the new-style frames marked by a negative number.
-        number = abs(number)
-        self._check_handled(number, bool(new))
         layout = struct.Struct(">IIII")
-        data = self._memory.read(new, layout.size) if new else b""
-        before = self._signals.action(number)
-        if old:
-            mask = before.mask & _WORD_32
-            packed = layout.pack(before.handler, mask, before.flags, before.restorer)
-            self._memory.write(old, packed)
-        if new:
-            handler, mask, flags, restorer = layout.unpack(data)
-            action = SignalAction(handler, flags, mask & ~UNBLOCKABLE, restorer)
-            self._signals.set_action(number, action)
 
-    def _check_handled(self, number: int, changing: bool) -> None:
-        if not 1 <= number <= _HIGHEST or (changing and number in (Signal.KILL, Signal.STOP)):
+        def decode(data: bytes) -> SignalAction:
+            handler, mask, flags, restorer = layout.unpack(data)
+            return SignalAction(handler, flags, mask, restorer)
+
+        def encode(action: SignalAction) -> bytes:
+            mask = action.mask & _WORD_32
+            return layout.pack(action.handler, mask, action.flags, action.restorer)
+
+        self._act(abs(number), new, old, layout.size, decode, encode)
+
+    def _act(
+        self,
+        number: int,
+        new: int,
+        old: int,
+        size: int,
+        decode: Callable[[bytes], SignalAction],
+        encode: Callable[[SignalAction], bytes],
+    ) -> None:
+        if not 1 <= number <= _HIGHEST or (new and number in (Signal.KILL, Signal.STOP)):
             raise failure(errno.EINVAL)
+        data = self._memory.read(new, size) if new else b""
+        if old:
+            self._memory.write(old, encode(self._signals.action(number)))
+        if new:
+            self._signals.set_action(number, decode(data))
 
     # Masks
 
@@ -334,41 +331,37 @@ class SignalCalls(CallGroup):
     def _read_set(self, address: int) -> int:
         return parse_sigset(self._memory.read(address, 8), self._task.is64)
 
-    def _rt_sigprocmask(self, how: int, new: int, old: int) -> None:
+    def _rt_sigprocmask(self, how: int, new: int) -> bytes:
         before = self._signals.blocked
         if new:
-            self._signals.blocked = self._combine(how, before, self._read_set(new), before)
-        if old:
-            self._memory.write(old, sigset(before, self._task.is64))
+            self._change_mask(how, self._read_set(new), before)
+        return sigset(before, self._task.is64)
 
-    def _old_sigprocmask(self, how: int, new: int, old: int) -> None:
+    def _old_sigprocmask(self, how: int, new: int) -> bytes:
         before = self._signals.blocked
         if new:
-            given = int.from_bytes(self._memory.read(new, 4), "big")
-            low = self._combine(how, before, given, before & _WORD_32)
-            self._signals.blocked = before & ~_WORD_32 | low & _WORD_32
-        if old:
-            self._memory.write(old, struct.pack(">I", before & _WORD_32))
+            self._change_mask(how, int.from_bytes(self._memory.read(new, 4), "big"), _WORD_32)
+        return struct.pack(">I", before & _WORD_32)
 
-    def _combine(self, how: int, before: int, given: int, replaced: int) -> int:
-        if how == _BLOCK:
-            mask = before | given
-        elif how == _UNBLOCK:
-            mask = before & ~given
-        elif how == _SETMASK:
-            mask = before & ~replaced | given
-        else:
+    def _change_mask(self, how: int, given: int, replaced: int) -> None:
+        before = self._signals.blocked
+        masks = {
+            _BLOCK: before | given,
+            _UNBLOCK: before & ~given,
+            _SETMASK: before & ~replaced | given,
+        }
+        if how not in masks:
             raise failure(errno.EINVAL)
-        return mask & ~UNBLOCKABLE
+        self._signals.blocked = masks[how]
 
     # Waiting
 
-    def _suspend(self, mask: int) -> Outcome:
+    def _suspend(self, mask: int) -> guest.Outcome:
         mask &= ~UNBLOCKABLE
         if not self._signals.pending & ~mask:
             self._task.sleep(None, retry=True)
         self._guest.suspend(mask)
-        return Failed(ERRNO["EINTR"])
+        return guest.Failed(ERRNO["EINTR"])
 
     def _rt_sigtimedwait(self, wanted: int, info: int, timeout: int) -> int:
         # Without a pending signal of the set, the time-out passes at once.
@@ -410,9 +403,9 @@ class SignalCalls(CallGroup):
             raise failure(errno.ENOMEM)
         self._signals.alternate = AlternateStack(address, 0, size)
 
-    def _sigreturn(self) -> Outcome:
+    def _sigreturn(self) -> guest.Outcome:
         self._guest.return_from_signal()
-        return Replaced()
+        return guest.Replaced()
 
     # Sending
 
@@ -420,7 +413,8 @@ class SignalCalls(CallGroup):
         # 0, -1 and the negative own group all mean this process.
         if process not in (PROCESS_ID, 0, -1, -PROCESS_ID):
             raise failure(errno.ESRCH)
-        self._send(number)
+        if self._checked(number):
+            self._guest.raise_signal(number)
 
     def _tgkill(self, process: int, thread: int, number: int) -> None:
         if process != PROCESS_ID:
@@ -431,14 +425,11 @@ class SignalCalls(CallGroup):
         threads = self._guest.threads
         if thread not in threads.alive:
             raise failure(errno.ESRCH)
-        if threads.is_alone:
-            self._send(number)
-        elif self._checked(number):
-            threads.send(thread, number)
-
-    def _send(self, number: int) -> None:
         if self._checked(number):
-            self._guest.raise_signal(number)
+            if threads.is_alone:
+                self._guest.raise_signal(number)
+            else:
+                threads.send(thread, number)
 
     def _checked(self, number: int) -> int:
         if not 0 <= number <= _HIGHEST:
@@ -459,16 +450,16 @@ class TimeCalls(CallGroup):
     def declarations(self) -> Mapping[str, Perform]:
         """Return the calls: "NAMES: KINDS" -> what they do."""
         return {
-            "time: p": self._time,
-            "gettimeofday: p p": self._gettimeofday,
+            "time: >?": self._time,
+            "gettimeofday: >? p": self._gettimeofday,
             "clock_gettime clock_gettime64: i >": self._clock_gettime,
-            "clock_getres clock_getres_time64: i p": self._clock_getres,
+            "clock_getres clock_getres_time64: i >?": self._clock_getres,
             "clock_nanosleep clock_nanosleep_time64: i p p": self._clock_nanosleep,
             "nanosleep: p": lambda at: self._task.sleep(self._task.duration(at)),
-            "times: p": self._times,
-            "alarm: p": self._alarm,
-            "getitimer: - p": self._getitimer,
-            "setitimer: - p p": self._setitimer,
+            "times: >?": self._times,
+            "alarm: p": lambda seconds: missing("ENOSYS")() if seconds else None,
+            "getitimer: - >": lambda: bytes(2 * structures.TIMEVAL[self._task.is64].size),
+            "setitimer: - p >?": self._setitimer,
             "settimeofday clock_settime clock_settime64 stime:": failing(errno.EPERM),
         }
 
@@ -484,26 +475,21 @@ class TimeCalls(CallGroup):
             return self._task.cpu_time
         raise failure(errno.EINVAL)
 
-    def _time(self, address: int) -> int:
+    def _time(self) -> tuple[int, bytes]:
         seconds = self._task.now // structures.SECOND
-        if address:
-            data = seconds.to_bytes(8, "big")
-            self._memory.write(address, data if self._task.is64 else data[4:])
-        return seconds
+        return seconds, seconds.to_bytes(8, "big")[0 if self._task.is64 else 4 :]
 
-    def _gettimeofday(self, address: int, zone: int) -> None:
-        if address:
-            self._memory.write(address, structures.timeval(self._task.now, self._task.is64))
+    def _gettimeofday(self, zone: int) -> bytes:
         if zone:
             self._memory.write(zone, bytes(8))
+        return structures.timeval(self._task.now, self._task.is64)
 
     def _clock_gettime(self, clock: int) -> bytes:
         return structures.timespec(self._read_clock(clock), self._task.is_wide)
 
-    def _clock_getres(self, clock: int, address: int) -> None:
+    def _clock_getres(self, clock: int) -> bytes:
         self._read_clock(clock)
-        if address:
-            self._memory.write(address, structures.timespec(1, self._task.is_wide))
+        return structures.timespec(1, self._task.is_wide)
 
     def _clock_nanosleep(self, clock: int, flags: int, address: int) -> None:
         now = self._read_clock(clock)
@@ -514,26 +500,15 @@ class TimeCalls(CallGroup):
             span -= now
         self._task.sleep(max(0, span))
 
-    def _times(self, address: int) -> int:
+    def _times(self) -> tuple[int, bytes]:
         tick = structures.SECOND // CLOCK_TICKS
-        if address:
-            layout = ">4q" if self._task.is64 else ">4i"
-            used = self._task.cpu_time // tick
-            self._memory.write(address, struct.pack(layout, used, 0, 0, 0))
-        return self._task.uptime // tick
+        used = (self._task.cpu_time // tick, 0, 0, 0)
+        return self._task.uptime // tick, struct.pack(">4q" if self._task.is64 else ">4i", *used)
 
-    def _alarm(self, seconds: int) -> None:
-        if seconds:
-            raise ServiceMissingError("ENOSYS")
-
-    def _getitimer(self, address: int) -> None:
-        self._memory.write(address, bytes(2 * structures.TIMEVAL[self._task.is64].size))
-
-    def _setitimer(self, new: int, old: int) -> None:
+    def _setitimer(self, new: int) -> bytes:
         layout = structures.TIMEVAL[self._task.is64]
         if new:
             data = self._memory.read(new, 2 * layout.size)
             if layout.unpack_from(data, layout.size) != (0, 0):
                 raise ServiceMissingError("ENOSYS")
-        if old:
-            self._getitimer(old)
+        return bytes(2 * layout.size)

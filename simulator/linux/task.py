@@ -2,8 +2,9 @@
 
 A group of calls (`CallGroup`) is a table of declarations, "NAMES: KINDS" -> function. The kinds say
 how the argument registers are read, one after the other, before the function is called with what
-they hold (`Task.__init__` lists them). What it returns is the call's result; None is 0. It raises
-OSError (host errno), `GuestFault` or `OutOfMemory` where the call fails.
+they hold (`Task.__init__` lists them). What it returns is the call's result, or bytes for the
+program, or both; None is 0. It raises OSError (host errno), `GuestFault` or `OutOfMemory` where the
+call fails.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from simprof.simulator.linux.sandbox import failure
 Arguments = tuple[int, ...]  # the six argument registers, unsigned
 
 Handler = Callable[[Arguments], int | Outcome]
-Perform = Callable[..., int | bytes | Outcome | None]
+Perform = Callable[..., int | bytes | tuple[int, bytes] | Outcome | None]
 
 # When every program starts: 2026-01-01 00:00:00 UTC, in nanoseconds since 1970; and how long the
 # emulated machine has been up then.
@@ -83,8 +84,9 @@ class Task:
         self.slept = 0  # nanoseconds of virtual time spent waiting
         self.call_name = ""  # the call being performed, for messages
         # Kinds of arguments -> how many registers they take, and what these hold. Besides: "-" is
-        # not read; a number is flags, of which no others may be set; "=8" must be 8, and ">" is
-        # where the bytes go that the call returns. Flags and "=" are checked before the rest.
+        # not read; a number is flags, of which no others may be set; "=8" must be 8; ">" is where
+        # the bytes go that the call returns, and ">?" if it is not 0. Flags and "=" are checked
+        # before the rest.
         self._kinds: Mapping[str, tuple[int, Callable[..., Any]]] = {
             "p": (1, lambda value: value),  # a pointer, or an unsigned number of any size
             "i": (1, self.signed32),
@@ -94,6 +96,7 @@ class Task:
             "l": (1, self.signed),
             # long long: two registers in 32-bit programs, the high one first
             "q": (1, self.signed64) if self.is64 else (2, self.pair),
+            "h": (2, self.pair),  # the same in both widths
             # loff_t; that of preadv and pwritev has the low one first
             "o": (1, self.offset)
             if self.is64
@@ -103,6 +106,7 @@ class Task:
             else (2, lambda low, h: self.offset(self.pair(h, low))),
             "t": (1, lambda at: self.duration(at) if at else None),  # timespec; None: for ever
             "s": (1, guest.memory.read_string),
+            "S": (1, lambda at: guest.memory.read_string(at) if at else b""),
             "f": (1, self.file),
             "r": (1, self.readable),
             "w": (1, self.writable),
@@ -160,15 +164,15 @@ class Task:
 
     def handler(self, kinds: str, perform: Perform) -> Handler:
         """Return the handler of a call that is declared so."""
-        steps, checks, output, at = [], [], -1, 0
+        steps, checks, outputs, at = [], [], [], 0
         for kind in kinds.split():
             count, read = self._kinds.get(kind, self._kinds["p"])
             if kind[0].isdigit():
                 checks.append((at, ~int(kind, 0), 0))
             elif kind[0] == "=":
                 checks.append((at, -1, int(kind[1:])))
-            elif kind == ">":
-                output = at
+            elif kind[0] == ">":
+                outputs.append((at, kind == ">?"))
             if kind[0] not in "->=":
                 steps.append((at, at + count, read))
             at += count
@@ -178,10 +182,12 @@ class Task:
                 if arguments[place] & mask != wanted:
                     raise failure(errno.EINVAL)
             result = perform(*[read(*arguments[first:last]) for first, last, read in steps])
-            if isinstance(result, bytes):
-                self.guest.memory.write(arguments[output], result)
-                return 0
-            return 0 if result is None else result
+            result, data = result if isinstance(result, tuple) else (result, result)
+            if isinstance(data, bytes):
+                for place, is_optional in outputs:
+                    if arguments[place] or not is_optional:
+                        self.guest.memory.write(arguments[place], data)
+            return 0 if result is None or isinstance(result, bytes) else result
 
         return handle
 
@@ -246,15 +252,13 @@ class Task:
 
     def readable(self, descriptor: int) -> OpenFile:
         """Return a file that is open for reading; OSError EBADF where there is none."""
-        file = self.file(descriptor)
-        if not file.readable:
+        if not (file := self.file(descriptor)).readable:
             raise failure(errno.EBADF)
         return file
 
     def writable(self, descriptor: int) -> OpenFile:
         """Return a file that is open for writing; OSError EBADF where there is none."""
-        file = self.file(descriptor)
-        if not file.writable:
+        if not (file := self.file(descriptor)).writable:
             raise failure(errno.EBADF)
         return file
 

@@ -26,17 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.simulator.binary.program import Program
-from simprof.simulator.cpu import crash
+from simprof.simulator.cpu import crash, traps
 from simprof.simulator.cpu.address_space import AddressSpace, GuestFault, OutOfMemory
 from simprof.simulator.cpu.cpu import RESUME_TRAP, Cpu, Stop
 from simprof.simulator.cpu.cpu_state import SYSTEM_PAGE
-from simprof.simulator.cpu.traps import (
-    CLOCK_WORDS,
-    RESUME_STATE,
-    ClockWord,
-    Interruption,
-    SignalHandler,
-)
 from simprof.simulator.errors import EngineError, SimulatorError
 from simprof.simulator.linux.contexts import Interrupted
 from simprof.simulator.linux.guest import RunInterrupted
@@ -47,7 +40,7 @@ from simprof.simulator.machine.running import Limits, MachineEnding, Observer, R
 from simprof.simulator.stopping import that_stop_a_run
 
 STATUS_BUDGET: Final = 124
-_CRASH_WORDS: Final = (ClockWord.BLOCK_ADDRESS, ClockWord.ENDINGS)
+_CRASH_WORDS: Final = (traps.ClockWord.BLOCK_ADDRESS, traps.ClockWord.ENDINGS)
 
 
 class BaseMachine(ABC):
@@ -71,7 +64,7 @@ class BaseMachine(ABC):
         self._space = AddressSpace(is64, self.limits.memory)
         self._observer = observer
         self._clock: NDArray[np.int64] = (
-            np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
+            np.zeros(traps.CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         )
         self._resume_at = 0, 0
         self._ending: MachineEnding | None = None
@@ -116,7 +109,7 @@ class BaseMachine(ABC):
         started, cpu_started = time.perf_counter(), time.process_time()
         with (
             crash.reported(self.program.path, self._clock, *_CRASH_WORDS),
-            SignalHandler(self._clock, that_stop_a_run()),
+            traps.SignalHandler(self._clock, that_stop_a_run()),
             stop_after(self._clock, self.limits.timeout, stop),
         ):
             try:
@@ -180,7 +173,7 @@ class BaseMachine(ABC):
         except BaseException as error:
             self._error = error
         if self._is_over():
-            self._clock[ClockWord.LIMIT] = -1
+            self._clock[traps.ClockWord.LIMIT] = -1
             self.cpu.stop()
 
     def _budget(self) -> int:
@@ -189,13 +182,13 @@ class BaseMachine(ABC):
 
     def _ends_from_outside(self) -> bool:
         """End the run if its time or budget is over, or Ctrl-C was pressed; say whether it is."""
-        interruption = int(self._clock[ClockWord.INTERRUPTED])
-        if interruption == Interruption.TIMEOUT:
+        interruption = int(self._clock[traps.ClockWord.INTERRUPTED])
+        if interruption == traps.Interruption.TIMEOUT:
             self._ending = MachineEnding(STATUS_BUDGET, "budget")
         elif interruption:
-            number = interruption % Interruption.SIGNAL
+            number = interruption % traps.Interruption.SIGNAL
             self._ending = MachineEnding(128 + number, "interrupted", number)
-        elif self.limits.max_instructions == self._clock[ClockWord.LIMIT]:
+        elif self.limits.max_instructions == self._clock[traps.ClockWord.LIMIT]:
             self._ending = MachineEnding(STATUS_BUDGET, "budget")
         return self._ending is not None
 
@@ -268,18 +261,18 @@ def _watch(
 ) -> None:
     if done.wait(seconds):
         return
-    if not clock[ClockWord.INTERRUPTED]:
-        clock[ClockWord.INTERRUPTED] = Interruption.TIMEOUT
-    clock[ClockWord.LIMIT] = -1
+    if not clock[traps.ClockWord.INTERRUPTED]:
+        clock[traps.ClockWord.INTERRUPTED] = traps.Interruption.TIMEOUT
+    clock[traps.ClockWord.LIMIT] = -1
     stuck_since = time.monotonic()
     executed = -1
     while not done.wait(_NUDGE_SECONDS):
         if stop is not None:
             stop()
-        if int(clock[ClockWord.INSTRUCTIONS]) != executed or not _is_in_engine():
-            executed, stuck_since = int(clock[ClockWord.INSTRUCTIONS]), time.monotonic()
+        if int(clock[traps.ClockWord.INSTRUCTIONS]) != executed or not _is_in_engine():
+            executed, stuck_since = int(clock[traps.ClockWord.INSTRUCTIONS]), time.monotonic()
         elif time.monotonic() - stuck_since > STUCK_SECONDS:
-            _give_up(int(clock[ClockWord.BLOCK_ADDRESS]))
+            _give_up(int(clock[traps.ClockWord.BLOCK_ADDRESS]))
 
 
 def _is_in_engine() -> bool:
@@ -296,7 +289,7 @@ def _give_up(block: int) -> None:
     os._exit(SimulatorError.exit_status)
 
 
-_SAVED_WORDS: Final = slice(ClockWord.RESUME_PC, ClockWord.RESUMED_STATE + 1)
+_SAVED_WORDS: Final = slice(traps.ClockWord.RESUME_PC, traps.ClockWord.RESUMED_STATE + 1)
 
 
 class Position:
@@ -315,17 +308,17 @@ class Position:
     @property
     def instructions(self) -> int:
         """Instructions executed so far, the current block counted whole."""
-        return int(self._clock[ClockWord.INSTRUCTIONS])
+        return int(self._clock[traps.ClockWord.INSTRUCTIONS])
 
     @property
     def block_start(self) -> int:
         """Address of the current block."""
-        return int(self._clock[ClockWord.BLOCK_ADDRESS])
+        return int(self._clock[traps.ClockWord.BLOCK_ADDRESS])
 
     @property
     def block_end(self) -> int:
         """Address after the last instruction of the current block."""
-        return self.block_start + int(self._clock[ClockWord.BLOCK_SIZE])
+        return self.block_start + int(self._clock[traps.ClockWord.BLOCK_SIZE])
 
     def instruction(self, pc: int) -> int:
         """Return the instruction word at `pc`."""
@@ -334,7 +327,7 @@ class Position:
     @property
     def is_inside(self) -> bool:
         """Whether the current block was left in its middle."""
-        return bool(self._clock[ClockWord.STATE] == RESUME_STATE)
+        return bool(self._clock[traps.ClockWord.STATE] == traps.RESUME_STATE)
 
     # -- leaving a block in its middle
 
@@ -344,12 +337,12 @@ class Position:
         start, end = self.block_start, self.block_end
         if not start <= pc < end:
             return
-        clock[ClockWord.INSTRUCTIONS] -= (end - pc) >> 2
-        clock[ClockWord.RESUME_PC] = pc
-        clock[ClockWord.RESUME_END] = end
-        if clock[ClockWord.STATE] != RESUME_STATE:
-            clock[ClockWord.RESUMED_STATE] = clock[ClockWord.STATE]
-            clock[ClockWord.STATE] = RESUME_STATE
+        clock[traps.ClockWord.INSTRUCTIONS] -= (end - pc) >> 2
+        clock[traps.ClockWord.RESUME_PC] = pc
+        clock[traps.ClockWord.RESUME_END] = end
+        if clock[traps.ClockWord.STATE] != traps.RESUME_STATE:
+            clock[traps.ClockWord.RESUMED_STATE] = clock[traps.ClockWord.STATE]
+            clock[traps.ClockWord.STATE] = traps.RESUME_STATE
 
     def go_past(self, pc: int) -> None:
         """Go on after the instruction at `pc`, which has been completed without the engine."""
@@ -367,22 +360,22 @@ class Position:
         """Go on at `pc` with what a signal interrupted."""
         clock = self._clock
         clock[_SAVED_WORDS] = interrupted.clock
-        inside = clock[ClockWord.STATE] == RESUME_STATE
+        inside = clock[traps.ClockWord.STATE] == traps.RESUME_STATE
         if inside and pc != interrupted.registers.pc:
-            if interrupted.registers.pc < pc < clock[ClockWord.RESUME_END]:
-                clock[ClockWord.RESUME_PC] = pc
+            if interrupted.registers.pc < pc < clock[traps.ClockWord.RESUME_END]:
+                clock[traps.ClockWord.RESUME_PC] = pc
             else:
-                clock[ClockWord.STATE] = clock[ClockWord.RESUMED_STATE]
+                clock[traps.ClockWord.STATE] = clock[traps.ClockWord.RESUMED_STATE]
 
     # -- how the program came here
 
     def note_redirection(self) -> None:
         """Note that the program goes on elsewhere, though not by a jump of its own."""
-        self._clock[ClockWord.REDIRECTED] = self.instructions
+        self._clock[traps.ClockWord.REDIRECTED] = self.instructions
 
     def last_jump(self) -> int | None:
         """Address of the control transfer that ended the last block, if it led here."""
-        if self._clock[ClockWord.REDIRECTED] == self.instructions:
+        if self._clock[traps.ClockWord.REDIRECTED] == self.instructions:
             return None
         places = (self.block_end - 8, self.block_end - 4)  # before its delay slot; annulled
         return next((pc for pc in places if is_transfer(self.instruction(pc))), None)

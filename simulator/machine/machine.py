@@ -22,53 +22,17 @@ from simprof.simulator.cpu.cpu_state import FPRS_FEF, set_condition_codes
 from simprof.simulator.cpu.traps import ClockWord, FillWord, TrapWord
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.sparc import ERRNO, SIGNAL_ACTION_CALLS, SIGNALS
+from simprof.simulator.linux import guest
 from simprof.simulator.linux.contexts import Contexts
 from simprof.simulator.linux.files import HostCalls
-from simprof.simulator.linux.guest import (
-    CallInterrupted,
-    Exited,
-    Failed,
-    Outcome,
-    Refused,
-    Returned,
-    ThreadExited,
-    Waits,
-    Yields,
-)
 from simprof.simulator.linux.process import StackPlace, StartState, start_process
 from simprof.simulator.linux.signals import SignalInfo, SignalState
 from simprof.simulator.linux.syscalls import SystemCalls
 from simprof.simulator.linux.task import Task
+from simprof.simulator.machine import faults, running
 from simprof.simulator.machine.base import BaseMachine, Position
 from simprof.simulator.machine.codewatch import CodeWatch, Shadows
-from simprof.simulator.machine.faults import (
-    FaultKind,
-    Trap,
-    effective_address,
-    finish_load,
-    fp_store,
-    frame_fault,
-    illegal_instruction,
-    load_size,
-    memory_fault,
-    no_fault_load,
-    signal_info,
-    stack_fault,
-    trap_fault,
-    without_no_fault,
-)
 from simprof.simulator.machine.hooks import NO_LIMIT
-from simprof.simulator.machine.running import (
-    BlockPlace,
-    Fault,
-    Limits,
-    MachineEnding,
-    Observer,
-    Refusal,
-    RunResult,
-    Thinning,
-    tell_nobody,
-)
 from simprof.simulator.machine.threads import Call, Threads
 
 STATUS_REFUSED: Final = SimulatorError.exit_status
@@ -82,7 +46,7 @@ NEXT_LOOK: Final = 4_000_000
 DENSE_END: Final = 1_000_000
 # Traps and signals that Python answers before native code is loaded, as long as 500 of them.
 PYTHON_CONTEXT_TRAPS = 64
-_CONTEXT_TRAPS: Final = (Trap.GET_CONTEXT, Trap.SET_CONTEXT)
+_CONTEXT_TRAPS: Final = (faults.Trap.GET_CONTEXT, faults.Trap.SET_CONTEXT)
 
 
 class Machine(BaseMachine):
@@ -95,8 +59,9 @@ class Machine(BaseMachine):
         arguments: Sequence[bytes] = (),  # the program's arguments, without its name
         environment: Sequence[bytes] = (),  # `NAME=value` strings
         host: HostCalls,  # the outside world as the program may see it
-        limits: Limits | None = None,  # budgets
-        observer: Observer | None = None,  # sees the blocks; without one they are only counted
+        limits: running.Limits | None = None,  # budgets
+        observer: running.Observer
+        | None = None,  # sees the blocks; without one they are only counted
         argv0: bytes | None = None,  # the program's name as it sees it; `file_name` by default
         # Its file's name as the auxiliary vector has it (AT_EXECFN); its path by default.
         file_name: bytes | None = None,
@@ -122,10 +87,10 @@ class Machine(BaseMachine):
             self._space,
             self._shadows,
             on_late_code,
-            tell_nobody if observer is None else observer.hook.on_late_block,
+            running.tell_nobody if observer is None else observer.hook.on_late_block,
         )
         self._thinning = None if observer is None else observer.hook.thinning
-        self._silent: Mapping[BlockPlace, int] = {}
+        self._silent: Mapping[running.BlockPlace, int] = {}
         self._is_settling = False
         self._look_at = FIRST_LOOK if self._thinning is not None else NO_LIMIT
         self._system_calls = 0
@@ -188,7 +153,7 @@ class Machine(BaseMachine):
 
     # -- running
 
-    def run(self, bare: bool = False) -> RunResult:
+    def run(self, bare: bool = False) -> running.RunResult:
         """Run the program to its end.
 
         `bare`: Without any block hook: nothing is counted or observed and instruction budgets do
@@ -238,7 +203,7 @@ class Machine(BaseMachine):
         elif stop is Stop.ILLEGAL:
             pc = int(self.cpu.state.pc)
             self._position.interrupt(pc)
-            self._on_fault(illegal_instruction(pc, self._position.instruction(pc)))
+            self._on_fault(faults.illegal_instruction(pc, self._position.instruction(pc)))
         elif self._clock[ClockWord.STOPPED] or self._is_bare:
             self._clock[ClockWord.STOPPED] = 0
             self._on_limit()
@@ -264,7 +229,7 @@ class Machine(BaseMachine):
 
     # -- fewer events than blocks
 
-    def _thin_out(self, thinning: Thinning) -> None:
+    def _thin_out(self, thinning: running.Thinning) -> None:
         # Near the end of a budget all blocks raise events: the run then stops where it should.
         budget = self.limits.max_instructions
         if budget is not None and self.instructions >= budget - 2 * DENSE_END:
@@ -313,12 +278,12 @@ class Machine(BaseMachine):
                 return
             origin = self._position.last_jump()
         elif access is MemoryAccess.READ and pc in self._code.patched:
-            finish_load(self.cpu, self._position.instruction(pc), None)
+            faults.finish_load(self.cpu, self._position.instruction(pc), None)
             self._position.go_past(pc)
             return
         else:
             self._position.interrupt(pc)
-        self._on_fault(memory_fault(access, address, mapped), origin)
+        self._on_fault(faults.memory_fault(access, address, mapped), origin)
 
     # -- traps
 
@@ -329,22 +294,22 @@ class Machine(BaseMachine):
             return
         state.npc = (npc + 4) & self.cpu.address_mask
         try:
-            if number == (Trap.SYSTEM_CALL_64 if self.is64 else Trap.SYSTEM_CALL_32):
+            if number == (faults.Trap.SYSTEM_CALL_64 if self.is64 else faults.Trap.SYSTEM_CALL_32):
                 self._on_system_call()
-            elif number == Trap.FLUSH_WINDOWS or (self.is64 and number in _CONTEXT_TRAPS):
+            elif number == faults.Trap.FLUSH_WINDOWS or (self.is64 and number in _CONTEXT_TRAPS):
                 self._on_context_trap(number)
             else:
                 self._on_exception(number)
         except GuestFault as error:
             mapped = bool(self._space.page_bits(error.address) & MAPPED)
-            self._on_fault(stack_fault(error.address, mapped))
+            self._on_fault(faults.stack_fault(error.address, mapped))
 
     def _on_context_trap(self, number: int) -> None:
         """Answer a trap of `ContextTrap`: the first few, and those that native code cannot."""
         self._note_context()
-        if number == Trap.FLUSH_WINDOWS:
+        if number == faults.Trap.FLUSH_WINDOWS:
             self._contexts.flush_windows()
-        elif number == Trap.GET_CONTEXT:
+        elif number == faults.Trap.GET_CONTEXT:
             self._contexts.get_context()
         else:
             self._contexts.set_context()
@@ -362,29 +327,32 @@ class Machine(BaseMachine):
 
     def _on_exception(self, number: int) -> None:
         state = self.cpu.state
-        of_windows = Trap.SPILL <= number < Trap.WINDOWS_END
+        of_windows = faults.Trap.SPILL <= number < faults.Trap.WINDOWS_END
         if self._silent and self._thinning is not None and not of_windows:
             self._thinning.trapped()
         pc = self.cpu.trap_pc
         state.pc, state.npc = pc, state.pc  # the engine has set pc = npc
         word = self._position.instruction(pc)
-        if Trap.SPILL <= number < Trap.WINDOWS_END:
+        if faults.Trap.SPILL <= number < faults.Trap.WINDOWS_END:
             self._position.interrupt(pc)
-            self._contexts.move_window(number >= Trap.FILL)
+            self._contexts.move_window(number >= faults.Trap.FILL)
             return
-        if number == Trap.FPU_DISABLED:
+        if number == faults.Trap.FPU_DISABLED:
             self._position.interrupt(pc)
             state.fprs |= FPRS_FEF
             return
-        if number == Trap.UNALIGNED and (data := fp_store(self.cpu, word)) is not None:
-            self._store(pc, effective_address(self.cpu, word), data)
+        if (
+            number == faults.Trap.UNALIGNED
+            and (data := faults.fp_store(self.cpu, word)) is not None
+        ):
+            self._store(pc, faults.effective_address(self.cpu, word), data)
             return
-        asi = no_fault_load(self.cpu, word) if number == Trap.DATA_MISS else None
+        asi = faults.no_fault_load(self.cpu, word) if number == faults.Trap.DATA_MISS else None
         if asi is not None:
             self._on_no_fault_load(pc, word, asi)
             return
         self._position.interrupt(pc)
-        self._on_fault(trap_fault(number, self.cpu, pc, word))
+        self._on_fault(faults.trap_fault(number, self.cpu, pc, word))
 
     def _store(self, pc: int, address: int, data: Sequence[bytes]) -> None:
         try:
@@ -394,7 +362,7 @@ class Machine(BaseMachine):
         except GuestFault as error:
             self._position.interrupt(pc)
             mapped = bool(self._space.page_bits(error.address) & MAPPED)
-            self._on_fault(memory_fault(MemoryAccess.WRITE, error.address, mapped))
+            self._on_fault(faults.memory_fault(MemoryAccess.WRITE, error.address, mapped))
             return
         self._position.go_past(pc)
 
@@ -402,23 +370,23 @@ class Machine(BaseMachine):
         # A load that must not fault, which the engine cannot do. Where the instruction names its
         # space it becomes the ordinary load, and `_on_memory_fault` knows it; where %asi does, the
         # load is done here, each time.
-        plain = without_no_fault(word)
+        plain = faults.without_no_fault(word)
         if plain is not None:
             self._code.patch(pc, plain)
             self._position.interrupt(pc)
             return
-        address = effective_address(self.cpu, word)
+        address = faults.effective_address(self.cpu, word)
         try:
-            data: bytes | None = self._space.read(address, load_size(word))
+            data: bytes | None = self._space.read(address, faults.load_size(word))
         except GuestFault:
             data = None
-        finish_load(self.cpu, word, data, little_endian=asi >= 0x88)
+        faults.finish_load(self.cpu, word, data, little_endian=asi >= 0x88)
         self._position.go_past(pc)
 
     # -- faults and signals
 
-    def _on_fault(self, kind: FaultKind, origin: int | None = None) -> None:
-        info = signal_info(kind)
+    def _on_fault(self, kind: faults.FaultKind, origin: int | None = None) -> None:
+        info = faults.signal_info(kind)
         number = info.number
         blocked = self.signals.blocked >> (number - 1) & 1
         if not blocked and self.signals.has_handler(number):
@@ -426,13 +394,13 @@ class Machine(BaseMachine):
             return
         self._end_by_fault(kind, origin)
 
-    def _end_by_fault(self, kind: FaultKind, origin: int | None = None) -> None:
+    def _end_by_fault(self, kind: faults.FaultKind, origin: int | None = None) -> None:
         number, pc = int(kind.signal), int(self.cpu.state.pc)
-        fault = Fault(number, SIGNALS[number], pc, kind.address, kind.text, origin)
-        self._ending = MachineEnding(_SIGNAL_STATUS + number, "fault", number, fault)
+        fault = running.Fault(number, SIGNALS[number], pc, kind.address, kind.text, origin)
+        self._ending = running.MachineEnding(_SIGNAL_STATUS + number, "fault", number, fault)
 
     def _deliver(
-        self, info: SignalInfo, kind: FaultKind | None = None, *, between: bool = False
+        self, info: SignalInfo, kind: faults.FaultKind | None = None, *, between: bool = False
     ) -> None:
         # `between`: from between two blocks, not from a call.
         self._note_context()
@@ -442,7 +410,7 @@ class Machine(BaseMachine):
             self._contexts.enter_handler(info, self._position.saved())
         except GuestFault as error:
             mapped = bool(self._space.page_bits(error.address) & MAPPED)
-            self._end_by_fault(kind or stack_fault(error.address, mapped))
+            self._end_by_fault(kind or faults.stack_fault(error.address, mapped))
             return
         self._position.note_redirection()
         if self._observer is not None:
@@ -457,7 +425,7 @@ class Machine(BaseMachine):
                 self._deliver(info, between=between)
             else:
                 number = info.number
-                self._ending = MachineEnding(_SIGNAL_STATUS + number, "signal", number)
+                self._ending = running.MachineEnding(_SIGNAL_STATUS + number, "signal", number)
 
     # -- system calls
 
@@ -472,7 +440,7 @@ class Machine(BaseMachine):
             self._signal_actions[self.threads.trap_pc] += 1
         self._after_call(self.calls.call(number, arguments), (number, arguments))
 
-    def _after_call(self, outcome: Outcome, call: Call) -> None:
+    def _after_call(self, outcome: guest.Outcome, call: Call) -> None:
         if self._finish_call(outcome, call):
             self._deliver_pending()
         else:
@@ -487,48 +455,48 @@ class Machine(BaseMachine):
                 if self.threads.instructions:
                     self._deliver_pending(between=call is None and not self._position.is_inside)
                 return
-        self._ending = MachineEnding(STATUS_REFUSED, "deadlock", waits=self.threads.waits())
+        self._ending = running.MachineEnding(STATUS_REFUSED, "deadlock", waits=self.threads.waits())
 
-    def _finish_call(self, outcome: Outcome, call: Call) -> bool:
+    def _finish_call(self, outcome: guest.Outcome, call: Call) -> bool:
         threads = self.threads
-        if isinstance(outcome, Waits):
+        if isinstance(outcome, guest.Waits):
             threads.block(outcome, call)
             return False
         threads.finish_call()
         self._finish_system_call(outcome)
-        if isinstance(outcome, ThreadExited):
+        if isinstance(outcome, guest.ThreadExited):
             threads.end()
-        elif isinstance(outcome, Yields):
+        elif isinstance(outcome, guest.Yields):
             threads.give_way()
         elif not threads.is_alone:
             self._set_limit()
-        return not isinstance(outcome, ThreadExited | Yields)
+        return not isinstance(outcome, guest.ThreadExited | guest.Yields)
 
-    def _finish_system_call(self, outcome: Outcome) -> None:
+    def _finish_system_call(self, outcome: guest.Outcome) -> None:
         window, mask = self.cpu.window(), self.cpu.address_mask
-        if isinstance(outcome, Exited):
-            self._ending = MachineEnding(outcome.status & 0xFF, "exit")
-        elif isinstance(outcome, Refused):
-            refusal = Refusal(outcome.call, self.pc)
-            self._ending = MachineEnding(STATUS_REFUSED, "refused", refusal=refusal)
-        elif isinstance(outcome, Yields):
-            self._finish_system_call(Returned(0))
-        elif isinstance(outcome, Returned):
+        if isinstance(outcome, guest.Exited):
+            self._ending = running.MachineEnding(outcome.status & 0xFF, "exit")
+        elif isinstance(outcome, guest.Refused):
+            refusal = running.Refusal(outcome.call, self.pc)
+            self._ending = running.MachineEnding(STATUS_REFUSED, "refused", refusal=refusal)
+        elif isinstance(outcome, guest.Yields):
+            self._finish_system_call(guest.Returned(0))
+        elif isinstance(outcome, guest.Returned):
             window[0] = outcome.value & mask
             if outcome.second is not None:
                 window[1] = outcome.second & mask
             set_condition_codes(self.cpu.state, 0, 0)
-        elif isinstance(outcome, Failed):
+        elif isinstance(outcome, guest.Failed):
             window[0] = outcome.errno
             set_condition_codes(self.cpu.state, 1, 1)
-        elif isinstance(outcome, CallInterrupted):
+        elif isinstance(outcome, guest.CallInterrupted):
             if outcome.restarts and self.signals.restarts_call:
                 self._system_calls -= 1  # it counts once
                 state, trap_pc = self.cpu.state, self.threads.trap_pc
                 self._position.interrupt(trap_pc)
                 state.pc, state.npc = trap_pc, state.pc
             else:
-                self._finish_system_call(Failed(ERRNO["EINTR"]))
+                self._finish_system_call(guest.Failed(ERRNO["EINTR"]))
 
     # -- guest.Guest
 
@@ -556,7 +524,7 @@ class Machine(BaseMachine):
             interrupted = self._contexts.leave_handler()
         except GuestFault as error:
             mapped = bool(self._space.page_bits(error.address) & MAPPED)
-            self._end_by_fault(frame_fault(error.address, mapped))
+            self._end_by_fault(faults.frame_fault(error.address, mapped))
             return
         pc = int(self.cpu.state.pc)
         self._position.note_redirection()
