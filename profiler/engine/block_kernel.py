@@ -145,7 +145,7 @@ def single(k: int, operation: int) -> bool:
         put(frame, kernels.FRAME_PATH, get(frame, kernels.FRAME_PATH) + get(at, 1))
         return True
     if code == kernels.SEGMENT | kernels.LAST:
-        return ended_known(k, frame, at, False)
+        return ended_known(k, frame, at, 1, False)
     return False
 
 
@@ -196,8 +196,9 @@ def short(k: int, operation: int) -> bool:
 
 
 @inline
-def quick(k: int, operation: int, address: int) -> int:
+def quick(k: int, operation: int, address: int, times: int) -> int:
     """Execute operations from number `operation` as long as they take no call of anything."""
+    # `times`: how often segments that end are counted.
     # Return the number of the first that does, 0 if none is left: `execute` goes on from there.
     at = get(k, kernels.OPERATIONS_POINTER) + 8 * kernels.OPERATION * operation
     frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
@@ -205,7 +206,7 @@ def quick(k: int, operation: int, address: int) -> int:
         word = get(at, 0)
         code = word & 0xFF
         if code == kernels.SEGMENT:
-            if not ended_known(k, frame, at, True):
+            if not ended_known(k, frame, at, times, True):
                 return operation
         elif code in (kernels.BEGIN, kernels.ADD):
             set_register(code, frame, at)
@@ -227,12 +228,12 @@ def quick(k: int, operation: int, address: int) -> int:
 
 
 @inline
-def slow(k: int, at: int, address: int) -> int:
+def slow(k: int, at: int, address: int, times: int) -> int:
     """Execute the operation at address `at`, which `quick` has left; return a status."""
     code = get(at, 0) & 0xFF
     frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
     if code == kernels.SEGMENT:
-        return end_segment(k, frame, at, 1)
+        return end_segment(k, frame, at, times)
     if code == kernels.SLOW:
         return kernels.DECIDE
     if code >= kernels.CROSS:
@@ -259,14 +260,15 @@ def slow(k: int, at: int, address: int) -> int:
 
 
 @jit
-def execute(k: int, operation: int, address: int) -> int:
+def execute(k: int, operation: int, address: int, times: int = 1) -> int:
     """Execute operations from number `operation` until one is the last; return a status."""
+    # `times`: how often segments that end are counted.
     while True:
-        operation = quick(k, operation, address)
+        operation = quick(k, operation, address, times)
         if operation == 0:
             return kernels.OK
         at = get(k, kernels.OPERATIONS_POINTER) + 8 * kernels.OPERATION * operation
-        status = slow(k, at, address)
+        status = slow(k, at, address, times)
         if kernels.MISMATCH <= status <= kernels.DECIDE:
             rest = land(k, operation, address)
             if rest == 0:
@@ -380,7 +382,7 @@ if not kernels.PLAIN:
         """`execute`, for what `_on_operations` leaves."""
         _inline_me()
         address = get(k, kernels.BLOCK_ADDRESS)
-        rest = quick(k, operation, address)
+        rest = quick(k, operation, address, 1)
         if rest != 0:
             call_part(get(k, kernels.EXECUTE_PART), k, rest, address)
 

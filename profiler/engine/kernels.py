@@ -568,8 +568,8 @@ def counted_known(k: int, action: int) -> bool:
 
 
 @inline
-def ended_known(k: int, frame: int, at: int, hashes: bool) -> bool:
-    """Execute the SEGMENT operation at address `at`, once, if that takes no call."""
+def ended_known(k: int, frame: int, at: int, times: int, hashes: bool) -> bool:
+    """Execute the SEGMENT operation at address `at`, counted `times` times, without a call."""
     # False, with nothing done, where the segment or one of its hashed counts is new, or where
     # there are any and `hashes`, a constant, says that their code is not to be here.
     key = get(frame, FRAME_PATH) + get(at, 1)
@@ -579,7 +579,7 @@ def ended_known(k: int, frame: int, at: int, hashes: bool) -> bool:
     action = get(successor, ACTION)
     if action != 0 and not (hashes and counted_known(k, action)):
         return False
-    put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
+    put(successor, COUNT_OF, get(successor, COUNT_OF) + times)
     if get(successor, NEXT) != get(frame, FRAME_SEGMENTS):
         put(frame, FRAME_SEGMENTS, get(successor, NEXT))
     put(frame, FRAME_PATH, get(at, 2))

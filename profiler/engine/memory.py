@@ -112,7 +112,7 @@ class EngineMemory:
 
     def execute(self, operation: int, address: int) -> int:
         """Execute operations from number `operation`; return the kernel's status."""
-        status: int = block_kernel.call_execute(self.address, operation, address)
+        status: int = block_kernel.call_execute(self.address, operation, address, 1)
         return status
 
     def new_state(self) -> int:

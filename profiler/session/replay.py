@@ -12,9 +12,9 @@ import numpy as np
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.engine.activations import EarlyEnd
-from simprof.profiler.engine.lowering import Lowering, cost_words
+from simprof.profiler.engine.lowering import Lowering, PathPlanner, cost_words
 from simprof.profiler.engine.recording import RecordedPiece
-from simprof.profiler.engine.replaying import CutRun, DamagedError, Replayer
+from simprof.profiler.engine.replaying import DamagedError, Replayer
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.errors import ProfileMismatchError
@@ -59,7 +59,7 @@ class RecordedRun(Events):
         recording: Recording,
         name: Path,
         *,
-        # Whether a recording that is cut is measured as far as it goes (`engine.replaying.CutRun`)
+        # Whether a recording that is cut is measured as far as it goes
         partial: bool = False,
     ) -> None:
         if recording.end is None and not partial:
@@ -72,13 +72,45 @@ class RecordedRun(Events):
         recovered = study.recover(self._program, discoveries)
         self._study = replace(study, recovered=(discoveries, recovered))
         self._index = GraphIndex(recovered)
-        self._cut_run = _cut_run(recording, name, recovered) if recording.end is None else None
-        self._end = recording.end or _end_of(self._cut_run, recovered)
+        self._end = recording.end or self._find_end(recovered)
         self._result = _check_end(name, self._end, recovered)
         self.contexts = self._contexts = ProgramContexts(recovered)
         crossed = {number for number, edges in self._end.edges if any(edges)}
         # Numbers of the routines that were entered, ascending
         self.entered = sorted(crossed.union(number for number, _, _ in self._end.early))
+
+    def _replayer(
+        self, planners: Sequence[PathPlanner], routines: frozenset[int] | None = None
+    ) -> tuple[Lowering, Replayer]:
+        index, graphs = self._index, self._index.recovered
+        mask = (1 << (64 if graphs.program.is64 else 32)) - 1
+        costs = cost_words(graphs.program.machine)
+        lowering = Lowering(planners, graphs.routines, index.first_edge, costs, mask)
+        first = index.first_edge, index.first_block
+        return lowering, Replayer(lowering, graphs.routines, *first, routines)
+
+    def _find_end(self, recovered: ProgramGraphs) -> RecordingEnd:
+        """Return what a recording would say at its end if the run had ended where it is cut."""
+        index, routines = self._index, recovered.routines
+        _, replayer = self._replayer([])
+        _play(self._recording, self._name, recovered, replayer.play)
+        replayer.end_alive()
+        edges = replayer.edges()
+        if not edges:
+            raise UsageError(f"{self._name} is cut before its first whole piece: record it again")
+        executed = sum(
+            count * routines[number].blocks[edge.target].instructions
+            for number, counts in edges.items()
+            for edge, count in zip(routines[number].edges, counts, strict=True)
+            if edge.target < len(routines[number].blocks)
+        )
+        early: Counter[tuple[int, int]] = Counter()
+        for end, count in replayer.early.items():
+            routine = index.routine(end.block)
+            early[routine, end.block - int(index.first_block[routine])] += count
+        result = RunResult(128 + SIGINT, "interrupted", None, None, executed, 0, 0, 0, 0.0, 0.0, 0)
+        ends = [(*where, count) for where, count in sorted(early.items())]
+        return RecordingEnd(result_fields(result), list(edges.items()), ends, (0, 0), (), "")
 
     def prepare(self, *, registers: bool) -> None:
         """Get ready for processes that fork: they share what is known, and report no progress."""
@@ -130,24 +162,19 @@ class RecordedRun(Events):
                     f"mode {scheme.name} depends on the order of events of all routines, which "
                     f"{self._name} does not hold: run the program without --replay"
                 )
-        program, index, end = recovered.program, self._index, self._end
+        index, end = self._index, self._end
         routines = options.routines
         for routine in sorted(routines or ()):  # plans of one graph have much in common
             for scheme in schemes:
                 scheme.routine_plan(routine)
-        lowering = Lowering(
-            [scheme.plan for scheme in schemes if scheme.slot is not None],
-            recovered.routines,
-            index.first_edge,
-            cost_words(program.machine),
-            (1 << (64 if program.is64 else 32)) - 1,
-        )
-        replayer = Replayer(lowering, index.first_edge, index.first_block, routines)
-        if any(scheme.slot is not None for scheme in schemes):
+        planners = [scheme.plan for scheme in schemes if scheme.slot is not None]
+        lowering, replayer = self._replayer(planners, routines)
+        is_cut = self._recording.end is None
+        if planners:
             _play(self._recording, self._name, recovered, replayer.play)
-            if self._cut_run is not None:
-                replayer.end_alive(self._cut_run.alive)
-        if lowering.products.lost and not end.unattributed[0] and self._cut_run is None:
+            if is_cut:
+                replayer.end_alive()
+        if lowering.products.lost and not end.unattributed[0] and not is_cut:
             raise lost_counts(lowering.products.lost)
         return Counted(
             recovered,
@@ -185,33 +212,6 @@ def check_program(recording: Recording, name: Path, program: Program) -> None:
         raise ProfileMismatchError(
             f"{name} is a recording of another program than {program.path} is now: record it again"
         )
-
-
-def _cut_run(recording: Recording, name: Path, recovered: ProgramGraphs) -> CutRun:
-    cut_run = CutRun(recovered.routines)
-    _play(recording, name, recovered, cut_run.take)
-    if not cut_run.entered:
-        raise UsageError(f"{name} is cut before its first whole piece: record it again")
-    return cut_run
-
-
-def _end_of(cut_run: CutRun | None, recovered: ProgramGraphs) -> RecordingEnd:
-    """Return what a recording would say at its end if the run had ended where it is cut."""
-    assert cut_run is not None
-    edges = [(number, cut_run.edges(number)) for number in cut_run.entered]
-    executed = sum(
-        count * recovered.routines[number].blocks[edge.target].instructions
-        for number, counts in edges
-        for edge, count in zip(recovered.routines[number].edges, counts, strict=True)
-        if edge.target < len(recovered.routines[number].blocks)
-    )
-    early = [
-        (number, block, count)
-        for number in cut_run.entered
-        for block, count in cut_run.early(number).items()
-    ]
-    result = RunResult(128 + SIGINT, "interrupted", None, None, executed, 0, 0, 0, 0.0, 0.0, 0)
-    return RecordingEnd(result_fields(result), edges, early, (0, 0), (), "")
 
 
 def _play(
