@@ -108,6 +108,15 @@ class Action:
         raise NotImplementedError
 
 
+class Event(Action):
+    """An action that is no part of an activation: it only notes that control came by."""
+
+    effect = RegisterEffect.IGNORES
+
+    def execute(self, execution: Execution) -> None:
+        """Leave registers and path counters alone."""
+
+
 @dataclass(frozen=True)
 class SetRegister(Action):
     """`r = constant`: start a path (EPP 3.4)."""
@@ -174,39 +183,28 @@ class CountConstantPath(Action):
 
 
 @dataclass(frozen=True)
-class CountEdge(Action):
-    """`edge[counter]++`: an event counter of its own, of an edge or a block.
+class CountEdge(Event):
+    """`edge[counter]++`: an event counter of its own, of an edge or a block."""
 
-    (QPT2's chords; EPP 4.1's self-loops; BL94's vertex counters.) Its value follows from the
-    edge counts: see `InstrumentationPlan.event_counts`.
-    """
-
-    effect = RegisterEffect.IGNORES
+    # QPT2's chords; EPP 4.1's self-loops; BL94's vertex counters. Its value follows from the edge
+    # counts: see `InstrumentationPlan.event_counts`.
 
     counter: int
-
-    def execute(self, execution: Execution) -> None:
-        """See `Action`."""
 
     def __str__(self) -> str:
         return f"edge[{self.counter}]++"
 
 
 @dataclass(frozen=True)
-class WriteTrace(Action):
+class WriteTrace(Event):
     """`trace value`: the `width` bits of `value` are appended to the trace (BL94 4, 6.2).
 
     `packed`: the trace is one of bits; else of whole bytes, and `width` a multiple of 8.
     """
 
-    effect = RegisterEffect.IGNORES
-
     value: int
     width: int
     packed: bool = False
-
-    def execute(self, execution: Execution) -> None:
-        """See `Action`. The trace is no part of an activation."""
 
     def __str__(self) -> str:
         return f"trace {self.value}:{self.width}"

@@ -70,15 +70,10 @@ def follow(
 def turns(
     plan: InstrumentationPlan, walks: Iterable[ExecutedWalk]
 ) -> tuple[ProgramWords | None, Iterable[ExecutedWalk]]:
-    """Return the words for `follow`, and the walks as they have to be followed, in order.
-
-    Guards decide differently each time, so that each walk comes as often as it was executed.
-
-    Raises
-    ------
-    UsageError
-        While the walks are followed: these are more than `MOST_TURNS`.
+    """Return the words for `follow`, and the walks as they have to be followed, in order;
+    UsageError while they are followed if they are more than `MOST_TURNS`.
     """
+    # Guards decide differently each time, so that each walk comes as often as it was executed.
     return (ProgramWords(), _one_by_one(walks)) if plan.guards else (None, walks)
 
 
@@ -102,13 +97,7 @@ def begin(plan: InstrumentationPlan) -> Execution:
 def execute(
     cfg: ControlFlowGraph, plan: InstrumentationPlan, walks: Iterable[ExecutedWalk]
 ) -> RoutineCounters:
-    """Execute `plan` along `walks`; `hash_instructions` stays 0.
-
-    Raises
-    ------
-    UsageError
-        Guards decide about actions, and there are more than `MOST_TURNS` activations.
-    """
+    """Execute `plan` along `walks`; `hash_instructions` stays 0. UsageError as for `turns`."""
     words, walks = turns(plan, walks)
     crossings = [0] * len(cfg.edges)
     paths: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""What the plans of schemes that count every path share.
+"""What the plans of schemes that count paths share.
 
 Steps of reading counters: counts taken ahead of an early end are taken back
 (`RoutineCounters.finished_paths`), the paths of activations that ended early are identified
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Protocol
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag
@@ -24,28 +25,66 @@ from simprof.profiler.plan.decoders import PathNames, Reading, RoutineCounters, 
 from simprof.profiler.plan.plan import InstrumentationPlan
 
 
+class Numbering(Protocol):
+    """Numbers 0 .. total - 1 of the paths of an acyclic graph, given by edges."""
+
+    @property
+    def total(self) -> int:
+        """Number of paths."""
+
+    def decode(self, path_id: int) -> tuple[int, ...]:
+        """Return the path of a number; ValueError if there is none."""
+
+    def paths(self) -> Iterator[tuple[int, ...]]:
+        """Yield every path, by ascending number."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class PathCountingPlan(ABC):
-    """A plan with path counters from which all edge counts follow."""
+class PathCountingPlan:
+    """A plan with counters of the paths of an acyclic graph."""
 
     # cfg, plan, weights: See `RoutinePlan`.
     cfg: ControlFlowGraph
     plan: InstrumentationPlan
     weights: tuple[float, ...]
+    dag: Dag  # The acyclic graph whose paths are counted
+    numbering: Numbering  # The order of the paths. A scheme may name its counters otherwise.
+
+    @property
+    def cut_edges(self) -> tuple[int, ...]:
+        """Ids of edges that end or begin paths and are no back edges (EPP 5.3)."""
+        return self.dag.cut_edges
+
+    @property
+    def num_paths(self) -> int:
+        """Number of paths that the plan tells apart."""
+        return self.numbering.total
+
+    def decode(self, path_id: int) -> PathRecord:
+        """Return the path that counter `path_id` counts (EPP 3.5); ValueError if there is none."""
+        return path_record(self.dag, self.numbering.decode(path_id))
+
+    def all_paths(self) -> Iterator[PathRecord]:
+        """Yield every path that a counter counts, in the order of `numbering`."""
+        return (path_record(self.dag, path) for path in self.numbering.paths())
+
+    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+        """Yield every path with the number of its counter, in the order of `numbering`."""
+        return enumerate(self.all_paths())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactPathPlan(PathCountingPlan):
+    """A plan with path counters from which all edge counts follow."""
+
     # Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths leave
     # their counts open.
     edge_counters: tuple[int, ...]
     removed_tree: SpanningTree  # The other removed edges (see `paths.removed_forest`)
 
-    @abstractmethod
-    def read(self, counters: RoutineCounters) -> Reading:
-        """Derive paths, unfinished paths and edge counts."""
-
-    def validate_counters(self, removed: Sequence[int]) -> None:
+    def validate_counters(self) -> None:
         """Check that actions are on edges of the graph, and each edge counter on its edge;
         AssertionError if not.
-
-        `removed`: Ids of the edges that end paths, as `removed_tree` numbers them.
         """
         beyond = set(self.plan.actions) - {edge.id for edge in self.cfg.edges}
         assert not beyond, f"actions on the edges {sorted(beyond)}, which there are not"
@@ -59,25 +98,14 @@ class PathCountingPlan(ABC):
             "the edge counters are not on the edges that they are to count"
         )
         assert self.plan.edge_counters == len(self.edge_counters), "wrong number of edge counters"
-        self.removed_tree.validate_maximum([self.weights[edge] for edge in removed])
+        self.removed_tree.validate_maximum([self.weights[edge] for edge in self.dag.removed])
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcyclicPathPlan(PathCountingPlan):
-    """A plan that counts acyclic paths (EPP): `decode` and `decode_partial` are the scheme's."""
+class AcyclicPathPlan(ExactPathPlan, ABC):
+    """A plan that counts acyclic paths (EPP)."""
 
-    dag: Dag  # The acyclic graph whose paths are counted
-    numbering: PathNumbering  # The order of the paths. A scheme may name its counters otherwise.
-
-    @property
-    def cut_edges(self) -> tuple[int, ...]:
-        """Ids of the edges cut because of too many paths (EPP 5.3)."""
-        return self.dag.cut_edges
-
-    @property
-    def num_paths(self) -> int:
-        """Number of paths that the plan tells apart."""
-        return self.numbering.total
+    numbering: PathNumbering
 
     @property
     def names(self) -> PathNames:
@@ -85,24 +113,12 @@ class AcyclicPathPlan(PathCountingPlan):
         return PathNames((self.num_paths - 1).bit_length(), self.num_paths)
 
     @abstractmethod
-    def decode(self, path_id: int) -> PathRecord:
-        """Return the path that counter `path_id` counts; ValueError if there is no such path."""
-
-    @abstractmethod
     def decode_partial(self, end: UnfinishedPath) -> PathRecord:
         """Return the unfinished path of activations that ended early (EPP 3.6)."""
 
-    @abstractmethod
     def encode(self, blocks: Sequence[int], edges: Sequence[int]) -> int:
-        """Return the number of a path given as in `PathRecord`."""
-
-    def all_paths(self) -> Iterator[PathRecord]:
-        """Yield every path that a counter counts, in the order of `numbering`."""
-        return (path_record(self.dag, path) for path in self.numbering.paths())
-
-    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
-        """Yield every path with the number of its counter, in the order of `numbering`."""
-        return ((self.encode(record.blocks, record.edges), record) for record in self.all_paths())
+        """Return the number of a path given as in `PathRecord`; inverse of `decode`."""
+        return self.numbering.encode(self.dag_path(blocks, edges))
 
     @property
     def blocks_of_all_paths(self) -> int | None:
@@ -124,11 +140,8 @@ class AcyclicPathPlan(PathCountingPlan):
         counters: Sequence[int],
         partial: Iterable[tuple[PathRecord, int]] = (),
     ) -> tuple[int, ...]:
-        """Derive the count of every edge.
-
-        - `paths`: Path number -> count, counts taken ahead of an early end taken back.
-        - `counters`: Values of the plan's edge counters.
-        - `partial`: Unfinished paths with their counts.
+        """Derive the count of every edge from counts by path number, values of the plan's edge
+        counters, and unfinished paths with their counts.
         """
         finished = ((self.decode(path_id), count) for path_id, count in paths.items() if count)
         counted = zip(self.edge_counters, counters, strict=True)

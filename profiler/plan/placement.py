@@ -7,14 +7,11 @@ register, its second those that count; `RegisterSteps.on` then says what an edge
 loop). `place` moves what dummy edges do to the removed edges that they stand for: a removed edge
 counts the path that it ends (the dummy v -> EXIT) and sets the register for the path that it
 starts (the dummy ENTRY -> w) (EPP, section 4).
-
-Why no edge gets two clashing actions: were a tree edge both given `r=0` and `count[r]++`, the
-tree would hold a whole way from ENTRY to EXIT, and with EXIT -> ENTRY a cycle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from simprof.profiler.graphs.dag import Dag
@@ -35,7 +32,6 @@ ADDRESSING_REACH = 1023
 
 INDEXING_REACH = 4095  # Greatest increment that fits an immediate field unscaled (EPP 5.2)
 
-
 # Counters of an array that is never too large: 16 KB, EPP's space of a routine (EPP 5.3).
 SMALL_ARRAY = 4096
 
@@ -44,9 +40,8 @@ SPARSE_FACTOR = 2
 
 
 def wastes_space(counters: int | None, paths: int) -> bool:
-    """Whether an array of so many counters takes more than EPP's 16 KB and two counters a path.
-
-    None: no word can index it.
+    """Whether an array of so many counters (None: too many to index) takes more than EPP's 16 KB
+    and two counters a path.
     """
     return counters is None or counters > max(SMALL_ARRAY, SPARSE_FACTOR * paths)
 
@@ -96,6 +91,8 @@ class RegisterSteps:
 
         `r+=0` is never placed; figure 8 would put it on a chord of increment 0.
         """
+        # No edge gets two clashing actions: were a tree edge both given `r=0` and `count[r]++`, the
+        # tree would hold a whole way from ENTRY to EXIT, and with EXIT -> ENTRY a cycle.
         increment = self.increments[edge]
         if edge in self.initial and edge in self.final:
             return [CountConstantPath(increment, on_back_edge)]
@@ -107,49 +104,31 @@ class RegisterSteps:
 
 
 def choose_steps(
-    graph: Dag,
-    tree: SpanningTree,
-    increments: Sequence[int],
-    joins: Collection[int] = (),
-    leaves: Collection[int] = (),
+    graph: Dag, tree: SpanningTree, increments: Sequence[int], detours: Detours = NO_DETOURS
 ) -> RegisterSteps:
-    """Choose the edges that set the register and those that count.
-
-    The register is set as far from ENTRY as no path is initialised twice, and paths are counted
-    as far from EXIT as possible, so that both may be done on one edge.
-
-    `graph`, `tree`, `increments`: The acyclic graph, a spanning tree of it, and the increments by
-    edge. `joins`, `leaves`: Vertices past which an initialisation, or a count, must not move (see
-    `Detours`).
-    """
-    ends = tree.ends
-    initial, static_region = _frontier(
-        graph.cfg.entry, graph.out_edges, graph.in_edges, lambda edge: ends[edge][1], tree, joins
-    )
-    final, counted_region = _frontier(
-        graph.cfg.exit, graph.in_edges, graph.out_edges, lambda edge: ends[edge][0], tree, leaves
-    )
+    """Choose the edges of an acyclic graph that set the register and those that count."""
+    # The register is set as far from ENTRY as no path is initialised twice, and paths are counted
+    # as far from EXIT as possible, so that both may be done on one edge.
+    initial, static_region = _frontier(graph, tree, detours.joins, forwards=True)
+    final, counted_region = _frontier(graph, tree, detours.leaves, forwards=False)
     return RegisterSteps(increments, initial, final, static_region, counted_region)
 
 
 def _frontier(
-    start: int,
-    onward: Sequence[Sequence[int]],
-    backward: Sequence[Sequence[int]],
-    far_end: Callable[[int], int],
-    tree: SpanningTree,
-    barriers: Collection[int],
+    graph: Dag, tree: SpanningTree, barriers: Collection[int], *, forwards: bool
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Follow tree edges from `start` as long as they are the only way to where they lead.
-
-    Returns the edges at which that ends, and the vertices passed.
+    """Follow tree edges from ENTRY, or from EXIT, as long as they are the only way to where they
+    lead. Returns the edges at which that ends, and the vertices passed.
     """
+    onward, backward = graph.out_edges, graph.in_edges
+    if not forwards:
+        onward, backward = backward, onward
     stops: set[int] = set()
     passed: set[int] = set()
-    work = [start]
+    work = [graph.cfg.entry if forwards else graph.cfg.exit]
     while work:
         for edge in onward[work.pop()]:
-            vertex = far_end(edge)
+            vertex = tree.ends[edge][1 if forwards else 0]
             only_way = len(backward[vertex]) == 1
             if tree.in_tree[edge] and only_way and vertex not in barriers:
                 passed.add(vertex)
@@ -166,19 +145,13 @@ def place(
     counted_edges: Sequence[int] = (),
     detours: Detours = NO_DETOURS,
 ) -> Placement:
-    """Place instrumentation as EPP figure 8 does.
+    """Place instrumentation as EPP figure 8 does, `increments` by dag edge.
 
-    - `dag`, `tree`, `increments`: The acyclic graph, a spanning tree of it, and the chords'
-      increments, by dag edge.
-    - `counted_edges`: Control-flow edges that get a counter of their own. Self-loops get one in any
-      case (EPP 4.1), unless they are removed edges of the dag.
-    - `detours`: Ways around the dag, where it lacks edges that control can take.
+    `counted_edges`: Control-flow edges that get a counter of their own. Self-loops get one in any
+    case (EPP 4.1), unless they are removed edges of the dag.
     """
-    steps = choose_steps(dag, tree, increments, detours.joins, detours.leaves)
-    actions: dict[int, list[Action]] = {}
-    for edge in dag.edges:
-        if edge.cfg_edge is not None:
-            actions[edge.cfg_edge] = steps.on(edge.id)
+    steps = choose_steps(dag, tree, increments, detours)
+    actions = {edge: steps.on(number) for edge, number in dag.real.items()}
     for removed in dag.removed:
         ends = dag.cfg.edges[removed]
         dummies = dag.exit_dummy.get(ends.source), dag.entry_dummy.get(ends.target)
@@ -213,16 +186,15 @@ def choose_table(
 ) -> tuple[CounterTable, Addressing | None]:
     """Choose how path counters are kept: the one rule of all path schemes (EPP 5.2, 5.3).
 
-    EPP's rule is about increments, not about the number of paths: a routine gets a hash table if
-    an increment of its path numbering does not fit an immediate field. For schemes that name the
-    same paths otherwise it is still that numbering which decides, so that a routine's table is
-    the same for all of them, unless their names waste space (`wastes_space`).
-
     - `greatest`: The greatest absolute increment that numbering the scheme's paths takes.
     - `forced`: Overrides the choice between array and hash table.
     - `wasteful`: For a scheme that names paths otherwise than by their numbers: whether its
       counters, which are indexed, never addressed, waste space. None: numbers name the counters.
     """
+    # EPP's rule is about increments, not about the number of paths: a routine gets a hash table if
+    # an increment of its path numbering does not fit an immediate field. For schemes that name the
+    # same paths otherwise it is still that numbering which decides, so that a routine's table is
+    # the same for all of them, unless their names waste space (`wastes_space`).
     fits = greatest <= INDEXING_REACH and not wasteful
     table = forced or (CounterTable.ARRAY if fits else CounterTable.HASH)
     if table is not CounterTable.ARRAY:
@@ -246,11 +218,8 @@ def instrumentation(
     kept: tuple[CounterTable, Addressing | None],
     registers: int = 1,
 ) -> InstrumentationPlan:
-    """Return the plan of a placement.
-
-    - `num_paths`: Number of paths that have counters.
-    - `kept`: How path counters are kept: the result of `choose_table`.
-    - `registers`: Number of path registers.
+    """Return the plan of a placement with counters of `num_paths` paths, `kept` as `choose_table`
+    says, and so many path registers.
     """
     table, addressing = kept
     effects = (a.effect for group in placement.actions.values() for a in group)

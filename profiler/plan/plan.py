@@ -90,12 +90,8 @@ class InstrumentationPlan:
 
     @cached_property
     def guards(self) -> dict[int, Guard]:
-        """Edge id -> what decides about one of its actions (`Action.guard`).
-
-        Raises
-        ------
-        ValueError
-            An edge has two guarded actions.
+        """Edge id -> what decides about one of its actions (`Action.guard`); ValueError if an edge
+        has two guarded actions.
         """
         guards: dict[int, Guard] = {}
         for edge, actions in self.actions.items():
@@ -133,15 +129,11 @@ class InstrumentationPlan:
         execute it.
         """
         values = [0] * self.edge_counters
-        places = (
-            (self.actions, crossings),
-            (self.blocks, executions),
-            (self.block_ends, executions),
-        )
-        for actions_at, times in places:
-            for place, actions in actions_at.items():
-                for action in actions:
-                    if isinstance(action, CountEdge):
-                        values[action.counter] += times[place]
+        on_edges = ((crossings[edge], actions) for edge, actions in self.actions.items())
+        in_blocks = chain(self.blocks.items(), self.block_ends.items())
+        for times, actions in chain(on_edges, ((executions[b], done) for b, done in in_blocks)):
+            for action in actions:
+                if isinstance(action, CountEdge):
+                    values[action.counter] += times
         read = [edge for use in self.buffers if not use.buffer.has_slots for edge in use.edges]
         return (*values, *(crossings[edge] for edge in (*self.slot_edges, *read)))

@@ -23,10 +23,8 @@ MOST_WALKS = 32  # Activations of a routine that run to its end; as many halves 
 
 
 def activations(cfg: ControlFlowGraph) -> tuple[ExecutedWalk, ...]:
-    """Choose activations of a routine that cross each of its edges, if `MOST_WALKS` can.
-
-    Each happens another number of times. Behind each that runs to EXIT stands its first half, which
-    ends early.
+    """Choose activations of a routine that cross each of its edges, if `MOST_WALKS` can; each
+    happens another number of times, and behind each stands its first half, which ends early.
     """
     open_edges = set(live_edges(cfg, depth_first(cfg)))
     home = _ways_to_exit(cfg)
@@ -57,16 +55,12 @@ def _ways_to_exit(cfg: ControlFlowGraph) -> dict[int, int]:
 
 
 def _walk(cfg: ControlFlowGraph, open_edges: set[int], home: dict[int, int]) -> tuple[int, ...]:
-    """Walk from ENTRY over edges that no walk has crossed, as long as some can be reached.
-
-    Then to EXIT, if it can be reached. The edges crossed are taken out of `open_edges`.
+    """Walk from ENTRY over `open_edges` as long as some can be reached, taking those crossed out of
+    them, then to EXIT, if it can be reached.
     """
     walk: list[int] = []
     vertex = cfg.entry
-    while True:
-        leg = _way_to_open_edge(cfg, vertex, open_edges)
-        if not leg:
-            break
+    while leg := _way_to_open_edge(cfg, vertex, open_edges):
         walk += leg
         open_edges.difference_update(leg)
         vertex = cfg.edges[leg[-1]].target
@@ -98,12 +92,9 @@ def _way_to_open_edge(cfg: ControlFlowGraph, start: int, open_edges: set[int]) -
 
 
 def rehearse(plan: RoutinePlan, decoder: PathDecoder | None, walks: Sequence[ExecutedWalk]) -> None:
-    """Execute a plan on `walks` and compare what its counters tell with what happened;
-    AssertionError naming the first edge, block or path that the counters tell wrongly.
-
-    - `plan`: The plan.
-    - `decoder`: The same plan, if it counts paths.
-    - `walks`: Activations of its routine.
+    """Execute a plan on activations of its routine and compare what its counters tell with what
+    happened; AssertionError naming the first edge, block or path that they tell wrongly. `decoder`
+    is the same plan, if it counts paths.
     """
     cfg = plan.cfg
     crossings = [0] * len(cfg.edges)

@@ -19,7 +19,7 @@ ROOT_EDGE = ["EXIT", "ENTRY"]
 
 def ends(cfg: ControlFlowGraph, edge: int) -> list[str]:
     """Return the names of an edge's source and target."""
-    return [str(cfg.name_of(cfg.edges[edge].source)), str(cfg.name_of(cfg.edges[edge].target))]
+    return [str(cfg.name_of(vertex)) for vertex in cfg.edges[edge][1:3]]
 
 
 def num_paths(cfg: ControlFlowGraph, numbers: Sequence[int]) -> dict[str, int]:
@@ -57,7 +57,7 @@ def describe_acyclic(
                 "weight": weights[edge.id],
                 "tree": tree.in_tree[edge.id],
             }
-            for edge in dummies(dag)
+            for edge in dag.dummies
         ],
     }
 
@@ -65,11 +65,6 @@ def describe_acyclic(
 def by_edge(real: Sequence[int | None], values: Sequence[int]) -> list[int | None]:
     """Return values by dag edge as values by edge; `real` is the dag edge of each, or None."""
     return [None if edge is None else values[edge] for edge in real]
-
-
-def dummies(dag: Dag) -> list[DagEdge]:
-    """Return the edges of a dag that stand for others."""
-    return [edge for edge in dag.edges if edge.cfg_edge is None]
 
 
 def dummy(cfg: ControlFlowGraph, edge: DagEdge) -> dict[str, Any]:

@@ -216,7 +216,7 @@ def check_iterations(case: Case) -> None:
     plan: Any = case.plan
     check_counts(case, edges=True)
     loops = [Loop(each.body, frozenset(each.back_edges), each.iterations) for each in plan.loops]
-    ending = plan.unrolled.removed
+    ending = plan.dag.removed
     expected = Counter(
         path for steps in case.walks for path in split_iterations(case.cfg, steps, loops, ending)
     )

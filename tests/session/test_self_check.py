@@ -190,10 +190,10 @@ def of_removed(plan: Plan) -> Plan:
 
 
 def of_unrolled(plan: Plan) -> Plan:
-    first = plan.unrolled.edges[0]
+    first = plan.dag.edges[0]
     turned = first._replace(source=first.target, target=first.source)
-    edges = changed(plan.unrolled.edges, 0, turned)
-    return replace(plan, unrolled=replace(plan.unrolled, edges=edges))
+    edges = changed(plan.dag.edges, 0, turned)
+    return replace(plan, dag=replace(plan.dag, edges=edges))
 
 
 def of_iteration_value(plan: Plan) -> Plan:
@@ -243,7 +243,7 @@ def of_dag_weights(plan: Plan) -> Plan:
 
 
 def of_unrolled_weights(plan: Plan) -> Plan:
-    weights = plan.unrolled.edge_weights(plan.weights)
+    weights = plan.dag.edge_weights(plan.weights)
     return replace(plan, tree=lightest(plan.tree, weights))
 
 

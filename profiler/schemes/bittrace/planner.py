@@ -15,13 +15,13 @@ would take more than `MAX_WORDS` words, more edges are cut than `pp` cuts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from simprof.profiler.code.hash_routine import MAX_WORDS, code_key, key_code
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import Dag, make_dag
+from simprof.profiler.graphs.dag import NO_EDGES, Dag, make_dag
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
 from simprof.profiler.graphs.paths import (
@@ -35,21 +35,26 @@ from simprof.profiler.graphs.spanning import chord_increments, given_weights
 from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
 from simprof.profiler.plan.decoders import PathNames, UnfinishedPath
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
-from simprof.profiler.plan.placement import choose_table, wastes_space, with_edge_counters
-from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
+from simprof.profiler.plan.placement import (
+    Placement,
+    choose_table,
+    instrumentation,
+    wastes_space,
+    with_edge_counters,
+)
+from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
 from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS, BranchCodes, branch_codes
-from simprof.profiler.schemes.static import by_edge, dummies, dummy, num_paths
+from simprof.profiler.schemes.static import by_edge, dummy, num_paths
 from simprof.simulator.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
 class BitTracePlan(AcyclicPathPlan):
-    """Bit tracing of one routine and the way back from counters to paths.
+    """Bit tracing of one routine and the way back from counters to paths."""
 
-    A path's number is `hash_routine.code_key` of its code. Weights choose removed edges with
-    counters, and the increments that `choose_table` judges.
-    """
+    # A path's number is `hash_routine.code_key` of its code. Weights choose removed edges with
+    # counters, and the increments that `choose_table` judges.
 
     codes: BranchCodes  # The codes of the paths
 
@@ -77,6 +82,10 @@ class BitTracePlan(AcyclicPathPlan):
         """Return the number of a path given as in `PathRecord`; inverse of `decode`."""
         return code_key(self.codes.encode(self.dag_path(blocks, edges)))
 
+    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+        """Yield every path with the number of its counter, in the order of `numbering`."""
+        return ((self.encode(record.blocks, record.edges), record) for record in self.all_paths())
+
     def describe(self) -> dict[str, Any]:
         """Return `static` of `simprof explain`: labels by edge, initial values of path starts."""
         cfg, codes = self.cfg, self.codes
@@ -96,7 +105,7 @@ class BitTracePlan(AcyclicPathPlan):
                     "bits": widths[edge.id],
                     "initial": codes.initial.get(edge.id),
                 }
-                for edge in dummies(self.dag)
+                for edge in self.dag.dummies
             ],
         }
 
@@ -105,7 +114,7 @@ class BitTracePlan(AcyclicPathPlan):
         self.dag.validate()
         self.numbering.validate()
         self.codes.validate(self.numbering)
-        self.validate_counters(self.dag.removed)
+        self.validate_counters()
         words = self.codes.word_count
         assert self.plan.registers == words, f"{words} words are not kept in as many registers"
         assert self.plan.key_words == words, f"{words} words are not counted by as many"
@@ -129,20 +138,11 @@ def plan_bittrace(
     removed_tree = removed_forest(cfg, dag.removed, edge_weights)
     open_edges = {dag.removed[chord] for chord in removed_tree.chords}
     edge_counters = tuple(sorted(open_edges | dfs.self_loops))
-    actions = _actions(codes, edge_counters)
-    chosen, addressing = _choose_table(codes, numbering, edge_weights, table)
-    plan = InstrumentationPlan(
-        actions=actions,
-        uses_register=not _is_constant(codes),
-        table=chosen,
-        path_counters=(codes.largest or 0) + 1 if chosen is CounterTable.ARRAY else 0,
-        addressing=addressing,
-        edge_counters=len(edge_counters),
-        registers=codes.word_count,
-    )
+    placement = Placement(_actions(codes, edge_counters), NO_EDGES, NO_EDGES, edge_counters)
+    kept = _choose_table(codes, numbering, edge_weights, table)
     return BitTracePlan(
         cfg=cfg,
-        plan=plan,
+        plan=instrumentation(placement, (codes.largest or 0) + 1, kept, codes.word_count),
         weights=edge_weights,
         edge_counters=edge_counters,
         removed_tree=removed_tree,
@@ -192,12 +192,9 @@ def _is_constant(codes: BranchCodes) -> bool:
     return len(codes.initial) == 1 and not any(codes.widths)
 
 
-def _actions(codes: BranchCodes, counted: Sequence[int]) -> Mapping[int, tuple[Action, ...]]:
+def _actions(codes: BranchCodes, counted: Sequence[int]) -> dict[int, tuple[Action, ...]]:
     dag = codes.dag
-    actions: dict[int, list[Action]] = {}
-    for edge in dag.edges:
-        if edge.cfg_edge is not None:
-            actions[edge.cfg_edge] = _steps(codes, edge.id, on_back_edge=False)
+    actions = {edge: _steps(codes, step, on_back_edge=False) for edge, step in dag.real.items()}
     for removed in dag.removed:
         ends, begins = dag.cfg.edges[removed].source, dag.cfg.edges[removed].target
         actions[removed] = [

@@ -33,7 +33,7 @@ from itertools import chain
 from typing import ClassVar, NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
-from simprof.profiler.plan.actions import Action, Execution
+from simprof.profiler.plan.actions import Event
 from simprof.profiler.plan.plan import Buffer, InstrumentationPlan
 
 # Counters of logged pairs of all routines (`logging_routines`); low 10 bits of its address 0.
@@ -42,15 +42,12 @@ _BRANCHES = (EdgeKind.TAKEN, EdgeKind.SLOT, EdgeKind.SWITCH)
 
 
 @dataclass(frozen=True)
-class LogAction(Action):
+class LogAction(Event):
     """A logging call."""
 
     symbol: ClassVar[str]  # of the routine that it calls
 
     number: int
-
-    def execute(self, execution: Execution) -> None:
-        """See `Action`. The log is no part of an activation."""
 
     def __str__(self) -> str:
         return f"{self.symbol}({self.number})"

@@ -20,10 +20,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 from simprof.profiler.graphs.dag import DagEdge
+from simprof.profiler.graphs.numbering import check_samples
 from simprof.profiler.schemes.kiter.unrolled import Unrolled
 
 
@@ -150,24 +150,6 @@ class IterationNumbering:
                 states.append(self._is_compensated(edge, states[-1]))
                 open_edges.append(iter(self._choices(edge.target, states[-1]).edges))
 
-    def blocks_of_all_paths(self) -> int:
-        """Return how many blocks all valid paths have, together."""
-        ways: dict[tuple[int, bool], int] = {(self.unrolled.cfg.entry, False): 1}
-        blocks = 0
-        for vertex in reversed(self.unrolled.order):
-            for compensated in (False, True):
-                arrived = ways.get((vertex, compensated), 0)
-                if not arrived:
-                    continue
-                if self.unrolled.copies[vertex].vertex < self.unrolled.cfg.entry:
-                    invalid = self.invalid_paths[vertex] if compensated else 0
-                    blocks += arrived * (self.num_paths[vertex] - invalid)
-                for number in self._choices(vertex, compensated).edges:
-                    edge = self.unrolled.edges[number]
-                    state = (edge.target, self._is_compensated(edge, compensated))
-                    ways[state] = ways.get(state, 0) + arrived
-        return blocks
-
     def validate(self) -> None:
         """Check the numbers on every vertex, and that samples survive decoding and encoding."""
         for vertex in self.unrolled.order:
@@ -177,11 +159,7 @@ class IterationNumbering:
                 assert ascending and not any(choices.values[:1]), (
                     f"the values of the edges of vertex {vertex} do not ascend from 0"
                 )
-        step = max(self.total // 64, 1)
-        for path_id in chain(range(0, self.total, step), (self.total - 1,)):
-            assert self.encode(self.decode(path_id)) == path_id, (
-                f"path {path_id} is encoded as another number than it was decoded from"
-            )
+        check_samples(self.total, self.decode, self.encode)
 
 
 def _invalid_over(

@@ -5,9 +5,6 @@ edges that need no increment, in their copy. Removing the dummy edges, as KITER 
 the case of a tree of dummy edges (`dummy_tree`). Outside of iterated loops figure 8 of EPP says
 what goes where. In an iterated loop every edge does the work of its copies at once, one
 accumulator each.
-
-Why EPP's figure 8 stops at the loops: `r=c` moved down into a loop, or a count moved up into it,
-would be executed in every iteration.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from simprof.profiler.graphs.spanning import (
     maximum_spanning_tree,
 )
 from simprof.profiler.plan.actions import Action, AddRegister, CountPath
-from simprof.profiler.plan.placement import Placement, choose_steps, with_edge_counters
+from simprof.profiler.plan.placement import Detours, Placement, choose_steps, with_edge_counters
 from simprof.profiler.schemes.kiter.actions import (
     AddAccumulators,
     CountIterations,
@@ -171,10 +168,13 @@ class _Placer:
         ]
         self.compensation = increments.compensation
         self.back = {edge for loop in unrolled.loops for edge in loop.back_edges}
-        iterated = {
+        iterated = frozenset(
             at for at, copy in enumerate(unrolled.copies) if copy.vertex in unrolled.loop_of
-        }
-        self.steps = choose_steps(unrolled, tree, self.increments, iterated, iterated)
+        )
+        # EPP's figure 8 stops at the loops: `r=c` moved down into a loop, or a count moved up into
+        # it, would be executed in every iteration.
+        around = Detours(joins=iterated, leaves=iterated)
+        self.steps = choose_steps(unrolled, tree, self.increments, around)
 
     def actions(self, cfg_edge: int) -> list[Action]:
         """Return the actions of an edge, counters of its own aside."""

@@ -21,14 +21,14 @@ Steps, as KITER numbers them
 2. Number the valid paths (algorithm 1): `numbering.number_iterations`.
 3. Remove dummy edges (4.1), here with all of EPP 3.3 and 3.4: `placement`.
 4. Instrument (algorithm 3): `actions`.
-5. Identify paths (algorithm 2): `IterationPlan.decode`.
+5. Identify paths (algorithm 2): `IterationNumbering.decode`.
 6. Derive edge counts from the paths: `flow`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -39,7 +39,7 @@ from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
 from simprof.profiler.graphs.paths import PathRecord, dag_tree, path_record, removed_forest
 from simprof.profiler.graphs.spanning import SpanningTree, given_weights
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
-from simprof.profiler.plan.path_plan import PathCountingPlan
+from simprof.profiler.plan.path_plan import ExactPathPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.kiter.flow import unrolled_edge_counts
@@ -64,13 +64,13 @@ from simprof.simulator.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
-class IterationPlan(PathCountingPlan):
+class IterationPlan(ExactPathPlan):
     """k-iteration path instrumentation of one routine, and the way back to paths."""
 
     asked: tuple[IteratedLoop, ...]  # The innermost loops with the k that was asked for
-    # unrolled, numbering, tree, increments: By vertex and edge of the unrolled graph: what the plan
-    # was made from.
-    unrolled: Unrolled
+    # dag, numbering, tree, increments: By vertex and edge of the unrolled graph: what the plan was
+    # made from.
+    dag: Unrolled
     numbering: IterationNumbering
     tree: SpanningTree
     increments: IterationIncrements
@@ -83,42 +83,18 @@ class IterationPlan(PathCountingPlan):
         wanted = {(loop.head, loop.iterations) for loop in self.asked if loop.iterations > 1}
         if not self.cut_edges and wanted == {(x.head, x.iterations) for x in self.loops}:
             return self.numbering.total  # the limits have changed nothing
-        whole = fit(self.cfg, self.unrolled.dfs, self.asked, None, None)
+        whole = fit(self.cfg, self.dag.dfs, self.asked, None, None)
         return number_iterations(whole).total
-
-    @property
-    def cut_edges(self) -> tuple[int, ...]:
-        """Ids of the edges cut because of too many paths (EPP 5.3)."""
-        return self.unrolled.cut_edges
-
-    @property
-    def num_paths(self) -> int:
-        """Number of paths that the plan tells apart: the valid ones."""
-        return self.numbering.total
 
     @property
     def loops(self) -> tuple[IteratedLoop, ...]:
         """The loops whose paths span several iterations, with their k."""
-        return self.unrolled.loops
+        return self.dag.loops
 
     @property
     def most_iterations(self) -> int:
         """How many iterations of a loop a path spans at most."""
         return max((loop.iterations for loop in self.loops), default=1)
-
-    def decode(self, path_id: int) -> PathRecord:
-        """Return the path that counter `path_id` counts (KITER algorithm 2); ValueError if there is
-        no such path.
-        """
-        return path_record(self.unrolled, self.numbering.decode(path_id))
-
-    def all_paths(self) -> Iterator[PathRecord]:
-        """Yield every valid path, by ascending number."""
-        return (path_record(self.unrolled, path) for path in self.numbering.paths())
-
-    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
-        """Yield every path with its number, by ascending number."""
-        return enumerate(self.all_paths())
 
     @property
     def blocks_of_all_paths(self) -> int | None:
@@ -134,9 +110,9 @@ class IterationPlan(PathCountingPlan):
             unfinished[self._unfinished(end)] += end.count
         partial: Counter[PathRecord] = Counter()
         for path, count in unfinished.items():
-            partial[path_record(self.unrolled, path, partial=True)] += count
+            partial[path_record(self.dag, path, partial=True)] += count
         edges = unrolled_edge_counts(
-            self.unrolled,
+            self.dag,
             self.removed_tree,
             [*finished, *unfinished.items()],
             dict(zip(self.edge_counters, counters.events, strict=True)),
@@ -150,14 +126,14 @@ class IterationPlan(PathCountingPlan):
             return self.numbering.decode_prefix(end.counted_ahead(self.cfg), end.block)
         if end.block in self.static_region:
             return self.numbering.decode_prefix(self.increments.potential[end.block], end.block)
-        itr = end.registers[-1] if end.block in self.unrolled.loop_of else 0
-        vertex = self.unrolled.copy(end.block, itr + 1)
+        itr = end.registers[-1] if end.block in self.dag.loop_of else 0
+        vertex = self.dag.copy(end.block, itr + 1)
         path_sum = end.registers[itr] + self.increments.potential[vertex]
         return self.numbering.decode_prefix(path_sum, vertex)
 
     def describe(self) -> dict[str, Any]:
         """Return `static` of `simprof explain`: by edge a list by iteration."""
-        cfg, unrolled, numbering = self.cfg, self.unrolled, self.numbering
+        cfg, unrolled, numbering = self.cfg, self.dag, self.numbering
         increments, in_tree = self.increments.increments, self.tree.in_tree
         weights = unrolled.edge_weights(self.weights)
         return {
@@ -189,27 +165,26 @@ class IterationPlan(PathCountingPlan):
                     "weight": weights[edge.id],
                     "tree": in_tree[edge.id],
                 }
-                for edge in unrolled.edges
-                if edge.cfg_edge is None
+                for edge in unrolled.dummies
             ],
         }
 
     def _by_iteration(self, values: Sequence[int]) -> list[list[int] | None]:
-        copies = (self.unrolled.by_cfg_edge.get(edge.id) for edge in self.cfg.edges)
+        copies = (self.dag.by_cfg_edge.get(edge.id) for edge in self.cfg.edges)
         return [None if each is None else [values[copy] for copy in each] for each in copies]
 
     def validate(self) -> None:
         """Check every structure; AssertionError if one is wrong."""
-        self.unrolled.validate()
+        self.dag.validate()
         self.numbering.validate()
         self.tree.validate()
-        self.tree.validate_maximum(tree_weights(self.unrolled, self.tree, self.weights))
+        self.tree.validate_maximum(tree_weights(self.dag, self.tree, self.weights))
         self.increments.validate(self.tree, entry_values(self.numbering))
-        self.validate_counters(self.unrolled.removed)
+        self.validate_counters()
         regions = self.plan.counted_region | self.static_region
         beyond = regions - set(range(self.cfg.vertex_count))
         assert not beyond, f"the vertices {sorted(beyond)} are none of the routine"
-        inside = regions & set(self.unrolled.loop_of)
+        inside = regions & set(self.dag.loop_of)
         assert not inside, f"vertices {sorted(inside)} of iterated loops have no path register"
         both = self.plan.counted_region & self.static_region
         assert not both, f"vertices {sorted(both)} are before the path register and behind it"
@@ -270,7 +245,7 @@ def plan_kiter(
         edge_counters=placement.edge_counters,
         removed_tree=forest,
         asked=tuple(iterated),
-        unrolled=unrolled,
+        dag=unrolled,
         numbering=numbering,
         tree=tree,
         increments=increments,

@@ -51,20 +51,9 @@ class PathPlan(AcyclicPathPlan):
     # Vertices at which the path register means nothing, because one path leads there
     static_region: frozenset[int]
 
-    def decode(self, path_id: int) -> PathRecord:
-        """Return the path that counter `path_id` counts (EPP 3.5); ValueError if there is no such
-        path.
-        """
-        return path_record(self.dag, self.numbering.decode(path_id))
-
-    def encode(self, blocks: Sequence[int], edges: Sequence[int]) -> int:
-        """Return the number of a path given as in `PathRecord`; inverse of `decode`."""
-        return self.numbering.encode(self.dag_path(blocks, edges))
-
     def decode_partial(self, end: UnfinishedPath) -> PathRecord:
-        """Return the unfinished path of activations that ended early (EPP 3.6).
-
-        ValueError if the path was to be counted ahead and was not.
+        """Return the unfinished path of activations that ended early (EPP 3.6); ValueError if it
+        was to be counted ahead and was not.
         """
         # The register is not read where it is not initialised yet. The last counter is read where
         # the path was counted ahead; the caller takes that count back.
@@ -87,7 +76,7 @@ class PathPlan(AcyclicPathPlan):
         self.tree.validate()
         self.tree.validate_maximum(self.dag.edge_weights(self.weights))
         self.increments.validate(self.tree, self.numbering.values)
-        self.validate_counters(self.dag.removed)
+        self.validate_counters()
         both = self.plan.counted_region & self.static_region
         assert not both, f"vertices {sorted(both)} are before the path register and behind it"
 
@@ -100,9 +89,8 @@ def plan_pp(
     total_limit: int | None = TOTAL_LIMIT,
     table: CounterTable | None = None,
 ) -> PathPlan:
-    """Plan path profiling of `cfg`.
+    """Plan path profiling of any graph, irreducible ones and parallel edges included.
 
-    - `cfg`: The routine; any graph, irreducible ones and parallel edges included.
     - `weights`: Edge weights by edge id; None for BL94's heuristic.
     - `path_limit`, `total_limit`: See `numbering.find_cut_edges`; None for exact numbering of any
       size.

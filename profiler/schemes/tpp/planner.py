@@ -33,7 +33,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import NO_EDGES, Dag, make_dag, thin
+from simprof.profiler.graphs.dag import NO_EDGES, make_dag, thin
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.numbering import (
@@ -53,8 +53,9 @@ from simprof.profiler.graphs.spanning import (
 )
 from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.path_plan import PathCountingPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation, place, with_edge_counters
-from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.static import describe_acyclic, ends
 from simprof.profiler.schemes.tpp.actions import COLD_COUNTER, POISON, CountColdPath, CountHotPath
 from simprof.profiler.schemes.tpp.cold import cold_edges, remove_cold
@@ -78,19 +79,15 @@ class ObviousCounts(NamedTuple):
     overcounted: int
 
 
-@dataclass(frozen=True)
-class TppPlan:
+@dataclass(frozen=True, kw_only=True)
+class TppPlan(PathCountingPlan):
     """Targeted path instrumentation of one routine."""
 
-    # cfg, plan, weights: See `RoutinePlan`.
-    cfg: ControlFlowGraph
-    plan: InstrumentationPlan
-    weights: tuple[float, ...]
     edge_profile: tuple[int, ...]  # The edge counts that the plan was made from, by edge id
     disconnection: Disconnection  # The loops that are cut out
     # Edges left out because they are cold by themselves; none where that is not worth it
     cold: frozenset[int]
-    # The acyclic graph without cold edges, and the part of it that is instrumented
+    # The acyclic graph without cold edges, and the part of it that is instrumented, `dag`
     graphs: HotGraphs
     obvious: ObviousPaths  # The obvious paths of the former
     # numbering, tree, increments: Of the latter.
@@ -101,16 +98,6 @@ class TppPlan:
     static_region: frozenset[int]
     natural: CounterTable  # The table that EPP would choose; NONE where nothing is instrumented.
     reach: int  # How far the path register gets from its first values (`poisoning.register_range`)
-
-    @property
-    def dag(self) -> Dag:
-        """The acyclic graph that is instrumented."""
-        return self.graphs.kept
-
-    @property
-    def cut_edges(self) -> tuple[int, ...]:
-        """Ids of edges that end or begin paths and are no back edges."""
-        return self.dag.cut_edges
 
     @property
     def split_edges(self) -> frozenset[int]:
@@ -137,14 +124,10 @@ class TppPlan:
         """Return path `path_id`; ValueError if there is no such path."""
         if not 0 <= path_id < self.num_paths:
             raise ValueError(f"{self.cfg.name} has no path {path_id} (paths: {self.num_paths})")
-        if path_id < self.numbering.total:
-            return path_record(self.dag, self.numbering.decode(path_id))
+        if not self.is_obvious(path_id):
+            return super().decode(path_id)
         first = self.obvious.first_edges[path_id - self.numbering.total]
         return path_record(self.obvious.dag, self.obvious.path(first))
-
-    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
-        """Yield every path with its number, by ascending number."""
-        return enumerate(self.all_paths())
 
     @property
     def blocks_of_all_paths(self) -> int | None:
@@ -153,9 +136,8 @@ class TppPlan:
 
     def all_paths(self) -> Iterator[PathRecord]:
         """Yield every path, by ascending number."""
-        counted = (path_record(self.dag, path) for path in self.numbering.paths())
         obvious = (self.obvious.path(first) for first in self.obvious.first_edges)
-        return chain(counted, (path_record(self.obvious.dag, path) for path in obvious))
+        return chain(super().all_paths(), (path_record(self.obvious.dag, p) for p in obvious))
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive the path profile from counters and edge profile (TPP 4.2.2)."""
@@ -439,20 +421,21 @@ def _draft(
         named_counters=("cold",) * has_cold,
     )
     return TppPlan(
-        cfg,
-        plan,
-        weights,
-        profile,
-        disconnection,
-        cold,
-        graphs,
-        obvious,
-        numbering,
-        tree,
-        increments,
-        placement.static_region,
-        natural,
-        register_range(kept, actions, increments.increments),
+        cfg=cfg,
+        plan=plan,
+        weights=weights,
+        dag=kept,
+        numbering=numbering,
+        edge_profile=profile,
+        disconnection=disconnection,
+        cold=cold,
+        graphs=graphs,
+        obvious=obvious,
+        tree=tree,
+        increments=increments,
+        static_region=placement.static_region,
+        natural=natural,
+        reach=register_range(kept, actions, increments.increments),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simprof.profiler.plan.actions import Action, Execution, WriteTrace
+from simprof.profiler.plan.actions import Event, WriteTrace
 from simprof.profiler.plan.plan import Buffer
 from simprof.profiler.plan.tracing import TARGET_BITS
 
@@ -16,7 +16,7 @@ TRACE = Buffer("trace", size=0x4000, kept=(TRACE_SIZE + POSITION, 4))
 
 
 @dataclass(frozen=True)
-class WriteTarget(Action):
+class WriteTarget(Event):
     """`trace target`: the address that `block`'s transfer goes to is appended to the trace."""
 
     # A transfer to a routine that only the run tells (BL94 3.2, footnote 2). Its code reads the
@@ -25,9 +25,6 @@ class WriteTarget(Action):
     block: int  # Block with the transfer
     packed: bool = False  # As for `WriteTrace`
     token: WriteTrace | None = None  # What its edge writes before
-
-    def execute(self, execution: Execution) -> None:
-        """See `Action`. The trace is no part of an activation."""
 
     def __str__(self) -> str:
         target = f"trace target:{TARGET_BITS}"

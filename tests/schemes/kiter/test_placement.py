@@ -16,7 +16,7 @@ from tests.support.loop_graphs import random_loops
 def compensated(plan: IterationPlan) -> set[int]:
     """Edges of the unrolled graph with compensation."""
     compensation = plan.increments.compensation
-    return {edge.id for edge in plan.unrolled.edges if compensation[edge.id]}
+    return {edge.id for edge in plan.dag.edges if compensation[edge.id]}
 
 
 def test_compensation_is_where_it_costs_nothing() -> None:
@@ -28,7 +28,7 @@ def test_compensation_is_where_it_costs_nothing() -> None:
     cfg = named("B>C A>B B>C B>A", "A", "C")
     plan = plan_kiter(cfg, iterations=2, weights=[9, 8, 9, 2, 6, 1])
     plan.validate()
-    (edge,) = (plan.unrolled.edges[number] for number in compensated(plan))
+    (edge,) = (plan.dag.edges[number] for number in compensated(plan))
     assert edge.cfg_edge is None and edge.source == cfg.entry
 
 
@@ -39,7 +39,7 @@ def test_edges_that_leave_a_loop_compensate_nothing(seed: int) -> None:
     cfg = random_loops(rng, 6)
     weights = [float(rng.randint(1, 9)) for _ in cfg.edges]
     plan = plan_kiter(cfg, iterations=rng.choice((2, 3)), weights=weights)
-    leaving = {edge.id for edge in plan.unrolled.edges if plan.unrolled.leaves(edge)}
+    leaving = {edge.id for edge in plan.dag.edges if plan.dag.leaves(edge)}
     assert not compensated(plan) & leaving
     walks = [ExecutedWalk(tuple(random_walk(rng, cfg, 40))) for _ in range(5)]
     counters = execute(cfg, plan.plan, walks)

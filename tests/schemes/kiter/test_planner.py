@@ -104,7 +104,6 @@ def check_random_graph(seed: int) -> None:
         assert records == [plan.decode(path_id) for path_id in range(plan.num_paths)]
         found = Counter(Path(record.blocks, record.edges, False) for record in records)
         assert found == Counter(all_iteration_paths(cfg, loops, plan.cut_edges))
-        assert plan.numbering.blocks_of_all_paths() == sum(len(r.blocks) for r in records)
     walks = [random_walk(rng, cfg, rng.choice((3, 15, 60))) for _ in range(20)]
     assert_profile_is_exact(cfg, plan, walks, loops)
 
@@ -172,7 +171,7 @@ def test_example_2_loop() -> None:
 
 def test_figure_4_unrolled_graph() -> None:
     cfg, plan = figure_1()
-    unrolled = plan.unrolled
+    unrolled = plan.dag
 
     def name(vertex: int) -> str:
         copy = unrolled.copies[vertex]
@@ -197,14 +196,14 @@ def test_figure_5_values_and_compensation() -> None:
         assert static["values"][each.id] == values.get(ends, [0, 0] if inside else [0]), ends
         given = static["compensation"][each.id]
         assert given == ([1, 0] if ends in ("2>4", "4>6") else [0] * len(given)), ends
-    unrolled = plan.unrolled
+    unrolled = plan.dag
     start, end = unrolled.entry_dummy[1], unrolled.exit_dummy[unrolled.copy(4, 2)]
     assert (plan.numbering.values[start], plan.numbering.values[end]) == (13, 1)
 
 
 def trace_of_algorithm_1(cfg: ControlFlowGraph, plan: IterationPlan) -> list[list[str]]:
     """The rows of table 1 that the plan's numbering implies."""
-    numbering, unrolled = plan.numbering, plan.unrolled
+    numbering, unrolled = plan.numbering, plan.dag
     short = {"ENTRY": "S", "EXIT": "E"}
 
     def name(vertex: int) -> str:
@@ -235,7 +234,7 @@ def test_table_1_line_by_line() -> None:
     invalid = {(row[0], int(row[2])): int(row[6]) for row in expected if len(row) > 6}
     block = {str(cfg.name_of(v)): v for v in range(cfg.vertex_count)} | {"S": cfg.entry}
     for (name, iteration), count in invalid.items():
-        vertex = plan.unrolled.copy(block[name], iteration)
+        vertex = plan.dag.copy(block[name], iteration)
         assert plan.numbering.invalid_paths[vertex] == count, name
 
 
@@ -244,7 +243,7 @@ def test_figures_6_and_7_without_event_counting() -> None:
     inside = {"2>3": [13, 0], "2>4": [19, 2], "3>5": [0, 1], "4>5": [0, 1], "4>6": [6, 2]}
     inside |= {"5>6": [5, -1], "1>2": [-13], "5>2": [0]}  # figure 6
     for ends, increments in inside.items():
-        copies = plan.unrolled.by_cfg_edge[edge(cfg, ends)]
+        copies = plan.dag.by_cfg_edge[edge(cfg, ends)]
         assert [plan.increments.increments[copy] for copy in copies] == increments, ends
     code = {
         "1>2": "r-=13 itr:=0",
@@ -293,7 +292,7 @@ def test_figure_8_mixed_mode() -> None:
     plan = plan_kiter(cfg)
     plan.validate()
     assert [cfg.name_of(loop.head).start for loop in plan.loops] == ["2", "4"]
-    assert plan.unrolled.removed == (edge(cfg, "6>4"),)  # L3 is acyclic
+    assert plan.dag.removed == (edge(cfg, "6>4"),)  # L3 is acyclic
     found = names(cfg, plan)
     assert set(KITER_8_LISTED.split()) <= set(found)
     behind = ["454567", "45456", "4545", "4567", "456"]  # from block 4
@@ -487,7 +486,7 @@ def increments(plan: IterationPlan, counts: Sequence[int]) -> int:
     """How often something is added to an accumulator, by the copies of the edges."""
     return sum(
         counts[each.cfg_edge]
-        for each in plan.unrolled.edges
+        for each in plan.dag.edges
         if each.cfg_edge is not None and plan.increments.increments[each.id]
     )
 
