@@ -1,14 +1,13 @@
 """DWARF debugging information, by pyelftools, within limits: compilers, and what they inlined.
 
-A unit is a compilation unit. GCC names the options that it was called with in DW_AT_producer; a
-unit whose producer does not is taken for optimised. An inlined copy is a DW_TAG_inlined_subroutine
-(DWARF 5, 3.3.8.2): the code of a routine within another, without a call. Debugging information that
-is damaged ends the reading; what was read before stays. Source lines are in `dwarf_lines`.
-
-pyelftools believes what a file says of its sizes. What is damaged on purpose must take no more time
-and memory than the file's size allows: here sections that inflate without end, or that have no
-content, and tables that every unit reads again are refused.
+A unit is a compilation unit. An inlined copy is a DW_TAG_inlined_subroutine (DWARF 5, 3.3.8.2): the
+code of a routine within another, without a call. Source lines are in `dwarf_lines`.
 """
+
+# pyelftools believes what a file says of its sizes. What is damaged on purpose must take no more
+# time and memory than the file's size allows: here sections that inflate without end, or that have
+# no content, and tables that every unit reads again are refused. Debugging information that is
+# damaged ends the reading; what was read before stays.
 
 from __future__ import annotations
 
@@ -36,9 +35,7 @@ _PIECE = 1 << 20
 
 
 def check_sections(elf: ELFFile) -> None:
-    """Raise `ValueError` unless all sections of debugging information have content, and not too
-    much.
-    """
+    """Raise ValueError unless sections of debugging information have content, and not too much."""
     left = MOST_INFLATED
     for section in elf.iter_sections():
         if not section.name.startswith(_READ):
@@ -206,7 +203,8 @@ def _read(data: bytes, bias: int) -> Iterator[Range | InlinedCopy]:
 
 
 def _is_optimised(top: Any) -> bool:
-    # The last -O of a unit counts, as for the compiler; -O0 and none are no optimisation.
+    # GCC names the options that it was called with; a unit whose producer does not is taken for
+    # optimised. The last -O counts, as for the compiler; -O0 and none are no optimisation.
     attribute = top.attributes.get("DW_AT_producer")
     producer = "" if attribute is None else attribute.value.decode(errors="replace")
     if not producer.startswith("GNU "):

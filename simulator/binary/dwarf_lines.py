@@ -6,13 +6,14 @@ the names of files and directories, and says how opcodes are read (versions 2 to
 Steps -> functions: compilation units, by pyelftools within limits (`debug_info.top_attributes`);
 the header of each unit's line program (`read_header`); its rows (`line_rows`); rows of code that
 was linked in, by address (`line_table`).
-
-Debug information never stops a run: whatever is made of damaged sections, the answer is then "line
-unknown". pyelftools reads headers and programs, too. It believes the counts of a header: a table of
-2^60 entries of no bytes each has it fill the memory; here every entry takes at least a byte of the
-file, or the header is damaged. And it makes an object per opcode, which takes four times as long:
-0.32 s against 0.08 s for a C++ program of 26,000 rows; large programs have millions.
 """
+
+# Debug information never stops a run: whatever is made of damaged sections, the answer is then
+# "line unknown". pyelftools reads headers and programs, too. It believes the counts of a header: a
+# table of 2^60 entries of no bytes each has it fill the memory; here every entry takes at least a
+# byte of the file, or the header is damaged. And it makes an object per opcode, which takes four
+# times as long: 0.32 s against 0.08 s for a C++ program of 26,000 rows; large programs have
+# millions.
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 from elftools.elf.elffile import ELFFile
 
@@ -36,11 +37,7 @@ _SourceRow = tuple[int, int, str, int]  # start, end (addresses), file, line
 
 
 def line_table(data: bytes, bias: int, code: Sequence[Range]) -> LineTable:
-    """Return the line table of an ELF file, which is read when it is first asked for.
-
-    `data`: The whole file. `bias`: Added to its addresses, in bytes. `code`: Where the code is,
-    sorted.
-    """
+    """Return the line table of an ELF file, with `bias` added; `code` is sorted."""
     return LineTable(partial(_read_rows, data, bias, code))
 
 
@@ -75,7 +72,11 @@ def _line_rows(data: bytes) -> Iterator[_SourceRow]:
     names, paths = Names(sections), _Paths()
     known: set[int] = set()
     rows_left = len(lines)  # a row takes a byte at least
-    for offset, directory in _units(dwarf):
+    for attributes in top_attributes(dwarf):
+        if "DW_AT_stmt_list" not in attributes:
+            continue
+        offset, folder = attributes["DW_AT_stmt_list"].value, attributes.get("DW_AT_comp_dir")
+        directory = "" if folder is None else _decoded(folder.value)
         if offset in known:
             continue
         known.add(offset)
@@ -85,16 +86,6 @@ def _line_rows(data: bytes) -> Iterator[_SourceRow]:
             rows_left -= 1
             if rows_left < 0:
                 raise ValueError("line programs overlap")
-
-
-def _units(dwarf: Any) -> Iterator[tuple[int, str]]:
-    for attributes in top_attributes(dwarf):
-        if "DW_AT_stmt_list" in attributes:
-            directory = attributes.get("DW_AT_comp_dir")
-            yield (
-                attributes["DW_AT_stmt_list"].value,
-                "" if directory is None else _decoded(directory.value),
-            )
 
 
 def _program_rows(lines: bytes, header: LineHeader, names: dict[int, str]) -> Iterator[_SourceRow]:
@@ -178,8 +169,7 @@ def text_at(data: bytes, at: int) -> bytes:
     return data[at:end]
 
 
-@dataclass(frozen=True)
-class FileEntry:
+class FileEntry(NamedTuple):
     """A source file: its name and the number of its directory."""
 
     name: bytes
@@ -224,71 +214,48 @@ def read_header(lines: bytes, offset: int, names: Names) -> LineHeader:
     line_base = (cursor.byte() ^ 0x80) - 0x80
     line_range = cursor.byte()
     operands = tuple(cursor.byte() for _ in range(cursor.byte() - 1))
-    tables = _Tables(cursor, names, wide)
-    directories, files = tables.new() if version == 5 else tables.old()
-    encoding = Encoding(line_base, line_range, instruction, operands)
-    return LineHeader(version, encoding, directories, files, cursor.at, end)
-
-
-class _Tables:
-    def __init__(self, cursor: Cursor, names: Names, wide: int) -> None:
-        self._cursor = cursor
-        self._names = names
-        self._wide = wide
-
-    def old(self) -> tuple[tuple[bytes, ...], tuple[FileEntry, ...]]:
-        # Those of versions before 5 are lists that an empty name ends.
-        cursor = self._cursor
-        directories = []
-        while name := text_at(cursor.code, cursor.at):
-            cursor.at += len(name) + 1
-            directories.append(name)
-        cursor.at += 1
-        files = []
-        while name := text_at(cursor.code, cursor.at):
-            cursor.at += len(name) + 1
+    if version == 5:
+        directories = [file.name for file in _entries(cursor, names, wide)]
+        files = _entries(cursor, names, wide)
+    else:  # lists that an empty name ends
+        directories, files = list(iter(cursor.text, b"")), []
+        while name := cursor.text():
             files.append(FileEntry(name, cursor.unsigned()))
             cursor.unsigned()  # time
             cursor.unsigned()  # size
-        cursor.at += 1
-        return tuple(directories), tuple(files)
+    encoding = Encoding(line_base, line_range, instruction, operands)
+    return LineHeader(version, encoding, tuple(directories), tuple(files), cursor.at, end)
 
-    def new(self) -> tuple[tuple[bytes, ...], tuple[FileEntry, ...]]:
-        # Those of version 5 are lists of entries whose form comes first.
-        directories = tuple(file.name for file in self._entries())
-        return directories, tuple(self._entries())
 
-    def _entries(self) -> list[FileEntry]:
-        cursor = self._cursor
-        forms = [(cursor.unsigned(), cursor.unsigned()) for _ in range(cursor.byte())]
-        count = cursor.unsigned()
-        if count and not forms:
-            raise ValueError("entries of no bytes in a line program's header")
-        return [self._entry(forms) for _ in range(count)]
-
-    def _entry(self, forms: list[tuple[int, int]]) -> FileEntry:
+def _entries(cursor: Cursor, names: Names, wide: int) -> list[FileEntry]:
+    """Read a list of version 5: of entries whose form comes first."""
+    forms = [(cursor.unsigned(), cursor.unsigned()) for _ in range(cursor.byte())]
+    count = cursor.unsigned()
+    if count and not forms:
+        raise ValueError("entries of no bytes in a line program's header")
+    entries = []
+    for _ in range(count):
         name, directory = b"", 0
         for content, form in forms:
-            value = self._value(form)
+            value = _value(form, cursor, names, wide)
             if content == _PATH and isinstance(value, bytes):
                 name = value
             elif content == _DIRECTORY and isinstance(value, int):
                 directory = value
-        return FileEntry(name, directory)
+        entries.append(FileEntry(name, directory))
+    return entries
 
-    def _value(self, form: int) -> bytes | int:
-        cursor = self._cursor
-        if form == _INLINE:
-            name = text_at(cursor.code, cursor.at)
-            cursor.at += len(name) + 1
-            return name
-        if form in self._names:
-            return self._names.at(form, cursor.number(self._wide))
-        if form == _UNSIGNED:
-            return cursor.unsigned()
-        if form in (_BLOCK, _BLOCK_1):
-            return cursor.number(cursor.unsigned() if form == _BLOCK else cursor.byte())
-        return cursor.number(_FIXED[form])
+
+def _value(form: int, cursor: Cursor, names: Names, wide: int) -> bytes | int:
+    if form == _INLINE:
+        return cursor.text()
+    if form in names:
+        return names.at(form, cursor.number(wide))
+    if form == _UNSIGNED:
+        return cursor.unsigned()
+    if form in (_BLOCK, _BLOCK_1):
+        return cursor.number(cursor.unsigned() if form == _BLOCK else cursor.byte())
+    return cursor.number(_FIXED[form])
 
 
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = 1, 2, 3, 4
@@ -313,14 +280,13 @@ class Encoding:
         return len(self.operands) + 1
 
 
-@dataclass(frozen=True)
-class LineRow:
+class LineRow(NamedTuple):
     """One row: from `address` on, code comes from `line` of `file`; or a sequence ends there."""
 
     address: int
     file: int
     line: int
-    ends: bool
+    ends: bool = False
 
 
 class Cursor:
@@ -354,23 +320,26 @@ class Cursor:
                 return value, shift + 7
         raise ValueError("number of more than 64 bits in a line program")
 
-    def number(self, size: int) -> int:
-        """Read an unsigned big-endian number of `size` bytes."""
+    def number(self, size: int, *, signed: bool = False) -> int:
+        """Read a big-endian number of `size` bytes."""
         data = self.code[self.at : self.at + size]
         if len(data) < size:
             raise IndexError(self.at)
         self.at += size
-        return int.from_bytes(data, "big")
+        return int.from_bytes(data, "big", signed=signed)
+
+    def text(self) -> bytes:
+        """Read a name up to a zero, and that."""
+        name = text_at(self.code, self.at)
+        self.at += len(name) + 1
+        return name
 
 
+@dataclass
 class _LineState:
-    def __init__(self) -> None:
-        self.address = 0
-        self.file = 1
-        self.line = 1
-
-    def row(self, ends: bool = False) -> LineRow:
-        return LineRow(self.address, self.file, self.line, ends)
+    address: int = 0
+    file: int = 1
+    line: int = 1
 
 
 def line_rows(code: bytes, encoding: Encoding) -> Iterator[LineRow]:
@@ -387,13 +356,13 @@ def line_rows(code: bytes, encoding: Encoding) -> Iterator[LineRow]:
             advance, line = divmod(opcode - base, line_range)
             state.address += advance * encoding.instruction
             state.line += line_base + line
-            yield state.row()
+            yield LineRow(state.address, state.file, state.line)
         elif opcode == _COPY:
-            yield state.row()
+            yield LineRow(state.address, state.file, state.line)
         elif opcode:
             _standard(opcode, cursor, state, encoding)
         elif _extended(cursor, state):
-            yield state.row(ends=True)
+            yield LineRow(state.address, state.file, state.line, ends=True)
             state = _LineState()
 
 

@@ -1,13 +1,11 @@
-"""Dynamically linked programs: which files they are made of, and all of these as one `Program`.
+"""Dynamically linked programs: which files they are made of, and all of these as one `Program`."""
 
-A program names its interpreter (`ld-linux.so.2`), which is looked for below a *sysroot*: a
-directory laid out as the root directory of a SPARC system, or as a cross compiler's. The
-interpreter then loads the libraries; which, and where, only a run can show. So what is known before
-a run is `load_program`'s; `link` adds the modules that a run has loaded.
-
-Routines of modules are called `MODULE:NAME`, after the file's name; those of the program's own file
-keep their names.
-"""
+# A program names its interpreter (`ld-linux.so.2`), which is looked for below a *sysroot*: a
+# directory laid out as the root directory of a SPARC system, or as a cross compiler's. The
+# interpreter then loads the libraries; which, and where, only a run can show. So what is known
+# before a run is `load_program`'s; `link` adds the modules that a run has loaded. Routines of
+# modules are called `MODULE:NAME`, after the file's name; those of the program's own file keep
+# their names.
 
 from __future__ import annotations
 
@@ -122,7 +120,7 @@ def link(
     for module, each in zip(ordered, loaded, strict=True):
         symbols += (replace(s, name=f"{names[module]}:{s.name}") for s in each.symbols)
     names_at = {symbol.address: symbol.name for symbol in symbols if symbol.is_function}
-    unbound = earlier_code(earlier)
+    unbound, parts_of = earlier_code(earlier), itertools.chain.from_iterable
     for segment in unbound:
         start = real_address(segment.address)
         name = f"{names_at.get(start, f'sub_{start:x}')}.unbound"
@@ -131,15 +129,15 @@ def link(
     return replace(
         program,
         entry=interpreter.entry - _NOMINAL + started.bias,
-        segments=(*itertools.chain.from_iterable(each.segments for each in parts), *unbound),
+        segments=(*parts_of(each.segments for each in parts), *unbound),
         code=(
-            *itertools.chain.from_iterable(each.code for each in parts),
+            *parts_of(each.code for each in parts),
             *(Range(each.address, each.address + each.memory_size) for each in unbound),
         ),
-        late_code=tuple(itertools.chain.from_iterable(each.late_code for each in parts)),
+        late_code=tuple(parts_of(each.late_code for each in parts)),
         symbols=tuple(sorted(symbols, key=lambda s: (s.address, s.name, s.binding, s.size))),
         lines=ModuleLines([(_span(each), each.lines) for each in parts]),
-        unwinding=tuple(itertools.chain.from_iterable(each.unwinding for each in parts)),
+        unwinding=tuple(parts_of(each.unwinding for each in parts)),
         modules=ordered,
         named_registers=frozenset().union(*(each.named_registers for each in parts)),
     )
@@ -182,9 +180,8 @@ def load_linked(
     own = elf.load_part(path)
     for module in known:
         if Path(module.file).name == PurePath(own.interpreter or "").name:
-            return link(
-                replace(own, parts=(own, elf.load_part(module.file, _NOMINAL))), known, earlier
-            )
+            parts = (own, elf.load_part(module.file, _NOMINAL))
+            return link(replace(own, parts=parts), known, earlier)
     raise ProgramFileError(f"{path}: has changed since it ran; run it again")
 
 
@@ -201,14 +198,11 @@ def module_at(file: Path, address: int) -> Module | None:
 
 def are_unchanged(modules: Iterable[Module]) -> bool:
     """Whether the files of modules are as they were when they were loaded."""
-    for module in modules:
-        try:
-            now = module_at(Path(module.file), 0)
-        except OSError:
-            return False
-        if now is None or now.sha256 != module.sha256:
-            return False
-    return True
+    try:
+        now = [(module_at(Path(module.file), 0), module) for module in modules]
+    except OSError:
+        return False
+    return all(found is not None and found.sha256 == module.sha256 for found, module in now)
 
 
 @cache

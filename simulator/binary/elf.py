@@ -2,13 +2,13 @@
 
 Steps -> functions: a regular file, not absurdly large (`_read_file`); which architecture and kind
 of file, everything else is refused by name (`_read_header`); what Linux would map
-(`_read_segments`); where instructions and symbols are (`_code_ranges`, `_table_symbols`; a file
-without section headers (`sstrip`) is complete, one whose headers lie outside is truncated). Lines
-are read when they are first asked for (`dwarf_lines`).
-
-pyelftools, which reads the debugging information, does not read the headers: it takes seven times
-as long, in every run, and does not compare their parts (measured in docs/ARCHITECTURE.md).
+(`_read_segments`); where instructions and symbols are (`_code_ranges`, `_table_symbols`). Lines are
+read when they are first asked for (`dwarf_lines`).
 """
+
+# pyelftools, which reads the debugging information, does not read the headers: it takes seven times
+# as long, in every run, and does not compare their parts (measured in docs/ARCHITECTURE.md). A file
+# without section headers (`sstrip`) is complete, one whose headers lie outside is truncated.
 
 from __future__ import annotations
 
@@ -19,34 +19,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from simprof.simulator.binary import elf_records as records
 from simprof.simulator.binary.dwarf_lines import line_table
-from simprof.simulator.binary.elf_records import (
-    FORMATS_32,
-    FORMATS_64,
-    PF_R,
-    PF_W,
-    PF_X,
-    PT_DYNAMIC,
-    PT_GNU_STACK,
-    PT_INTERP,
-    PT_LOAD,
-    SHF_ALLOC,
-    SHF_EXECINSTR,
-    SHT_DYNSYM,
-    SHT_NOBITS,
-    SHT_PROGBITS,
-    SHT_SYMTAB,
-    STT_FUNC,
-    STT_GNU_IFUNC,
-    STT_NOTYPE,
-    STT_OBJECT,
-    ElfImage,
-    FileHeader,
-    ProgramHeader,
-    RecordFormats,
-    SectionHeader,
-    read_image,
-)
+from simprof.simulator.binary.elf_records import ElfImage, FileHeader, ProgramHeader, SectionHeader
 from simprof.simulator.binary.elf_symbols import named_registers, stub_symbols
 from simprof.simulator.binary.program import (
     PAGE_SIZE,
@@ -90,6 +65,8 @@ _OTHER_SYSTEMS = {2: "NetBSD", 6: "Solaris", 9: "FreeBSD", 12: "OpenBSD"}
 
 _ET_REL, _ET_EXEC, _ET_DYN, _ET_CORE = 1, 2, 3, 4
 _DT_NULL, _DT_NEEDED, _DT_FLAGS_1, _DF_1_PIE = 0, 1, 0x6FFFFFFB, 0x08000000
+_FUNCTION_TYPES = (records.STT_FUNC, records.STT_GNU_IFUNC)
+_SYMBOL_TYPES = (records.STT_NOTYPE, records.STT_OBJECT, *_FUNCTION_TYPES)
 _BINDINGS = {0: Binding.LOCAL, 1: Binding.GLOBAL, 2: Binding.WEAK, 10: Binding.GLOBAL}
 
 
@@ -98,6 +75,11 @@ _Check = Callable[[ElfImage], None]  # refuses kinds of files
 
 class _Refusal(Exception):  # noqa: N818 - never leaves this module
     """Why the file is refused, without its name."""
+
+
+def _refuse_if(is_wrong: object, why: str) -> None:
+    if is_wrong:
+        raise _Refusal(why)
 
 
 def load(path: Path | str) -> Program:
@@ -143,10 +125,8 @@ def parse(data: bytes, path: Path, check: _Check | None = None, bias: int | None
 def _read_file(path: Path) -> bytes:
     try:
         mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise _Refusal("is a directory; give a SPARC ELF program")
-        if not stat.S_ISREG(mode):
-            raise _Refusal("is not a regular file; give a SPARC ELF program")
+        _refuse_if(stat.S_ISDIR(mode), "is a directory; give a SPARC ELF program")
+        _refuse_if(not stat.S_ISREG(mode), "is not a regular file; give a SPARC ELF program")
         with path.open("rb") as file:
             data = file.read(MAX_FILE_SIZE + 1)
     except FileNotFoundError:
@@ -154,8 +134,7 @@ def _read_file(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise _Refusal(f"cannot be read ({reason}); check its permissions") from None
-    if len(data) > MAX_FILE_SIZE:
-        raise _Refusal(f"is larger than {MAX_FILE_SIZE >> 20} MiB; strip it")
+    _refuse_if(len(data) > MAX_FILE_SIZE, f"is larger than {MAX_FILE_SIZE >> 20} MiB; strip it")
     return data
 
 
@@ -174,14 +153,22 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
     segments = _read_segments(image, bias)
     entry = header.entry + bias
     if given_bias is None:
-        _check_entry(entry, segments)
+        runs = any(
+            each.executable and 0 <= entry - each.address < len(each.data) for each in segments
+        )
+        _refuse_if(not runs, f"has its entry point {entry:#x} outside its code; it is damaged")
+        _refuse_if(entry % 4, f"has a misaligned entry point {entry:#x}; it is damaged")
     for index, section in enumerate(image.sections):
-        if section.in_file and section.offset + section.size > len(data):
-            raise _Refusal(f"has section {index} beyond its end; it is truncated or damaged")
-    headers_address = _program_headers_address(image, bias)
-    headers_end = headers_address + image.formats.program_header.size * header.program_header_count
-    if not headers_address:
-        headers_end = 0
+        is_beyond = section.in_file and section.offset + section.size > len(data)
+        _refuse_if(is_beyond, f"has section {index} beyond its end; it is truncated or damaged")
+    headers_address = headers_end = 0  # where a segment maps the program headers, if one does
+    for each in image.program_headers:
+        inside = header.program_headers - each.offset
+        if each.kind == records.PT_LOAD and 0 <= inside < each.file_size:
+            headers_address = each.address + inside + bias
+            size = header.program_header_size * header.program_header_count
+            headers_end = headers_address + size if headers_address else 0
+            break
     code, late_code = _code_ranges(image.sections, segments, bias, headers_end)
     if given_bias is None and not any(entry in span for span in (*code, *late_code)):
         code, late_code = _code_ranges((), segments, bias, headers_end)
@@ -192,11 +179,10 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
     if check is _accept or interpreter is not None:
         stubs = stub_symbols(image, bias, _section_named(b".plt", image, bias))
         symbols = tuple(sorted((*symbols, *stubs), key=lambda s: (s.address, s.name)))
-    platform = Platform.LINUX
     # A V8 program that begins in LEON's memory is for LEON: no Linux program is linked there.
     is_fixed = machine is MachineKind.SPARCV8 and header.kind == _ET_EXEC
-    if is_fixed and header.entry in LEON_MEMORY:
-        platform = Platform.LEON3
+    platform = Platform.LEON3 if is_fixed and header.entry in LEON_MEMORY else Platform.LINUX
+    if platform is Platform.LEON3:
         code, late_code = tuple(sorted((*code, *late_code), key=lambda each: each.start)), ()
     return Program(
         path=path,
@@ -209,11 +195,13 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
         symbols=symbols,
         load_bias=bias,
         program_headers_address=headers_address,
-        program_header_size=image.formats.program_header.size,
+        program_header_size=header.program_header_size,
         program_header_count=header.program_header_count,
         # As Linux: executable where no PT_GNU_STACK says otherwise.
         stack_executable=all(
-            each.flags & PF_X for each in image.program_headers if each.kind == PT_GNU_STACK
+            each.flags & records.PF_X
+            for each in image.program_headers
+            if each.kind == records.PT_GNU_STACK
         ),
         lines=line_table(data, bias, code),
         unwinding=() if unwinding is None else (unwinding,),
@@ -230,19 +218,17 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
 
 def _interpreter(image: ElfImage) -> str | None:
     for entry in image.program_headers:
-        if entry.kind == PT_INTERP:
+        if entry.kind == records.PT_INTERP:
             text = image.data[entry.offset :][: entry.file_size].split(b"\0")[0]
-            if not text.startswith(b"/"):
-                raise _Refusal("does not name its interpreter; it is damaged")
+            _refuse_if(text[:1] != b"/", "does not name its interpreter; it is damaged")
             return text.decode("utf-8", "surrogateescape")
     return None
 
 
 def _read_header(data: bytes) -> ElfImage:
-    if data[:4] != b"\x7fELF":
-        raise _Refusal("is not an ELF file; give a SPARC ELF program")
-    if len(data) < 52:
-        raise _Refusal("is truncated inside its ELF header; copy or link it again")
+    truncated = "is truncated inside its ELF header; copy or link it again"
+    _refuse_if(data[:4] != b"\x7fELF", "is not an ELF file; give a SPARC ELF program")
+    _refuse_if(len(data) < 52, truncated)
     little = data[5] == 1
     machine_number = int.from_bytes(data[18:20], "little" if little else "big")
     machine = _MACHINES.get(machine_number)
@@ -251,44 +237,37 @@ def _read_header(data: bytes) -> ElfImage:
     if machine is None:
         name = _OTHER_MACHINES.get(machine_number, f"machine number {machine_number}")
         raise _Refusal(f"is a program for {name}, not SPARC; build it for SPARC")
-    if data[5] != 2:
-        raise _Refusal("is little-endian or of unknown byte order; SPARC Linux is big-endian")
-    if data[4] != (2 if machine is MachineKind.SPARCV9 else 1):
-        raise _Refusal("has an ELF class that contradicts its machine; link it again")
-    if data[6] != 1:
-        raise _Refusal(f"has unknown ELF version {data[6]}; link it again")
-    if data[7] in _OTHER_SYSTEMS:
-        raise _Refusal(f"is a program for {_OTHER_SYSTEMS[data[7]]}; build it for Linux")
-    formats = FORMATS_64 if machine is MachineKind.SPARCV9 else FORMATS_32
-    if len(data) < formats.header.size:
-        raise _Refusal("is truncated inside its ELF header; copy or link it again")
-    _check_header(formats, FileHeader(*formats.header.unpack_from(data)), len(data))
-    return read_image(data)
-
-
-def _check_header(formats: RecordFormats, header: FileHeader, size: int) -> None:
-    kind = header.kind
-    if kind == _ET_REL:
-        raise _Refusal('is a relocatable object; link it ("gcc -static")')
-    if kind == _ET_CORE:
-        raise _Refusal("is a core dump; give the program itself")
-    if kind not in (_ET_EXEC, _ET_DYN):
-        raise _Refusal(f"is not a program (ELF type {kind}); link it again")
-    if header.version != 1:
-        raise _Refusal(f"has unknown ELF version {header.version}; link it again")
-    if header.program_header_count == 0:
-        raise _Refusal("has no program headers; link it again")
-    each = header.program_header_size
-    if each != formats.program_header.size:
-        raise _Refusal(f"has program headers of {each} bytes; its header is damaged")
-    if header.program_headers + header.program_header_count * each > size:
-        raise _Refusal("has program headers beyond its end; it is truncated or damaged")
+    wrong_order = "is little-endian or of unknown byte order; SPARC Linux is big-endian"
+    _refuse_if(data[5] != 2, wrong_order)
+    contradicts = data[4] != (2 if machine is MachineKind.SPARCV9 else 1)
+    _refuse_if(contradicts, "has an ELF class that contradicts its machine; link it again")
+    _refuse_if(data[6] != 1, f"has unknown ELF version {data[6]}; link it again")
+    other_system = _OTHER_SYSTEMS.get(data[7])
+    _refuse_if(other_system, f"is a program for {other_system}; build it for Linux")
+    formats = records.FORMATS_64 if machine is MachineKind.SPARCV9 else records.FORMATS_32
+    _refuse_if(len(data) < formats.header.size, truncated)
+    header = FileHeader(*formats.header.unpack_from(data))
+    kind, version = header.kind, header.version
+    _refuse_if(kind == _ET_REL, 'is a relocatable object; link it ("gcc -static")')
+    _refuse_if(kind == _ET_CORE, "is a core dump; give the program itself")
+    is_other = kind not in (_ET_EXEC, _ET_DYN)
+    _refuse_if(is_other, f"is not a program (ELF type {kind}); link it again")
+    _refuse_if(version != 1, f"has unknown ELF version {version}; link it again")
+    _refuse_if(header.program_header_count == 0, "has no program headers; link it again")
+    each, end = header.program_header_size, header.program_headers
+    end += header.program_header_count * each
+    is_odd = each != formats.program_header.size
+    _refuse_if(is_odd, f"has program headers of {each} bytes; its header is damaged")
+    _refuse_if(end > len(data), "has program headers beyond its end; it is truncated or damaged")
     if header.sections and header.section_count:
-        each = header.section_size
-        if each != formats.section_header.size:
-            raise _Refusal(f"has section headers of {each} bytes; its header is damaged")
-        if header.sections + header.section_count * each > size:
-            raise _Refusal("has section headers beyond its end; it is truncated or damaged")
+        each, end = header.section_size, header.sections
+        end += header.section_count * each
+        is_odd = each != formats.section_header.size
+        _refuse_if(is_odd, f"has section headers of {each} bytes; its header is damaged")
+        _refuse_if(
+            end > len(data), "has section headers beyond its end; it is truncated or damaged"
+        )
+    return records.read_image(data)
 
 
 def _accept(image: ElfImage) -> None:
@@ -297,39 +276,35 @@ def _accept(image: ElfImage) -> None:
 
 def _refuse_without_interpreter(image: ElfImage) -> None:
     # What is dynamically linked, and names nothing that would link it.
-    if all(entry.kind != PT_INTERP for entry in image.program_headers):
+    if all(entry.kind != records.PT_INTERP for entry in image.program_headers):
         _refuse_dynamic(image)
 
 
 def _refuse_dynamic(image: ElfImage) -> None:
     headers, data = image.program_headers, image.data
-    if any(entry.kind == PT_INTERP for entry in headers):
-        raise _Refusal('is dynamically linked; link with "-static"')
-    dynamic = [e.file_size for e in headers if e.kind == PT_DYNAMIC]
-    _check_room("dynamic sections", [size for size in dynamic if size <= len(data)], data)
-    tags = [
-        pair
-        for entry in headers
-        if entry.kind == PT_DYNAMIC
-        for pair in _dynamic_tags(image, entry)
-    ]
-    if any(tag == _DT_NEEDED for tag, _ in tags):
-        raise _Refusal("is a shared library, or names no interpreter; give a program")
+    has_interpreter = any(entry.kind == records.PT_INTERP for entry in headers)
+    _refuse_if(has_interpreter, 'is dynamically linked; link with "-static"')
+    dynamic = [entry for entry in headers if entry.kind == records.PT_DYNAMIC]
+    sizes = [entry.file_size for entry in dynamic]
+    _check_room("dynamic sections", [size for size in sizes if size <= len(data)], data)
+    tags = [pair for entry in dynamic for pair in _dynamic_tags(image, entry)]
+    is_library = any(tag == _DT_NEEDED for tag, _ in tags)
+    _refuse_if(is_library, "is a shared library, or names no interpreter; give a program")
     pie = any(tag == _DT_FLAGS_1 and value & _DF_1_PIE for tag, value in tags)
-    if image.header.kind == _ET_DYN and not pie:
-        raise _Refusal("is a shared library; give a program")
+    is_library = image.header.kind == _ET_DYN and not pie
+    _refuse_if(is_library, "is a shared library; give a program")
 
 
 def _check_room(what: str, sizes: Sequence[int], data: bytes) -> None:
     # Parts that overlap so often that they are larger than the file, all together.
-    if sum(sizes) > _MOST_COPIES * len(data):
-        raise _Refusal(f"has {what} larger than the file; it is damaged")
+    is_large = sum(sizes) > _MOST_COPIES * len(data)
+    _refuse_if(is_large, f"has {what} larger than the file; it is damaged")
 
 
 def _dynamic_tags(image: ElfImage, entry: ProgramHeader) -> Iterator[tuple[int, int]]:
     record, data = image.formats.dynamic, image.data
-    if entry.offset + entry.file_size > len(data):
-        raise _Refusal("has a dynamic section beyond its end; it is truncated or damaged")
+    is_beyond = entry.offset + entry.file_size > len(data)
+    _refuse_if(is_beyond, "has a dynamic section beyond its end; it is truncated or damaged")
     for offset in range(0, entry.file_size - record.size + 1, record.size):
         tag, value = record.unpack_from(data, entry.offset + offset)
         if tag == _DT_NULL:
@@ -339,62 +314,41 @@ def _dynamic_tags(image: ElfImage, entry: ProgramHeader) -> Iterator[tuple[int, 
 
 def _read_segments(image: ElfImage, bias: int) -> tuple[Segment, ...]:
     data, limit = image.data, _LIMIT_64 if image.is64 else _LIMIT_32
-    loaded = [
-        entry for entry in image.program_headers if entry.kind == PT_LOAD and entry.memory_size
-    ]
+    headers = image.program_headers
+    loaded = [each for each in headers if each.kind == records.PT_LOAD and each.memory_size]
     inside = [e.file_size for e in loaded if e.offset + e.file_size <= len(data)]
     _check_room("segments", inside, data)
     segments = []
     for entry in loaded:
+        end = entry.offset + entry.file_size
         # `strip` leaves segments without content (.bss alone) beyond the file's end.
-        if entry.file_size and entry.offset + entry.file_size > len(data):
-            raise _Refusal("has a segment beyond its end; it is truncated or damaged")
-        if entry.file_size > entry.memory_size:
-            raise _Refusal("has a segment larger in the file than in memory; it is damaged")
-        if (entry.address - entry.offset) % 4:
-            raise _Refusal(f"has a misplaced segment at {entry.address:#x}; it is damaged")
+        is_beyond = entry.file_size and end > len(data)
+        _refuse_if(is_beyond, "has a segment beyond its end; it is truncated or damaged")
+        is_larger = entry.file_size > entry.memory_size
+        _refuse_if(is_larger, "has a segment larger in the file than in memory; it is damaged")
+        is_misplaced = (entry.address - entry.offset) % 4
+        _refuse_if(is_misplaced, f"has a misplaced segment at {entry.address:#x}; it is damaged")
         start = entry.address + bias
-        if start + entry.memory_size > limit or (start < PAGE_SIZE and not bias):
-            raise _Refusal(f"has a segment at the impossible address {start:#x}; it is damaged")
-        segments.append(
-            Segment(
-                address=start,
-                data=data[entry.offset : entry.offset + entry.file_size],
-                memory_size=entry.memory_size,
-                readable=bool(entry.flags & PF_R),
-                writable=bool(entry.flags & PF_W),
-                executable=bool(entry.flags & PF_X),
-            )
-        )
+        is_outside = start + entry.memory_size > limit or (start < PAGE_SIZE and not bias)
+        where = f"at the impossible address {start:#x}"
+        _refuse_if(is_outside, f"has a segment {where}; it is damaged")
+        rights = (bool(entry.flags & each) for each in (records.PF_R, records.PF_W, records.PF_X))
+        segments.append(Segment(start, data[entry.offset : end], entry.memory_size, *rights))
     segments.sort(key=lambda segment: segment.address)
-    _check_segments(segments)
-    return tuple(segments)
-
-
-def _check_segments(segments: Sequence[Segment]) -> None:
-    if not any(segment.executable for segment in segments):
-        raise _Refusal("has no executable segment; link it again")
+    is_runnable = any(segment.executable for segment in segments)
+    _refuse_if(not is_runnable, "has no executable segment; link it again")
     for lower, upper in itertools.pairwise(segments):
-        if lower.address + lower.memory_size > upper.address:
-            raise _Refusal(f"has segments that overlap at {upper.address:#x}; it is damaged")
-    last = segments[-1]
-    if last.address + last.memory_size - segments[0].address > _MAX_SPAN:
-        raise _Refusal(f"spreads its segments over more than {_MAX_SPAN >> 30} GiB; it is damaged")
-
-
-def _check_entry(entry: int, segments: Sequence[Segment]) -> None:
-    for segment in segments:
-        if segment.executable and segment.address <= entry < segment.address + len(segment.data):
-            break
-    else:
-        raise _Refusal(f"has its entry point {entry:#x} outside its code; it is damaged")
-    if entry % 4:
-        raise _Refusal(f"has a misaligned entry point {entry:#x}; it is damaged")
+        overlaps = lower.address + lower.memory_size > upper.address
+        _refuse_if(overlaps, f"has segments that overlap at {upper.address:#x}; it is damaged")
+    span = segments[-1].address + segments[-1].memory_size - segments[0].address
+    most = f"{_MAX_SPAN >> 30} GiB"
+    _refuse_if(span > _MAX_SPAN, f"spreads its segments over more than {most}; it is damaged")
+    return tuple(segments)
 
 
 def _section_named(name: bytes, image: ElfImage, bias: int) -> Range | None:
     for section in image.sections:
-        is_loaded = section.flags & SHF_ALLOC and section.kind != SHT_NOBITS
+        is_loaded = section.flags & records.SHF_ALLOC and section.kind != records.SHT_NOBITS
         if is_loaded and image.section_name(section) == name:
             return Range(section.address + bias, section.address + bias + section.size)
     return None
@@ -404,11 +358,11 @@ def _code_ranges(
     sections: Sequence[SectionHeader], segments: Sequence[Segment], bias: int, header_end: int
 ) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
     """Split what holds instructions into (code, late code); see `Program`."""
-    wanted = SHF_ALLOC | SHF_EXECINSTR
+    wanted = records.SHF_ALLOC | records.SHF_EXECINSTR
     spans = [
-        Range(section.address + bias, section.address + bias + section.size)
-        for section in sections
-        if section.flags & wanted == wanted and section.kind == SHT_PROGBITS and section.size
+        Range(each.address + bias, each.address + bias + each.size)
+        for each in sections
+        if each.flags & wanted == wanted and each.kind == records.SHT_PROGBITS and each.size
     ]
     sorted_spans = _merge([_words(span.start, span.end) for span in spans])
     code: list[Range] = []
@@ -448,20 +402,10 @@ def _merge(spans: Sequence[Range]) -> tuple[Range, ...]:
     return tuple(merged)
 
 
-def _program_headers_address(image: ElfImage, bias: int) -> int:
-    """Return where a segment maps the program headers; 0 where none does."""
-    for entry in image.program_headers:
-        inside = image.header.program_headers - entry.offset
-        if entry.kind == PT_LOAD and 0 <= inside < entry.file_size:
-            return entry.address + inside + bias
-    return 0
-
-
 def _symbol_tables(image: ElfImage) -> list[tuple[SectionHeader, SectionHeader]]:
     sections = image.sections
-    tables = [s for s in sections if s.kind == SHT_SYMTAB] or [
-        s for s in sections if s.kind == SHT_DYNSYM
-    ]
+    tables = [s for s in sections if s.kind == records.SHT_SYMTAB]
+    tables = tables or [s for s in sections if s.kind == records.SHT_DYNSYM]
     _check_room("symbol tables", [table.size for table in tables], image.data)
     return [(table, sections[table.link]) for table in tables if table.link < len(sections)]
 
@@ -480,14 +424,11 @@ def _table_symbols(
     starts = [segment.address for segment in segments]
     room_for_names = _MOST_NAMES
     for fields in record.iter_unpack(view):
-        if image.is64:
-            name_offset, info, _, section, value, size = fields
-        else:
-            name_offset, value, size, info, _, section = fields
+        name_offset, info, section, value, size = image.formats.symbol_fields(fields)
         kind, binding = info & 15, _BINDINGS.get(info >> 4)
         if section == 0 or binding is None or name_offset >= len(strings):
             continue
-        if kind not in (STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC):
+        if kind not in _SYMBOL_TYPES:
             continue
         end = strings.find(b"\0", name_offset)
         name = strings[name_offset : end if end >= 0 else None]
@@ -501,7 +442,7 @@ def _table_symbols(
         home = segments[place]
         if address >= home.address + home.memory_size:
             continue
-        is_function = kind in (STT_FUNC, STT_GNU_IFUNC) and home.executable
+        is_function = kind in _FUNCTION_TYPES and home.executable
         room = home.address + home.memory_size - address
         text = name.decode("utf-8", "backslashreplace")
         yield Symbol(text, address, min(size, room), binding, is_function)

@@ -8,7 +8,9 @@ accepted are read into one.
 from __future__ import annotations
 
 import struct
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_PHDR, PT_GNU_STACK = 1, 2, 3, 6, 0x6474E551
 PF_X, PF_W, PF_R = 1, 2, 4
@@ -29,28 +31,22 @@ class RecordFormats:
     dynamic: struct.Struct
     relocation: struct.Struct
     symbol_info: int  # offset of a symbol's type in its record, in bytes
-    symbol_value: int  # position of its value among the fields
+    # (name, info, section, value, size) of a symbol, of its fields in the file's order
+    symbol_fields: Any
 
 
-FORMATS_64 = RecordFormats(
-    struct.Struct(">16xHHIQQQIHHHHHH"),
-    struct.Struct(">IIQQQQQQ"),
-    struct.Struct(">IIQQQQIIQQ"),
-    struct.Struct(">IBBHQQ"),
-    struct.Struct(">qQ"),
-    struct.Struct(">QQq"),
-    symbol_info=4,
-    symbol_value=4,
+def _formats(records: str, symbol_info: int, symbol_fields: Any) -> RecordFormats:
+    header, program, section, symbol, dynamic, relocation = map(struct.Struct, records.split())
+    return RecordFormats(
+        header, program, section, symbol, dynamic, relocation, symbol_info, symbol_fields
+    )
+
+
+FORMATS_64 = _formats(
+    ">16xHHIQQQIHHHHHH >IIQQQQQQ >IIQQQQIIQQ >IBBHQQ >qQ >QQq", 4, itemgetter(0, 1, 3, 4, 5)
 )
-FORMATS_32 = RecordFormats(
-    struct.Struct(">16xHHIIIIIHHHHHH"),
-    struct.Struct(">IIIIIIII"),
-    struct.Struct(">IIIIIIIIII"),
-    struct.Struct(">IIIBBH"),
-    struct.Struct(">iI"),
-    struct.Struct(">IIi"),
-    symbol_info=12,
-    symbol_value=1,
+FORMATS_32 = _formats(
+    ">16xHHIIIIIHHHHHH >IIIIIIII >IIIIIIIIII >IIIBBH >iI >IIi", 12, itemgetter(0, 3, 5, 1, 2)
 )
 
 
@@ -58,8 +54,7 @@ CLASS_64 = 2
 IDENT_SIZE = 16
 
 
-@dataclass(frozen=True)
-class FileHeader:
+class FileHeader(NamedTuple):
     """The ELF header behind its first 16 bytes; fields in the file's order."""
 
     kind: int
@@ -77,8 +72,7 @@ class FileHeader:
     names: int
 
 
-@dataclass(frozen=True)
-class ProgramHeader:
+class ProgramHeader(NamedTuple):
     """A program header, fields named alike in both classes."""
 
     kind: int
@@ -90,18 +84,8 @@ class ProgramHeader:
     memory_size: int
     alignment: int
 
-    @property
-    def loaded(self) -> bool:
-        """Whether it is a segment that is mapped."""
-        return self.kind == PT_LOAD
 
-    def covers(self, offset: int, size: int) -> bool:
-        """Whether the segment has a range of the file, which is not empty."""
-        return self.offset <= offset and offset + size <= self.offset + self.file_size
-
-
-@dataclass(frozen=True)
-class SectionHeader:
+class SectionHeader(NamedTuple):
     """A section header; fields in the file's order, which is that of both classes."""
 
     name: int
@@ -126,7 +110,7 @@ class ElfImage:
     """What a file says about itself, and the file."""
 
     is64: bool
-    # header, program_headers, sections: Its headers, in the file's order.
+    # Its headers, in the file's order
     header: FileHeader
     program_headers: tuple[ProgramHeader, ...]
     sections: tuple[SectionHeader, ...]
@@ -140,7 +124,7 @@ class ElfImage:
     @property
     def segments(self) -> list[ProgramHeader]:
         """The segments that are mapped and not empty, by address."""
-        loads = [p for p in self.program_headers if p.loaded and p.memory_size]
+        loads = [p for p in self.program_headers if p.kind == PT_LOAD and p.memory_size]
         return sorted(loads, key=lambda p: p.address)
 
     def content(self, section: SectionHeader) -> bytes:
@@ -161,48 +145,35 @@ def read_image(data: bytes) -> ElfImage:
     is64 = data[4] == CLASS_64
     formats = FORMATS_64 if is64 else FORMATS_32
     header = FileHeader(*formats.header.unpack_from(data))
-    programs = tuple(
-        program_header(is64, fields)
-        for fields in _records(
-            formats.program_header, data, header.program_headers, header.program_header_count
-        )
-    )
+    programs = []
+    for fields in _records(
+        formats.program_header, data, header.program_headers, header.program_header_count
+    ):
+        if not is64:
+            kind, *places, flags, alignment = fields
+            fields = (kind, flags, *places, alignment)
+        programs.append(ProgramHeader(*fields))
     count = header.section_count if header.sections else 0
-    sections = tuple(
-        SectionHeader(*fields)
-        for fields in _records(formats.section_header, data, header.sections, count)
+    sections = _records(formats.section_header, data, header.sections, count)
+    return ElfImage(
+        is64, header, tuple(programs), tuple(SectionHeader(*fields) for fields in sections), data
     )
-    return ElfImage(is64, header, programs, sections, data)
 
 
 def _records(record: struct.Struct, data: bytes, offset: int, count: int) -> list[tuple[int, ...]]:
     return [record.unpack_from(data, offset + k * record.size) for k in range(count)]
 
 
-def program_header(is64: bool, fields: tuple[int, ...]) -> ProgramHeader:
-    """Return a program header whose fields are in the file's order."""
-    if is64:
-        return ProgramHeader(*fields)
-    kind, *places, flags, alignment = fields
-    return ProgramHeader(*(kind, flags, *places, alignment))
-
-
 def pack_header(image: ElfImage) -> bytes:
     """Return the ELF header's bytes."""
-    packed = image.formats.header.pack(*astuple(image.header))
-    return image.data[:IDENT_SIZE] + packed[IDENT_SIZE:]
+    return image.data[:IDENT_SIZE] + image.formats.header.pack(*image.header)[IDENT_SIZE:]
 
 
-def pack_program_header(image: ElfImage, p: ProgramHeader) -> bytes:
+def pack_program_header(image: ElfImage, header: ProgramHeader) -> bytes:
     """Return a program header's bytes."""
-    kind, flags, *places, alignment = astuple(p)
+    kind, flags, *places, alignment = header
     fields = (kind, flags, *places) if image.is64 else (kind, *places, flags)
     return image.formats.program_header.pack(*fields, alignment)
-
-
-def pack_section(image: ElfImage, s: SectionHeader) -> bytes:
-    """Return a section header's bytes."""
-    return image.formats.section_header.pack(*astuple(s))
 
 
 def pack_symbol(

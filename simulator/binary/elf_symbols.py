@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simprof.simulator.binary.elf_records import (
-    R_SPARC_JMP_SLOT,
-    SHT_RELA,
-    STT_REGISTER,
-    ElfImage,
-    RecordFormats,
-    SectionHeader,
-)
+from simprof.simulator.binary import elf_records as records
+from simprof.simulator.binary.elf_records import ElfImage, RecordFormats, SectionHeader
 from simprof.simulator.binary.program import Binding, Range, Symbol
 
 _GLOBALS = range(1, 8)
@@ -25,11 +19,11 @@ def named_registers(formats: RecordFormats, table: bytes, names: bytes) -> froze
     record, place = formats.symbol, formats.symbol_info
     kinds = table[place :: record.size]
     found = set()
-    for number in (n for n, info in enumerate(kinds) if info & 15 == STT_REGISTER):
+    for number in (n for n, info in enumerate(kinds) if info & 15 == records.STT_REGISTER):
         if len(table) < (number + 1) * record.size:
             break
         fields = record.unpack_from(table, number * record.size)
-        name, value = fields[0], fields[formats.symbol_value]
+        name, _, _, value, _ = formats.symbol_fields(fields)
         if value in _GLOBALS and names[name : name + 1] not in (b"", b"\0"):
             found.add(value)
     return frozenset(found)
@@ -45,19 +39,15 @@ _FIRST_ENTRIES = ((0, 32), (32, 32)), ((0, 48),)  # 64-bit, 32-bit: place, bytes
 # writable segment. The linker writes each so that it leads to the table's first entries, and these
 # to the interpreter's resolver, which replaces the stub by a jump to the routine when it is first
 # called (System V psABI for SPARC: "Procedure Linkage Table").
-def stub_symbols(
-    image: ElfImage,
-    bias: int,  # what is added to its addresses
-    table: Range | None,  # where the procedure linkage table is
-) -> Iterator[Symbol]:
-    """Yield a symbol for each stub, `NAME@plt`, and for what they share, `plt0` and `plt1`."""
+def stub_symbols(image: ElfImage, bias: int, table: Range | None) -> Iterator[Symbol]:
+    """Yield a symbol for each stub in `table`, `NAME@plt`, and for its first entries, `plt0`..."""
     if table is None:
         return
     sections, size = image.sections, _SIZE_64 if image.is64 else _SIZE_32
     for number, (place, length) in enumerate(_FIRST_ENTRIES[not image.is64]):
         yield Symbol(f"plt{number}", table.start + place, length, Binding.LOCAL, True)
     for section in sections:
-        if section.kind != SHT_RELA or section.link >= len(sections):
+        if section.kind != records.SHT_RELA or section.link >= len(sections):
             continue
         for address, name in _slots(image, section, sections[section.link]):
             place = address + bias
@@ -76,7 +66,7 @@ def _slots(
     for address, information, _ in record.iter_unpack(view):
         number = information >> (32 if image.is64 else 8)
         at = symbols.offset + number * formats.symbol.size
-        if information & 0xFF != R_SPARC_JMP_SLOT or at + formats.symbol.size > len(data):
+        if information & 0xFF != records.R_SPARC_JMP_SLOT or at + formats.symbol.size > len(data):
             continue
         name = formats.symbol.unpack_from(data, at)[0]
         text = texts[name : texts.find(b"\0", name)]

@@ -1,28 +1,8 @@
 """Extended programs: a segment of code added to a static program, words of its old code changed.
 
-The heap of a program begins behind its last segment, wherever the code of a new one is; so an
-extended program can say where: a page that has nothing in the file ends there (`heap_start`).
-
-The new segment begins with a new program header table, which the kernel reads. Its address is in
-AT_PHDR by the rules of Linux: offset plus address minus offset of the first PT_LOAD (up to 5.17) or
-of that which holds the table. qemu-user adds the offset to the lowest address of a segment; that is
-the same where the lowest segment lies at offset 0: for new segments below the program's first one,
-and for position-independent programs. In the others the first segment, which has the old header, is
-moved behind the new header, so that its memory holds what it held; there the new start should put
-into AT_PHDR what it was, as instrumented programs do.
-
-Steps
------
 1. `find_room`: an address, within reach of branches from all of the old code.
-2. `place`: where in the file each segment lies. They come in the order of their addresses, each at
-   the first offset behind the one before it that agrees with its address, modulo its alignment or
-   at least modulo a page; so no address minus offset is less than the first one's.
-3. `section_headers`: new tables, where the file has sections. The old tables, and whatever
-   else is no part of a segment, follow: what a program carries at its end is still at its end.
-
-Nothing of what the program needs of its headers (PT_TLS, PT_GNU_STACK, notes) is lost. In memory
-its old segments hold what they held, changed words aside: also the old header and table, which some
-C libraries read there. (Only position-independent programs find the new header in their memory.)
+2. `place`: where in the file each segment lies.
+3. `section_headers`: new tables, where the file has sections.
 """
 
 from __future__ import annotations
@@ -31,28 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from simprof.simulator.binary.elf_records import (
-    PF_R,
-    PF_W,
-    PF_X,
-    PT_LOAD,
-    PT_PHDR,
-    SHF_ALLOC,
-    SHF_EXECINSTR,
-    SHF_WRITE,
-    SHT_NOBITS,
-    SHT_PROGBITS,
-    SHT_SYMTAB,
-    STT_FUNC,
-    ElfImage,
-    ProgramHeader,
-    SectionHeader,
-    pack_header,
-    pack_program_header,
-    pack_section,
-    pack_symbol,
-    read_image,
-)
+from simprof.simulator.binary import elf_records as records
+from simprof.simulator.binary.elf_records import ElfImage, ProgramHeader, SectionHeader, read_image
 from simprof.simulator.binary.program import PAGE_SIZE, Program, page_up
 from simprof.simulator.errors import RewritingError
 
@@ -86,6 +46,22 @@ class FileLayout:
         return None
 
 
+# The new segment begins with a new program header table, which the kernel reads. Its address is in
+# AT_PHDR by the rules of Linux: offset plus address minus offset of the first PT_LOAD (up to 5.17)
+# or of that which holds the table. qemu-user adds the offset to the lowest address of a segment;
+# that is the same where the lowest segment lies at offset 0: for new segments below the program's
+# first one, and for position-independent programs. In the others the first segment, which has the
+# old header, is moved behind the new header, so that its memory holds what it held; there the new
+# start should put into AT_PHDR what it was, as instrumented programs do.
+#
+# Segments come in the order of their addresses, each at the first offset behind the one before it
+# that agrees with its address, modulo its alignment or at least modulo a page; so no address minus
+# offset is less than the first one's.
+#
+# Nothing of what the program needs of its headers (PT_TLS, PT_GNU_STACK, notes) is lost. In memory
+# its old segments hold what they held, changed words aside: also the old header and table, which
+# some C libraries read there. (Only position-independent programs find the new header in their
+# memory.)
 def place(
     image: ElfImage, address: int, size: int, name: object, heap: int | None = None
 ) -> FileLayout:
@@ -95,30 +71,34 @@ def place(
     segment or its header.
     """
     segments = image.segments
-    if (
-        address % PAGE_SIZE
-        or any(_share_pages(address, size, segment) for segment in segments)
-        or size < HEADER_ROOM
-    ):
+    pages = [(p.address // PAGE_SIZE * PAGE_SIZE, p.address + p.memory_size) for p in segments]
+    is_taken = any(address < end and start < address + size for start, end in pages)
+    if address % PAGE_SIZE or is_taken or size < HEADER_ROOM:
         raise RewritingError(f"{name}: has no room for {size} bytes at {address:#x}")
     first = segments[0]
     below = address < first.address
-    start = _start_of_first(image, first)
+    # A segment that has the file's header goes on with that which it had: it is moved behind the
+    # new header, unless the program begins at address 0, because it is position-independent.
+    head = image.formats.header.size
+    start = head + (first.address - head) % PAGE_SIZE
+    if first.offset >= head or start > first.address:
+        start = first.offset
     base = address if below else first.address - start
-    table = image.formats.header.size if below else 0
     count = len(image.program_headers) + 1 + (heap is not None)
-    if table + count * image.formats.program_header.size > HEADER_ROOM - len(MARK):
+    if (head if below else 0) + count * image.formats.program_header.size > HEADER_ROOM - len(MARK):
         raise RewritingError(
             f"{name}: has {len(image.program_headers)} program headers, too many to add one"
         )
-    new = ProgramHeader(PT_LOAD, PF_R | PF_X, 0, address, address, size, size, PAGE_SIZE)
+    new = ProgramHeader(
+        records.PT_LOAD, records.PF_R | records.PF_X, 0, address, address, size, size, PAGE_SIZE
+    )
     placed: dict[ProgramHeader, ProgramHeader] = {}
     end = 0 if below else start
     for segment in sorted([*segments, new], key=lambda p: p.address):
         if segment is first and not below:
             moved = _at(segment, start)
         elif segment is new:
-            moved = replace(new, offset=address - base)
+            moved = new._replace(offset=address - base)
         else:
             moved = _behind(segment, end, base)
         distance = moved.address - moved.offset
@@ -133,28 +113,16 @@ def place(
     page = None
     if heap is not None:
         start = heap - PAGE_SIZE
-        page = ProgramHeader(PT_LOAD, PF_R | PF_W, 0, start, start, 0, PAGE_SIZE, PAGE_SIZE)
+        rights = records.PF_R | records.PF_W
+        page = ProgramHeader(records.PT_LOAD, rights, 0, start, start, 0, PAGE_SIZE, PAGE_SIZE)
     layout = FileLayout(placed[new], page, (), moves, end)
     return replace(layout, headers=_table(image, layout, placed, count))
-
-
-def _share_pages(address: int, size: int, segment: ProgramHeader) -> bool:
-    start = segment.address // PAGE_SIZE * PAGE_SIZE
-    return address < segment.address + segment.memory_size and start < address + size
-
-
-def _start_of_first(image: ElfImage, first: ProgramHeader) -> int:
-    # A segment that has the file's header goes on with that which it had: it is moved behind the
-    # new header, unless the program begins at address 0, because it is position-independent.
-    head = image.formats.header.size
-    behind = head + (first.address - head) % PAGE_SIZE
-    return behind if first.offset < head and behind <= first.address else first.offset
 
 
 def _at(segment: ProgramHeader, offset: int) -> ProgramHeader:
     agrees = (segment.address - offset) % max(segment.alignment, 1) == 0
     alignment = segment.alignment if agrees else PAGE_SIZE
-    return replace(segment, offset=offset, alignment=alignment)
+    return segment._replace(offset=offset, alignment=alignment)
 
 
 def _behind(segment: ProgramHeader, end: int, base: int) -> ProgramHeader:
@@ -176,22 +144,16 @@ def _table(
             table.append(next(loads))
         else:
             offset = layout.moved(old.offset, old.file_size) if old.file_size else None
-            table.append(old if offset is None else replace(old, offset=offset))
+            table.append(old if offset is None else old._replace(offset=offset))
     last = max(k for k, old in enumerate(image.program_headers) if old in placed)
     table[last + 1 : last + 1] = [*loads, *([] if layout.heap is None else [layout.heap])]
-    below = layout.new.offset == 0
-    start = image.formats.header.size if below else 0
-    size = count * image.formats.program_header.size
-    place = layout.new.address + start
+    start = image.formats.header.size if layout.new.offset == 0 else 0
+    size, place = count * image.formats.program_header.size, layout.new.address + start
+    moved = (layout.new.offset + start, place, place, size, size)
     return tuple(
-        replace(
-            p, offset=layout.new.offset + start, address=place, physical=place,
-            file_size=size, memory_size=size,
-        )
-        if p.kind == PT_PHDR
-        else p
+        ProgramHeader(p.kind, p.flags, *moved, p.alignment) if p.kind == records.PT_PHDR else p
         for p in table
-    )  # fmt: skip
+    )
 
 
 _TABLE_ALIGNMENT = 16
@@ -216,6 +178,8 @@ def section_headers(
     image: ElfImage, layout: FileLayout, output: bytearray, tail: int, symbols: Mapping[str, int]
 ) -> list[SectionHeader]:
     """Return the new section headers, and append what their sections need."""
+    # The old tables, and whatever else is no part of a segment, follow: what a program carries at
+    # its end is still at its end.
     # Their table is expected at the end of `output`, and what stood from `tail` on behind that.
     longer = _longer(image, layout, symbols)
     sections = list(image.sections)
@@ -230,13 +194,13 @@ def section_headers(
         if place is None:
             content = image.content(section) + longer.get(index, b"")
             place = append(output, content)
-            section = replace(section, size=len(content))
-        sections[index] = replace(section, offset=place)
+            section = section._replace(size=len(content))
+        sections[index] = section._replace(offset=place)
     table = (len(sections) + (1 if layout.heap is None else 2)) * image.formats.section_header.size
     end = len(output) + gap(len(output), 0) + table
     shift = end + gap(end, tail) - tail
     for index in later:
-        sections[index] = replace(sections[index], offset=sections[index].offset + shift)
+        sections[index] = sections[index]._replace(offset=sections[index].offset + shift)
     label, behind = 0, 0
     if 0 < image.header.names < len(sections):
         label = sections[image.header.names].size - len(_NAMES)
@@ -246,20 +210,18 @@ def section_headers(
 
 def _new_sections(layout: FileLayout, label: int, behind: int) -> Iterator[SectionHeader]:
     new, heap = layout.new, layout.heap
-    yield SectionHeader(
-        label, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, new.address + HEADER_ROOM,
-        new.offset + HEADER_ROOM, new.file_size - HEADER_ROOM, 0, 0, 8, 0,
-    )  # fmt: skip
+    flags = records.SHF_ALLOC | records.SHF_EXECINSTR
+    places = (new.address + HEADER_ROOM, new.offset + HEADER_ROOM, new.file_size - HEADER_ROOM)
+    yield SectionHeader(label, records.SHT_PROGBITS, flags, *places, 0, 0, 8, 0)
     if heap is not None:
-        flags = SHF_ALLOC | SHF_WRITE
-        size = heap.memory_size
-        yield SectionHeader(behind, SHT_NOBITS, flags, heap.address, 0, size, 0, 0, 8, 0)
+        flags, places = records.SHF_ALLOC | records.SHF_WRITE, (heap.address, 0, heap.memory_size)
+        yield SectionHeader(behind, records.SHT_NOBITS, flags, *places, 0, 0, 8, 0)
 
 
 def _longer(image: ElfImage, layout: FileLayout, symbols: Mapping[str, int]) -> dict[int, bytes]:
     longer: dict[int, bytes] = {}
     for index, section in enumerate(image.sections):
-        if section.kind == SHT_SYMTAB and section.link < len(image.sections) and symbols:
+        if section.kind == records.SHT_SYMTAB and section.link < len(image.sections) and symbols:
             start = image.sections[section.link].size
             longer[index], longer[section.link] = _symbols(image, layout, symbols, start)
             break
@@ -275,15 +237,14 @@ def _symbols(
     """Return symbol table entries and their names, which will stand at `start` of their table."""
     # Each reaches to the next one. They are global, because local ones come first in a table.
     order = sorted(symbols.items(), key=lambda item: (item[1], item[0]))
-    end = layout.new.address + layout.new.file_size
-    ends = [place for _, place in order[1:]] + [end]
-    records, names = bytearray(), bytearray()
+    ends = [*(place for _, place in order[1:]), layout.new.address + layout.new.file_size]
+    table, names = bytearray(), bytearray()
+    info, section = _GLOBAL | records.STT_FUNC, len(image.sections)
     for (name, place), stop in zip(order, ends, strict=True):
         where = start + len(names)
-        section = len(image.sections)
-        records += pack_symbol(image, where, _GLOBAL | STT_FUNC, section, place, stop - place)
+        table += records.pack_symbol(image, where, info, section, place, stop - place)
         names += name.encode() + b"\0"
-    return bytes(records), bytes(names)
+    return bytes(table), bytes(names)
 
 
 LOWEST = 0x10000  # below this Linux maps nothing (`vm.mmap_min_addr`)
@@ -316,6 +277,8 @@ def find_room(program: Program, size: int) -> int | None:
     return None
 
 
+# The heap of a program begins behind its last segment, wherever the code of a new one is; so an
+# extended program can say where: a page that has nothing in the file ends there.
 def heap_start(program: Program) -> int | None:
     """Return where the heap of extended programs begins, however large their new segments are.
 
@@ -343,9 +306,7 @@ def extend(
     # Where the heap shall begin, behind all segments (`heap_start`); None: behind the last one.
     heap: int | None = None,
 ) -> bytes:
-    """Return the file of `program` with changed words and one more segment; raises
-    `RewritingError`.
-    """
+    """Return `program`'s file with changed words and one more segment; raises `RewritingError`."""
     image = read_image(original)
     name = program.path
     if is_extended(original):
@@ -353,13 +314,15 @@ def extend(
     bias = program.load_bias
     image = replace(image, data=_patched(image, {a - bias: w for a, w in patches.items()}, name))
     layout = place(image, address - bias, len(data), name, heap)
-    return _write(image, layout, data, entry - bias, bias, symbols or {})
+    places = {name: where - bias for name, where in (symbols or {}).items()}
+    return _write(image, layout, data, entry - bias, places)
 
 
 def is_extended(original: bytes) -> bool:
     """Whether a program was made by `extend`; stripping it changes nothing about that."""
     image = read_image(original)
-    starts = [p.offset + HEADER_ROOM - len(MARK) for p in image.segments if p.flags & PF_X]
+    code = [p for p in image.segments if p.flags & records.PF_X]
+    starts = [p.offset + HEADER_ROOM - len(MARK) for p in code]
     return any(original[start : start + len(MARK)] == MARK for start in starts) or any(
         image.section_name(section) == SECTION for section in image.sections
     )
@@ -379,37 +342,27 @@ def _patched(image: ElfImage, patches: Mapping[int, int], name: object) -> bytes
 
 
 def _write(
-    image: ElfImage,
-    layout: FileLayout,
-    data: bytes,
-    entry: int,
-    bias: int,
-    symbols: Mapping[str, int],
+    image: ElfImage, layout: FileLayout, data: bytes, entry: int, symbols: Mapping[str, int]
 ) -> bytes:
     output = bytearray(layout.end)
     for old, size, new in layout.moves:
         output[new : new + size] = image.data[old : old + size]
     start = layout.new.offset
     output[start : start + len(data)] = data
-    table = b"".join(pack_program_header(image, p) for p in layout.headers)
+    table = b"".join(records.pack_program_header(image, p) for p in layout.headers)
     head = image.formats.header.size if start == 0 else 0
     room = bytes(head) + table
     output[start : start + HEADER_ROOM] = room.ljust(HEADER_ROOM - len(MARK), b"\0") + MARK
-    header = replace(
-        image.header,
-        entry=entry,
-        program_headers=start + head,
-        program_header_count=len(layout.headers),
+    header = image.header._replace(
+        entry=entry, program_headers=start + head, program_header_count=len(layout.headers)
     )
     tail = max(p.offset + p.file_size for p in image.segments if p.file_size)
     if image.sections:
-        names = {name: where - bias for name, where in symbols.items()}
-        sections = section_headers(image, layout, output, tail, names)
-        header = replace(header, section_count=len(sections))
-        packed = b"".join(pack_section(image, section) for section in sections)
-        header = replace(header, sections=append(output, packed))
+        sections = section_headers(image, layout, output, tail, symbols)
+        packed = b"".join(image.formats.section_header.pack(*section) for section in sections)
+        header = header._replace(section_count=len(sections), sections=append(output, packed))
     output.extend(bytes(gap(len(output), tail)))
     output.extend(image.data[tail:])
-    packed = pack_header(replace(image, header=header))
+    packed = records.pack_header(replace(image, header=header))
     output[: len(packed)] = packed
     return bytes(output)

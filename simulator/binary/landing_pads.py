@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
+from simprof.simulator.binary.dwarf_lines import Cursor
 from simprof.simulator.binary.program import Range, Segment
 
 _OMITTED = 0xFF
@@ -24,8 +25,7 @@ _UNSIGNED, _SIGNED = 1, 9
 _SIZES = {2: 2, 3: 4, 4: 8, 10: 2, 11: 4, 12: 8}
 
 
-@dataclass(frozen=True)
-class _Common:
+class _Common(NamedTuple):
     """What a CIE says."""
 
     addresses: int
@@ -33,39 +33,24 @@ class _Common:
     has_lengths: bool
 
 
-class _Reader:
-    def __init__(self, segments: Sequence[Segment], at: int, is64: bool) -> None:
-        segment = next((s for s in segments if s.address <= at < s.address + len(s.data)), None)
+class _Reader(Cursor):
+    def __init__(self, segments: Sequence[Segment], address: int, is64: bool) -> None:
+        spans = (s for s in segments if s.address <= address < s.address + len(s.data))
+        segment = next(spans, None)
         if segment is None:
-            raise IndexError(at)
-        self._data, self._origin = segment.data, segment.address
+            raise IndexError(address)
+        super().__init__(segment.data, address - segment.address)
+        self.origin = segment.address
         self._pointer = 8 if is64 else 4
         self._mask = (1 << 8 * self._pointer) - 1
-        self.at = at
-
-    def number(self, size: int, *, signed: bool = False) -> int:
-        start = self.at - self._origin
-        if start < 0 or start + size > len(self._data):
-            raise IndexError(self.at)
-        self.at += size
-        return int.from_bytes(self._data[start : start + size], "big", signed=signed)
-
-    def leb128(self, *, signed: bool = False) -> int:
-        result = shift = 0
-        while True:
-            byte = self.number(1)
-            result |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return result - (1 << shift) if signed and byte & 0x40 else result
 
     def encoded(self, encoding: int) -> int:
         """Read a pointer; 0 where there is none."""
-        place, form = self.at, encoding & _FORM
+        place, form = self.origin + self.at, encoding & _FORM
         if encoding == _OMITTED:
             return 0
         if form in (_UNSIGNED, _SIGNED):
-            value = self.leb128(signed=form == _SIGNED)
+            value = self.unsigned() if form == _UNSIGNED else self.signed()
         else:
             value = self.number(_SIZES.get(form, self._pointer), signed=form > 8)
         if value and encoding & _RELATION == _RELATIVE_TO_PLACE:
@@ -79,9 +64,9 @@ def landing_pads(table: Range | None, segments: Sequence[Segment], is64: bool) -
     found: set[int] = set()
     if table is None:
         return frozenset()
-    with suppress(IndexError, KeyError):
+    with suppress(IndexError, KeyError, ValueError):
         for start, area in _data_areas(table, segments, is64):
-            with suppress(IndexError):
+            with suppress(IndexError, ValueError):
                 found.update(_pads(_Reader(segments, area, is64), start))
     return frozenset(found)
 
@@ -90,7 +75,7 @@ def _data_areas(table: Range, segments: Sequence[Segment], is64: bool) -> Iterat
     """(where its code starts, where its LSDA is) of every routine that has one."""
     common: dict[int, _Common] = {}
     reader = _Reader(segments, table.start, is64)
-    while reader.at + 4 <= table.end:
+    while reader.at + 4 <= table.end - reader.origin:
         entry = reader.at
         length = reader.number(4)
         end = reader.at + length
@@ -103,7 +88,7 @@ def _data_areas(table: Range, segments: Sequence[Segment], is64: bool) -> Iterat
                 how = common[place - distance]
                 start = reader.encoded(how.addresses)
                 reader.encoded(how.addresses & _FORM)
-                if how.has_lengths and reader.leb128() and how.areas != _OMITTED:
+                if how.has_lengths and reader.unsigned() and how.areas != _OMITTED:
                     area = reader.encoded(how.areas)
                     if area:
                         yield start, area
@@ -111,40 +96,38 @@ def _data_areas(table: Range, segments: Sequence[Segment], is64: bool) -> Iterat
 
 
 def _read_common(reader: _Reader) -> _Common:
-    version, letters = reader.number(1), ""
-    while letter := reader.number(1):
-        letters += chr(letter)
-    reader.leb128()
-    reader.leb128(signed=True)
+    version, letters = reader.byte(), reader.text().decode("latin-1")
+    reader.unsigned()
+    reader.signed()
     if version == 1:
-        reader.number(1)
+        reader.byte()
     else:
-        reader.leb128()
+        reader.unsigned()
     addresses, areas = 0, _OMITTED
     if letters.startswith("z"):
-        reader.leb128()
+        reader.unsigned()
         for meaning in letters[1:]:
             if meaning == "R":
-                addresses = reader.number(1)
+                addresses = reader.byte()
             elif meaning == "L":
-                areas = reader.number(1)
+                areas = reader.byte()
             elif meaning == "P":
-                reader.encoded(reader.number(1))
+                reader.encoded(reader.byte())
     return _Common(addresses, areas, letters.startswith("z"))
 
 
 def _pads(reader: _Reader, start: int) -> Iterator[int]:
-    encoding = reader.number(1)
+    encoding = reader.byte()
     base = start if encoding == _OMITTED else reader.encoded(encoding)
-    if reader.number(1) != _OMITTED:
-        reader.leb128()
-    encoding = reader.number(1)
-    length = reader.leb128()
+    if reader.byte() != _OMITTED:
+        reader.unsigned()
+    encoding = reader.byte()
+    length = reader.unsigned()
     end = reader.at + length
     while reader.at < end:
         reader.encoded(encoding)
         reader.encoded(encoding)
         pad = reader.encoded(encoding)
-        reader.leb128()
+        reader.unsigned()
         if pad:
             yield base + pad

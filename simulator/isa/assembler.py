@@ -337,9 +337,8 @@ def load_constant(
 ) -> tuple[Instruction, ...]:
     """Shortest of the usual sequences that leaves the constant `value`, signed or not, in `rd`.
 
-    `is64`: Whether all 64 bits of `rd` must be right, not only the low 32. `temporary`: A second
-    register, for values that are neither 32 bits unsigned nor signed; raises `AssemblyError` where
-    it is needed and not given.
+    `is64`: Whether all 64 bits of `rd` must be right, not only the low 32. `temporary`: For values
+    that are neither 32 bits unsigned nor signed; `AssemblyError` where it is missing.
     """
     if not is64:  # modulo 2^32
         value = (value & MASK32) - (1 << 32) if value & 1 << 31 else value & MASK32
@@ -352,22 +351,14 @@ def load_constant(
     if -(1 << 31) <= value < 0:
         return (sethi(~value, rd), arithmetic("xor", rd, value & 0x3FF | -0x400, rd))
     signed = value - (1 << 64) if value >> 63 == 1 else value
-    return _load_wide_constant(signed, rd, temporary)
-
-
-def _load_wide_constant(
-    value: int, rd: Register, temporary: Register | None
-) -> tuple[Instruction, ...]:
     if temporary is None:
-        raise AssemblyError(f"constant {value:#x} needs a temporary register")
-    upper = load_constant(value >> 32, rd, True)
-    lower = load_constant(value & MASK32, temporary, True)
-    if not value & MASK32:
-        return (*upper, shift("sllx", rd, 32, rd))
-    join = arithmetic("or", rd, temporary, rd)
-    if fits_simm13(value & MASK32):
-        return (*upper, shift("sllx", rd, 32, rd), arithmetic("or", rd, value & MASK32, rd))
-    return (*upper, *lower, shift("sllx", rd, 32, rd), join)
+        raise AssemblyError(f"constant {signed:#x} needs a temporary register")
+    upper, up = load_constant(signed >> 32, rd, True), shift("sllx", rd, 32, rd)
+    low = signed & MASK32
+    if fits_simm13(low):
+        return (*upper, up, arithmetic("or", rd, low, rd)) if low else (*upper, up)
+    lower = load_constant(low, temporary, True)
+    return (*upper, *lower, up, arithmetic("or", rd, temporary, rd))
 
 
 @dataclass(frozen=True)
@@ -406,12 +397,7 @@ class Assembly:
         return "\n".join(lines)
 
 
-_DISPLACEMENT_BITS = {
-    FixupKind.DISP30: 30,
-    FixupKind.DISP22: 22,
-    FixupKind.DISP19: 19,
-    FixupKind.DISP16: 16,
-}
+_DISPLACEMENT_BITS = {FixupKind[f"DISP{bits}"]: bits for bits in (30, 22, 19, 16)}
 
 
 def link(instruction: Instruction, address: int, symbols: Mapping[str, int]) -> Instruction:

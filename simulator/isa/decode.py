@@ -73,9 +73,8 @@ class Transfers:
 def decode_transfers(
     words: NDArray[np.uint32], base: int, address_bits: int = 64, *, supervisor: bool = False
 ) -> Transfers:
-    """Decode every word of a code image; arrays of shape (n,).
+    """Decode `words` (in native order, shape (n,)), the first of which is at address `base`.
 
-    `words`: uint32 in native order, shape (n,). `base`: Address of the first word, in bytes.
     `address_bits`: 64, or 32 for a program whose addresses wrap at 2**32. `supervisor`: Whether
     this is V8 code for supervisor mode: its `rett` has the encoding of V9's `return`.
     """
@@ -89,9 +88,11 @@ def decode_transfers(
     displacement[calls] = _signed(words[calls] & 0x3FFFFFFF, 30)
     _decode_register_transfers(words, kind)
     if supervisor:
-        _decode_trap_returns(words, kind)
-    direct = displacement != _NO_TARGET
-    direct &= _DIRECT[kind]
+        # One transfer of each couple `jmpl; rett` (SPARC V8 B.26): `rett` is its delay slot.
+        couple = (kind[:-1] == TransferKind.JUMP) & (kind[1:] == TransferKind.RETURN)
+        jumps = np.flatnonzero(couple)
+        kind[jumps], kind[jumps + 1] = TransferKind.RETURN_FROM_TRAP, TransferKind.NONE
+    direct = (displacement != _NO_TARGET) & _DIRECT[kind]
     target = base + 4 * np.arange(len(words), dtype=np.int64) + 4 * displacement
     if address_bits == 32:
         target &= 0xFFFFFFFF
@@ -106,13 +107,8 @@ def simm13(word: int) -> int:
 
 
 _NO_TARGET = np.iinfo(np.int64).min
-_DIRECT = _kinds(
-    TransferKind.BRANCH,
-    TransferKind.BRANCH_ALWAYS,
-    TransferKind.BRANCH_NEVER,
-    TransferKind.CALL,
-    TransferKind.COMPARE_BRANCH,
-)
+_BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS, TransferKind.BRANCH_NEVER)
+_DIRECT = _kinds(*_BRANCHES, TransferKind.CALL, TransferKind.COMPARE_BRANCH)
 
 
 def _signed(values: NDArray[np.integer[Any]], bits: int) -> NDArray[np.int64]:
@@ -179,11 +175,3 @@ def _decode_register_transfers(words: NDArray[np.uint32], kind: NDArray[np.uint8
     k[trap & (condition == 8)] = TransferKind.TRAP_ALWAYS
     k[op3 == 0x3E] = TransferKind.TRAP_RETURN
     kind[where] = k
-
-
-def _decode_trap_returns(words: NDArray[np.uint32], kind: NDArray[np.uint8]) -> None:
-    """Make one transfer of each couple `jmpl; rett` (SPARC V8 B.26): `rett` is its delay slot."""
-    couple = (kind[:-1] == TransferKind.JUMP) & (kind[1:] == TransferKind.RETURN)
-    jumps = np.flatnonzero(couple)
-    kind[jumps] = TransferKind.RETURN_FROM_TRAP
-    kind[jumps + 1] = TransferKind.NONE

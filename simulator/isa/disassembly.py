@@ -1,11 +1,10 @@
-"""Instruction words as text, as GNU as takes it: assembled again, it gives the same words.
+"""Instruction words as text, as GNU as takes it: assembled again, it gives the same words."""
 
-Capstone makes most of it. It does not know integer `ldd`/`std`, alternate-space loads and stores,
-`flush`, `ldstub`, `prefetch` and the state-register moves, and it writes `sethi`, `return`, traps
-and numbers in other ways than GNU's tools: that text is made here. Registers are written as
-numbered by the assembler (`%o6` is `%sp`, `%i6` is `%fp`), numbers as objdump writes them: decimal
-up to 9, hexadecimal above.
-"""
+# Capstone makes most of it. It does not know integer `ldd`/`std`, alternate-space loads and stores,
+# `flush`, `ldstub`, `prefetch` and the state-register moves, and it writes `sethi`, `return`, traps
+# and numbers in other ways than GNU's tools: that text is made here. Registers are written as
+# numbered by the assembler (`%o6` is `%sp`, `%i6` is `%fp`), numbers as objdump writes them:
+# decimal up to 9, hexadecimal above.
 
 from __future__ import annotations
 
@@ -15,15 +14,11 @@ from typing import Final
 
 import capstone
 
+from simprof.simulator.isa.assembler import CONDITIONS, Register
 from simprof.simulator.isa.decode import simm13
 from simprof.simulator.isa.sparc import LOADS_AND_STORES
 
-_INTEGER: Final = tuple(
-    [f"%g{n}" for n in range(8)]
-    + [f"%o{n}" if n != 6 else "%sp" for n in range(8)]
-    + [f"%l{n}" for n in range(8)]
-    + [f"%i{n}" if n != 6 else "%fp" for n in range(8)]
-)
+_INTEGER: Final = tuple(register.text for register in Register)
 _STORES: Final = frozenset(op3 for op3, access in LOADS_AND_STORES.items() if not access.loads)
 _COMPARE_AND_SWAP: Final = frozenset({0x3C, 0x3E})
 _STATE: Final = {0: "%y", 2: "%ccr", 3: "%asi", 4: "%tick", 5: "%pc", 6: "%fprs", 19: "%gsr"}
@@ -35,8 +30,7 @@ _ASI: Final = {0x80: "#ASI_P", 0x81: "#ASI_S", 0x82: "#ASI_PNF", 0x83: "#ASI_SNF
 
 # Names of V8, and what they are called since V9.
 _OLD_NAMES: Final = {"subx": "subc", "addx": "addc", "subxcc": "subccc", "addxcc": "addccc"}
-_TRAPS: Final = ("n", "e", "le", "l", "leu", "cs", "neg", "vs",
-                 "a", "ne", "g", "ge", "gu", "cc", "pos", "vc")  # fmt: skip
+_TRAPS: Final = tuple(CONDITIONS)
 _NEGATIVE: Final = re.compile(r"-0x[0-9a-f]+")
 _LOW: Final = 0x3FF
 _OR, _ADD = 0x02, 0x00

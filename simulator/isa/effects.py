@@ -13,7 +13,6 @@ Manual, Versions 8 and 9, appendices A and E; VIS Instruction Set User's Manual.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -64,8 +63,7 @@ _ALU = RS1 | RS2 | WRITE | KNOWN
 _ADDRESS = RS1 | RS2 | KNOWN
 
 
-@dataclass(frozen=True)
-class _Form:
+class _Form(NamedTuple):
     """How the fields of a format-3 opcode are used, and what it touches besides."""
 
     fields: int
@@ -118,8 +116,7 @@ def _tables() -> tuple[npt.NDArray[np.uint8], Masks, Masks]:
     writes = np.zeros(256, np.uint64)
     for op, forms in ((2, _arithmetic_forms()), (3, _memory_forms())):
         for op3, form in forms.items():
-            k = op << 6 | op3
-            fields[k], reads[k], writes[k] = form.fields, form.reads, form.writes
+            fields[op << 6 | op3], reads[op << 6 | op3], writes[op << 6 | op3] = form
     return fields, reads, writes
 
 
@@ -127,44 +124,19 @@ _FIELDS, _READS, _WRITES = _tables()
 _ONE = np.uint64(1)
 
 
-class _Decoded(NamedTuple):
-    """Fields of every word; the register fields as one-bit masks."""
-
-    word: Fields
-    op: Fields
-    op2: Fields
-    op3: Fields
-    opf: Fields
-    condition: Fields
-    rd_number: Fields
-    rs1_number: Fields
-    rd: Masks
-    rs1: Masks
-    rs2: Masks
-
-
 # Words looked at together: the dozens of arrays that this takes should fit the caches.
 _PIECE = 1 << 16
 
 
-def _decode(words: Words) -> _Decoded:
-    def bit(number: Fields) -> Masks:
-        return _ONE << number.astype(np.uint64)
+class _Decoded:
+    """Fields of every word; the register fields also as one-bit masks."""
 
-    rd, rs1 = words >> 25 & 31, words >> 14 & 31
-    return _Decoded(
-        word=words,
-        op=words >> 30,
-        op2=words >> 22 & 7,
-        op3=words >> 19 & 63,
-        opf=words >> 5 & 0x1FF,
-        condition=words >> 25 & 15,
-        rd_number=rd,
-        rs1_number=rs1,
-        rd=bit(rd),
-        rs1=bit(rs1),
-        rs2=bit(words & 31),
-    )
+    def __init__(self, words: Words) -> None:
+        self.word, self.op, self.op2 = words, words >> 30, words >> 22 & 7
+        self.op3, self.opf, self.condition = words >> 19 & 63, words >> 5 & 0x1FF, words >> 25 & 15
+        self.rd_number, self.rs1_number = words >> 25 & 31, words >> 14 & 31
+        numbers = (self.rd_number, self.rs1_number, words & 31)
+        self.rd, self.rs1, self.rs2 = (_ONE << each.astype(np.uint64) for each in numbers)
 
 
 def effects(words: Words) -> Effects:
@@ -175,9 +147,9 @@ def effects(words: Words) -> Effects:
 
 
 def _effects(words: Words) -> Effects:
-    d = _decode(np.ascontiguousarray(words, dtype=np.uint32))
+    d = _Decoded(np.ascontiguousarray(words, dtype=np.uint32))
     reads, writes, known = _format3(d)
-    for special in (_branches, _moves, _state, _floating, _vis):
+    for special in (_branches, _state, _floating, _vis):
         special(d, reads, writes, known)
     traps = (d.op == 2) & (d.op3 == 0x3A)
     never = traps & (d.condition == 0)
@@ -238,18 +210,14 @@ def _branches(d: _Decoded, reads: Masks, writes: Masks, known: npt.NDArray[np.bo
     known |= o0 & (d.op2 == 0)  # illtrap ends the program
 
 
-def _moves(d: _Decoded, reads: Masks, writes: Masks, known: npt.NDArray[np.bool_]) -> None:
+def _state(d: _Decoded, reads: Masks, writes: Masks, known: npt.NDArray[np.bool_]) -> None:
+    """Rd, wr, movcc's and traps' conditions, flushw, and loads of %fsr."""
+    o2 = d.op == 2
     # movcc: bit 18 selects integer condition codes, bits 12..11 which. The condition is in the low
     # four bits of the rs1 field.
-    movcc = (d.op == 2) & (d.op3 == 0x2C)
-    field = d.word >> 11 & 3
-    integer = (d.word >> 18 & 1) == 1
-    reads |= np.where(movcc, np.where(integer, _cc_set(field), _fcc_set(field)), np.uint64(0))
-
-
-def _state(d: _Decoded, reads: Masks, writes: Masks, known: npt.NDArray[np.bool_]) -> None:
-    """Rd, wr, traps' conditions, flushw, and loads of %fsr."""
-    o2 = d.op == 2
+    field, integer = d.word >> 11 & 3, (d.word >> 18 & 1) == 1
+    selected = np.where(integer, _cc_set(field), _fcc_set(field))
+    reads |= np.where(o2 & (d.op3 == 0x2C), selected, np.uint64(0))
     rd = o2 & (d.op3 == 0x28)
     barrier = rd & (d.rs1_number == 15) & (d.rd_number == 0)
     reads[rd & (d.rs1_number == 0)] |= np.uint64(Y)
@@ -264,7 +232,7 @@ def _state(d: _Decoded, reads: Masks, writes: Masks, known: npt.NDArray[np.bool_
     register = (d.word >> 13 & 1) == 0
     decides = trap & (d.condition != 0) & (d.condition != 8)
     reads |= np.where(trap, d.rs1 | np.where(register, d.rs2, np.uint64(0)), np.uint64(0))
-    reads |= np.where(decides, _cc_set(d.word >> 11 & 3), np.uint64(0))
+    reads |= np.where(decides, _cc_set(field), np.uint64(0))
     fsr = (d.op == 3) & (d.op3 == 0x21)
     writes[fsr] |= np.uint64(FCC0)
     writes[fsr & (d.rd_number == 1)] |= np.uint64(FCC)

@@ -180,19 +180,15 @@ def guest_errno(host_errno: int | None) -> int:
     return ERRNO.get(name, ERRNO["EIO"])
 
 
-# fmt: off
+_SIGNALS = """
+    HUP INT QUIT ILL TRAP ABRT EMT FPE KILL BUS SEGV SYS PIPE ALRM TERM URG STOP TSTP CONT CHLD TTIN
+    TTOU IO XCPU XFSZ VTALRM PROF WINCH LOST USR1 USR2
+"""
+
 # Signal names by SPARC signal number.
 SIGNALS: Mapping[int, str] = MappingProxyType(
-    {
-        1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT",
-        7: "SIGEMT", 8: "SIGFPE", 9: "SIGKILL", 10: "SIGBUS", 11: "SIGSEGV", 12: "SIGSYS",
-        13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 16: "SIGURG", 17: "SIGSTOP", 18: "SIGTSTP",
-        19: "SIGCONT", 20: "SIGCHLD", 21: "SIGTTIN", 22: "SIGTTOU", 23: "SIGIO", 24: "SIGXCPU",
-        25: "SIGXFSZ", 26: "SIGVTALRM", 27: "SIGPROF", 28: "SIGWINCH", 29: "SIGLOST",
-        30: "SIGUSR1", 31: "SIGUSR2",
-    }
+    {number: f"SIG{name}" for number, name in enumerate(_SIGNALS.split(), 1)}
 )
-# fmt: on
 
 # Signals whose default action does nothing here (SIGCONT: nothing is ever stopped).
 IGNORED_SIGNALS = frozenset({16, 20, 28, 19})
