@@ -52,14 +52,8 @@ def call_graph(recovered: ProgramGraphs) -> nx.MultiDiGraph:
 
     graph = nx.MultiDiGraph(name=recovered.program.path.name)
     for position, cfg in enumerate(recovered.routines):
-        graph.add_node(
-            position,
-            name=cfg.name,
-            address=cfg.address,
-            size=cfg.size,
-            blocks=len(cfg.blocks),
-            indirect=len(cfg.indirect),
-        )
+        extent = {"address": cfg.address, "size": cfg.size, "blocks": len(cfg.blocks)}
+        graph.add_node(position, name=cfg.name, **extent, indirect=len(cfg.indirect))
     for key, call in enumerate(sorted(call_sites(recovered), key=lambda call: call.site)):
         attributes = {"site": call.site, "kind": call.kind, "returns": call.returns}
         graph.add_edge(call.caller, call.callee, key=key, **attributes)
@@ -70,21 +64,14 @@ def call_sites(recovered: ProgramGraphs) -> Iterator[CallSite]:
     """Yield the direct calls of every routine, block by block."""
     for position, cfg in enumerate(recovered.routines):
         for block in cfg.blocks:
-            site = _last_transfer(recovered, block)
-            if site < 0:
-                continue
+            site = recovered.code.lists.next_end[recovered.code.place.index(block.start)]
+            if block.is_slot or recovered.code.address(site) >= block.end:
+                continue  # another block cuts it short
             kind = recovered.code.lists.kinds[site]
             if kind == TransferKind.CALL:
                 yield from _call(recovered, position, block, site)
             elif kind in (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS):
                 yield from _tail_call(recovered, position, block, site)
-
-
-def _last_transfer(recovered: ProgramGraphs, block: Block) -> int:
-    """Word index of the transfer that ends a block, or -1 where another block cuts it short."""
-    code = recovered.code
-    last = code.lists.next_end[code.place.index(block.start)]
-    return last if not block.is_slot and code.address(last) < block.end else -1
 
 
 def _call(recovered: ProgramGraphs, caller: int, block: Block, site: int) -> Iterator[CallSite]:
@@ -104,11 +91,8 @@ def _tail_call(
     """A branch whose target the routine's own graph does not hold as one."""
     cfg = recovered.routines[caller]
     target = recovered.code.lists.targets[site]
-    sources = {block.id} | {
-        cfg.edges[edge].target
-        for edge in cfg.out_edges[block.id]
-        if cfg.edges[edge].kind is EdgeKind.SLOT
-    }
+    edges = [cfg.edges[edge] for edge in cfg.out_edges[block.id]]
+    sources = {block.id} | {edge.target for edge in edges if edge.kind is EdgeKind.SLOT}
     taken = {kind for source in sources for kind in _edge_kinds(cfg, source)}
     callee = _routine_at(recovered, target)
     if callee >= 0 and EdgeKind.TAKEN not in taken and EdgeKind.EXIT in taken:
@@ -241,8 +225,5 @@ def with_entries(
     blocks: Iterable[int],
     made: Mapping[int, ControlFlowGraph] = MappingProxyType({}),
 ) -> ProgramGraphs:
-    """Return the graphs with an ENTRY edge to each of `blocks`, which are numbers.
-
-    `made`: those of the routines concerned that are there already, by number.
-    """
+    """Return the graphs with ENTRY edges to `blocks`; `made`: what there is of them, by number."""
     return replace(recovered, routines=recovered.arrays.with_entries(blocks, made))

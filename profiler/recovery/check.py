@@ -19,9 +19,7 @@ class RecoveryError(SimulatorError):
 
 
 def validate(recovered: ProgramGraphs) -> None:
-    """Check every structural invariant; RecoveryError naming the first invariant that does not
-    hold, with routine and address.
-    """
+    """Check all invariants; RecoveryError names the first that does not hold, and where."""
     owned: Counter[int] = Counter()
     for position, graph in enumerate(recovered.routines):
         try:
@@ -38,11 +36,17 @@ def validate(recovered: ProgramGraphs) -> None:
 
 def _check_graph(recovered: ProgramGraphs, position: int, graph: ControlFlowGraph) -> None:
     _check_ids(graph)
-    _check_reachable(graph)
+    reachable = closure([graph.entry], graph.targets)
+    for block in graph.blocks:
+        _require(block.id in reachable, "unreachable block", block.start)
     _check_blocks(recovered, graph)
     for block in graph.blocks:
         _check_end(recovered, graph, block)
-    _check_index(recovered, position, graph)
+    for block in graph.blocks:
+        name = int(recovered.first_block[position]) + block.id
+        _require(recovered.routine_of_block(name) == position, "wrong routine", block.start)
+        is_found = block.is_slot or recovered.block_starting_at(block.start) == name
+        _require(is_found, "lost", block.start)
 
 
 def _words(recovered: ProgramGraphs, block: Block) -> range:
@@ -52,10 +56,8 @@ def _words(recovered: ProgramGraphs, block: Block) -> range:
 
 def _require(holds: bool, what: str, address: int) -> None:
     if not holds:
-        raise RecoveryError(
-            f"recovered graph: {what} at {address:#x}: this is a defect of simprof, please report "
-            "the program"
-        )
+        how = "this is a defect of simprof, please report the program"
+        raise RecoveryError(f"recovered graph: {what} at {address:#x}: {how}")
 
 
 def _kind(recovered: ProgramGraphs, address: int) -> TransferKind:
@@ -83,12 +85,6 @@ def _check_ids(graph: ControlFlowGraph) -> None:
     first = graph.edges[0]
     starts = first.kind is _E.ENTRY and graph.blocks[first.target].start == graph.address
     _require(starts, "routine without its own entry", graph.address)
-
-
-def _check_reachable(graph: ControlFlowGraph) -> None:
-    seen = closure([graph.entry], graph.targets)
-    for block in graph.blocks:
-        _require(block.id in seen, "unreachable block", block.start)
 
 
 def _check_blocks(recovered: ProgramGraphs, graph: ControlFlowGraph) -> None:
@@ -148,14 +144,6 @@ def _allowed(recovered: ProgramGraphs, at: int) -> set[EdgeKind]:
         case _ if kind in _CALLS:
             return {_E.CALL_RETURN, _E.EXIT}
     return {_E.EXIT}
-
-
-def _check_index(recovered: ProgramGraphs, position: int, graph: ControlFlowGraph) -> None:
-    for block in graph.blocks:
-        name = int(recovered.first_block[position]) + block.id
-        _require(recovered.routine_of_block(name) == position, "wrong routine", block.start)
-        if not block.is_slot:
-            _require(recovered.block_starting_at(block.start) == name, "lost", block.start)
 
 
 def _check_order(recovered: ProgramGraphs) -> None:

@@ -1,9 +1,4 @@
-"""The code of a program as arrays: words, decoded transfers, and which words are code at all.
-
-A program's code is in one piece, or nearly so; that of a dynamically linked one is in as many as it
-has modules, and these may lie gigabytes apart. An image has all pieces one behind the other, each
-two with one word between them that is no code, so that nothing runs from one into the next.
-"""
+"""The code of a program as arrays: words, decoded transfers, and which words are code at all."""
 
 from __future__ import annotations
 
@@ -22,6 +17,9 @@ from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers, decode_transfers
 
 
+# A program's code is in one piece, or nearly so; that of a dynamically linked one is in as many as
+# it has modules, and these may lie gigabytes apart. An image has all pieces one behind the other,
+# each two with one word between them that is no code, so that nothing runs from one into the next.
 @dataclass(frozen=True)
 class WordMap:
     """Word index <-> address; the pieces are in ascending order in both."""
@@ -81,13 +79,10 @@ class WordMap:
     def addresses(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Addresses of the words `indices`; of the same shape."""
         starts, _, firsts = self._arrays
-        found: NDArray[np.int64]
         if self.is_single:
-            found = starts[0] + 4 * indices.astype(np.int64)
-        else:
-            piece = np.searchsorted(firsts, indices, side="right") - 1
-            found = starts[piece] + 4 * (indices - firsts[piece])
-        return found
+            return np.asarray(starts[0] + 4 * indices.astype(np.int64))
+        piece = np.searchsorted(firsts, indices, side="right") - 1
+        return np.asarray(starts[piece] + 4 * (indices - firsts[piece]))
 
     @cached_property
     def _arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -105,17 +100,13 @@ PIECE_GAP = 1 << 14
 # Words without code that are decoded with what is around them: zeros are illegal instructions.
 _GAP = 1 << 12
 
+Flags = NDArray[np.bool_]
+
 _INDIRECT_CALLS = (TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LINK)
 
 _ENDS_BLOCK = HAS_DELAY_SLOT.copy()
-_ENDS_BLOCK[
-    [
-        TransferKind.TRAP_ALWAYS,
-        TransferKind.COMPARE_BRANCH,
-        TransferKind.TRAP_RETURN,
-        TransferKind.ILLEGAL,
-    ]
-] = True
+_ENDS_BLOCK[[TransferKind.TRAP_ALWAYS, TransferKind.COMPARE_BRANCH]] = True
+_ENDS_BLOCK[[TransferKind.TRAP_RETURN, TransferKind.ILLEGAL]] = True
 
 
 class CodeLists(NamedTuple):
@@ -274,11 +265,7 @@ def _holds_program(program: Program, span: Range) -> bool:
 
 
 def _copy_words(
-    program: Program,
-    span: Range,
-    place: WordMap,
-    words: NDArray[np.uint32],
-    is_code: NDArray[np.bool_],
+    program: Program, span: Range, place: WordMap, words: NDArray[np.uint32], is_code: Flags
 ) -> None:
     for segment in program.segments:
         start = max(span.start, segment.address) + 3 & ~3
@@ -292,7 +279,7 @@ def _copy_words(
 
 
 def _decode(
-    words: NDArray[np.uint32], is_code: NDArray[np.bool_], place: WordMap, program: Program
+    words: NDArray[np.uint32], is_code: Flags, place: WordMap, program: Program
 ) -> Transfers:
     """Decode what is code. Between that and late code lie all of the program's data."""
     address_bits = 64 if program.is64 else 32

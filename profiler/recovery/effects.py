@@ -9,8 +9,7 @@ touches
     Of an instruction: what it gives a name to, though it only reads it. A register of which
     nothing is known becomes an atom when it is used.
 
-What an instruction makes of its operands is the matter of `instructions`; a value that is always
-unknown (a product, say) depends on nothing here.
+What an instruction makes of its operands is the matter of `instructions`.
 """
 
 from __future__ import annotations
@@ -46,26 +45,19 @@ class EffectKind(IntEnum):
 
 
 class Effect(NamedTuple):
-    """The locations of one instruction, as masks of registers and condition codes.
-
-    `slot` is the frame slot that it accesses, (frame register, offset); of a store, `size` is in
-    bytes.
-    """
+    """The locations of one instruction, as masks of registers and condition codes."""
 
     kind: EffectKind
     writes: int = 0
-    reads: int = 0
+    reads: int = 0  # a value that is always unknown (a product, say) depends on nothing here
     touches: int = 0
-    slot: tuple[int, int] | None = None
-    size: int = 0
+    slot: tuple[int, int] | None = None  # the frame slot accessed, (frame register, offset)
+    size: int = 0  # bytes, of a store
 
 
 @lru_cache(maxsize=1 << 16)
 def effect_of(word: int) -> Effect | None:
-    """Return what an instruction does, None where that is nothing.
-
-    Control transfers have other effects (`slices`).
-    """
+    """Return what an instruction that transfers no control does, None where that is nothing."""
     op = word >> 30
     if op == 2:
         return _arithmetic(word)

@@ -10,16 +10,17 @@ returning
     A routine from whose entries a return can be reached: through calls of returning routines
     only, by a tail call of a returning routine, or in a way that we cannot see into.
 
-A call's return point is explored only when its callee is known to return, so code behind a call
-that never returns (padding, jump tables, the next routine) is never mistaken for code. The base
-facts are system calls that end the process and traps that end the activation; no list of names.
-
 Steps -> functions: what the symbols and a run say is entered, and blocks are followed
 (`exploration_kernel`), and when nothing is left, indirect jumps are resolved (`_resolve_jumps`),
-which may open new code. A jump whose resolution does not survive the code that it opened is
-distrusted and everything starts over; so it is when a synthetic routine turns out to hold
-another one.
+which may open new code.
 """
+
+# A call's return point is explored only when its callee is known to return, so code behind a call
+# that never returns (padding, jump tables, the next routine) is never mistaken for code. The base
+# facts are system calls that end the process and traps that end the activation; no list of names.
+#
+# A jump whose resolution does not survive the code that it opened is distrusted and everything
+# starts over; so it is when a synthetic routine turns out to hold another one.
 
 from __future__ import annotations
 
@@ -33,7 +34,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simprof.profiler.recovery import exploration_kernel
 from simprof.profiler.recovery import exploration_kernel as k
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.recovery.idioms import is_prologue, starts_leaf
@@ -200,22 +200,19 @@ class Exploration:
 
     def flows(self, words: Sequence[int]) -> list[Flow | None]:
         """Return where control goes from instructions that end blocks; None: not known yet."""
-        rows = self.state.at[:, words].T.tolist()
-        return [
-            Flow(
+        found: list[Flow | None] = []
+        rows = self.state.at[k.FALL : k.FLAGS + 1, words].T.tolist()
+        for at, (fall, taken, call_return, flags) in zip(words, rows, strict=True):
+            where = (
                 self.kinds[at],
-                row[k.FALL] - 1,
-                row[k.TAKEN] - 1,
-                row[k.RETURN] - 1,
+                fall - 1,
+                taken - 1,
+                call_return - 1,
                 self.switch.get(at, set()),
-                bool(row[k.FLAGS] & k.LEAVES),
-                bool(row[k.FLAGS] & k.HAS_SLOT),
-                bool(row[k.FLAGS] & k.SLOT_BLOCK),
             )
-            if row[k.FLAGS] & k.KNOWN
-            else None
-            for at, row in zip(words, rows, strict=True)
-        ]
+            how = (bool(flags & each) for each in (k.LEAVES, k.HAS_SLOT, k.SLOT_BLOCK))
+            found.append(Flow(*where, *how) if flags & k.KNOWN else None)
+        return found
 
     def fingerprint(self, number: int) -> Hashable:
         """Return a digest of where control goes within a routine, as far as it is explored."""
@@ -250,11 +247,7 @@ class Exploration:
     def irregular(self) -> dict[int, str]:
         """What we refuse to follow: word index -> reason."""
         reasons = self.state.at[k.FLAGS] // k.REASON
-        found = np.flatnonzero(reasons)
-        return {
-            at: REASONS[reason]
-            for at, reason in zip(found.tolist(), reasons[found].tolist(), strict=True)
-        }
+        return {int(at): REASONS[reasons[at]] for at in np.flatnonzero(reasons)}
 
     def call_aliases(self) -> list[int]:
         """Words of `call .+8`, which only read the program counter."""
@@ -348,19 +341,14 @@ class Exploration:
             self.unresolved[jump] = number
             flags = k.JUMP_RETURNS | (0 if known else k.JUMP_LEAVES)
         targets = np.array(sorted(known), dtype=np.int64)
-        self._make_room(len(targets))
-        self._obey_kernel(self.state, k.FOLLOW_JUMP, jump, number, flags, targets)
-        inside = targets[targets >= 0].tolist()
-        self.switch.setdefault(jump, set()).update(inside)
-
-    def _make_room(self, blocks: int) -> None:
-        """Make room for more blocks that are due: the same jumps are followed again and again."""
-        state = self.state
-        used = int(state.counts[k.WORK])
-        if len(state.work) < used + blocks + _ROOM * len(state.words):
-            work = np.empty((2 * (len(state.work) + blocks), 2), dtype=np.int32)
+        # Room for more blocks that are due: the same jumps are followed again and again.
+        state, used = self.state, int(self.state.counts[k.WORK])
+        if len(state.work) < used + len(targets) + _ROOM * len(state.words):
+            work = np.empty((2 * (len(state.work) + len(targets)), 2), dtype=np.int32)
             work[:used] = state.work[:used]
             self.state = state._replace(work=work)
+        self._obey_kernel(self.state, k.FOLLOW_JUMP, jump, number, flags, targets)
+        self.switch.setdefault(jump, set()).update(targets[targets >= 0].tolist())
 
 
 def _kernel(words: int) -> Callable[[k.State, int, int, int, int, k.Numbers], int]:
@@ -380,4 +368,4 @@ def _in_python(
     """Do what the kernel does, on views of the arrays: their elements are Python's integers."""
     views: Any = (each.data for each in s)
     given: Any = words.data
-    return exploration_kernel.obey(k.State(*views), command, jump, number, flags, given)
+    return k.obey(k.State(*views), command, jump, number, flags, given)

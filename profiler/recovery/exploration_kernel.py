@@ -29,17 +29,14 @@ Table = npt.NDArray[np.int32]
 
 # Rows of `State.at`. In those with (+1), 0 stands for none and 1 for number 0: rows of zeros cost
 # no memory where there is no code.
-OWNER = 0  # see `routines`
-LEADER = 1  # (+1) routine in which a block starts here
-ENTRY = 2  # (+1) routine that is entered here
-FALL = 3  # (+1) with TAKEN and RETURN: `exploration.Flow`, of the word that ends a block
-TAKEN = 4  # (+1)
-RETURN = 5  # (+1)
-FLAGS = 6
-NO_RETURN = 7  # (+1) routine of a call or trap behind which nothing executes
-POINT = 8  # where a call that waits for its callee will go on
-NEXT_CALL = 9  # (+1) the next call that waits for the same callee
-AT_ROWS = 10
+#
+# OWNER: see `routines`
+# LEADER (+1), ENTRY (+1): routine in which a block starts here; routine that is entered here
+# FALL, TAKEN, RETURN (+1): `exploration.Flow`, of the word that ends a block
+# NO_RETURN (+1): routine of a call or trap behind which nothing executes
+# POINT: where a call that waits for its callee will go on
+# NEXT_CALL (+1): the next call that waits for the same callee
+OWNER, LEADER, ENTRY, FALL, TAKEN, RETURN, FLAGS, NO_RETURN, POINT, NEXT_CALL, AT_ROWS = range(11)
 # Bits of FLAGS.
 HAS_SLOT = 1
 SLOT_BLOCK = 2
@@ -63,26 +60,12 @@ NOBODY = -1
 NO_CODE = -2
 
 # Reasons.
-GOES_NOWHERE = 1
-SLOT_OUTSIDE = 2
-COUPLE = 3
-COMPARES = 4
+GOES_NOWHERE, SLOT_OUTSIDE, COUPLE, COMPARES = range(1, 5)
 
 # Kinds of transfers (`simprof.simulator.isa.decode.TransferKind`).
-NONE = 0
-BRANCH = 1
-BRANCH_ALWAYS = 2
-BRANCH_NEVER = 3
-CALL = 4
-INDIRECT_CALL = 5
-JUMP = 6
-RETURN_JUMP = 7
-WINDOW_RETURN = 8
-JUMP_AND_LINK = 9
-TRAP_ALWAYS = 10
-COMPARE_BRANCH = 12
-TRAP_RETURN = 13
-RETURN_FROM_TRAP = 15
+NONE, BRANCH, BRANCH_ALWAYS, BRANCH_NEVER, CALL, INDIRECT_CALL, JUMP, RETURN_JUMP = range(8)
+WINDOW_RETURN, JUMP_AND_LINK, TRAP_ALWAYS = range(8, 11)
+COMPARE_BRANCH, TRAP_RETURN, RETURN_FROM_TRAP = 12, 13, 15
 
 
 class State(NamedTuple):
@@ -124,16 +107,16 @@ def _owner(s: State, index: int) -> int:
     return _wide(s.at[OWNER, index])
 
 
-def _push(s: State, index: int, number: int) -> None:
-    """Follow the block at word `index` later."""
-    # There is room for all that can be pushed (`exploration._ROOM`) unless `STALE` is set: then
-    # nothing that is found counts any more.
-    top = s.counts[WORK]
-    if top == len(s.work):
-        return
-    s.work[top, 0] = index
-    s.work[top, 1] = number
-    s.counts[WORK] = top + 1
+def _append(s: State, length: int, rows: Table, first: int, second: int, third: int) -> None:
+    """Append a row to the list `rows`, whose length is in `counts`."""
+    # There is room for all blocks that are due (`exploration._ROOM`), and for all others, unless
+    # `STALE` is set: then nothing that is found counts any more.
+    last = s.counts[length]
+    if last < len(rows):
+        rows[last, 0], rows[last, 1] = first, second
+        if rows.shape[1] == 3:
+            rows[last, 2] = third
+        s.counts[length] = last + 1
 
 
 def _refuse(s: State, index: int, reason: int) -> None:
@@ -146,7 +129,7 @@ def _refuse(s: State, index: int, reason: int) -> None:
 def _enter(s: State, number: int, index: int) -> None:
     if s.at[ENTRY, index] != number + 1:
         s.at[ENTRY, index] = number + 1
-        _push(s, index, number)
+        _append(s, WORK, s.work, index, number, -1)
 
 
 def _enter_at(s: State, index: int, starts: bool) -> int:
@@ -200,7 +183,7 @@ def _has_reached(s: State, owner: int, start: int, end: int) -> bool:
 def _flow_to(s: State, number: int, index: int, source: int) -> int:
     """Go to word `index`: return it if it is in the routine, else leave and return -1."""
     if _owner(s, index) == number:
-        _push(s, index, number)
+        _append(s, WORK, s.work, index, number, -1)
         return index
     s.at[FLAGS, source] |= LEAVES
     _leave(s, number, index, source)
@@ -214,13 +197,8 @@ def _leave(s: State, number: int, index: int, source: int) -> None:
     prologue = is_prologue(s.words, index)
     if owner < 0 or prologue or s.routine[owner, COVERED] or s.at[LEADER, index] == owner + 1:
         _pass_to(s, number, index, source, prologue)
-        return
-    last = s.counts[UNSETTLED]
-    if last < len(s.unsettled):
-        s.unsettled[last, 0] = index
-        s.unsettled[last, 1] = number
-        s.unsettled[last, 2] = source
-        s.counts[UNSETTLED] = last + 1
+    else:
+        _append(s, UNSETTLED, s.unsettled, index, number, source)
 
 
 def _pass_to(s: State, number: int, index: int, source: int, starts: bool) -> None:
@@ -279,15 +257,11 @@ def _resume(s: State, number: int, call: int, point: int) -> None:
     if _owner(s, point) == number:
         s.at[RETURN, call] = point + 1
         s.at[NO_RETURN, call] = 0
-        _push(s, point, number)
+        _append(s, WORK, s.work, point, number, -1)
     elif s.at[FLAGS, call] & RETURNS:
         s.at[FLAGS, call] |= LEAVES
         s.at[NO_RETURN, call] = 0
-        last = s.counts[LEFT]
-        s.left[last, 0] = point
-        s.left[last, 1] = number
-        s.left[last, 2] = call
-        s.counts[LEFT] = last + 1
+        _append(s, LEFT, s.left, point, number, call)
 
 
 # -- blocks
@@ -326,10 +300,7 @@ def _transfer(s: State, at: int, number: int) -> None:
     elif kind == TRAP_ALWAYS:
         _trap(s, at, number)
     elif kind == JUMP:
-        last = s.counts[JUMPS]
-        s.jumps[last, 0] = at
-        s.jumps[last, 1] = number
-        s.counts[JUMPS] = last + 1
+        _append(s, JUMPS, s.jumps, at, number, -1)
     else:
         s.at[FLAGS, at] |= LEAVES
         if kind in (WINDOW_RETURN, RETURN_JUMP):
@@ -419,11 +390,7 @@ def _trap(s: State, at: int, number: int) -> None:
     if setter is None or s.at[FLAGS, at] & RETURNS:
         s.at[FALL, at] = _flow_to(s, number, at + 1, at) + 1
         return
-    last = s.counts[TRAPS]
-    s.traps[last, 0] = at
-    s.traps[last, 1] = number
-    s.traps[last, 2] = setter
-    s.counts[TRAPS] = last + 1
+    _append(s, TRAPS, s.traps, at, number, setter)
     s.at[NO_RETURN, at] = number + 1
 
 
@@ -476,16 +443,14 @@ def _follow_blocks(s: State) -> None:
             return
 
 
-def _follow_jump(
-    s: State, jump: int, number: int, returns: bool, leaves: bool, targets: Numbers
-) -> None:
+def _follow_jump(s: State, jump: int, number: int, flags: int, targets: Numbers) -> None:
     """Go where the indirect jump of routine `number` can go."""
-    # `returns`, `leaves`: Whether the routine may return by it, and whether the jump may leave the
-    # routine.
+    # `flags`: JUMP_RETURNS where the routine may return by it, JUMP_LEAVES where the jump may leave
+    # the routine.
     # `targets`: Word indices; those that are not within the routine are replaced by -1.
-    if leaves:
+    if flags & JUMP_LEAVES:
         s.at[FLAGS, jump] |= LEAVES
-    if returns:
+    if flags & JUMP_RETURNS:
         _mark_returning(s, number)
     for position in range(len(targets)):
         target = targets[position]
@@ -526,8 +491,7 @@ def obey(s: State, command: int, jump: int, number: int, flags: int, words: Numb
     elif command == FOLLOW_BLOCKS:
         _follow_blocks(s)
     elif command == FOLLOW_JUMP:
-        returns, leaves = (flags & JUMP_RETURNS) != 0, (flags & JUMP_LEAVES) != 0
-        _follow_jump(s, jump, number, returns, leaves, words)
+        _follow_jump(s, jump, number, flags, words)
     elif command == SETTLE and _settle(s, words):
         return 1
     return 0

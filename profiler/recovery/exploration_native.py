@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from simprof.profiler.recovery import exploration_kernel, idioms
 from simprof.profiler.recovery import exploration_kernel as k
+from simprof.profiler.recovery import idioms
 from simprof.profiler.recovery.exploration_kernel import Numbers, State
 from simprof.simulator.cpu import compiled
 
@@ -17,7 +17,7 @@ _types = compiled.types
 if not compiled.is_loaded():
     from numba.extending import register_jitable
 
-    for module in (idioms, exploration_kernel):
+    for module in (idioms, k):
         for function in vars(module).values():
             if isfunction(function) and function.__module__ == module.__name__:
                 register_jitable(function)
@@ -88,7 +88,7 @@ def _obey_at(
         _table(p[24], p[25], 3),
         _int64s(p[26], k.COUNTS),
     )
-    return exploration_kernel.obey(s, command, jump, number, flags, _int64s(words, count))
+    return k.obey(s, command, jump, number, flags, _int64s(words, count))
 
 
 def obey(s: State, command: int, jump: int, number: int, flags: int, words: Numbers) -> int:

@@ -10,6 +10,7 @@ the blocks, sorted (`_blocks`); the edges, sorted (`_edges`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from simprof.profiler.recovery.routines import Routine
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Switches = tuple[Integers, Integers]
 
 _INDIRECT = (k.INDIRECT_CALL, k.JUMP_AND_LINK)
 _ORDER = 8  # Edges of an ordinary block and of its slot block: fewer kinds than this, in order
@@ -82,8 +84,9 @@ def build_graphs(exploration: Exploration) -> tuple[PackedGraphs, NDArray[np.int
     block_at[extents.leader] = blocks.ordinary
     block_at.flags.writeable = False
     first_block = np.searchsorted(blocks.routine, np.arange(len(numbers) + 1))
-    edges = _edges(exploration, numbers, extents, blocks, block_at, switches)
-    edges = _sorted(edges, first_block)
+    entries = _entries(exploration, numbers, extents, block_at)
+    parts = zip(entries, *_edges(extents, blocks, block_at, switches), strict=True)
+    edges = _sorted(Edges(*map(np.concatenate, parts)), first_block)
     routines = [exploration.routine_map.routines[number] for number in numbers.tolist()]
     # Control may go to a routine that the code does not name.
     indirect = np.isin(extents.kind, _INDIRECT) | ((extents.kind == k.JUMP) & extents.exits)
@@ -108,8 +111,7 @@ def build_graphs(exploration: Exploration) -> tuple[PackedGraphs, NDArray[np.int
 
 def _sizes(routines: list[Routine], blocks: Blocks, first_block: Integers) -> Integers:
     sizes = np.array([routine.size for routine in routines], dtype=np.int64)
-    unknown = np.flatnonzero(sizes == 0).tolist()
-    for position in unknown:
+    for position in np.flatnonzero(sizes == 0).tolist():
         own = slice(first_block[position], first_block[position + 1])
         end = int((blocks.start[own] + blocks.length[own]).max())
         sizes[position] = 4 * max(1, end - routines[position].start)
@@ -155,15 +157,12 @@ def _extents(exploration: Exploration, numbers: Integers) -> Extents:
     return Extents(*columns)
 
 
-def _switches(exploration: Exploration, extents: Extents) -> tuple[Integers, Integers]:
+def _switches(exploration: Exploration, extents: Extents) -> Switches:
     """(extent that ends in an indirect jump, its target), by extent and target."""
     jumps = {jump: targets for jump, targets in exploration.switch.items() if targets}
     found = np.flatnonzero(extents.kind == k.JUMP).tolist()
-    pairs = [
-        (extent, target)
-        for extent, jump in zip(found, extents.last[found].tolist(), strict=True)
-        for target in sorted(jumps.get(jump, ()))
-    ]
+    ends = zip(found, extents.last[found].tolist(), strict=True)
+    pairs = [(extent, target) for extent, jump in ends for target in sorted(jumps.get(jump, ()))]
     table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
 
@@ -193,50 +192,33 @@ def _blocks(extents: Extents) -> Blocks:
 
 
 def _edges(
-    exploration: Exploration,
-    numbers: Integers,
-    extents: Extents,
-    blocks: Blocks,
-    block_at: NDArray[np.int32],
-    switches: tuple[Integers, Integers],
-) -> Edges:
-    """All edges; the source ENTRY and the target EXIT are -1."""
+    extents: Extents, blocks: Blocks, block_at: NDArray[np.int32], switches: Switches
+) -> Iterator[Edges]:
+    """Yield all edges but those of ENTRY, kind by kind; the target EXIT is -1."""
     here, slots = blocks.ordinary, blocks.slots
-    nothing = np.full(len(here), -1, dtype=np.int64)
-    parts: list[Edges] = [_entries(exploration, numbers, extents, block_at)]
-
-    def add(
-        rank: int, where: Flags, source: Integers, words: Integers | None, kind: EdgeKind
-    ) -> None:
-        extent = np.flatnonzero(where)
-        target = nothing[extent] if words is None else block_at[words[extent]].astype(np.int64)
-        parts.append(_part(extents, extent, rank, source[extent], target, kind))
-
     slot_block, taken = extents.slot_block, extents.taken >= 0
-    add(0, extents.fall >= 0, here, extents.fall, EdgeKind.FALL_THROUGH)
+    returns = extents.call_return >= 0
+    nothing = np.full(len(here), -1, dtype=np.int64)
+
+    def part(rank: int, extent: Integers, source: Integers, to: Any, kind: EdgeKind) -> Edges:
+        kinds = np.full(len(extent), NUMBER_OF_KIND[kind], dtype=np.uint8)
+        order = _ORDER * (extent + 1) + rank
+        return Edges(order, extents.routine[extent], source[extent], to.astype(np.int64), kinds)
+
+    for rank, where, source, words, kind in (
+        (0, extents.fall >= 0, here, extents.fall, EdgeKind.FALL_THROUGH),
+        (2, slot_block & taken, slots, extents.taken, EdgeKind.TAKEN),
+        (2, slot_block & ~taken, slots, None, EdgeKind.EXIT),
+        (3, ~slot_block & taken, here, extents.taken, EdgeKind.TAKEN),
+        (4, returns, here, extents.call_return, EdgeKind.CALL_RETURN),
+        (6, extents.exits, here, None, EdgeKind.EXIT),
+    ):
+        extent = np.flatnonzero(where)
+        target = nothing[extent] if words is None else block_at[words[extent]]
+        yield part(rank, extent, source, target, kind)
     extent = np.flatnonzero(slot_block)
-    parts.append(_part(extents, extent, 1, here[extent], slots[extent], EdgeKind.SLOT))
-    add(2, slot_block & taken, slots, extents.taken, EdgeKind.TAKEN)
-    add(2, slot_block & ~taken, slots, None, EdgeKind.EXIT)
-    add(3, ~slot_block & taken, here, extents.taken, EdgeKind.TAKEN)
-    add(4, extents.call_return >= 0, here, extents.call_return, EdgeKind.CALL_RETURN)
-    extent, target = switches
-    to = block_at[target].astype(np.int64)
-    parts.append(_part(extents, extent, 5, here[extent], to, EdgeKind.SWITCH))
-    add(6, extents.exits, here, None, EdgeKind.EXIT)
-    return Edges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
-def _part(
-    extents: Extents,
-    extent: Integers,
-    rank: int,
-    source: Integers,
-    target: Integers,
-    kind: EdgeKind,
-) -> Edges:
-    kinds = np.full(len(extent), NUMBER_OF_KIND[kind], dtype=np.uint8)
-    return Edges(_ORDER * (extent + 1) + rank, extents.routine[extent], source, target, kinds)
+    yield part(1, extent, here, slots[extent], EdgeKind.SLOT)
+    yield part(5, switches[0], here, block_at[switches[1]], EdgeKind.SWITCH)
 
 
 def _entries(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from simprof.profiler.recovery.symbolic import (
     FP,
@@ -32,6 +33,8 @@ from simprof.simulator.isa.effects import is_integer_vis
 from simprof.simulator.isa.sparc import LOADS_AND_STORES
 
 _MANY_FACTS = 4  # fewer are not worth the search for dead ones
+
+Slot: TypeAlias = "tuple[int, int] | None"  # (frame register, offset) of what is accessed
 
 
 class Interpreter:
@@ -133,10 +136,8 @@ class Interpreter:
         if not isinstance(value, Affine):
             return UNBOUNDED
         base = signed64(value.base)
-        low, high = (
-            None if end is None else base + value.factor * end
-            for end in self.bounds(state, value.atom)
-        )
+        ends = self.bounds(state, value.atom)
+        low, high = (None if end is None else base + value.factor * end for end in ends)
         return (low, high) if value.factor > 0 else (high, low)
 
     def value(self, state: SymbolicState, register: int, site: int) -> SymbolicValue:
@@ -323,9 +324,8 @@ class Interpreter:
         # Compilers extend narrow numbers so, in 32 bits to compare them and in 64 to use them.
         shifted = (value.factor & -value.factor).bit_length() - 1  # how far
         width = size - shifted
-        if value.factor < 0 or count > shifted or value.base % (1 << shifted):
-            return None
-        if not 0 < width < 32:
+        is_shifted = value.factor >= 0 and count <= shifted and not value.base % (1 << shifted)
+        if not is_shifted or not 0 < width < 32:
             return None
         base = sign_extend(value.base >> shifted, width) & MASK64
         number = Affine(base, value.atom, value.factor >> shifted)
@@ -342,7 +342,7 @@ class Interpreter:
         op3, rd = (word >> 19) & 63, (word >> 25) & 31
         slot = None if op3 & 0x10 else self._slot(state, word)
         if op3 in STORES:
-            self._store(state, index, slot, rd, STORES[op3], integer=op3 in (0x04, 0x0E))
+            self._store(state, index, slot, rd, STORES[op3], op3 in (0x04, 0x0E))  # st, stx
         elif op3 in LOADS:
             size, signed = LOADS[op3]
             put(state, rd, self._load(state, index, word, slot, size, signed))
@@ -359,8 +359,7 @@ class Interpreter:
                 if op3 == 0x13:
                     state.pop(rd | 1, None)
 
-    def _slot(self, state: SymbolicState, word: int) -> tuple[int, int] | None:
-        """The frame slot that a load or store accesses, if it is one."""
+    def _slot(self, state: SymbolicState, word: int) -> Slot:
         register = (word >> 14) & 31
         if register in (SP, FP) and word & 0x2000:
             return register, simm13(word)
@@ -377,13 +376,7 @@ class Interpreter:
         return None
 
     def _load(
-        self,
-        state: SymbolicState,
-        index: int,
-        word: int,
-        slot: tuple[int, int] | None,
-        size: int,
-        signed: bool,
+        self, state: SymbolicState, index: int, word: int, slot: Slot, size: int, signed: bool
     ) -> SymbolicValue | None:
         if slot is not None:
             return self._load_slot(state, index, slot, size, signed)
@@ -412,11 +405,9 @@ class Interpreter:
         known = state.get(slot)
         if known is not None and known[0] == size:
             value: SymbolicValue = known[1]
-            if isinstance(value, int):
-                return (
-                    sign_extend(value, 8 * size) if signed else value & (1 << 8 * size) - 1
-                ) & MASK64
-            return value
+            if isinstance(value, int) and signed:
+                return sign_extend(value, 8 * size) & MASK64
+            return value & (1 << 8 * size) - 1 if isinstance(value, int) else value
         bounds = (0, (1 << 8 * size) - 1) if size < 4 and not signed else UNBOUNDED
         value = Affine(0, self.fresh(state, index, 35, bounds), 1)
         if known is None:
@@ -424,29 +415,16 @@ class Interpreter:
         return value
 
     def _store(
-        self,
-        state: SymbolicState,
-        index: int,
-        slot: tuple[int, int] | None,
-        rd: int,
-        size: int,
-        *,
-        integer: bool,
+        self, state: SymbolicState, index: int, slot: Slot, rd: int, size: int, integer: bool
     ) -> None:
         if slot is None:
             self.clobber_memory(state)
             return
         register, offset = slot
-        overlapping = [
-            k
-            for k in state
-            if type(k) is tuple
-            and k[0] == register
-            and k[1] < offset + size
-            and k[1] + state[k][0] > offset
-        ]
-        for location in overlapping:
-            del state[location]
+        slots = [k for k in state if type(k) is tuple and k[0] == register]
+        for location in slots:
+            if location[1] < offset + size and location[1] + state[location][0] > offset:
+                del state[location]
         if integer:
             value = self.value(state, rd, index)
             if self._keep_elements or not isinstance(value, Entry):
@@ -455,12 +433,9 @@ class Interpreter:
     def clobber_memory(self, state: SymbolicState) -> None:
         """Forget the frame slots that a store through a pointer, or a call, may write."""
         for register, lowest in self._escapes.items():
-            for location in [
-                k
-                for k in state
-                if isinstance(k, tuple) and k[0] == register and k[1] + state[k][0] > lowest
-            ]:
-                del state[location]
+            for location in [k for k in state if isinstance(k, tuple) and k[0] == register]:
+                if location[1] + state[location][0] > lowest:
+                    del state[location]
 
     def clobber_call(self, state: SymbolicState) -> None:
         """Forget what a called routine may change."""

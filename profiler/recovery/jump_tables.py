@@ -5,12 +5,6 @@ The value that reaches the jump is then an `Entry`, and the facts about its inde
 every path, say which elements can be meant. All of them are read; one that is no code address,
 or an index without two bounds, leaves the jump unresolved.
 
-An unresolved jump may still have known targets, a *guess*: those of a table whose end nothing
-proves (`table_ends`), such as a computed goto's. The graph has them, and a run may show others.
-Where even the table is unknown, the data flow is computed once more as a guess itself: it then
-believes that what the frame keeps is not overwritten through pointers, reads data that might
-change, and follows gotos that come together in one jump.
-
 Steps -> functions
 ------------------
 1. Only blocks from which an indirect jump can be reached take part, and of these only what
@@ -89,14 +83,9 @@ class DataFlow:
         self._guesses = guesses
         # Where the tables begin that the routine loads from
         self.tables: set[int] = set() if guesses is None else guesses.tables
-        self._step = Interpreter(
-            exploration.words,
-            code.address,
-            memory,
-            escapes,
-            self.tables,
-            keep_elements=guesses is not None,
-        )
+        keeps = guesses is not None
+        words, address = exploration.words, code.address
+        self._step = Interpreter(words, address, memory, escapes, self.tables, keep_elements=keeps)
         self._graph = graph
         self._slice = Whole(graph) if guesses else Slice(exploration, graph, escapes)
         self._parts: dict[int, Part] = {}
@@ -164,11 +153,7 @@ class DataFlow:
         return self._meet_facts(index, facts, known, state) or changed
 
     def _meet_facts(
-        self,
-        index: int,
-        facts: list[tuple[str, int]],
-        known: SymbolicState,
-        state: SymbolicState,
+        self, index: int, facts: list[tuple[str, int]], known: SymbolicState, state: SymbolicState
     ) -> bool:
         """Keep in `known` what `state` agrees with of some facts; return whether any changed."""
         # Facts about atoms of this join are about what comes from all paths already.
@@ -193,31 +178,21 @@ class DataFlow:
         """The value of a location where two paths lead to different code; None if they do not."""
         if self._guesses is None or location == "cc":
             return None
-        value, other = known[location], state.get(location)
+        value, other, size = known[location], state.get(location), None
         if isinstance(location, tuple):
             if other is None or other[0] != value[0]:
                 return value if other is None else None
-            chosen = self._choice(value[1], known, other[1], state)
-            return None if chosen is None else (value[0], chosen)
-        return self._choice(value, known, other, state)
-
-    def _choice(
-        self,
-        value: SymbolicValue,
-        known: SymbolicState,
-        other: SymbolicValue | None,
-        state: SymbolicState,
-    ) -> Choice | None:
-        """All code that either value leads to, None if one of them is something else."""
-        assert self._guesses is not None
-        both = [(value, known)] if other is None else [(value, known), (other, state)]
+            (size, value), (_, other) = value, other
         found: frozenset[int] = frozenset()
-        for each, where in both:
-            addresses = self._guesses.addresses(each, self._bounds_of(each, where))
-            if not addresses:
-                return None
-            found |= addresses
-        return Choice(found) if len(found) > 1 else None
+        for each, where in ((value, known), (other, state)):
+            if each is not None:
+                addresses = self._guesses.addresses(each, self._bounds_of(each, where))
+                if not addresses:
+                    return None
+                found |= addresses
+        if len(found) < 2:
+            return None
+        return Choice(found) if size is None else (size, Choice(found))
 
     def _bounds_of(self, value: SymbolicValue | None, state: SymbolicState) -> Bounds:
         if isinstance(value, Entry):
@@ -311,9 +286,7 @@ class DataFlow:
             value = state.get((word >> 14) & 31)
             comparison = ComparedValues(value, 0) if isinstance(value, Affine) else None
             condition = _REGISTER_CONDITIONS[condition & 7]
-        elif group not in (1, 2):  # BPcc, Bicc; others go by floating point
-            comparison = None
-        if not part.compares:
+        if not part.compares or group not in (1, 2, 3):  # BPcc, Bicc, BPr; not by floating point
             comparison = None
         fall = state
         taken = dict(state)
@@ -336,7 +309,6 @@ _REGISTER_CONDITIONS = (0, 1, 2, 3, 0, 9, 10, 11)
 
 
 MAX_ENTRIES = 1 << 16  # Largest jump table believed, in elements
-
 MAX_PIECES = 1 << 8  # Largest number of pieces of code believed that a jump computes its way into
 
 
@@ -355,9 +327,8 @@ class JumpResolver:
         mask = MASK64 if program.is64 else 0xFFFFFFFF
         segments = [(s.address, s.data) for s in program.segments if not s.writable]
         self._memory = ReadOnlyMemory(segments, mask)
-        image = ReadOnlyMemory([(s.address, s.data) for s in program.segments], mask)
-        self._image = image
-        self._ends = TableEnds(program, code, image)
+        self._image = ReadOnlyMemory([(s.address, s.data) for s in program.segments], mask)
+        self._ends = TableEnds(program, code, self._image)
         self._code = code
         self._known: Answers = {} if known is None else known
 
@@ -406,7 +377,7 @@ class JumpResolver:
 
     def _resolve(self, value: SymbolicValue | None, bounds: Bounds) -> Resolution | None:
         low, high = bounds
-        addresses: list[int] | None = None
+        addresses: list[int] = []
         if isinstance(value, int):
             addresses = [value]
         elif isinstance(value, Affine):
@@ -418,22 +389,22 @@ class JumpResolver:
                 addresses = [value.base + index * value.factor for index in range(low, high + 1)]
         elif isinstance(value, Entry):
             addresses = self._read_table(value, bounds)
-        if addresses is None:
+        if not addresses:
             return None
         indices = {self._code.index(address & self._memory.mask) for address in addresses}
         return None if -1 in indices else Resolution(frozenset(indices))
 
-    def _read_table(self, entry: Entry, bounds: Bounds) -> list[int] | None:
+    def _read_table(self, entry: Entry, bounds: Bounds) -> list[int]:
         low, high = bounds
         if low is None or high is None or not 0 <= high - low < MAX_ENTRIES:
-            return None
+            return []
         addresses = []
         for index in range(low, high + 1):
             at = entry.address.base + index * entry.address.factor
             element = self._memory.read(at, entry.size, entry.signed)
             address = None if element is None else entry.addend + (element << entry.shift)
             if address is None or self._code.index(address & self._memory.mask) < 0:
-                return None  # at once: what is no table may seem to have a great many elements
+                return []  # at once: what is no table may seem to have a great many elements
             addresses.append(address)
         return addresses
 
@@ -450,11 +421,12 @@ class JumpResolver:
 # - at the first element that does not lead into the routine, or into the part of it that the
 #   compiler has set apart (`NAME.cold`).
 #
-# These targets are a guess: the jump may go elsewhere, too, and a run will show it.
+# These targets are a *guess*: the graph has them, and a run may show others. Where even the table
+# is unknown, the data flow is computed once more as a guess itself: it then believes that what the
+# frame keeps is not overwritten through pointers, reads data that might change, and follows gotos
+# that come together in one jump.
 
 MAX_ELEMENTS = 1 << 12  # Longest table that is read without a bound, in elements
-
-_COLD = ".cold"
 
 
 class TableEnds:
@@ -502,7 +474,11 @@ class TableEnds:
     def leads_into(self, address: int, routines: RoutineMap, number: int) -> bool:
         """Whether an address is one of code of a routine."""
         owner = routines.owner(self._code.index(address))
-        return owner == number or (owner >= 0 and _are_parts(routines, owner, number))
+        if owner == number or owner < 0:
+            return owner == number
+        # The parts of a routine that the compiler has cut in two belong together.
+        names = [routines.routines[each].name for each in (owner, number)]
+        return names[0] == f"{names[1]}.cold" or names[1] == f"{names[0]}.cold"
 
     def _symbol_end(self, address: int) -> int:
         """Where the data symbol around an address ends, or the next one begins."""
@@ -540,9 +516,3 @@ class Guesses:
         if isinstance(value, int) and self._ends.leads_into(value, self._routines, self._number):
             return frozenset((value,))
         return frozenset()
-
-
-def _are_parts(routines: RoutineMap, first: int, second: int) -> bool:
-    """Whether two routines are the parts of one that the compiler has cut in two."""
-    names = [routines.routines[number].name for number in (first, second)]
-    return names[0] == names[1] + _COLD or names[1] == names[0] + _COLD

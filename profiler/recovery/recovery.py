@@ -1,11 +1,8 @@
 """Program -> control-flow graphs of all its routines.
 
 Terms are those of docs/SEMANTICS.md: *leader*, *slot block*, *entry*, *exit*. A graph holds the
-code that can be reached from its routine's entries, and nothing else: no padding, no data in the
-text.
+code that can be reached from its routine's entries: no padding, no data in the text. Steps:
 
-Steps -> modules
-----------------
 1. `code_image`: the words, decoded at once.
 2. `routines`: which routine owns which word.
 3. `exploration`: reachable blocks and returning routines, as one fixpoint.
@@ -98,10 +95,8 @@ class ProgramGraphs:
 
     def __repr__(self) -> str:
         """Return which program it is and how large: all graphs would fill a screen many times."""
-        return (
-            f"RecoveredProgram(program={str(self.program.path)!r}, "
-            f"routines={len(self.routines)}, blocks={self.block_count})"
-        )
+        counts = f"routines={len(self.routines)}, blocks={self.block_count}"
+        return f"RecoveredProgram(program={str(self.program.path)!r}, {counts})"
 
     @property
     def knows_late_words(self) -> bool:
@@ -158,10 +153,9 @@ def recover(
 ) -> ProgramGraphs:
     """Recover the control-flow graphs of all routines, with what earlier runs have shown.
 
-    - `known`: Results of earlier calls for the same program, extended by this one.
-    - `told`: Called now and then with how many routines have been reached, and how many are known.
-
-    UnsupportedError if the program has no code, or code too spread out.
+    `known`: Results of earlier calls for the same program, extended by this one. `told`: Called now
+    and then with how many routines have been reached, and how many are known. UnsupportedError if
+    the program has no code, or code too spread out.
     """
     known = known or Known()
     late_words = discoveries.late_words
@@ -243,11 +237,9 @@ def read_words(
     read: Callable[[int, int], bytes], spans: Sequence[Range]
 ) -> frozenset[tuple[int, int]]:
     """(address, word) of everything in `spans`, as it is in memory now."""
-    words = set()
+    words: set[tuple[int, int]] = set()
     for span in spans:
         data = read(span.start, span.end - span.start)
-        words |= {
-            (span.start + at, int.from_bytes(data[at : at + 4], "big"))
-            for at in range(0, len(data) - 3, 4)
-        }
+        values = np.frombuffer(data[: len(data) & ~3], dtype=">u4").tolist()
+        words.update(zip(range(span.start, span.end, 4), values, strict=False))
     return frozenset(words)

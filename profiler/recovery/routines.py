@@ -11,12 +11,6 @@ synthetic routine
 
 Every word belongs to the function symbol that covers it and starts last, so bodies nested in a
 larger symbol, and partial overlaps, are cut out of the symbol around them.
-
-In code that no symbol covers only pointers reach some routines (`function_pointers`). A stripped
-program passes `main` to its start-up routine as a constant. Such constants are taken as routine
-starts where they lead to a prologue (`save %sp, ..., %sp`): no other code starts with one, so a
-label whose address is taken (a jump table's, a computed goto's) is never mistaken. Leaf routines,
-which have no prologue, are found when a run enters them.
 """
 
 from __future__ import annotations
@@ -178,6 +172,11 @@ def _labels(program: Program) -> dict[int, str]:
 _REACH = 8  # words between a `sethi` and the `or` or `add` that completes it
 
 
+# In code that no symbol covers only pointers reach some routines. A stripped program passes `main`
+# to its start-up routine as a constant. Such constants are taken as routine starts where they lead
+# to a prologue (`save %sp, ..., %sp`): no other code starts with one, so a label whose address is
+# taken (a jump table's, a computed goto's) is never mistaken. Leaf routines, which have no
+# prologue, are found when a run enters them.
 def function_pointers(program: Program, code: CodeImage, routine_map: RoutineMap) -> set[int]:
     """Return word indices of prologues that nobody covers and whose address the program holds."""
     prologues = np.flatnonzero(code.is_code & ((code.words & PROLOGUE_MASK) == PROLOGUE))

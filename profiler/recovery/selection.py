@@ -1,15 +1,4 @@
-"""Which routines of a program are profiled, of those that were recovered, and by which names.
-
-A routine is the program's own if debug information says from which source file its first
-instruction was compiled, and if that file is not one of a C, C++ or Fortran library. Distributions
-deliver their static libraries without debug information, so that this alone tells most of them
-from the program; libraries that somebody compiled with it, and templates and inline functions
-of system headers, are known by the names of their directories.
-
-A routine can be selected by any symbol at its address. A graph keeps one of them (`routines`); the
-C library knows `malloc` as `__libc_malloc`, too. A C++ function is also known by its declaration,
-as reports show it, and one of a library, such as `libc.so.6:puts`, by its name alone.
-"""
+"""Which routines of a program are profiled, of those that were recovered, and by which names."""
 
 from __future__ import annotations
 
@@ -32,6 +21,10 @@ LONGEST_SUGGESTED = 100  # Characters of a name that is proposed: nobody types l
 SHORTEST_PART = 3  # Letters of a word that is looked for within names
 
 
+# A routine can be selected by any symbol at its address. A graph keeps one of them (`routines`);
+# the C library knows `malloc` as `__libc_malloc`, too. A C++ function is also known by its
+# declaration, as reports show it, and one of a library, such as `libc.so.6:puts`, by its name
+# alone.
 class RoutineNames:
     """All names of the routines of a program."""
 
@@ -140,6 +133,11 @@ class SelectedRoutines:
         """Return the name that selects a routine, None where that is its own."""
         return self._names.alias(cfg, self._selection.routines)
 
+    # It is if debug information says from which source file its first instruction was compiled, and
+    # if that file is not one of a C, C++ or Fortran library. Distributions deliver their static
+    # libraries without debug information, so that this alone tells most of them from the program;
+    # libraries that somebody compiled with it, and templates and inline functions of system
+    # headers, are known by the names of their directories.
     def is_own(self, cfg: ControlFlowGraph) -> bool:
         """Whether a routine is the program's own, and no library's."""
         line = self._lines.find(cfg.address)

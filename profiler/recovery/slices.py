@@ -1,9 +1,8 @@
 """What of a routine can influence where its indirect jumps go: a backward slice.
 
-Constant propagation carries, along every path, what is known of each location; most of that never
-comes near an indirect jump. A slice says which locations are *needed* at the start of each block,
-and which instructions have to be executed for them (M. Weiser, "Program slicing", ICSE 1981; here
-with one criterion: the address register of each indirect jump).
+It says which locations are *needed* at the start of each block, and which instructions have to be
+executed for them (M. Weiser, "Program slicing", ICSE 1981; here with one criterion: the address
+register of each indirect jump).
 
 Terms
 -----
@@ -22,7 +21,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from simprof.profiler.graphs.cfg import closure
 from simprof.profiler.recovery.effects import (
@@ -43,6 +42,8 @@ from simprof.simulator.isa.effects import INS, OUTS
 
 _K = TransferKind
 _WIDEST = 16  # Bytes that a store writes at most
+
+Escapes: TypeAlias = dict[int, int]  # See `frame_escapes`
 
 _EVERYTHING = ~0
 _TRAP_RESULTS = bit(1) | bit(8) | bit(9)
@@ -90,9 +91,7 @@ class SliceBlock(NamedTuple):
 class BlockEffects:
     """The blocks of one routine, and its frame slots."""
 
-    def __init__(
-        self, exploration: Exploration, graph: BlockGraph, escapes: dict[int, int]
-    ) -> None:
+    def __init__(self, exploration: Exploration, graph: BlockGraph, escapes: Escapes) -> None:
         self._x = exploration
         self._slots: dict[tuple[int, int], int] = {}
         self._frames = {SP: 0, FP: 0}
@@ -121,7 +120,7 @@ class BlockEffects:
                     moved |= self._slots[to, offset]
         return moved
 
-    def _number_slots(self, graph: BlockGraph, escapes: dict[int, int]) -> None:
+    def _number_slots(self, graph: BlockGraph, escapes: Escapes) -> None:
         """Give a bit to each slot that is accessed, before and after windows move."""
         words: set[int] = set()
         for leader, extent in graph.extents.items():
@@ -146,7 +145,6 @@ class BlockEffects:
 
     def _step(self, effect: Effect) -> BlockStep:
         kind, writes, reads, touches, slot, size = effect
-        moves = 0
         if slot is not None:
             place = self._slots[slot]
             touches |= place
@@ -160,13 +158,10 @@ class BlockEffects:
         elif kind is EffectKind.CLOBBER:
             writes |= self._unsafe
             touches |= self._exposed
-        elif kind is EffectKind.SAVE:
-            moves = 1
-        elif kind is EffectKind.RESTORE:
-            moves = -1
         if kind is EffectKind.FRAME:
             for register, places in self._frames.items():
                 writes |= places if writes & bit(register) else 0
+        moves = (kind is EffectKind.SAVE) - (kind is EffectKind.RESTORE)
         return BlockStep(writes, reads, touches, moves)
 
     def _block(self, graph: BlockGraph, leader: int, extent: BlockExtent) -> SliceBlock:
@@ -215,13 +210,11 @@ class BlockEffects:
 
     def _compared(self, at: int, flow: Flow) -> int:
         """What a conditional branch tells about, if its two ways are different ones."""
-        if flow.fall == flow.taken:
-            return 0
         word = self._x.words[at]
         group = word >> 22 & 7
-        if group == 3:
-            return bit(word >> 14 & 31)
-        return CONDITION if group in (1, 2) else 0
+        if flow.fall == flow.taken or group not in (1, 2, 3):
+            return 0
+        return bit(word >> 14 & 31) if group == 3 else CONDITION
 
 
 class Part(NamedTuple):
@@ -259,9 +252,7 @@ class Slice:
 
     # `exploration`, `graph`: The routine, as far as it is explored, and its blocks that take part.
 
-    def __init__(
-        self, exploration: Exploration, graph: BlockGraph, escapes: dict[int, int]
-    ) -> None:
+    def __init__(self, exploration: Exploration, graph: BlockGraph, escapes: Escapes) -> None:
         self._graph = graph
         self._effects = BlockEffects(exploration, graph, escapes)
         self._blocks = self._effects.blocks
@@ -372,13 +363,15 @@ class Slice:
     def _before(self, step: BlockStep, mask: int) -> int:
         reads = step.reads if mask & step.writes else 0
         mask &= ~step.writes
-        if not step.moves:
-            return mask | reads
-        if step.moves > 0:
-            moved = (mask & INS) >> 16 | self._effects.slots_moved(mask, FP, SP)
-        else:
+        return (self._renamed(mask, step.moves < 0) if step.moves else mask) | reads
+
+    def _renamed(self, mask: int, to_ins: bool) -> int:
+        """The locations of a mask after, or before, the register window has moved."""
+        if to_ins:
             moved = (mask & OUTS) << 16 | self._effects.slots_moved(mask, SP, FP)
-        return mask & (GLOBALS | CONDITION) | moved | reads
+        else:
+            moved = (mask & INS) >> 16 | self._effects.slots_moved(mask, FP, SP)
+        return mask & (GLOBALS | CONDITION) | moved
 
     # -- forwards: what is related ---------------------------------------------------------
 
@@ -429,17 +422,12 @@ class Slice:
 
     def _after(self, step: BlockStep, mask: int, result: int) -> int:
         """What is related after an instruction, of whose results `result` is needed."""
-        writes = step.writes
         if mask & step.reads:
-            result = writes
-        mask &= ~writes
-        if not step.moves:
-            return mask | result
-        if step.moves > 0:
-            moved = (mask & OUTS) << 16 | self._effects.slots_moved(mask, SP, FP)
-        else:
-            moved = (mask & INS) >> 16 | self._effects.slots_moved(mask, FP, SP)
-        return mask & (GLOBALS | CONDITION) | moved & ~writes | result
+            result = step.writes
+        mask &= ~step.writes
+        if step.moves:
+            mask = self._renamed(mask, step.moves > 0) & ~step.writes
+        return mask | result
 
 
 # -- The blocks from which an indirect jump can be reached
@@ -530,28 +518,22 @@ def _extents(exploration: Exploration, number: int) -> dict[int, BlockExtent]:
     return extents
 
 
-def frame_escapes(exploration: Exploration, number: int) -> dict[int, int]:
+def frame_escapes(exploration: Exploration, number: int) -> Escapes:
     """Lowest frame offset whose address the routine computes, by frame register."""
-    escapes: dict[int, int] = {}
+    escapes: Escapes = {}
     words, next_end = exploration.words, exploration.next_end
     for leader in exploration.leaders(number):
         for index in range(leader, min(next_end[leader] + 2, len(words))):
             word = words[index]
-            if word >> 30 != 2 or ((word >> 14) & 31 not in (SP, FP) and word & 31 not in (SP, FP)):
+            op3, rd, first = (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
+            if word >> 30 != 2 or (first not in (SP, FP) and word & 31 not in (SP, FP)):
                 continue
-            _note_escape(word, escapes)
+            if op3 & 0x30 == 0x30 or rd in (0, SP, FP):  # no result, or a frame register
+                continue
+            if not word & 0x2000:
+                for register in {first, word & 31} & {SP, FP}:
+                    escapes[register] = _EVERYWHERE  # the other operand is unknown here
+            elif first in (SP, FP):
+                lowest = simm13(word) if op3 == 0 else _EVERYWHERE  # only `add` gives an offset
+                escapes[first] = min(escapes.get(first, lowest), lowest)
     return escapes
-
-
-def _note_escape(word: int, escapes: dict[int, int]) -> None:
-    op3, rd, first = (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
-    if op3 in (0x3C, 0x3D, 0x38, 0x39, 0x3A) or op3 & 0x30 == 0x30 or rd in (0, SP, FP):
-        return
-    if word & 0x2000:
-        if first in (SP, FP):
-            offset = simm13(word)
-            lowest = offset if op3 == 0 else _EVERYWHERE  # only `add` gives an offset
-            escapes[first] = min(escapes.get(first, lowest), lowest)
-        return
-    for register in {first, word & 31} & {SP, FP}:
-        escapes[register] = _EVERYWHERE  # the other operand is unknown here

@@ -182,31 +182,26 @@ def shift_left(value: SymbolicValue, count: int) -> SymbolicValue | None:
 
 def save_window(state: SymbolicState, rd: int) -> None:
     """New window: outs become ins, the rest of the window is unknown."""
-    _move_window(state, range(8, 16), 16, (SP, FP))
+    _move_window(state, range(8, 16), 16, SP, FP)
     put(state, rd, None)
 
 
 def restore_window(state: SymbolicState, rd: int, result: SymbolicValue | None) -> None:
     """Old window: ins become outs again."""
-    _move_window(state, range(24, 32), -16, (FP, SP))
+    _move_window(state, range(24, 32), -16, FP, SP)
     put(state, rd, result)
 
 
-def _move_window(
-    state: SymbolicState, sources: range, offset: int, frames: tuple[int, int]
-) -> None:
-    kept: SymbolicState = {r + offset: state[r] for r in sources if r in state}
-    slots = {
-        (frames[1], k[1]): v for k, v in state.items() if isinstance(k, tuple) and k[0] == frames[0]
-    }
-    for location in [
-        k
-        for k in state
-        if (isinstance(k, int) and k >= 8) or (isinstance(k, tuple) and k[0] in frames)
-    ]:
-        del state[location]
+def _move_window(state: SymbolicState, moving: range, offset: int, frame: int, to: int) -> None:
+    kept: SymbolicState = {r + offset: state[r] for r in moving if r in state}
+    for location, value in list(state.items()):
+        if isinstance(location, tuple) and location[0] in (frame, to):
+            del state[location]
+            if location[0] == frame:
+                kept[to, location[1]] = value
+        elif isinstance(location, int) and location >= 8:
+            del state[location]
     state.update(kept)
-    state.update(slots)
 
 
 def wider(value: Bounds, other: Bounds) -> Bounds:
