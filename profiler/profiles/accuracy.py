@@ -17,35 +17,24 @@ a path, its *definite flow*, is another thing: `definite_flow`.
 `attribute` compares two readings of one routine; attributions of routines add up to that of the
 program: `sum(of_routines, Attribution())`.
 
-Definite flow
--------------
-How much of a path profile follows from the edge profile alone.
-
-edge profile
-    How often each edge executed. Many path profiles may have the same one (EPP figure 1).
 definite flow of a path
-    How often it executed at least, in every path profile that has this edge profile.
+    How often it executed at least, in every path profile that has this edge profile: many may have
+    the same one (EPP figure 1). T. Ball, P. Mataga and M. Sagiv, "Edge Profiling versus Path
+    Profiling: The Showdown" (POPL 1998) attribute 76 % (SPEC95 INT) and 84 % (FP) of the execution
+    to acyclic paths that way, as TPP (section 1) reports.
 
-T. Ball, P. Mataga and M. Sagiv, "Edge Profiling versus Path Profiling: The Showdown" (POPL 1998)
-attribute 76 % (SPEC95 INT) and 84 % (FP) of the execution to acyclic paths that way, as TPP
-(section 1) reports. TPP's own measure of a profile, *attribution*, is another number.
-
-Step: `definite_count` follows the path. Its first edge carries so many executions; at each block
-all that leaves by other edges may have come along the path, so at least the rest of them goes on.
-What is left at the end is the definite flow, and some path profile has no more: at each block
-what comes in can be continued in any way that the edge profile allows.
-
-A path with definite flow was executed, so the executed paths tell the program's definite flow:
-`definite_flow`. As in path profiling (EPP 4) back edges and cut edges end paths, and edges from a
-block to itself are on none.
+`definite_flow` sums it up: a path with definite flow was executed, so the executed paths tell the
+program's. As in path profiling (EPP 4) back edges and cut edges end paths, and edges from a block
+to itself are on none.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from fractions import Fraction
+from operator import add
 from typing import Protocol, runtime_checkable
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -77,11 +66,7 @@ class Attribution:
     undercounted: int = 0
 
     def __add__(self, other: Attribution) -> Attribution:
-        return Attribution(
-            self.flow + other.flow,
-            self.overcounted + other.overcounted,
-            self.undercounted + other.undercounted,
-        )
+        return Attribution(*map(add, astuple(self), astuple(other)))
 
     def _share(self, blocks: int) -> Fraction:
         return Fraction(blocks, self.flow) if self.flow else Fraction(0)
@@ -124,10 +109,7 @@ def attribute(
 ) -> Attribution:
     """Compare what `tpp` says of a routine with what `pp` counted in the same run.
 
-    `pp_plan`, `pp`: Its exact profile; `pp.edges` gives the counts of self-loops at which `tpp`
-    ends paths. `tpp_plan`, `tpp`: The profile to judge.
-
-    Raises ValueError if there are such self-loops and `pp` has no edge counts.
+    Raises ValueError if `tpp` ends paths at self-loops and `pp` has no edge counts.
     """
     split = {*pp_plan.cut_edges, *tpp_plan.split_edges}
     exact = ((pp_plan.decode(path), count) for path, count in pp.paths.items())
@@ -137,26 +119,19 @@ def attribute(
 
 def attribution(
     cfg: ControlFlowGraph,
-    exact: Iterable[tuple[PathRecord, int]],
-    guided_paths: Iterable[tuple[PathRecord, int]],
+    exact: Iterable[tuple[PathRecord, int]],  # All paths that were executed, as `pp` counts them
+    guided_paths: Iterable[tuple[PathRecord, int]],  # Those that the profile to be judged has
+    # Edges at which either profile ends paths, back edges excepted that both end paths at
     split: Collection[int],
+    # Exact counts by edge id. Read for self-loops in `split`, which are in no path of `exact`.
     edge_counts: Sequence[int] | None,
 ) -> Attribution:
-    """Compare two path profiles of `cfg`, each as whole paths with their counts.
-
-    - `exact`: All paths that were executed, as `pp` counts them.
-    - `guided_paths`: The paths that the profile to be judged tells apart.
-    - `split`: Edges at which either profile ends paths, back edges excepted that both end paths at.
-    - `edge_counts`: Exact counts by edge id. Read for self-loops in `split`, which are in no path
-      of `exact`.
-    """
+    """Compare two path profiles of `cfg`, each as whole paths with their counts."""
     edges = frozenset(split)
     true = _count(cfg, exact, edges)
-    turns = [e for e in edges if cfg.edges[e].source == cfg.edges[e].target]
-    if turns and edge_counts is None:
-        raise ValueError(f"{cfg.name}: paths end at self-loops, whose counts are needed")
-    for edge in turns:
-        assert edge_counts is not None
+    for edge in (e for e in edges if cfg.edges[e].source == cfg.edges[e].target):
+        if edge_counts is None:
+            raise ValueError(f"{cfg.name}: paths end at self-loops, whose counts are needed")
         true[(cfg.edges[edge].target,), ()] += edge_counts[edge]
     claimed = _count(cfg, guided_paths, edges)
     over = under = 0
@@ -214,12 +189,7 @@ class DefiniteFlow:
     definite_blocks: int = 0
 
     def __add__(self, other: DefiniteFlow) -> DefiniteFlow:
-        return DefiniteFlow(
-            self.executions + other.executions,
-            self.definite_executions + other.definite_executions,
-            self.blocks + other.blocks,
-            self.definite_blocks + other.definite_blocks,
-        )
+        return DefiniteFlow(*map(add, astuple(self), astuple(other)))
 
     @property
     def share(self) -> float | None:
@@ -228,16 +198,12 @@ class DefiniteFlow:
 
 
 class EdgeFlow:
-    """An edge profile on the acyclic graph of a routine.
-
-    - `cfg`: The routine.
-    - `removed`: Ids of the edges that end paths: back edges and cut edges, self-loops excepted.
-    - `counts`: Executions by edge id.
-    """
+    """An edge profile on the acyclic graph of a routine; `counts`: executions by edge id."""
 
     def __init__(
         self, cfg: ControlFlowGraph, removed: Collection[int], counts: Sequence[int]
     ) -> None:
+        # removed: Ids of the edges that end paths: back edges and cut edges, self-loops excepted.
         self._cfg, self._counts = cfg, counts
         self._through = [0] * cfg.vertex_count  # executions on the way of a path
         self._begun, self._ended = [0] * cfg.vertex_count, [0] * cfg.vertex_count
@@ -250,6 +216,10 @@ class EdgeFlow:
 
     def definite_count(self, first_block: int, edges: Sequence[int]) -> int:
         """Return the definite flow of a whole path (see the module)."""
+        # The path's first edge carries so many executions; at each block all that leaves by other
+        # edges may have come along the path, so at least the rest of them goes on. What is left at
+        # the end is the definite flow, and some path profile has no more: at each block what comes
+        # in can be continued in any way that the edge profile allows.
         inside, known = tuple(edges), self._begun[first_block]
         if inside and self._cfg.edges[inside[0]].source == self._cfg.entry:
             known, inside = self._counts[inside[0]], inside[1:]

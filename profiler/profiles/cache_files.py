@@ -7,20 +7,7 @@ be written is not kept.
 
 What is kept is believed, and machine code is executed. So a directory, and a file in it, is used
 only if it belongs to the user and nobody else may write it; otherwise it is left alone, and one
-line says so.
-
-Values in these files
----------------------
-Values of simprof's own classes as bytes of a cache, and back.
-
-They are pickles, and a pickle can name any function of any module, to be called when it is read.
-The reader here knows value classes alone (frozen dataclasses, named tuples, enums) of the modules
-that are listed, each by its exact name, besides Python's containers and numbers. Arrays come back
-through functions of this module: numpy's own believe whatever flags a pickle names. All else is
-refused.
-
-This is the second guard. What is kept is first of all read only where nobody else may have written
-it, since graphs and operations decide what native code does.
+line says so. Besides, values in files can be of simprof's own value classes alone (`loads`).
 """
 
 from __future__ import annotations
@@ -67,16 +54,12 @@ def cache_directory() -> Path:
     """Return simprof's cache: `simprof` below $XDG_CACHE_HOME, which is ~/.cache by default."""
     home = os.path.expanduser("~/.cache")  # noqa: PTH111 - Path.home() raises without a home
     chosen = os.environ.get("XDG_CACHE_HOME")
-    if not chosen and not home.startswith("/"):  # a user whom the system does not know
-        return temporary()
-    return Path(chosen or home) / "simprof"
+    is_unknown = not chosen and not home.startswith("/")  # a user whom the system does not know
+    return temporary() if is_unknown else Path(chosen or home) / "simprof"
 
 
 def own_cache_directory() -> Path:
-    """Return simprof's cache, made if it can be, for what is not kept as `CacheFiles`.
-
-    Raises UsageError if it is there and left alone.
-    """
+    """Return simprof's cache, made if it can be; UsageError if it is there and left alone."""
     path = cache_directory()
     with suppress(OSError):
         make_directory(path)
@@ -105,29 +88,26 @@ class CacheEntry:
 
 
 class CacheFiles:
-    """The files in a directory of a cache.
-
-    - `directory`: Made when the first file is written.
-    - `limit`: Bytes that all files may take.
-    - `owner`: User number whose files are used besides one's own; None: nobody's.
-    - `mode`: Permissions of the directory, where it is made here; files have those among them that
-      files can have.
-    """
+    """The files in a directory of a cache, which is made when the first file is written."""
 
     def __init__(
-        self, directory: Path, limit: int = LIMIT, *, owner: int | None = None, mode: int = 0o700
+        self,
+        directory: Path,
+        limit: int = LIMIT,  # Bytes that all files may take
+        *,
+        owner: int | None = None,  # User whose files are used besides one's own; None: nobody's.
+        # Permissions of the directory, where it is made here; files have those that files can have.
+        mode: int = 0o700,
     ) -> None:
         self.directory, self._limit, self._owner, self._mode = directory, limit, owner, mode
 
     def read(self, name: str) -> bytes | None:
         """Return what is kept under a name, None if nothing is."""
         with self._opened() as place:
-            if place is None:
-                return None
-            try:
-                data = self._content(name, place)
-            except OSError:
-                return None
+            data = None
+            if place is not None:
+                with suppress(OSError):
+                    data = self._content(name, place)
             if data is None:
                 return None
             content = data[_DIGEST:]
@@ -146,8 +126,7 @@ class CacheFiles:
             with self._opened() as place:
                 if place is None:
                     return
-            data = _digest(content) + content
-            replace(self.directory / name, data, mode=self._mode & 0o666)
+            replace(self.directory / name, _digest(content) + content, mode=self._mode & 0o666)
             self._make_room()
 
     @contextmanager
@@ -210,10 +189,7 @@ class CacheFiles:
 
 
 def make_directory(path: Path, mode: int = 0o700) -> None:
-    """Make a directory that is not there, and those above it, which are for the user alone.
-
-    Raises OSError if it cannot be made.
-    """
+    """Make a directory that is not there, and those above it, for the user alone, or OSError."""
     if path.is_dir():
         return
     make_directory(path.parent)
@@ -288,20 +264,14 @@ _LEFT_OUT = "left out"
 
 
 def dumps(value: object, left_out: object = None) -> bytes:
-    """Return a value as bytes.
-
-    `left_out`: An object in it that is not kept; None: everything is.
-    """
+    """Return a value as bytes; `left_out`: an object in it that is not kept. None: all is."""
     file = io.BytesIO()
     (_ValueWriter(file) if left_out is None else _LeavingOut(file, left_out)).dump(value)
     return file.getvalue()
 
 
 def loads(data: bytes, left_out: object = None) -> Any:
-    """Return the value that `dumps` has made bytes of, None if these are others'.
-
-    `left_out`: What to put where an object was left out.
-    """
+    """Return what `dumps` has made bytes of, with `left_out`; None if these are others'."""
     try:
         return _ValueReader(data, left_out).load()
     except Exception:  # whatever is wrong with it: nothing is known then
@@ -326,22 +296,23 @@ class _ValueWriter(pickle.Pickler):
         array.array: lambda value: (words_of, (value.typecode, value.tobytes())),
     }
 
-    def __init__(self, file: io.BytesIO) -> None:
+    def __init__(self, file: io.BytesIO, left_out: object = None) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._left_out = left_out
 
 
 class _LeavingOut(_ValueWriter):
     """Asks about each object, which takes time."""
-
-    def __init__(self, file: io.BytesIO, left_out: object) -> None:
-        super().__init__(file)
-        self._left_out = left_out
 
     def persistent_id(self, value: object) -> str | None:
         """Return what stands for the object that is left out; None for all else."""
         return _LEFT_OUT if value is self._left_out else None
 
 
+# The second guard. A pickle can name any function of any module, to be called when it is read. The
+# reader knows value classes alone (frozen dataclasses, named tuples, enums) of the modules that are
+# listed, each by its exact name, besides Python's containers and numbers. Arrays come back through
+# functions of this module: numpy's own believe whatever flags a pickle names. All else is refused.
 class _ValueReader(pickle.Unpickler):
     def __init__(self, data: bytes, left_out: object) -> None:
         super().__init__(io.BytesIO(data))

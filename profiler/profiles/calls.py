@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 STARTED = 0  # Site of the program's first routine
@@ -57,31 +57,20 @@ class CallTree:
 
     def __post_init__(self) -> None:
         """Check that the columns fit together: ValueError if they do not."""
-        if not self.is_sound:
-            raise ValueError("the columns of its call tree do not fit together")
-
-    def __len__(self) -> int:
-        return len(self.parents)
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether all columns fit together."""
-        columns = (
-            self.sites,
-            self.callees,
-            self.callers,
-            self.calls,
-            self.landings,
-            self.base,
-            self.added,
-        )
-        return (
+        counts = self.calls, self.landings, self.base, self.added
+        columns = self.sites, self.callees, self.callers, *counts
+        fit = (
             all(len(column) == len(self.parents) for column in columns)
             and all(TOP <= parent < place for place, parent in enumerate(self.parents))
             and all(0 <= callee < len(self.routines) for callee in self.callees)
             and all(TOP <= caller < len(self.routines) for caller in self.callers)
-            and all(min(column, default=0) >= 0 for column in columns[3:])
+            and all(min(column, default=0) >= 0 for column in counts)
         )
+        if not fit:
+            raise ValueError("the columns of its call tree do not fit together")
+
+    def __len__(self) -> int:
+        return len(self.parents)
 
     def counts(self, place: int) -> tuple[int, int, int, int]:
         """Return calls, landings, base and added of a context."""
@@ -266,19 +255,10 @@ def call_graph(tree: CallTree) -> CallGraph:
         calls[callee] += tree.calls[place]
         landings[callee] += tree.landings[place]
         by_arc[tree.callers[place], tree.sites[place], callee] += tree.calls[place]
-    return CallGraph(
-        tuple(
-            RoutineCalls(
-                routine.name,
-                routine.address,
-                calls[number],
-                landings[number],
-                own[number].base,
-                own[number].added,
-                inclusive[number].base,
-                inclusive[number].added,
-            )
-            for number, routine in enumerate(tree.routines)
-        ),
-        tuple(CallArc(*key, by_arc[key], arc.base, arc.added) for key, arc in sorted(arcs.items())),
-    )
+    routines = []
+    for number, each in enumerate(tree.routines):
+        counts = *astuple(own[number]), *astuple(inclusive[number])
+        routine = RoutineCalls(each.name, each.address, calls[number], landings[number], *counts)
+        routines.append(routine)
+    sums = (CallArc(*key, by_arc[key], *astuple(arc)) for key, arc in sorted(arcs.items()))
+    return CallGraph(tuple(routines), tuple(sums))

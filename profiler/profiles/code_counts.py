@@ -20,12 +20,8 @@ added
     - for code on an edge from ENTRY, the first instruction of the block that is entered;
     - for code of a block itself, the first instruction of the block.
 
-    An edge into a slot block is charged to the annulled branch, one out of it to the slot's
-    instruction. It makes no difference whether the code stands at the end of the source, at the
-    top of the target, between the two, or in a stub.
 unplaced
-    What run-time routines execute to find a path in a hash table depends on the order of events
-    and is known for a routine as a whole: it is charged to none of its instructions.
+    What is known for a routine as a whole (`RoutineProfile.unplaced`).
 """
 
 from __future__ import annotations
@@ -66,22 +62,9 @@ class CodeCounts:
 
 
 def code_counts(routine: RoutineProfile) -> CodeCounts:
-    """Return what a profile says of the instructions of a routine.
-
-    Examples
-    --------
-    >>> from simprof.profiler.profiles.storage import load
-    >>> counts = code_counts(load(path).routines[0])  # doctest: +SKIP
-    >>> counts.executions[0x100f40]  # doctest: +SKIP
-    66
-    """
-    return CodeCounts(
-        routine,
-        _executions(routine),
-        _added(routine),
-        {branch.address: branch for branch in _branches(routine)},
-        routine.unplaced,
-    )
+    """Return what a profile says of the instructions of a routine."""
+    branches = {branch.address: branch for branch in _branches(routine)}
+    return CodeCounts(routine, _executions(routine), _added(routine), branches, routine.unplaced)
 
 
 def _executions(routine: RoutineProfile) -> dict[int, int]:
@@ -110,12 +93,10 @@ def _added(routine: RoutineProfile) -> dict[int, int]:
 def edge_address(
     routine: RoutineProfile, edge: EdgeCount, blocks: Mapping[VertexName, BlockCount]
 ) -> int:
-    """Return the instruction that an edge's code is charged to.
-
-    - `routine`: Whose edge it is.
-    - `edge`: The edge.
-    - `blocks`: The routine's blocks by name.
-    """
+    """Return the instruction that the code of a routine's edge is charged to."""
+    # An edge into a slot block is charged to the annulled branch, one out of it to the slot's
+    # instruction. It makes no difference whether the code stands at the end of the source, at the
+    # top of the target, between the two, or in a stub.
     if edge.source in blocks:
         return blocks[edge.source].transfer
     return blocks[edge.target].start if edge.target in blocks else routine.address
@@ -128,14 +109,11 @@ def _branches(routine: RoutineProfile) -> Iterable[Branch]:
         if edge.kind is not EdgeKind.EARLY:
             out[edge.source].append(edge)
     for block in routine.block_counts:
-        sides = _sides(out.get(block.name, ()))
-        if sides is None:
-            continue
-        taken, passed = sides
-        target = taken.target
-        if taken.kind is EdgeKind.SLOT:
-            target = out[taken.target][0].target
-        yield Branch(block.transfer, taken.count, passed.count, target, passed.target)
+        if (sides := _sides(out.get(block.name, ()))) is not None:
+            taken, passed = sides
+            is_slot = taken.kind is EdgeKind.SLOT
+            target = out[taken.target][0].target if is_slot else taken.target
+            yield Branch(block.transfer, taken.count, passed.count, target, passed.target)
 
 
 def _sides(edges: Iterable[EdgeCount]) -> tuple[EdgeCount, EdgeCount] | None:

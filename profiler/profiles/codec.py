@@ -25,8 +25,6 @@ T = TypeVar("T")
 SCALARS = (int, str, bool, float, type(None))
 # Metadata of a field, with a default, that few values of its class need.
 RARE = MappingProxyType({"rare": True})
-
-
 # Of the longest number that is read or printed: path counts may have 10,000. Python takes a time
 # that grows with the square of the length, seconds for a million digits.
 DIGITS = 100_000
@@ -46,8 +44,7 @@ def big_integers() -> Iterator[None]:
 def parse_json(text: str | bytes, **options: Any) -> Any:
     """Return a JSON value, with integers of up to `DIGITS` digits.
 
-    Raises ValueError if it is no JSON, or has a longer number. Raises RecursionError if it is
-    nested too deeply.
+    Raises ValueError if it is no JSON, or has a longer number, RecursionError if nested too deeply.
     """
     with big_integers():
         return _said_shortly(json.loads, text, options)
@@ -109,8 +106,7 @@ def decode(kind: type[T], value: object, where: str = "profile") -> T:
     Raises ValueError if a field is missing, unknown or of another type; the message names it.
     """
     expected: Any = kind
-    result: T = decoder(expected)(value, where)
-    return result
+    return cast(T, decoder(expected)(value, where))
 
 
 @cache
@@ -143,15 +139,15 @@ def decoder(kind: Any) -> Decoder:
         return _literal_decoder(kind)
     if origin is tuple and get_args(kind)[-1] is not Ellipsis:
         return _row_decoder(kind)
-    if origin in (tuple, Sequence, frozenset):
-        return _sequence_decoder(kind)
+    if origin in (tuple, Sequence, frozenset):  # a list of any length; all its items are alike
+        item = decoder(get_args(kind)[0])
+        make = frozenset if origin is frozenset else tuple
+        return lambda value, where: make(item(each, where) for each in expect(list, value, where))
     if origin is not None and issubclass(origin, Mapping):
         return _mapping_decoder(kind)
     if is_dataclass(kind):
         return _dataclass_decoder(kind)
-    return lambda value, where: kind(
-        value
-    )  # an enum: unknown values raise ValueError with the name
+    return lambda value, where: kind(value)  # an enum: ValueError with the name if it is unknown
 
 
 def _scalar_decoder(kind: Any) -> Decoder:
@@ -192,13 +188,6 @@ def _literal_decoder(kind: Any) -> Decoder:
         return value
 
     return decode
-
-
-def _sequence_decoder(kind: Any) -> Decoder:
-    """A list of any length; all its items are of one kind."""
-    item = decoder(get_args(kind)[0])
-    make = frozenset if get_origin(kind) is frozenset else tuple
-    return lambda value, where: make(item(each, where) for each in expect(list, value, where))
 
 
 def _row_decoder(kind: Any) -> Decoder:

@@ -2,18 +2,12 @@
 
 They are of one program file under one scheme. Graphs may differ a little, because a run can
 discover edges that another never took; edges are matched by the names of their ends and their kind
-(parallel edges in order), paths by their blocks and edges. Blocks that another run entered in their
-middle are split there.
+(parallel edges in order), paths by their blocks and edges.
 
 Steps -> functions
-------------------
 1. Profiles on one graph each: blocks split where any run entered them     `split`
 2. Counts of edges, paths and blocks added up                              `merge_routine`
 3. Totals, endings, warnings                                               `merge`
-
-Split blocks
-------------
-A routine's profile on a finer graph: blocks split where another run entered them.
 
 A run may discover a transfer into the middle of a block. Its graph has two blocks there, the graph
 of a run without that transfer has one. To be added up, the coarser profile is told on the finer
@@ -25,9 +19,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TypeVar
 
 from simprof.profiler.graphs.cfg import EdgeKind, VertexName
@@ -55,8 +49,7 @@ def merge(measurements: Sequence[RunMeasurement]) -> RunMeasurement:
 
     The ending is that of the first run that did not end well, or else of the first run.
 
-    Raises UsageError if there is none, or they are of different programs, schemes or scheme
-    options.
+    Raises UsageError if there is none, or programs, schemes or scheme options differ.
     """
     if not measurements:
         raise UsageError("there are no profiles to merge: name at least one")
@@ -65,23 +58,19 @@ def merge(measurements: Sequence[RunMeasurement]) -> RunMeasurement:
         check_comparable(first, other)
         if dict(first.options) != dict(other.options):
             raise UsageError("profiles recorded with different options cannot be merged")
-    refused = add_counts(
-        {(call.name, call.error): call.count}
-        for each in measurements
-        for call in each.refused_calls
-    )
-    threads = add_counts(
-        {each.thread: each.instructions} for other in measurements for each in other.threads
-    )
+    calls = chain(*(each.refused_calls for each in measurements))
+    refused = add_counts({(call.name, call.error): call.count} for call in calls)
+    every = chain(*(each.threads for each in measurements))
+    threads = add_counts({each.thread: each.instructions} for each in every)
     return replace(
         first,
         program=replace(
             first.program,
             routines=max(each.routines for each in programs),
             # kept only where all runs had the same
-            arguments=first.program.arguments
-            if len({each.arguments for each in programs}) == 1
-            else (),
+            arguments=()
+            if len({each.arguments for each in programs}) > 1
+            else programs[0].arguments,
         ),
         ending=next((each.ending for each in measurements if each.ending.code), first.ending),
         base=sum(each.base for each in measurements),
@@ -138,9 +127,8 @@ def add_counts(tables: Iterable[Mapping[Key, int]]) -> dict[Key, int]:
 def merge_all_routines(measurements: Sequence[RunMeasurement]) -> tuple[RoutineProfile, ...]:
     """Merge routine by routine, by address."""
     groups: dict[tuple[int, str], list[RoutineProfile]] = defaultdict(list)
-    for measurement in measurements:
-        for routine in measurement.routines:
-            groups[routine.key].append(routine)
+    for routine in chain(*(each.routines for each in measurements)):
+        groups[routine.key].append(routine)
     guide = merge_guides(measurements)
     once = guide is not None and not guide.same_run
     return tuple(merge_routine(groups[key], inferred_once=once) for key in sorted(groups))
@@ -151,26 +139,24 @@ def merge_routine(
 ) -> RoutineProfile:
     """Add up the profiles of one routine; the larger graph describes it.
 
-    Blocks that only some of the runs found to be entered in their middle are split there.
     `inferred_once`: one edge profile guided all runs, so that inferred counts are the same in each
     of them, and are not added up.
     """
-    starts = sorted(set[int]().union(*map(block_starts, profiles)))
+    starts = sorted(
+        {block.start for each in profiles for block in each.block_counts if not block.is_slot}
+    )
     profiles = [split(profile, starts) for profile in profiles]
-    largest = max(profiles, key=lambda each: each.edges)
     edges = merge_edges(profiles)
+    blocks = merge_blocks(profiles)
+    places = {key: index for index, key in enumerate(edges)}
     return replace(
-        largest,
+        max(profiles, key=lambda each: each.edges),
         activations=sum(profile.activations for profile in profiles),
         added=sum(each.added for each in profiles),
         instructions=sum(each.instructions for each in profiles),
         edge_counts=tuple(edges.values()),
-        path_counts=merge_paths(
-            profiles,
-            {key: index for index, key in enumerate(edges)},
-            inferred_once=inferred_once,
-        ),
-        block_counts=(blocks := merge_blocks(profiles)),
+        path_counts=merge_paths(profiles, places, inferred_once=inferred_once),
+        block_counts=blocks,
         cut_blocks=merge_cuts(profiles, blocks),
     )
 
@@ -218,30 +204,22 @@ def merge_edges(profiles: Sequence[RoutineProfile]) -> dict[EdgeKey, EdgeCount]:
     total: dict[EdgeKey, EdgeCount] = {}
     for profile in profiles:
         for key, edge in zip(edge_keys(profile), profile.edge_counts, strict=True):
-            known = total.get(key)
-            total[key] = (
-                edge
-                if known is None
-                else replace(
-                    known,
-                    count=known.count + edge.count,
-                    added=known.added + edge.added,
-                    instrumented=known.instrumented or edge.instrumented,
-                )
+            if (known := total.get(key)) is None:
+                total[key] = edge
+                continue
+            total[key] = replace(
+                known,
+                count=known.count + edge.count,
+                added=known.added + edge.added,
+                instrumented=known.instrumented or edge.instrumented,
             )
     return total
 
 
 def merge_paths(
-    profiles: Sequence[RoutineProfile],
-    index: Mapping[EdgeKey, int],
-    *,
-    inferred_once: bool = False,
+    profiles: Sequence[RoutineProfile], index: Mapping[EdgeKey, int], *, inferred_once: bool = False
 ) -> tuple[PathCount, ...]:
-    """Add path counts; a path keeps its number only where all profiles agree on it.
-
-    `inferred_once`: see `merge_routine`.
-    """
+    """Add path counts; a path keeps its number only where all profiles agree on it."""
     total: dict[PathKey, PathCount] = {}
     for profile in profiles:
         keys = edge_keys(profile)
@@ -251,12 +229,11 @@ def merge_paths(
             if known is None:
                 total[key] = replace(path, edges=tuple(index[each] for each in key[3]))
                 continue
-            number = known.id if known.id == path.id else None
             counts = known.count, path.count
             again = inferred_once and known.inferred and path.inferred
             total[key] = replace(
                 known,
-                id=number,
+                id=known.id if known.id == path.id else None,
                 count=max(counts) if again else sum(counts),
                 inferred=known.inferred or path.inferred,
                 shortened=known.shortened or path.shortened,
@@ -264,16 +241,8 @@ def merge_paths(
     return tuple(total.values())
 
 
-def block_starts(routine: RoutineProfile) -> set[int]:
-    """Return where the ordinary blocks of a routine begin."""
-    return {block.start for block in routine.block_counts if not block.is_slot}
-
-
 def split(routine: RoutineProfile, starts: Sequence[int]) -> RoutineProfile:
-    """Return a routine's profile with its blocks split at `starts`, which ascend.
-
-    Paths of a routine whose blocks are split lose their numbers, which are those of another graph.
-    """
+    """Return a routine's profile with its blocks split at `starts`, which ascend."""
     parts = {block.name: _parts(routine, block, starts) for block in routine.block_counts}
     if all(len(each) == 1 for each in parts.values()):
         return routine
@@ -299,10 +268,10 @@ def split(routine: RoutineProfile, starts: Sequence[int]) -> RoutineProfile:
 
 @dataclass(frozen=True)
 class _BlockPart:
-    """A part of a block. `cuts`: instructions executed -> executions that ended so within it."""
+    """A part of a block."""
 
     block: BlockCount
-    cuts: Mapping[int, int]
+    cuts: Mapping[int, int]  # Instructions executed -> executions that ended so within it
 
 
 _Parts = Mapping[VertexName, tuple[_BlockPart, ...]]
@@ -320,40 +289,25 @@ def _parts(
         for cut in routine.cut_blocks
         if routine.block_counts[cut.block].name == block.name
     }
-    return tuple(_cut_up(block, (block.start, *inner), cuts))
-
-
-def _cut_up(
-    block: BlockCount, begins: Sequence[int], cuts: Mapping[int, int]
-) -> Iterator[_BlockPart]:
-    count = block.count
-    for begin, end in zip(begins, (*begins[1:], block.end), strict=True):
+    parts, count = [], block.count
+    for begin, end in pairwise((block.start, *inner, block.end)):
         away, size = (begin - block.start) // 4, (end - begin) // 4
-        own = {at - away: times for at, times in cuts.items() if away <= at < away + size}
-        yield _BlockPart(
-            replace(
-                block,
-                start=begin,
-                instructions=size,
-                delayed=block.delayed and end == block.end,
-                count=count,
-                added=block.added if begin == block.start else 0,
-            ),
-            own,
+        inside = {at - away: times for at, times in cuts.items() if away <= at < away + size}
+        part = replace(
+            block,
+            start=begin,
+            instructions=size,
+            delayed=block.delayed and end == block.end,
+            count=count,
+            added=block.added if begin == block.start else 0,
         )
-        count -= sum(own.values())
+        parts.append(_BlockPart(part, inside))
+        count -= sum(inside.values())
+    return tuple(parts)
 
 
 class _Edges:
-    """The edges between the parts, and those of the routine with their new sources.
-
-    Attributes
-    ----------
-    counts
-        Those of the routine, in their order, then the inner ones, then early ends in parts.
-    inner
-        Part that is not its block's last -> position of the edge to the next.
-    """
+    """The edges between the parts, and those of the routine with their new sources."""
 
     def __init__(self, routine: RoutineProfile, parts: _Parts) -> None:
         edges: list[EdgeCount] = []
@@ -370,12 +324,14 @@ class _Edges:
                 moved = replace(moved, count=moved.count - sum(inside.values()))
                 early += [replace(moved, source=at, count=n) for at, n in inside.items()]
             edges.append(moved)
+        # Part that is not its block's last -> position of the edge to the next
         self.inner: dict[VertexName, int] = {}
         for each in parts.values():
             for first, second in pairwise(each):
                 ends = first.block.name, second.block.name
                 self.inner[ends[0]] = len(edges)
                 edges.append(EdgeCount(*ends, EdgeKind.FALL_THROUGH, second.block.count, False))
+        # Those of the routine, in their order, then the inner ones, then early ends in parts
         self.counts = (*edges, *early)
 
 
@@ -399,6 +355,7 @@ def _path(path: PathCount, parts: _Parts, edges: _Edges) -> PathCount:
     ends = parts.get(last) if last is not None else None
     if ends is not None and not (path.edges and _leaves(edges, path.edges[-1], ends)):
         crossed += inside[ends[-1].block.name]
+    # its number was that of another graph
     return replace(
         path, id=None, blocks=tuple(blocks), slots=tuple(new_slots), edges=tuple(crossed)
     )

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import PurePath
 from typing import Protocol, TypeVar
@@ -29,6 +30,7 @@ from typing import Protocol, TypeVar
 from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.profiles.combine import edge_keys, path_key
 from simprof.profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile, RunMeasurement
+from simprof.profiler.profiles.tables import path_blocks
 from simprof.simulator.binary.program import SourceLine
 
 Pair = tuple[int, int]  # A number in the first profile, and in the second
@@ -87,19 +89,21 @@ def difference(before: RunMeasurement, after: RunMeasurement) -> Difference:
     for name, sides in pairs:
         found = list(zip(tables, sides, (before, after), strict=True))
         counted = [table.edges(side) if side else {} for table, side, _ in found]
-        edges += _changes(name, counted[0], counted[1])
-        counted = [
-            table.paths(_of_this_run(run, side)) if side else {} for table, side, run in found
-        ]
-        paths += _changes(name, counted[0], counted[1])
+        edges += _changes(name, *counted)
+        counted = [table.paths(_of_this_run(run, s)) if s else {} for table, s, run in found]
+        paths += _changes(name, *counted)
     routines = [each for name, sides in pairs if (each := _routine(name, *sides)) is not None]
     return Difference(
         before,
         after,
         same,
-        tuple(sorted(routines, key=_size_of_routine)),
-        tuple(sorted(edges, key=_size)),
-        tuple(sorted(paths, key=_size)),
+        tuple(
+            sorted(
+                routines, key=lambda r: (_size(r.instructions) + _size(r.added), _size(r.entered))
+            )
+        ),
+        tuple(sorted(edges, key=lambda edge: _size(edge.executions))),
+        tuple(sorted(paths, key=lambda path: _size(path.executions))),
     )
 
 
@@ -119,14 +123,12 @@ def _pairs(
 ) -> list[tuple[str, tuple[Side, Side]]]:
     """Return the routines of both profiles, matched, in the order of the second."""
 
-    def files(measurement: RunMeasurement) -> Callable[[RoutineProfile], str]:
-        def file(routine: RoutineProfile) -> str:
-            line = measurement.lines.get(routine.address)
-            return "" if line is None else PurePath(line.file).name
+    def file(measurement: RunMeasurement, routine: RoutineProfile) -> str:
+        line = measurement.lines.get(routine.address)
+        return "" if line is None else PurePath(line.file).name
 
-        return file
-
-    pairs = matched(before.routines, after.routines, same, (files(before), files(after)))
+    files = partial(file, before), partial(file, after)
+    pairs = matched(before.routines, after.routines, same, files)
     return [(each.name, pair) for pair in pairs if (each := pair[1] or pair[0]) is not None]
 
 
@@ -154,9 +156,8 @@ def matched(
 ) -> list[tuple[M | None, M | None]]:
     """Match the routines of two results, in the order of the second.
 
-    `same`: Whether both are of one program; else they are matched by name, and in order where
-    several have one. `files`: Source files of the routines of both sides, by which those that share
-    a name are distinguished first.
+    `same`: Whether both are of one program; else they are matched by name, those that share one
+    first by their source files (`files`, of both sides), then in order.
     """
     sides = zip((before, after), files or (None, None), strict=True)
     first, second = (
@@ -192,11 +193,7 @@ class _Exact:
         """Return the paths of a routine."""
         keys = edge_keys(routine)
         return {
-            path_key(path, keys): (
-                tuple(str(each) for each in _vertices(path)),
-                _kind(path),
-                path.count,
-            )
+            path_key(path, keys): (tuple(map(str, path_blocks(path))), _kind(path), path.count)
             for path in routine.path_counts
         }
 
@@ -218,7 +215,7 @@ class _ByLine:
 
     def paths(self, routine: RoutineProfile) -> Named:
         """Return the paths of a routine, those of the same lines as one."""
-        rows = ((_vertices(path), _kind(path), path.count) for path in routine.path_counts)
+        rows = ((path_blocks(path), _kind(path), path.count) for path in routine.path_counts)
         return self._added_up(routine, rows, repeats=False)
 
     def _added_up(
@@ -256,11 +253,6 @@ class _ByLine:
         return (file, number), f"{PurePath(line.file).name}:{line.line}"
 
 
-def _vertices(path: PathCount) -> list[VertexName]:
-    slots = set(path.slots)
-    return [VertexName(start, at in slots) for at, start in enumerate(path.blocks)]
-
-
 def _kind(path: PathCount) -> str:
     return "partial" if path.partial else "path"
 
@@ -274,28 +266,15 @@ def _changes(name: str, before: Named, after: Named) -> Iterable[CountDifference
 
 
 def _routine(name: str, before: Side, after: Side) -> RoutineDifference | None:
-    def pair(number: Callable[[RoutineProfile], int]) -> Pair:
-        return (0 if before is None else number(before), 0 if after is None else number(after))
-
     side = "after" if before is None else "before" if after is None else "both"
-    found = RoutineDifference(
-        name,
-        side,
-        pair(lambda routine: routine.activations),
-        pair(lambda routine: routine.instructions),
-        pair(lambda routine: routine.added),
+    first, second = (
+        (0, 0, 0) if each is None else (each.activations, each.instructions, each.added)
+        for each in (before, after)
     )
-    numbers = (found.entered, found.instructions, found.added)
-    return found if any(first != second for first, second in numbers) else None
+    if first == second:
+        return None
+    return RoutineDifference(name, side, *zip(first, second, strict=True))
 
 
-def _size(change: CountDifference) -> int:
-    return -abs(change.executions[1] - change.executions[0])
-
-
-def _size_of_routine(change: RoutineDifference) -> tuple[int, int]:
-    return (
-        -abs(change.instructions[1] - change.instructions[0])
-        - abs(change.added[1] - change.added[0]),
-        -abs(change.entered[1] - change.entered[0]),
-    )
+def _size(pair: Pair) -> int:
+    return -abs(pair[1] - pair[0])

@@ -7,6 +7,7 @@ up when a key goes, gets another name or another meaning; a new key leaves it as
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from importlib import metadata
 from types import MappingProxyType
@@ -55,24 +56,18 @@ def this_simprof() -> Origin:
 
 
 def result_head(
-    name: str | None,
+    name: str | None,  # Of the format; None for an object inside a document, which has a format.
     program: Mapping[str, object],
-    input_sha256: str | None,
+    input_sha256: str | None,  # Of the file that was its standard input, as far as it is known
+    # Of one mode: what `schemes.mode_options.setting_object` returns
     setting: Mapping[str, object] | None = None,
     *,
-    measured_by: Origin | None,
+    measured_by: Origin | None,  # None where an old profile does not say it
 ) -> dict[str, object]:
-    """Return the first keys of a document about a program: who measured what.
-
-    - `name`: Of the format; None for an object inside a document, which has a format.
-    - `input_sha256`: Of the file that was the program's standard input, as far as it is known.
-    - `setting`: Of one mode: what `schemes.mode_options.setting_object` returns.
-    - `measured_by`: None where an old profile does not say it.
-    """
-    origin = measured_by
+    """Return the first keys of a document about a program: who measured what."""
     return {
         **({} if name is None else head(name)),
-        "measured_by": origin and {"simprof": origin.simprof, "cost_model": origin.cost_model},
+        "measured_by": measured_by and asdict(measured_by),
         "program": program,
         "input_sha256": input_sha256,
         **(setting or {}),

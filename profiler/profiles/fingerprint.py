@@ -54,10 +54,7 @@ def _unchanged_sha256(path: Path, _size: int, _time: int) -> str:
 
 @cache
 def fingerprint() -> str:
-    """Return what changes when simprof's code does, or what reads and writes its values.
-
-    Files count by path, size and time of the last change.
-    """
+    """Return what changes when simprof's code does, or what reads and writes its values."""
     digest = hashlib.blake2b(sys.version.encode(), digest_size=_DIGEST)
     root = Path(__file__).parents[2]
     for package in _PACKAGES:

@@ -26,12 +26,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -52,11 +52,10 @@ NO_LINES = "the program has no line information (compile it with -g): counts are
 
 
 class Placing(StrEnum):
-    """How the code of a line lies, the first that applies; its words stand in every format.
+    """How the code of a line lies, the first that applies; its words stand in every format."""
 
-    A compiler that optimises moves instructions between blocks, merges them and leaves some out, so
-    that what a line counts there may be another number than that of the source's executions.
-    """
+    # A compiler that optimises moves instructions between blocks, merges them and leaves some out,
+    # so that what a line counts there may be another number than that of the source's executions.
 
     OWN = "own"  # Without optimisation: the count is the line's own
     # Without optimisation, nothing but jumps (`break`): other branches may have been led past.
@@ -110,28 +109,21 @@ class LineCounts:
 
 
 class SourceCounts:
-    """A profile by instruction and by source line.
-
-    `measurement`: The profile. `program`: The very program that ran (`program_files.find_program`);
-    None if its file is not found.
-
-    Attributes
-    ----------
-    routines
-        The profile's routines, instruction by instruction.
-    """
+    """A profile by instruction and by source line."""
 
     def __init__(self, measurement: RunMeasurement, program: Program | None) -> None:
         self.measurement = measurement
+        # The very program that ran (`program_files.find_program`); None if its file is not found
         self.program = program
+        # The profile's routines, instruction by instruction
         self.routines: tuple[CodeCounts, ...] = tuple(map(code_counts, measurement.routines))
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What the reader of the lines must know, one sentence each."""
-        if self.program is not None:
-            return () if any(True for _ in self.program.lines.stretches()) else (NO_LINES,)
-        return (NO_PROGRAM,) if self.measurement.lines else (NO_LINES,)
+        if not self.source_files:
+            return (NO_LINES,)
+        return (NO_PROGRAM,) if self.program is None else ()
 
     @cached_property
     def source_files(self) -> frozenset[str]:
@@ -143,11 +135,8 @@ class SourceCounts:
     @cached_property
     def _starts(self) -> tuple[list[int], list[int]]:
         """Where the profile's lines begin, and up to where they are known."""
-        ends = {
-            block.start: block.end
-            for routine in self.measurement.routines
-            for block in routine.block_counts
-        }
+        blocks = chain(*(routine.block_counts for routine in self.measurement.routines))
+        ends = {block.start: block.end for block in blocks}
         starts = sorted(self.measurement.lines)
         return starts, [ends.get(start, start + 4) for start in starts]
 
@@ -162,9 +151,8 @@ class SourceCounts:
 
     def known_line(self, address: int) -> SourceLine | None:
         """Return the line of an instruction where it is certain: without the program, at starts."""
-        return (
-            self.measurement.lines.get(address) if self.program is None else self.line_at(address)
-        )
+        known = self.measurement.lines.get(address)
+        return known if self.program is None else self.line_at(address)
 
     def word_at(self, address: int) -> int | None:
         """Return the instruction word at an address, None where it is unknown."""
@@ -178,24 +166,24 @@ class SourceCounts:
     def lines(self) -> Mapping[SourceLine, LineCounts]:
         """Every line that has code, those that were never executed included, by file and line."""
         found: dict[SourceLine, LineCounts] = {}
-        for number, (code, of_lines) in enumerate(
-            zip(self.routines, self._line_blocks, strict=True)
-        ):
+        by_routine = zip(self.routines, self._line_blocks, strict=True)
+        for number, (code, of_lines) in enumerate(by_routine):
             for line, blocks in of_lines.items():
                 counts = found.setdefault(line, LineCounts(line))
                 counts.executions += _entries(code.profile.edge_counts, blocks.owned)
                 counts.routines.append(number)
             self._add_instructions(code, found)
-        for line in self._never_executed(found):
-            found[line] = LineCounts(line)
+        if self.program is not None:
+            profiled = ProfiledCode(self.measurement, self.program)
+            for stretch, line in self.program.lines.stretches():
+                if line not in found and profiled.has(stretch):
+                    found[line] = LineCounts(line)  # it was never executed
         return {line: found[line] for line in sorted(found, key=lambda at: (at.file, at.line))}
 
     @cached_property
     def placings(self) -> Mapping[SourceLine, Placing]:
-        """How the code of lines lies; those whose counts are their own are left out.
-
-        Reads all of the debugging information, unlike `lines`.
-        """
+        """How the code of lines lies; those whose counts are their own are left out."""
+        # This reads all of the debugging information, unlike `lines`.
         found: dict[SourceLine, Placing] = {}
         pieces: dict[SourceLine, list[tuple[int, VertexName]]] = defaultdict(list)
         for number, of_lines in enumerate(self._line_blocks):
@@ -226,23 +214,16 @@ class SourceCounts:
     @cached_property
     def inlined(self) -> tuple[InlinedCounts, ...]:
         """What was inlined into the profile's routines, by the address of its first instruction."""
-        holders = {
-            address: number
-            for number, code in enumerate(self.routines)
-            for address in code.executions
-        }
+        holders: dict[int, int] = {}
+        for number, code in enumerate(self.routines):
+            holders.update(dict.fromkeys(code.executions, number))
         found = []
-        for copy in self._inlining.copies:
-            if copy.entry not in holders:
-                continue
-            executions = self.routines[holders[copy.entry]].executions
-            base = sum(
-                executions.get(address, 0)
-                for span in copy.ranges
-                for address in range(span.start, span.end, 4)
-            )
-            line, count = self.line_at(copy.entry), executions[copy.entry]
-            found.append(InlinedCounts(copy, line, holders[copy.entry], count, base))
+        for copy in (each for each in self._inlining.copies if each.entry in holders):
+            number, line = holders[copy.entry], self.line_at(copy.entry)
+            executions = self.routines[number].executions
+            inside = chain(*(range(span.start, span.end, 4) for span in copy.ranges))
+            base = sum(executions.get(address, 0) for address in inside)
+            found.append(InlinedCounts(copy, line, number, executions[copy.entry], base))
         return tuple(found)
 
     @cached_property
@@ -282,25 +263,13 @@ class SourceCounts:
 
     def _add_instructions(self, code: CodeCounts, found: Mapping[SourceLine, LineCounts]) -> None:
         for address, count in code.executions.items():
-            line = self.line_at(address)
-            if line is None:
-                continue
-            counts = found[line]
-            counts.base += count
-            counts.added += code.added.get(address, 0)
-            counts.addresses.append(address)
-            if address in code.branches:
-                counts.branches.append(code.branches[address])
-
-    def _never_executed(self, found: Mapping[SourceLine, LineCounts]) -> Iterator[SourceLine]:
-        if self.program is None:
-            return
-        profiled = ProfiledCode(self.measurement, self.program)
-        known = set(found)
-        for stretch, line in self.program.lines.stretches():
-            if line not in known and profiled.has(stretch):
-                known.add(line)
-                yield line
+            if (line := self.line_at(address)) is not None:
+                counts = found[line]
+                counts.base += count
+                counts.added += code.added.get(address, 0)
+                counts.addresses.append(address)
+                if address in code.branches:
+                    counts.branches.append(code.branches[address])
 
 
 @dataclass(frozen=True)
@@ -312,12 +281,10 @@ class _LineBlocks:
 
     @property
     def owned(self) -> set[VertexName]:
-        """Those whose executions count.
-
-        Without optimisation GCC gives the jump behind the `then` of an `if` the line of the `if`
-        again; control that comes there has not come to the line anew. Where a line is nothing but
-        jumps, its blocks are all there is.
-        """
+        """Those whose executions count."""
+        # Without optimisation GCC gives the jump behind the `then` of an `if` the line of the `if`
+        # again; control that comes there has not come to the line anew. Where a line is nothing but
+        # jumps, its blocks are all there is.
         return self.stated or self.all
 
 
@@ -340,17 +307,12 @@ class CodeRanges:
 
 
 class ProfiledCode:
-    """Tells which code of a program a profile is about, executed or not.
-
-    `measurement`: The profile. `program`: The program that ran.
-    """
+    """Tells which code of the program that ran a profile is about, executed or not."""
 
     def __init__(self, measurement: RunMeasurement, program: Program) -> None:
         options = measurement.options
-        self._wanted, self._unwanted = (
-            each if isinstance(each, tuple) else ()
-            for each in (options.get("routines"), options.get("exclude"))
-        )
+        chosen = options.get("routines"), options.get("exclude")
+        self._wanted, self._unwanted = (e if isinstance(e, tuple) else () for e in chosen)
         self._own_only = bool(options.get("user_only"))
         self._program = program
         self._is_all = not (self._wanted or self._unwanted or self._own_only)
@@ -386,24 +348,20 @@ def _matches(names: Iterable[str], patterns: Iterable[str]) -> bool:
 def _entries(edges: Iterable[EdgeCount], blocks: set[VertexName]) -> int:
     """Return how often a set of blocks was entered from outside, or gone round in."""
     total = 0
-    inner: dict[VertexName, dict[VertexName, int]] = defaultdict(dict)
+    inner: dict[VertexName, dict[VertexName, int]] = defaultdict(lambda: defaultdict(int))
     for edge in edges:
-        if edge.target not in blocks or edge.kind is EdgeKind.EARLY or not edge.count:
-            continue
-        if edge.source in blocks:
-            arcs = inner[edge.source]
-            arcs[edge.target] = arcs.get(edge.target, 0) + edge.count
-        else:
-            total += edge.count
+        if edge.target in blocks and edge.kind is not EdgeKind.EARLY and edge.count:
+            if edge.source in blocks:
+                inner[edge.source][edge.target] += edge.count
+            else:
+                total += edge.count
     return total + _turns(inner)
 
 
 def _turns(arcs: dict[VertexName, dict[VertexName, int]]) -> int:
-    """Return how often control went round in cycles.
-
-    A cycle is taken out as often as its rarest edge was crossed, until there is none.
-    """
+    """Return how often control went round in cycles."""
     total = 0
+    # A cycle is taken out as often as its rarest edge was crossed, until there is none.
     for start in list(arcs):
         while (cycle := _cycle(arcs, start)) is not None:
             turns = min(arcs[source][target] for source, target in cycle)
@@ -428,8 +386,7 @@ def _cycle(
             del on_way[way.pop()]
             choices.pop()
         elif target in on_way:
-            cycle = [*way[on_way[target] :], target]
-            return list(pairwise(cycle))
+            return list(pairwise([*way[on_way[target] :], target]))
         elif target not in done:
             on_way[target] = len(way)
             way.append(target)

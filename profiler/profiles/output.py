@@ -19,11 +19,7 @@ from simprof.simulator.errors import UsageError
 
 
 def check_writable(path: Path) -> None:
-    """Find out before a long run whether its result could be written.
-
-    Raises UsageError if `path` is a directory, its directory is missing, or either may not be
-    written.
-    """
+    """Find out before a long run whether its result could be written: UsageError if not."""
     target = path.resolve()
     if target.is_dir():
         raise UsageError(f"{path} is a directory: name a file to write")
@@ -40,9 +36,8 @@ def check_writable(path: Path) -> None:
 def write_atomically(path: Path, data: bytes) -> None:
     """Write `data` to `path`; readers see the old file or the new one, never a part of it.
 
-    Links are followed. What is not a regular file (a pipe, a terminal) is written in place.
-
-    Raises UsageError if the file cannot be written.
+    Links are followed. What is not a regular file (a pipe, a terminal) is written in place. Raises
+    UsageError if the file cannot be written.
     """
     target = path.resolve()
     try:
@@ -75,10 +70,8 @@ def replace(target: Path, data: bytes, mode: int | None = None) -> None:
 
 
 def create(path: Path, data: bytes) -> None:
-    """Write a file that is not there yet.
-
-    Raises FileExistsError if it is there, made by another process in the meantime, say. It is left
-    as it is. Raises OSError if it cannot be written.
+    """Write a file that is not there yet: FileExistsError if it is (made by another process in the
+    meantime, say), OSError if it cannot be written.
     """
     descriptor = _unnamed(path.parent)
     if descriptor is None:
@@ -114,11 +107,9 @@ def _name(descriptor: int, path: Path) -> None:
 
 
 def _put_in_place(descriptor: int, target: Path) -> None:
-    """Put an unnamed file in the place of `target`.
-
-    Processes that write the same file at the same time may take each other's new file away, or
-    put it in place: each is whole, and each process tries until a new one is there.
-    """
+    """Put an unnamed file in the place of `target`."""
+    # Processes that write the same file at the same time may take each other's new file away, or
+    # put it in place: each is whole, and each process tries until a new one is there.
     new = target.with_name(f".{target.name}.new")
     while True:
         try:

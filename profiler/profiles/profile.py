@@ -25,28 +25,20 @@ Option = str | int | float | bool | None | tuple[str, ...]
 INFERRED = "inferred_"
 SIGINT = 2
 BUDGET_STATUS = 124
-REFUSED_STATUS = DEADLOCK_STATUS = SimulatorError.exit_status
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeCount:
-    """How often one edge was crossed.
-
-    Attributes
-    ----------
-    instrumented
-        A counter of the scheme sat on it.
-    added
-        Instructions that the scheme's code on this edge executed in all, with the jump and the
-        saves that it needs, and without those of run-time routines that depend on the order of
-        events (`RoutineProfile.unplaced`).
-    """
+    """How often one edge was crossed."""
 
     source: VertexName
     target: VertexName
     kind: EdgeKind
     count: int
-    instrumented: bool
+    instrumented: bool  # Whether a counter of the scheme sat on it
+    # Instructions that the scheme's code on this edge executed in all, with the jump and the saves
+    # that it needs, and without those of run-time routines that depend on the order of events
+    # (`RoutineProfile.unplaced`)
     added: int = 0
 
     @property
@@ -96,84 +88,50 @@ class CutBlock:
 
 @dataclass(frozen=True, slots=True)
 class PathCount:
-    """How often one path was executed.
+    """How often one path was executed."""
 
-    Attributes
-    ----------
-    id
-        Path number (EPP 3.2); None where it has none (partial paths).
-    instructions
-        Instructions that one execution of the path executes (delay slots included).
-    blocks
-        Start addresses (graph files: labels) in order; `slots` are the positions in it that
-        are slot blocks.
-    partial
-        The activation ended in the path's last block, so the path is a prefix of one or more.
-    edges
-        Indices into the routine's `edge_counts` of the edges followed.
-    inferred
-        The scheme has no counter for the path: the edge profile that guided it determines `count`.
-        Where that is of another run (`RunMeasurement.guide`), so is the count.
-    shortened
-        The scheme cuts paths at the edge where this one begins or ends, which is no back edge: it
-        also counts executions that would be parts of longer paths.
-    """
-
-    id: int | None
+    id: int | None  # Path number (EPP 3.2); None where it has none (partial paths).
     count: int
-    instructions: int
-    blocks: tuple[int | str, ...]
-    slots: tuple[int, ...]
+    instructions: int  # What one execution of the path executes (delay slots included)
+    blocks: tuple[int | str, ...]  # Start addresses (graph files: labels) in order
+    slots: tuple[int, ...]  # Positions in `blocks` of slot blocks
+    # The activation ended in the path's last block, so the path is a prefix of one or more.
     partial: bool
-    edges: tuple[int, ...]
+    edges: tuple[int, ...]  # Indices into the routine's `edge_counts` of the edges followed
+    # The scheme has no counter for the path: the edge profile that guided it determines `count`.
+    # Where that is of another run (`RunMeasurement.guide`), so is the count.
     inferred: bool = field(default=False, metadata=RARE)
+    # The scheme cuts paths at the edge where this one begins or ends, which is no back edge: it
+    # also counts executions that would be parts of longer paths.
     shortened: bool = field(default=False, metadata=RARE)
 
 
 @dataclass(frozen=True)
 class RoutineProfile:
-    """Everything measured about one routine.
-
-    Attributes
-    ----------
-    blocks, edges, back_edges, irreducible, potential_paths, cut_edges
-        The graph: its sizes, its number of potential paths before truncation, and how many
-        edges truncation cut.
-    table, addressing, path_register
-        How the scheme counts here; `path_register` is a register name, "stack" or None.
-    activations
-        How often the routine was entered.
-    added
-        Instructions that the scheme's code executed here.
-    instructions
-        The routine's own instructions executed, without its callees'.
-    alias
-        By which other name the user selected it; None: by its own, or not at all.
-    block_counts
-        Its blocks, by address.
-    cut_blocks
-        Those executions of blocks that did not come to their end.
-    """
+    """Everything measured about one routine."""
 
     name: str
     address: int
+    # The graph: its sizes, its potential paths before truncation, and how many edges that cut
     blocks: int
     edges: int
     back_edges: int
     irreducible: bool
     potential_paths: int
     cut_edges: int
+    # How the scheme counts here
     table: CounterTable
     addressing: Addressing | None
-    path_register: str | None
-    activations: int
-    added: int
-    instructions: int
+    path_register: str | None  # A register name, "stack" or None
+    activations: int  # How often the routine was entered
+    added: int  # Instructions that the scheme's code executed here
+    instructions: int  # The routine's own instructions executed, without its callees'
     edge_counts: tuple[EdgeCount, ...]
     path_counts: tuple[PathCount, ...]
+    # By which other name the user selected it; None: by its own, or not at all.
     alias: str | None = None
-    block_counts: tuple[BlockCount, ...] = ()
-    cut_blocks: tuple[CutBlock, ...] = ()
+    block_counts: tuple[BlockCount, ...] = ()  # By address
+    cut_blocks: tuple[CutBlock, ...] = ()  # Executions of blocks that did not come to their end
     # numbered_paths: those that the scheme tells apart after truncation; None: it counts no paths.
     numbered_paths: int | None = field(default=None, metadata=RARE)
     # How many iterations of a loop a path spans at most here (k of `kiter`)
@@ -186,26 +144,20 @@ class RoutineProfile:
 
     @property
     def unplaced(self) -> int:
-        """Instructions among `added` that are known for the whole routine only.
-
-        They execute in run-time routines that look up hash tables: how many depends on the order
-        of events.
-        """
+        """Instructions among `added` that are known for the whole routine only."""
+        # They execute in run-time routines that look up hash tables: how many depends on the order
+        # of events.
         placed = sum(edge.added for edge in self.edge_counts)
         return self.added - placed - sum(block.added for block in self.block_counts)
 
 
 @dataclass(frozen=True)
 class FaultInfo:
-    """Where and how a program faulted.
-
-    `pc` is the instruction that faulted, or the jump to where nothing can be executed; `address`
-    is what it accessed or jumped to, where there is such a thing.
-    """
+    """Where and how a program faulted."""
 
     name: str
-    pc: int
-    address: int | None
+    pc: int  # The instruction that faulted, or the jump to where nothing can be executed
+    address: int | None  # What it accessed or jumped to, where there is such a thing
     description: str
     routine: str | None = None
     offset: int = 0
@@ -214,14 +166,11 @@ class FaultInfo:
 
 @dataclass(frozen=True)
 class RefusedCalls:
-    """A system call that was refused because simprof lacks the service.
-
-    `error` names the errno that answered it, `count` says how often.
-    """
+    """A system call that was refused because simprof lacks the service."""
 
     name: str
-    error: str
-    count: int
+    error: str  # Name of the errno that answered it
+    count: int  # How often
 
 
 @dataclass(frozen=True)
@@ -257,17 +206,14 @@ class ThreadInfo:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a run ended. `status` is the program's own exit status, 0 where it has none.
+    """How a run ended."""
 
-    `signal` is what killed the program, or what asked simprof to end (None: Ctrl-C).
-    `waits` says what each thread waits for at a deadlock.
-    """
-
-    status: int
+    status: int  # The program's own exit status, 0 where it has none
     reason: Reason
-    signal: int | None = None
+    signal: int | None = None  # What killed the program, or asked simprof to end (None: Ctrl-C)
     fault: FaultInfo | None = None
     refusal: RefusalInfo | None = None
+    # What each thread waits for at a deadlock
     waits: tuple[WaitInfo, ...] = field(default=(), metadata=RARE)
 
     @property
@@ -280,10 +226,8 @@ class Ending:
                 return BUDGET_STATUS
             case "interrupted":
                 return 128 + (self.signal or SIGINT)
-            case "refused":
-                return REFUSED_STATUS
-            case "deadlock":
-                return DEADLOCK_STATUS
+            case "refused" | "deadlock":  # simprof cannot go on
+                return SimulatorError.exit_status
             case "signal" | "fault":
                 return 128 + (self.signal or 0)
 
@@ -328,70 +272,43 @@ class Origin:
 
 @dataclass(frozen=True)
 class RunMeasurement:
-    """One run (or several, merged) of one program under one scheme.
-
-    Attributes
-    ----------
-    mode, options
-        The scheme and the options that shape its result.
-    base
-        Instructions of the uninstrumented run.
-    added
-        Instructions that the scheme's code would have executed besides.
-    counts
-        Totals by name: `path_increments`, `hashed_increments`, `edge_increments`, `blocks`,
-        `transfers`, `unattributed_transfers`, `unattributed_instructions`, ...
-    routines
-        By address. A routine without activations has counts of zero.
-    warnings
-        One line each: anything that the reader of the numbers must know.
-    partial
-        The run was cut short, so that this is a profile of its beginning.
-    lines
-        Block start address -> source line, where the program has line information.
-    runs
-        How many runs were merged.
-    sizes
-        What the scheme takes, by name: `counter_bytes`, `snippets` (instrumentation sites),
-        `code_bytes` (theirs, without run-time routines), and where it writes a trace
-        `trace_bits` and `minimal_trace_bits` (with witnesses of as few bits as their number
-        allows).
-    lost
-        What the scheme is known to have lost, by name: `cold_paths`, `unknown_edges`, and
-        where a path profile is judged by an exact one `flow_blocks`, `overcounted_blocks` and
-        `undercounted_blocks` (`accuracy.Attribution`). What an edge profile of another run says
-        has a name of its own: `inferred_cold_paths`, `inferred_overcounted_paths`.
-    refused_calls
-        System calls that were refused because simprof lacks the service, by name.
-    call_tree
-        What was executed in each calling context, where that was asked for.
-    threads
-        The program's threads, where it had more than one.
-    guide
-        The edge profile that guided the scheme, where one did.
-    origin
-        Which simprof measured.
-    """
+    """One run (or several, merged) of one program under one scheme."""
 
     program: ProgramInfo
+    # The scheme, and the options that shape its result
     mode: str
     options: Mapping[str, Option]
     ending: Ending
-    base: int
-    added: int
+    base: int  # Instructions of the uninstrumented run
+    added: int  # Instructions that the scheme's code would have executed besides
+    # Totals by name: `path_increments`, `hashed_increments`, `edge_increments`, `blocks`,
+    # `transfers`, `unattributed_transfers`, `unattributed_instructions`, ...
     counts: Mapping[str, int]
+    # By address. A routine without activations has counts of zero.
     routines: tuple[RoutineProfile, ...]
-    warnings: tuple[str, ...] = ()
-    partial: bool = False
+    warnings: tuple[str, ...] = ()  # What the reader of the numbers must know, a line each
+    partial: bool = False  # The run was cut short, so that this is a profile of its beginning.
+    # Block start address -> source line, where the program has line information
     lines: Mapping[int, SourceLine] = field(default_factory=dict)
-    runs: int = 1
+    runs: int = 1  # How many runs were merged
+    # What the scheme takes, by name: `counter_bytes`, `snippets` (instrumentation sites),
+    # `code_bytes` (theirs, without run-time routines), and where it writes a trace `trace_bits` and
+    # `minimal_trace_bits` (with witnesses of as few bits as their number allows)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    # What the scheme is known to have lost, by name: `cold_paths`, `unknown_edges`, and where a
+    # path profile is judged by an exact one `flow_blocks`, `overcounted_blocks` and
+    # `undercounted_blocks` (`accuracy.Attribution`). What an edge profile of another run says has a
+    # name of its own: `inferred_cold_paths`, `inferred_overcounted_paths`.
     lost: Mapping[str, int] = field(default_factory=dict)
+    # System calls that were refused because simprof lacks the service, by name
     refused_calls: tuple[RefusedCalls, ...] = ()
+    # What was executed in each calling context, where that was asked for
     call_tree: CallTree | None = None
+    # The program's threads, where it had more than one
     threads: tuple[ThreadInfo, ...] = field(default=(), metadata=RARE)
+    # The edge profile that guided the scheme, where one did
     guide: Guide | None = field(default=None, metadata=RARE)
-    origin: Origin | None = field(default=None, metadata=RARE)
+    origin: Origin | None = field(default=None, metadata=RARE)  # Which simprof measured
     # Of the file that was its standard input; None: that was simprof's own.
     input_sha256: str | None = field(default=None, metadata=RARE)
 
@@ -439,7 +356,6 @@ class EdgeProfile:
         queues: dict[object, list[int]] = defaultdict(list)
         for count in reversed(known):
             queues[count.key].append(count.count)
-        keys = [
-            (cfg.name_of(edge.source), cfg.name_of(edge.target), edge.kind) for edge in cfg.edges
-        ]
+        names = cfg.names()
+        keys = [(names[source], names[target], kind) for _, source, target, kind in cfg.edges]
         return tuple(queues[key].pop() if queues[key] else 0 for key in keys)

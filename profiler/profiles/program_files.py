@@ -24,17 +24,16 @@ class FoundProgram:
 
 
 def find_program(
-    measurement: RunMeasurement, given: Path | None = None, profile: Path | None = None
+    measurement: RunMeasurement,
+    # Where the user says that the program is; None: where it was when it ran, seen from here or
+    # from the directory of the profile's file.
+    given: Path | None = None,
+    profile: Path | None = None,
 ) -> FoundProgram:
     """Look for the program that a profile is of.
 
-    - `measurement`: The profile.
-    - `given`: Where the user says that the program is; None: where it was when it ran, seen from
-      here or from the profile's directory.
-    - `profile`: The profile's file.
-
-    Raises UsageError if the user names a file that is not that very program. Raises SimulatorError
-    if that file is no SPARC program, or cannot be read.
+    Raises UsageError if the user names a file that is not that very program, SimulatorError if that
+    file is no SPARC program, or cannot be read.
     """
     name = measurement.program.file
     if given is not None:
@@ -76,10 +75,7 @@ class SourceFiles:
         return Path(file)
 
     def unused(self, files: Collection[str]) -> list[str]:
-        """Say of each directory that no source file is below, and how a file is called.
-
-        `files`: All source files, as the program names them.
-        """
+        """Say of each directory that no source file of `files`, all that there are, is below."""
         if not files:
             return []
         example = min(files, key=lambda file: (len(file), file))

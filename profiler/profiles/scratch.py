@@ -28,9 +28,8 @@ _REMOVE = 'rm -rf -- "$1" || { sleep 1; chmod -R u+rwx -- "$1"; rm -rf -- "$1"; 
 def if_killed(action: str, *arguments: str) -> Iterator[None]:
     """Have a shell do something should this process end before the `with` block does.
 
-    Where no shell can be started, nothing does it.
-
-    `action`: Command of a POSIX shell; `arguments` are its `$1`, `$2` and so on.
+    `action`: Command of a POSIX shell; `arguments` are its `$1`, `$2` and so on. Where no shell can
+    be started, nothing does it.
     """
     script = f"read -r _ || {{ {action}; }}"
     try:
@@ -56,9 +55,7 @@ def if_killed(action: str, *arguments: str) -> Iterator[None]:
 def scratch_directory(prefix: str, parent: Path | None = None) -> Iterator[Path]:
     """Make a directory that is gone after the `with` block, or once this process is killed.
 
-    `parent`: Where; None: where temporary files belong (`tempfile.gettempdir`).
-
-    Raises OSError if it cannot be made.
+    `parent`: Where; None: where temporary files belong. Raises OSError if it cannot be made.
     """
     place = Path(tempfile.gettempdir()) if parent is None else parent.resolve()
     path = place / f"{prefix}{os.getpid()}-{os.urandom(4).hex()}"

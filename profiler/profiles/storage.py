@@ -46,9 +46,7 @@ class FileFormat:
     def check(self, data: bytes, name: str) -> int:
         """Check the first line of a file; return its length in bytes, its end included.
 
-        `data`: The file's content. `name`: The file, for messages.
-
-        Raises UsageError if the file is of another kind or version.
+        Raises UsageError if the file is of another kind or version; `name` is for messages.
         """
         line, newline, _ = data[: self.longest].partition(b"\n")
         if not line.startswith(self.magic) or not newline:
@@ -76,10 +74,7 @@ LARGEST_ROUTINE = 1 << 22
 
 
 def save(measurement: RunMeasurement, path: Path) -> None:
-    """Write `measurement` to `path`, whole or not at all.
-
-    Raises UsageError if the file cannot be written.
-    """
+    """Write `measurement` to `path`, whole or not at all; UsageError if that is impossible."""
     write_atomically(path, to_bytes(measurement))
 
 
@@ -104,9 +99,9 @@ def validate(measurement: RunMeasurement) -> None:
         loaded = from_bytes(to_bytes(measurement), "saved and loaded, it")
     except UsageError as error:
         raise AssertionError(str(error)) from error
-    for each in fields(measurement):
-        before, after = getattr(measurement, each.name), getattr(loaded, each.name)
-        assert before == after, f"saved and loaded, its `{each.name}` is another"
+    for name in (each.name for each in fields(measurement)):
+        same = getattr(measurement, name) == getattr(loaded, name)
+        assert same, f"saved and loaded, its `{name}` is another"
 
 
 def to_bytes(measurement: RunMeasurement) -> bytes:

@@ -79,9 +79,8 @@ class ProfileTable:
     rows: tuple[Row, ...]
 
     def cells(self) -> Iterator[tuple[Cell, ...]]:
-        """Yield the rows as files have them."""
-        for row in self.rows:
-            yield tuple(map(cell, self.columns, row))
+        """Return the rows as files have them."""
+        return (tuple(map(cell, self.columns, row)) for row in self.rows)
 
     def objects(self) -> Iterator[dict[str, Any]]:
         """Yield the rows as JSON has them: what is a list stays one."""
@@ -95,14 +94,11 @@ class ProfileTable:
 def cell(column: DataColumn, value: Value) -> Cell:
     """Return a value as one cell."""
     if isinstance(value, tuple):
-        if column.kind is ColumnKind.LINES:
-            return lines_text(value)  # type: ignore[arg-type]
-        return SEPARATOR.join(map(str, value))
-    if isinstance(value, VertexName):
-        return str(value)
+        lines = column.kind is ColumnKind.LINES
+        return lines_text(value) if lines else SEPARATOR.join(map(str, value))  # type: ignore[arg-type]
     if column.kind is ColumnKind.ADDRESS and isinstance(value, int):
         return address_text(value)
-    return value
+    return str(value) if isinstance(value, VertexName) else value
 
 
 def address_text(address: int) -> str:
@@ -130,33 +126,26 @@ def lines_text(lines: Iterable[SourceLine]) -> str:
     return SEPARATOR.join(parts)
 
 
-def _text(name: str, meaning: str) -> DataColumn:
-    return DataColumn(name, ColumnKind.TEXT, meaning)
+def _of(kind: ColumnKind) -> Callable[[str, str], DataColumn]:
+    return lambda name, meaning: DataColumn(name, kind, meaning)
 
 
-def _flag(name: str, meaning: str) -> DataColumn:
-    return DataColumn(name, ColumnKind.FLAG, meaning)
-
-
-def _whole(name: str, meaning: str) -> DataColumn:
-    return DataColumn(name, ColumnKind.WHOLE, meaning)
-
+_text, _flag, _whole = _of(ColumnKind.TEXT), _of(ColumnKind.FLAG), _of(ColumnKind.WHOLE)
+_long, _number = _of(ColumnKind.LONG), _of(ColumnKind.NUMBER)
+_address, _block = _of(ColumnKind.ADDRESS), _of(ColumnKind.BLOCK)
 
 _ROUTINE = (
     _text("routine", "its readable name (C++ demangled), behind that of its library and a colon"),
     _text("symbol", "its name in the program's symbol table, in the same way"),
     _text("module", "the library that it is in; empty: the program itself"),
-    DataColumn("routine_address", ColumnKind.ADDRESS, "its first instruction"),
+    _address("routine_address", "its first instruction"),
 )
 _EXECUTIONS = _whole("executions", "how often it was executed")
-_INSTRUCTIONS = _whole(
-    "instructions", "instructions of the program that were executed there, without callees"
-)
+_DONE = "instructions of the program that were executed there, without callees"
+_INSTRUCTIONS = _whole("instructions", _DONE)
 _LENGTH = _whole("instructions_per_execution", "instructions that one execution of it executes")
 _ADDED = _whole("added", "instructions that the scheme's code executed there")
-_SHARE = DataColumn(
-    "share", ColumnKind.NUMBER, "`instructions` / those of the whole run, from 0 to 1"
-)
+_SHARE = _number("share", "`instructions` / those of the whole run, from 0 to 1")
 _SOURCE = (
     _text("file", "source file of where it begins (of an edge: where it leads), if that is known"),
     _whole("line", "and the line in it"),
@@ -170,15 +159,14 @@ COLUMNS: Mapping[str, tuple[DataColumn, ...]] = MappingProxyType(
             _INSTRUCTIONS,
             _SHARE,
             _ADDED,
-            DataColumn("overhead", ColumnKind.NUMBER, "`added` / `instructions`"),
+            _number("overhead", "`added` / `instructions`"),
             _whole("blocks", "basic blocks of its graph"),
             _whole("edges", "edges of its graph"),
             _whole("back_edges", "back edges among them"),
             _flag("irreducible", "whether the graph is"),
-            DataColumn("potential_paths", ColumnKind.LONG, "paths that the graph has"),
-            DataColumn(
+            _long("potential_paths", "paths that the graph has"),
+            _long(
                 "numbered_paths",
-                ColumnKind.LONG,
                 "paths that the scheme tells apart: those left where paths were cut",
             ),
             _whole("iterations", "how many iterations of a loop a path spans here (k of kiter)"),
@@ -191,20 +179,18 @@ COLUMNS: Mapping[str, tuple[DataColumn, ...]] = MappingProxyType(
         ),
         "edges": (
             *_ROUTINE,
-            DataColumn("source", ColumnKind.BLOCK, "the block that it leaves"),
-            DataColumn("target", ColumnKind.BLOCK, "the block that it enters"),
+            _block("source", "the block that it leaves"),
+            _block("target", "the block that it enters"),
             _text("kind", "of the transfer: taken, fall-through, ..."),
             _EXECUTIONS,
             _ADDED,
             _flag("instrumented", "whether a counter of the scheme is on it"),
-            DataColumn(
-                "address", ColumnKind.ADDRESS, "the instruction that its code is charged to"
-            ),
+            _address("address", "the instruction that its code is charged to"),
             *_SOURCE,
         ),
         "paths": (
             *_ROUTINE,
-            DataColumn("path", ColumnKind.LONG, "path number; empty: it has none (partial paths)"),
+            _long("path", "path number; empty: it has none (partial paths)"),
             _EXECUTIONS,
             _INSTRUCTIONS,
             _LENGTH,
@@ -229,7 +215,7 @@ COLUMNS: Mapping[str, tuple[DataColumn, ...]] = MappingProxyType(
         ),
         "blocks": (
             *_ROUTINE,
-            DataColumn("block", ColumnKind.BLOCK, "its name: where it starts"),
+            _block("block", "its name: where it starts"),
             _EXECUTIONS,
             _INSTRUCTIONS,
             _LENGTH,
@@ -244,12 +230,10 @@ DEFAULT = "routines"  # The table that is meant where none is named
 
 
 def table(measurement: RunMeasurement, name: str) -> ProfileTable:
-    """Return one of the tables `NAMES`.
+    """Return one of the tables `NAMES`; KeyError if there is no such table.
 
     One row for each routine that was entered, for each edge and each block of these, executed or
     not, and for each path that was executed, partial ones included.
-
-    Raises KeyError if there is no such table.
     """
     rows = (row for each in measurement.routines for row in routine_rows(measurement, each, name))
     return ProfileTable(name, COLUMNS[name], tuple(rows))
@@ -263,10 +247,7 @@ def routine_rows(measurement: RunMeasurement, routine: RoutineProfile, name: str
 
 
 def executed_paths(measurement: RunMeasurement, routine: RoutineProfile) -> int | None:
-    """Return how many different whole paths of a routine this run is known to have executed.
-
-    None where the scheme counts no paths.
-    """
+    """Return how many different whole paths this run executed; None: the scheme counts none."""
     if routine.numbered_paths is None and not routine.path_counts:
         return None
     return sum(
@@ -315,8 +296,8 @@ def _routine_cells(measurement: RunMeasurement, routine: RoutineProfile) -> Row:
 
 
 def _share(measurement: RunMeasurement, instructions: int | None) -> float | None:
-    known = instructions is not None and measurement.base
-    return instructions / measurement.base if known and instructions is not None else None
+    unknown = instructions is None or not measurement.base
+    return None if unknown or instructions is None else instructions / measurement.base
 
 
 def _routine_row(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:
@@ -327,13 +308,8 @@ def _routine_row(measurement: RunMeasurement, routine: RoutineProfile) -> Iterat
         _share(measurement, routine.instructions),
         routine.added,
         routine.added / routine.instructions if routine.instructions else None,
-        routine.blocks,
-        routine.edges,
-        routine.back_edges,
-        routine.irreducible,
-        routine.potential_paths,
-        routine.numbered_paths,
-        routine.iterations,
+        *(routine.blocks, routine.edges, routine.back_edges, routine.irreducible),
+        *(routine.potential_paths, routine.numbered_paths, routine.iterations),
         executed_paths(measurement, routine),
         routine.cut_edges,
         str(routine.table),
@@ -347,11 +323,7 @@ def _edge_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator
     blocks = {block.name: block for block in routine.block_counts}
     for edge in routine.edge_counts:
         yield (
-            edge.source,
-            edge.target,
-            str(edge.kind),
-            edge.count,
-            edge.added,
+            *(edge.source, edge.target, str(edge.kind), edge.count, edge.added),
             edge.instrumented,
             edge_address(routine, edge, blocks),
             # The source of the edge that enters a routine is no block, and has no line.
@@ -368,13 +340,9 @@ def _path_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator
         instructions = None if elsewhere else path.count * path.instructions
         lines = path_lines(path, measurement)
         yield (
-            path.id,
-            path.count,
-            instructions,
-            path.instructions,
+            *(path.id, path.count, instructions, path.instructions),
             _share(measurement, instructions),
-            path.partial,
-            path.inferred,
+            *(path.partial, path.inferred),
             str(measurement.guide) if path.inferred else None,
             path.shortened,
             path_blocks(path),
@@ -397,23 +365,12 @@ def _block_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterato
         unexecuted[block.name] += cut.count * (block.instructions - cut.executed)
     for name, count in block_counts(routine).items():
         known: BlockCount | None = blocks.get(name)
-        instructions = None if known is None else count * known.instructions - unexecuted[name]
-        yield (
-            name,
-            count,
-            instructions,
-            None if known is None else known.instructions,
-            _share(measurement, instructions),
-            None if known is None else known.added,
-            *_source_cells(_line(measurement, name.start)),
-        )
+        length, added = (None, None) if known is None else (known.instructions, known.added)
+        executed = None if length is None else count * length - unexecuted[name]
+        share, source = _share(measurement, executed), _line(measurement, name.start)
+        yield name, count, executed, length, share, added, *_source_cells(source)
 
 
 _ROWS: Mapping[str, Callable[[RunMeasurement, RoutineProfile], Iterator[Row]]] = MappingProxyType(
-    {
-        "routines": _routine_row,
-        "edges": _edge_rows,
-        "paths": _path_rows,
-        "blocks": _block_rows,
-    }
+    dict(zip(COLUMNS, (_routine_row, _edge_rows, _path_rows, _block_rows), strict=True))
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+# A directory of a library's own source, with a version or without
 LIBRARY = re.compile(
     r"(glibc|eglibc|musl|newlib|uclibc|uclibc-ng|dietlibc"
     r"|libgcc|libgfortran|libquadmath|libstdc\+\+|libstdc\+\+-v3|libsupc\+\+|libatomic|libgomp)"
     r"([-_.]?\d.*)?"
 )
-"""A directory of a library's own source, with a version or without."""
 
 SYSTEM = "/usr/"
 HEADERS = "include"

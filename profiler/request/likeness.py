@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+# How alike two words must be, as `difflib` measures it, for one to be suggested for the other.
 LIKENESS = 0.75
-"""How alike two words must be, as `difflib` measures it, for one to be suggested for the other."""
 
 
 def alike(word: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are nearly the same as a word, the likeliest first.
-
-    Those of the same letters come before all: in `rnu` for `run` two have changed places.
-    """
-    letters, known = sorted(word), list(names)
-    swapped = [name for name in known if sorted(name) == letters]
+    """Return the names that are nearly the same as a word, the likeliest first."""
+    known = list(names)
+    # in `rnu` for `run` two letters have changed places
+    swapped = [name for name in known if sorted(name) == sorted(word)]
     return swapped or get_close_matches(word, known, cutoff=LIKENESS)

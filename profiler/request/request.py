@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -15,9 +15,8 @@ DEFAULT_MODE = "pp"
 DEFAULT_PATH_LIMIT = 100_000_000
 DEFAULT_MEMORY_LIMIT = 2 << 30
 DEFAULT_CONTEXT_LIMIT = 1 << 18
+# Linux gives 8 MiB. 100,000 frames of 176 bytes, the smallest of a V9 program, need 17.
 DEFAULT_STACK_SIZE = 64 << 20
-"""Linux gives 8 MiB. 100,000 frames of 176 bytes, the smallest of a V9 program, need 17."""
-
 LARGEST_STACK_SIZE = 256 << 20
 
 
@@ -97,40 +96,23 @@ def report_progress(
         callback(Progress(phase, instructions, limit, done, total, text))
 
 
-OptionValue = str | int | float | bool
-"""Value of an option that a scheme declares."""
+OptionValue = str | int | float | bool  # Value of an option that a scheme declares
 
 
 @dataclass(frozen=True, init=False)
 class SchemeOptions:
     """What shapes the instrumentation.
 
-    Parameters
-    ----------
-    **declared
-        Values of options that schemes declare (`schemes.definition.SchemeOption`), by name; they
-        become part of `own`. What is not given has the default that its scheme declares.
-
-    Attributes
-    ----------
-    path_limit
-        Routines with more potential paths are truncated (EPP 5.3).
-    weights
-        Source of the edge weights; a path names a saved profile (`simprof run -o`).
-    table
-        How path counters are kept.
-    edge_profile
-        Saved profile that guides schemes which need one; None: that of a first run with the same
-        input.
-    own
-        (name, value) of the schemes' options that were given, by name.
+    `declared`: values of options that schemes declare (`schemes.definition.SchemeOption`), by name;
+    they become part of `own`. What is not given has the default that its scheme declares.
     """
 
-    path_limit: int
-    weights: Weights | Path
-    table: TableChoice
+    path_limit: int  # Routines with more potential paths are truncated (EPP 5.3).
+    weights: Weights | Path  # Source of edge weights; a path: a saved profile (`simprof run -o`).
+    table: TableChoice  # How path counters are kept
+    # Saved profile that guides schemes which need one; None: that of a first run, same input.
     edge_profile: Path | None
-    own: tuple[tuple[str, OptionValue], ...]
+    own: tuple[tuple[str, OptionValue], ...]  # The schemes' options that were given, by name
 
     def __init__(
         self,
@@ -141,15 +123,10 @@ class SchemeOptions:
         own: tuple[tuple[str, OptionValue], ...] = (),
         **declared: OptionValue,
     ) -> None:
-        values = {
-            "path_limit": path_limit,
-            "weights": weights,
-            "table": table,
-            "edge_profile": edge_profile,
-            "own": tuple(sorted({**dict(own), **declared}.items())),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        every = tuple(sorted({**dict(own), **declared}.items()))
+        values = path_limit, weights, table, edge_profile, every
+        for each, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, each.name, value)
 
     def given(self, name: str) -> OptionValue | None:
         """Return the value of a scheme's option, None where it was not given."""
@@ -244,13 +221,7 @@ class GuestOptions:
 
     @property
     def seen_root(self) -> bytes:
-        """Where the program sees `root`.
-
-        Raises
-        ------
-        UsageError
-            If `cwd` is no path at which its working directory can be.
-        """
+        """Where the program sees `root`; UsageError if its working directory cannot be `cwd`."""
         if self.cwd is None:
             return b"/"
         below = path_below(self.working or self.root, self.root) or b""
@@ -263,10 +234,9 @@ class GuestOptions:
 
 
 def seen_file(program: Path, root: Path | None) -> bytes:
-    """Return the path of a program's file as the program sees it, the same wherever that lies.
+    """Return the path of a program's file as the program sees it: that below `root`, or `/NAME`.
 
-    Links are followed, as Linux does for /proc/self/exe: it is its path below `root`, and `/NAME`
-    where it is not below there, or `root` is None.
+    Links are followed, as Linux does for /proc/self/exe.
     """
     file = program.resolve()
     below = None if root is None else path_below(file, root)

@@ -14,7 +14,7 @@ row
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +26,7 @@ from simprof.profiler.code.pricing import RoutineCost
 from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.contexts import Array, ContextCounts
 from simprof.profiler.engine.lowering import Lowering
-from simprof.profiler.engine.products import Stretch
+from simprof.profiler.engine.products import Products, Stretch
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.profiles.calls import BEYOND, TOP, CalledRoutine, CallTree, TreeBuilder
@@ -39,46 +39,34 @@ from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
     from simprof.profiler.engine.contexts import ContextCounting
-    from simprof.profiler.engine.walk import GraphIndex
 
 
 def counting_of(index: GraphIndex, wanted: ContextChoice | None) -> ContextCounting | None:
     """Return what counts by context in a run on these graphs; None where nothing is to.
 
-    Raises UsageError if the routine of the window, or the one to be followed, is none of the
-    program's.
+    Raises UsageError as `check_contexts` does.
     """
     if wanted is None:
         return None
-    from simprof.profiler.engine.contexts import (
-        ContextCounting,
-        ContextOptions,
-    )  # which few runs need
+    from simprof.profiler.engine.contexts import ContextCounting, ContextOptions  # few runs need it
 
-    check_contexts(index.recovered, wanted)
-    entry = None if wanted.entry is None else routine_number(index.recovered, wanted.entry)
+    entry = check_contexts(index.recovered, wanted)
     options = ContextOptions(wanted.tree, wanted.limit, entry, wanted.calls)
     return ContextCounting(index, options)
 
 
-def check_contexts(recovered: ProgramGraphs, wanted: ContextChoice | None) -> None:
-    """Check that a program has the routine of a window, and the one to be followed.
+def check_contexts(recovered: ProgramGraphs, wanted: ContextChoice) -> int | None:
+    """Return the number of a window's routine, None without a window.
 
-    Raises UsageError if it has not.
+    Raises UsageError if the program lacks it, or the routine that is to be followed.
     """
-    if wanted is None:
-        return
     if wanted.follow is not None:
         check_followed(recovered, wanted.follow)
-    if wanted.entry is not None:
-        routine_number(recovered, wanted.entry)
+    return None if wanted.entry is None else routine_number(recovered, wanted.entry)
 
 
 def routine_number(recovered: ProgramGraphs, name: str) -> int:
-    """Return the number of the routine that has a name.
-
-    Raises UsageError if there is none, or there are several.
-    """
+    """Return the number of the routine of a name; UsageError if there is none, or several."""
     found = RoutineNames(recovered.program).named(recovered.arrays, name)
     if not found:
         raise _no_such_routine(recovered, "--entry", name)
@@ -88,12 +76,8 @@ def routine_number(recovered: ProgramGraphs, name: str) -> int:
 
 
 def check_followed(recovered: ProgramGraphs, name: str) -> None:
-    """Check that a call tree may have a routine of a name.
-
-    Raises UsageError if it cannot. Names of code without a symbol (`sub_...`) are let pass: a run
-    may still find it.
-    """
-    if name.startswith(UNKNOWN_CODE):
+    """Check that a call tree may have a routine of a name: UsageError if it cannot."""
+    if name.startswith(UNKNOWN_CODE):  # a run may still find it
         return
     names = RoutineNames(recovered.program)
     found = [recovered.arrays.names[number] for number in names.named(recovered.arrays, name)]
@@ -125,18 +109,15 @@ class CountedWindow:
     @property
     def base(self) -> int:
         """Instructions executed."""
-        total = 0
-        for events in self.events.values():
-            blocks = events.cfg.blocks
-            total += events.instructions - sum(
-                cut.count * (blocks[cut.block].instructions - cut.executed) for cut in events.cut
-            )
-        return total
+        return sum(events.instructions for events in self.events.values()) - sum(
+            cut.count * (events.cfg.blocks[cut.block].instructions - cut.executed)
+            for events in self.events.values()
+            for cut in events.cut
+        )
 
 
 def window_of(counts: ContextCounts, lowering: Lowering, index: GraphIndex) -> CountedWindow:
-    """Return what was counted in a window."""
-    # counts: Of a run with a window: there is nothing in them of what is outside.
+    """Return what was counted in a window; `counts` have nothing of what is outside."""
     products = lowering.products
     times = np.zeros(products.transitions, np.int64)
     np.add.at(times, counts.transitions[:, 1], counts.transitions[:, 2])
@@ -148,9 +129,7 @@ def window_of(counts: ContextCounts, lowering: Lowering, index: GraphIndex) -> C
     for (_, end), count in counts.ends.items():
         early[end] += count
     for end, count in early.items():
-        routine = index.routine(end.block)
-        block = end.block - int(index.first_block[routine])
-        crossed, _ = products.begun(routine, block, end.register, end.segments)
+        routine, crossed, _ = _begun(products, index, end)
         _cross(edges, index, routine, crossed, count)
     cut: Counter[tuple[int, int]] = Counter()
     for (_, block, pc), count in counts.cuts.items():
@@ -165,6 +144,15 @@ def _cross(
     first = int(index.first_edge[routine])
     for edge in edges:
         counts[first + edge] += times
+
+
+def _begun(
+    products: Products, index: GraphIndex, end: EarlyEnd
+) -> tuple[int, tuple[int, ...], dict[int, Stretch]]:
+    """Return the routine that ended early, with the edges crossed and what schemes did on them."""
+    routine = index.routine(end.block)
+    block = end.block - int(index.first_block[routine])
+    return routine, *products.begun(routine, block, end.register, end.segments)
 
 
 @dataclass(frozen=True)
@@ -233,11 +221,9 @@ class Ledger:
     ) -> None:
         """Add to `costs` what a scheme's code executed in one routine.
 
-        Raises CountError if it is something else: a defect of simprof.
+        Raises CountError if that is not `expected` in all contexts together: a defect of simprof.
         """
-        # code: What its code costs; None: it has none.
         # slot: The scheme's number among those that count paths; None if it does not.
-        # expected: What the code executed there in all contexts together.
         total = 0
         for each in () if code is None else self._happened.get(routine, ()):
             assert code is not None
@@ -268,14 +254,8 @@ class Ledger:
             names.setdefault(routine, len(names))
         called = [CalledRoutine(self._routines[n].name, self._routines[n].address) for n in names]
         builder = TreeBuilder(called, self._limit)
-        columns = (
-            counts.parents,
-            counts.sites,
-            counts.routines,
-            counts.callers,
-            counts.calls,
-            counts.landings,
-        )
+        contexts = counts.parents, counts.sites, counts.routines, counts.callers
+        columns = (*contexts, counts.calls, counts.landings)
         rows = list(zip(*(column.tolist() for column in columns), strict=True))[1:]
         for number, (parent, site, routine, caller, calls, landings) in enumerate(rows, 1):
             above = parent - 1 if parent else TOP
@@ -297,22 +277,19 @@ def _happenings(
 ) -> dict[int, list[_Happening]]:
     """Routine -> what happened in it."""
     products = lowering.products
-    found: dict[int, list[_Happening]] = {}
+    found: dict[int, list[_Happening]] = defaultdict(list)
     order = counts.transitions[np.argsort(counts.transitions[:, 1], kind="stable")]
     numbers, starts = np.unique(order[:, 1], return_index=True)
     for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=False):
         routine, edges, stretches = products.transition(number)
-        happening = _Happening(edges, stretches, rows[:, 0], rows[:, 2])
-        found.setdefault(routine, []).append(happening)
-    by_end: dict[EarlyEnd, list[tuple[int, int]]] = {}
+        found[routine].append(_Happening(edges, stretches, rows[:, 0], rows[:, 2]))
+    by_end: dict[EarlyEnd, list[tuple[int, int]]] = defaultdict(list)
     for (context, end), times in counts.ends.items():
-        by_end.setdefault(end, []).append((context, times))
+        by_end[end].append((context, times))
     for end, where in by_end.items():
-        routine = index.routine(end.block)
-        block = end.block - int(index.first_block[routine])
-        edges, stretches = products.begun(routine, block, end.register, end.segments)
-        contexts, times_ = np.array(where, np.int64).T
-        found.setdefault(routine, []).append(_Happening(edges, stretches, contexts, times_))
+        routine, edges, stretches = _begun(products, index, end)
+        happening = _Happening(edges, stretches, *np.array(where, np.int64).T)
+        found[routine].append(happening)
     return found
 
 
@@ -320,13 +297,13 @@ def _stray(
     counts: ContextCounts, happened: Mapping[int, Sequence[_Happening]]
 ) -> dict[tuple[int, int], int]:
     """Return calls by context and routine, where the routine is not the context's own."""
-    found = {(context, routine): 0 for context, routine, _ in counts.beyond.tolist()}
-    for routine, each in ((routine, each) for routine, all_ in happened.items() for each in all_):
-        for context in np.unique(each.contexts[counts.routines[each.contexts] != routine]).tolist():
-            found.setdefault((context, routine), 0)
+    found: dict[tuple[int, int], int] = defaultdict(int)
     for context, routine, calls in counts.beyond.tolist():
         found[context, routine] += calls
-    return found
+    for routine, each in ((routine, each) for routine, all_ in happened.items() for each in all_):
+        for context in np.unique(each.contexts[counts.routines[each.contexts] != routine]).tolist():
+            found[context, routine] += 0
+    return dict(found)
 
 
 def _price(cfg: ControlFlowGraph, code: RoutineCost, each: _Happening, slot: int | None) -> int:

@@ -6,7 +6,7 @@ that the automaton saw (`check_reading`); a difference is a defect of simprof, n
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -56,7 +56,7 @@ class RoutineEvents:
     @cached_property
     def early(self) -> Mapping[int, int]:
         """Block id -> activations that ended early in it."""
-        early: Counter[int] = Counter()
+        early: dict[int, int] = defaultdict(int)
         for end in self.ends:
             early[end.block] += end.count
         return dict(early)
@@ -64,9 +64,8 @@ class RoutineEvents:
     @cached_property
     def activations(self) -> int:
         """How often the routine was entered."""
-        entry = self.cfg.entry
         by_edge = zip(self.cfg.edges, self.edges, strict=True)
-        return sum(count for edge, count in by_edge if edge.source == entry)
+        return sum(count for edge, count in by_edge if edge.source == self.cfg.entry)
 
     @cached_property
     def block_counts(self) -> tuple[int, ...]:
@@ -91,18 +90,16 @@ def collect_events(
     cut: Mapping[tuple[int, int], int] = MappingProxyType({}),
 ) -> dict[int, RoutineEvents]:
     """Return what the run counted, by number of every routine that was entered."""
-    cuts: dict[int, list[CutBlock]] = {}
+    cuts: dict[int, list[CutBlock]] = defaultdict(list)
     for (number, address), count in cut.items():
         routine = index.routine(number)
         executed = (address - index.block_start(number)) // 4
-        cut_block = CutBlock(number - int(index.first_block[routine]), executed, count)
-        cuts.setdefault(routine, []).append(cut_block)
-    ends: dict[int, list[UnfinishedSegment]] = {}
+        cuts[routine].append(CutBlock(number - int(index.first_block[routine]), executed, count))
+    ends: dict[int, list[UnfinishedSegment]] = defaultdict(list)
     for end, count in early.items():
         routine = index.routine(end.block)
         block = end.block - int(index.first_block[routine])
-        unfinished = UnfinishedSegment(block, end.register, end.segments, count)
-        ends.setdefault(routine, []).append(unfinished)
+        ends[routine].append(UnfinishedSegment(block, end.register, end.segments, count))
     crossed = np.flatnonzero(edge_counts)
     touched = np.searchsorted(index.first_edge, crossed, "right") - 1  # ascending
     entered = touched[np.diff(touched, prepend=-1) > 0].tolist()
@@ -166,26 +163,19 @@ class Counters:
             paths.unfinished[path.block, path.registers, path.last] += end.count
 
     def replay(self, schemes: Sequence[SchemeRun]) -> list[frozenset[int]]:
-        """Derive the counters of schemes that were not part of the run from what the run counted.
+        """Derive the counters of schemes that no scheme of the run has the slots of, once.
 
-        This can be asked once: the segments, which are large, are let go of.
-
-        Return for each scheme the routines where that is not possible (see `SegmentReplay`).
+        Return for each one the routines where that is not possible (see `SegmentReplay`).
         """
-        # schemes: The schemes. None of the run's has their slots.
-        products, self._products = self._products, None
+        products, self._products = self._products, None  # whose segments are large
         if products is None:
             return [frozenset(self._events) for _ in schemes]
         segments = products.segments()
         return [self._replay(products, segments, scheme) for scheme in schemes]
 
     def _replay(
-        self,
-        products: Products,
-        segments: Mapping[int, list[CountedSegment]],
-        scheme: SchemeRun,
+        self, products: Products, segments: Mapping[int, list[CountedSegment]], scheme: SchemeRun
     ) -> frozenset[int]:
-        """Derive the counters of one scheme; return the routines where that is not possible."""
         left: set[int] = set()
         for routine, events in self._events.items():
             plan = scheme.plan(routine)
@@ -251,7 +241,7 @@ def check_reading(
 ) -> None:
     """Compare the counts that a scheme derives with those that the run saw.
 
-    Raises CountError: naming the first edge or block that differs: a defect of simprof, or of the
+    Raises CountError naming the first edge or block that differs: a defect of simprof, or of the
     module that `plan` is from.
     """
     cfg = events.cfg
@@ -269,12 +259,7 @@ def check_reading(
 
 
 def _defect(
-    cfg: ControlFlowGraph,
-    mode: str,
-    plan: RoutinePlan | None,
-    place: str,
-    counted: int,
-    seen: int,
+    cfg: ControlFlowGraph, mode: str, plan: RoutinePlan | None, place: str, counted: int, seen: int
 ) -> CountError:
     return CountError(
         f"{cfg.name}: {mode} counts {counted} for {place}, which was executed {seen} times: "

@@ -13,9 +13,10 @@ import shutil
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from operator import eq, ge, gt, le, lt, ne
 from typing import NamedTuple
 
 from simprof.profiler.engine import kernel_cache
@@ -25,13 +26,13 @@ from simprof.profiler.request.request import GuestOptions, RunRequest
 
 @dataclass(frozen=True)
 class SystemCheck:
-    """One thing looked at. `remedy`: what would make it right, one command where there is one."""
+    """One thing looked at."""
 
     name: str
     ok: bool
     required: bool
     detail: str
-    remedy: str | None = None
+    remedy: str | None = None  # What would make it right, one command where there is one
 
 
 @dataclass(frozen=True)
@@ -119,28 +120,15 @@ PROGRAM_HEADER_SIZE = 56
 
 def diagnose() -> Diagnosis:
     """Look at everything."""
-    return Diagnosis(
-        (
-            check_python(),
-            *check_dependencies(),
-            check_engine(),
-            check_trial_run(),
-            check_kernel_cache(),
-            *check_tools(),
-            *check_viewers(),
-        )
-    )
+    needed = check_python(), *check_dependencies(), check_engine(), check_trial_run()
+    return Diagnosis((*needed, check_kernel_cache(), *check_tools(), *check_viewers()))
 
 
 def check_python() -> SystemCheck:
     """Look whether the interpreter is new enough."""
-    return SystemCheck(
-        "python",
-        sys.version_info >= OLDEST_PYTHON,
-        True,
-        f"{platform.python_version()} on {platform.system()} {platform.machine()}",
-        "install Python 3.11 or newer",
-    )
+    detail = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    is_new = sys.version_info >= OLDEST_PYTHON
+    return SystemCheck("python", is_new, True, detail, "install Python 3.11 or newer")
 
 
 def check_dependencies() -> Iterator[SystemCheck]:
@@ -165,14 +153,7 @@ def check_dependencies() -> Iterator[SystemCheck]:
 
 def satisfies(version: str, wanted: str) -> bool:
     """Return whether a version lies in a range such as ">=2.1.4,<2.2"."""
-    tests: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
-        ">=": lambda have, bound: have >= bound,
-        "<=": lambda have, bound: have <= bound,
-        "==": lambda have, bound: have == bound,
-        "!=": lambda have, bound: have != bound,
-        ">": lambda have, bound: have > bound,
-        "<": lambda have, bound: have < bound,
-    }
+    tests = {">=": ge, "<=": le, "==": eq, "!=": ne, ">": gt, "<": lt}
     have = release(version)
     for clause in filter(None, (part.strip() for part in wanted.split(","))):
         match = re.fullmatch(r"([<>=!]{1,2})\s*(.+)", clause)
@@ -225,12 +206,8 @@ def trial_run() -> tuple[int, int, int]:
         program.write_bytes(trial_program())
         request = RunRequest(program, GuestOptions(root=directory))
         measurement = run_program(request)
-    loops = sum(
-        edge.count
-        for routine in measurement.routines
-        for edge in routine.edge_counts
-        if edge.source == edge.target
-    )
+    edges = [edge for routine in measurement.routines for edge in routine.edge_counts]
+    loops = sum(edge.count for edge in edges if edge.source == edge.target)
     return measurement.base, measurement.ending.code, loops
 
 
@@ -239,22 +216,10 @@ def trial_program() -> bytes:
     offset = HEADER_SIZE + PROGRAM_HEADER_SIZE
     size = offset + 4 * len(TRIAL_CODE)
     identification = b"\x7fELF\x02\x02\x01" + bytes(9)
-    header = identification + struct.pack(
-        ">HHIQQQIHHHHHH",
-        2,  # executable
-        43,  # EM_SPARCV9
-        1,
-        TRIAL_BASE_ADDRESS + offset,
-        HEADER_SIZE,
-        0,
-        0,
-        HEADER_SIZE,
-        PROGRAM_HEADER_SIZE,
-        1,
-        0,
-        0,
-        0,
-    )
+    # ET_EXEC, EM_SPARCV9, version, entry point, place of the program headers
+    words = 2, 43, 1, TRIAL_BASE_ADDRESS + offset, HEADER_SIZE
+    sizes = HEADER_SIZE, PROGRAM_HEADER_SIZE, 1
+    header = identification + struct.pack(">HHIQQQIHHHHHH", *words, 0, 0, *sizes, 0, 0, 0)
     address = TRIAL_BASE_ADDRESS
     segment = struct.pack(">IIQQQQQQ", 1, 5, 0, address, address, size, size, 1 << 20)
     return header + segment + struct.pack(f">{len(TRIAL_CODE)}I", *TRIAL_CODE)
@@ -266,16 +231,11 @@ def check_kernel_cache() -> SystemCheck:
     kernel_files = [(each, len(list(each.rglob("*.nbi")))) for each in directories if each.is_dir()]
     for directory, files in kernel_files:
         if files:
-            return SystemCheck(
-                "kernel cache", True, False, f"{files} kernel{'s' * (files != 1)} in {directory}"
-            )
-    return SystemCheck(
-        "kernel cache",
-        False,
-        False,
-        "empty: every start compiles the kernels again (some seconds)",
-        "export NUMBA_CACHE_DIR=~/.cache/simprof",
-    )
+            detail = f"{files} kernel{'s' * (files != 1)} in {directory}"
+            return SystemCheck("kernel cache", True, False, detail)
+    detail = "empty: every start compiles the kernels again (some seconds)"
+    remedy = "export NUMBA_CACHE_DIR=~/.cache/simprof"
+    return SystemCheck("kernel cache", False, False, detail, remedy)
 
 
 def check_tools() -> Iterator[SystemCheck]:
@@ -292,17 +252,15 @@ def check_viewers() -> Iterator[SystemCheck]:
         named = viewer.commands or (viewer.name,)
         commands = ", ".join(named)
         place = next(filter(None, map(shutil.which, named)), None)
-        detail = (
-            f"{viewer.purpose}: {place}" if place else f"{commands} not found; {viewer.purpose}"
-        )
+        missing = f"{commands} not found; {viewer.purpose}"
+        detail = f"{viewer.purpose}: {place}" if place else missing
         yield SystemCheck(viewer.name, place is not None, False, detail, viewer.remedy)
     for name, purpose, remedy in LIBRARIES:
         try:
-            detail = f"{purpose}: {metadata.version(name)}"
+            found, detail = True, f"{purpose}: {metadata.version(name)}"
         except metadata.PackageNotFoundError:
-            yield SystemCheck(name, False, False, f"not installed; {purpose}", remedy)
-        else:
-            yield SystemCheck(name, True, False, detail, remedy)
+            found, detail = False, f"not installed; {purpose}"
+        yield SystemCheck(name, found, False, detail, remedy)
 
 
 def one_line(error: Exception) -> str:

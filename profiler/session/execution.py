@@ -38,7 +38,6 @@ from simprof.profiler.engine.walk import (
     MissingReturn,
     MissingTarget,
 )
-from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.recovery.calls import second_returns, with_entries
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, read_words
@@ -50,19 +49,27 @@ from simprof.simulator.machine.codewatch import LoadedCode
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import Observer, RunResult
 
+if TYPE_CHECKING:
+    from simprof.profiler.engine.recording import RunRecording
+    from simprof.simulator.leon.machine import LeonMachine
+
+Array = npt.NDArray[np.int64]
+# Instructions for which a run goes on after it has done something that the graphs lack. In this
+# time it may show what else they lack, which saves further runs.
+GRACE = 3_000_000
+
 
 class ExpectedEntries:
     """Blocks by which control may come into their routines, though the graphs do not say so."""
 
     def __init__(self, base: ProgramGraphs, blocks: Sequence[int]) -> None:
-        # blocks: The blocks, by number, ascending.
         self.base = base
-        self.blocks = tuple(blocks)
+        self.blocks = tuple(blocks)  # By number, ascending
         # The graphs with all of these entries. Blocks have the same numbers; edges do not.
         self.recovered = with_entries(base, blocks)
         graphs = self.recovered.arrays
-        by_block = zip(graphs.entered_blocks().tolist(), graphs.entries().tolist(), strict=True)
-        edge_of = dict(by_block)
+        entered = zip(graphs.entered_blocks().tolist(), graphs.entries().tolist(), strict=True)
+        edge_of = dict(entered)
         self._edges = {block: edge_of[block] for block in self.blocks}
         self._variants: dict[int, dict[frozenset[int], GraphVariant]] = {}
 
@@ -112,37 +119,30 @@ class ExpectedEntries:
 
     def graphs_with(self, used: frozenset[int]) -> ProgramGraphs:
         """Return the graphs with some of these entries; what is the same is the same object."""
-        return with_entries(self.base, used, self._chosen(used)) if used else self.base
+        routines = map(self.base.routine_of_block, used)
+        chosen = {routine: self._variant(routine, used).cfg for routine in routines}
+        return with_entries(self.base, used, chosen) if used else self.base
 
     def choose(self, lowering: Lowering, used: frozenset[int]) -> None:
         """Let only those schemes count that were planned on `graphs_with(used)`."""
         for routine in self.routines:
             lowering.choose(routine, self._variant(routine, used).cfg)
 
-    def _chosen(self, used: frozenset[int]) -> dict[int, ControlFlowGraph]:
-        routines = map(self.base.routine_of_block, used)
-        return {routine: self._variant(routine, used).cfg for routine in routines}
-
     def _variant(self, routine: int, used: frozenset[int]) -> GraphVariant:
         inside = {block for block in used if self.base.routine_of_block(block) == routine}
         return self._of(routine)[frozenset(inside)]
 
 
+@dataclass(frozen=True)
 class VariantPlans:
     """What the schemes of one run plan for the graphs that routines may turn out to have."""
 
-    def __init__(self, expected: ExpectedEntries, schemes: Sequence[SchemeRun]) -> None:
-        # schemes: The schemes that count paths, in the order of their slots.
-        self._expected = expected
-        self._schemes = schemes
-
-    def of(self, routine: int) -> Sequence[GraphVariant]:
-        """Return all graphs that a routine may turn out to have; none if that is known."""
-        return self._expected.of(routine)
+    of: Callable[[int], Sequence[GraphVariant]]  # `ExpectedEntries.of`
+    schemes: Sequence[SchemeRun]  # Those that count paths, in the order of their slots
 
     def plan(self, slot: int, routine: int, variant: GraphVariant) -> InstrumentationPlan | None:
-        """Return what a scheme plans for one of them."""
-        return self._schemes[slot].plan_on(routine, variant.cfg)
+        """Return what a scheme plans for one of the graphs."""
+        return self.schemes[slot].plan_on(routine, variant.cfg)
 
 
 def expected_entries(recovered: ProgramGraphs) -> ExpectedEntries | None:
@@ -172,36 +172,18 @@ def discoveries_of(
     # (address, size in bytes) -> the program's memory as the run left it
     read: Callable[[int, int], bytes],
 ) -> Discoveries:
-    """Return what a run did that its graphs do not contain.
-
-    If the run came into code that the program itself had written, only the words of that code are
-    returned. As long as they are unknown, control seems to enter routines in places where it does
-    not, so what else the graphs lack is left to the next run.
-    """
+    """Return what a run did that its graphs do not contain."""
     entries = {s.address for s in missing if isinstance(s, MissingEntry) and not s.behind}
     targets = {(s.jump, s.target) for s in missing if isinstance(s, MissingTarget)}
     returning = {step.call for step in missing if isinstance(step, MissingReturn)}
     reached = entries | {target for _, target in targets}
+    # If the run came into code that the program itself had written, only the words of that code are
+    # returned. As long as they are unknown, control seems to enter routines in places where it does
+    # not, so what else the graphs lack is left to the next run.
     late = [s for s in recovered.code.deferred if any(a in s for a in reached)]
     if late and not recovered.knows_late_words:
         return Discoveries(late_words=read_words(read, late))
     return Discoveries(frozenset(targets), frozenset(entries), frozenset(returning))
-
-
-if TYPE_CHECKING:
-    from simprof.profiler.engine.recording import RunRecording
-    from simprof.simulator.leon.machine import LeonMachine
-
-Array = npt.NDArray[np.int64]
-# Instructions for which a run goes on after it has done something that the graphs lack. In this
-# time it may show what else they lack, which saves further runs.
-GRACE = 3_000_000
-
-# Begins the trace of a run on these graphs, whose tokens the kernel puts into this memory.
-TraceStart = Callable[[GraphIndex, EngineMemory], TraceSink]
-
-# Begins to record a run on these graphs.
-RecordingStart = Callable[[GraphIndex], "RunRecording"]
 
 
 @dataclass(frozen=True)
@@ -213,9 +195,11 @@ class ExecutionOptions:
     # Graph -> its edge counts in an earlier run. The kernel is spared work on the edges that were
     # crossed most often.
     edge_counts: EdgeCounts | None = None
-    start_trace: TraceStart | None = None  # What begins a trace of the run; None: none is written.
+    # What begins a trace of the run on its graphs, whose tokens the kernel puts into the memory;
+    # None: none is written.
+    start_trace: Callable[[GraphIndex, EngineMemory], TraceSink] | None = None
     # What begins a recording of the run, which then has no schemes; None: none is made.
-    record: RecordingStart | None = None
+    record: Callable[[GraphIndex], RunRecording] | None = None
     # What earlier runs under the same schemes know of routines; this one adds to it.
     known: KnownProducts = field(default_factory=dict)
     # Whether every block raises events throughout the run, as it does where a trace is written or a
@@ -241,8 +225,20 @@ class Unattributed:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What a run has counted, wherever its events came from; as an execution, a recorded one.
+class ProgramRun:
+    """A run, finished or given up, whether it was emulated or recorded."""
+
+    # recovered, schemes, index: Its graphs and its schemes, and the numbers of the former.
+    recovered: ProgramGraphs
+    schemes: Sequence[SchemeRun]
+    index: GraphIndex
+    lowering: Lowering  # What has the counts of the schemes
+    result: RunResult  # How the run ended
+
+
+@dataclass(frozen=True)
+class Counted(ProgramRun):
+    """What a run has counted; as an execution, a recorded one.
 
     Its graphs lack nothing: it was recorded on them.
     """
@@ -251,16 +247,10 @@ class Counted:
     expected = None
     discoveries = Discoveries()
 
-    # recovered, schemes, index: Its graphs and its schemes, and the numbers of the former.
-    recovered: ProgramGraphs
-    schemes: Sequence[SchemeRun]
-    index: GraphIndex
-    lowering: Lowering  # What has the counts of the schemes
     edge_counts: Array  # How often each edge was crossed: int64, by program-wide number
     early: Mapping[EarlyEnd, int]  # How many activations ended early, by how they did
     # (block, address) -> how many of its executions ended before the instruction there
     cut: Mapping[tuple[int, int], int]
-    result: RunResult  # How the run ended
     unattributed: Unattributed  # What the graphs still lack
     # (address, reason) of code that was executed though recovery refused to follow it
     irregular: tuple[tuple[int, str], ...]
@@ -285,18 +275,11 @@ def lost_counts(number: int) -> CountError:
 
 
 @dataclass(frozen=True)
-class ProgramExecution:
-    """One emulated run, finished or given up."""
+class ProgramExecution(ProgramRun):
+    """One emulated run."""
 
-    # recovered, schemes: The graphs and the schemes that it was made with.
-    recovered: ProgramGraphs
-    schemes: Sequence[SchemeRun]
-    # index, lowering, automaton: What counted.
-    index: GraphIndex
-    lowering: Lowering
     automaton: Automaton
     counts: RunCounts  # What was counted, under the numbers of the graphs that the run was made on
-    result: RunResult  # How the run ended
     given_up: bool  # Whether it was stopped because the graphs lacked something
     # What the graphs lacked; of expected entries, those that control came by.
     discoveries: Discoveries
@@ -315,10 +298,7 @@ class ProgramExecution:
 
     @property
     def edge_counts(self) -> Array:
-        """How often each edge of `recovered` was crossed, once it has turned out what these are.
-
-        int64, by program-wide number.
-        """
+        """Crossings of each edge of `recovered`, once these have turned out, by number: int64."""
         counts, expected = self.counts.edge_counts, self.expected
         return counts if expected is None else np.delete(counts, expected.unused(counts))
 
@@ -334,14 +314,8 @@ class ProgramExecution:
         reached = automaton.reached(address for address, _ in irregular)
         instructions = self.result.instructions - counts.attributed_instructions()
         return Counted(
-            self.recovered,
-            self.schemes,
-            self.index,
-            self.lowering,
-            self.edge_counts,
-            automaton.tally.early,
-            counts.cut,
-            self.result,
+            *(self.recovered, self.schemes, self.index, self.lowering, self.result),
+            *(self.edge_counts, automaton.tally.early, counts.cut),
             Unattributed(counts.unattributed_transfers(), instructions),
             tuple(each for each in irregular if each[0] in reached),
         )
@@ -353,26 +327,22 @@ class ProgramExecution:
     def turned_out(
         self, recovered: ProgramGraphs, schemes: Sequence[SchemeRun]
     ) -> ProgramExecution:
-        """Return this run as one on the graphs that it has shown to be right."""
-        # recovered: These graphs: `ExpectedEntries.graphs_with` those that control came by.
-        # schemes: The same schemes on them.
+        """Return this run as one on the graphs that it has shown to be right, `graphs_with`."""
         assert self.expected is not None
-        assert isinstance(self.lowering, Lowering)
         self.expected.choose(self.lowering, self.expected.used(self.counts.edge_counts))
         return replace(self, recovered=recovered, schemes=schemes, index=GraphIndex(recovered))
 
 
+@dataclass
 class _GivingUp:
     """Ends a run soon after it has done something that the graphs lack, unless `persistent`."""
 
-    def __init__(self, persistent: bool) -> None:
-        self.machine: Machine | LeonMachine | None = None
-        self.given_up = False
-        self._persistent = persistent
+    persistent: bool
+    machine: Machine | LeonMachine | None = None
+    given_up: bool = False
 
     def __call__(self, missing: Missing) -> None:
-        """Note that the run has done something that the graphs lack."""
-        if self.machine is not None and not self._persistent and not self.given_up:
+        if self.machine is not None and not self.persistent and not self.given_up:
             self.given_up = True
             self.machine.stop_soon(GRACE)
 
@@ -388,13 +358,11 @@ def execute(
 
     Raises EventsLostError if blocks that raise no events have been executed in another way than was
     expected: the program has to be run again, with events of all blocks
-    (`ExecutionOptions.is_dense`).
-    Raises SimulatorError if the program cannot be run or profiled.
+    (`ExecutionOptions.is_dense`). Raises SimulatorError if it cannot be run or profiled.
     """
     expected = options.expected
-    if expected is not None:
-        recovered = expected.recovered
-    index = GraphIndex(recovered, frozenset(expected.blocks if expected is not None else ()))
+    recovered = recovered if expected is None else expected.recovered
+    index = GraphIndex(recovered, frozenset(() if expected is None else expected.blocks))
     lowering = _lowering(recovered, index, schemes, options)
     giving_up = _GivingUp(options.persistent)
     is_dense = options.is_dense or bool(options.start_trace or options.record)
@@ -416,22 +384,12 @@ def execute(
         discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)
     automaton.retire()
     machine.close()
-    execution = ProgramExecution(
-        recovered,
-        schemes,
-        index,
-        lowering,
-        automaton,
-        automaton.counts,
-        result,
-        giving_up.given_up,
-        discoveries,
-        expected,
-    )
-    if expected is None:
-        return execution
-    entries = expected.addresses(expected.used(execution.counts.edge_counts))
-    return replace(execution, discoveries=discoveries.merged(Discoveries(entries=entries)))
+    counts = automaton.counts
+    if expected is not None:
+        entries = expected.addresses(expected.used(counts.edge_counts))
+        discoveries = discoveries.merged(Discoveries(entries=entries))
+    run = recovered, schemes, index, lowering, result
+    return ProgramExecution(*run, automaton, counts, giving_up.given_up, discoveries, expected)
 
 
 def _lowering(
@@ -442,25 +400,19 @@ def _lowering(
 ) -> Lowering:
     program, edge_counts = recovered.program, options.edge_counts
     stack_mask = (1 << (64 if program.is64 else 32)) - 1
-    costs = cost_words(program.machine)
+    graphs = recovered.routines, index.first_edge, cost_words(program.machine), stack_mask
     if options.record is not None:
-        recording = options.record(index)
-        return Lowering(
-            (), recovered.routines, index.first_edge, costs, stack_mask, recording=recording
-        )
+        return Lowering((), *graphs, recording=options.record(index))
     counting = [scheme for scheme in schemes if scheme.slot is not None]
     expected = options.expected
     return Lowering(
         [scheme.plan for scheme in counting],
-        recovered.routines,
-        index.first_edge,
-        costs,
-        stack_mask,
+        *graphs,
         lambda number: None if edge_counts is None else edge_counts(recovered.routines[number]),
         keep_history=options.replayable,
         known=options.known,
         contexts=counting_of(index, options.contexts),
-        variants=None if expected is None else VariantPlans(expected, counting),
+        variants=None if expected is None else VariantPlans(expected.of, counting),
     )
 
 
@@ -469,9 +421,7 @@ def _finish(automaton: Automaton, result: RunResult) -> None:
     if automaton.error is not None:
         raise automaton.error
     fault = result.fault
-    inside = fault is not None and fault.origin is None
-    automaton.finish(
-        exited=result.reason == "exit", fault_pc=fault.pc if fault and inside else None
-    )
+    pc = None if fault is None or fault.origin is not None else fault.pc
+    automaton.finish(exited=result.reason == "exit", fault_pc=pc)
     if automaton.error is not None:
         raise automaton.error

@@ -10,18 +10,12 @@ All of it depends on the program's file and on simprof's code alone, or is check
 - *Facts* about the graphs, for reports, are a function of these.
 - *Costs* of the code of routines are a function of graphs, a setting, and of where the counters
   are, which is kept with each.
-- *Plans* are a function of graphs and a setting. They are kept of runs under one setting only: to
-  write those of many takes as long as to make them. They are read one by one, when a routine is
-  first entered: that takes a fifth of the time to make one. A plan's graph is not among what is
-  kept: plans refer to the one that the session has.
+- *Plans* are a function of graphs and a setting.
 - *Discoveries* are those of an earlier run that was asked for in the same way. They are a guess:
   the run that begins with them counts only if all that it asked of the outside, and all that it was
   answered, was the same as then (`record`), so that it was the same run. If not, everything begins
   again with what the file alone shows, and the next run so asked for guesses nothing. So no result
   depends on what is in the cache.
-
-`fingerprint` stands for simprof's code: files of another version are not found, and make room when
-they have not been used for long.
 """
 
 from __future__ import annotations
@@ -31,7 +25,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.states import KnownWays
@@ -69,10 +63,7 @@ class PastRun:
 
 
 class BinaryMemory:
-    """What is known of one program.
-
-    `program`: The program. `files`: Where it is kept; None: nowhere, nothing is known.
-    """
+    """What is known of one program; `files`: where it is kept. None: nowhere, nothing is known."""
 
     def __init__(self, program: Program, files: CacheFiles | None) -> None:
         self._program, self._files = program, files
@@ -84,8 +75,7 @@ class BinaryMemory:
     ) -> ProgramGraphs | None:
         """Return the graphs that rest on some discoveries, None if they are not known.
 
-        `discoveries`: What else is known of the program. `program`: With the modules that it loads;
-        None: it is the file alone.
+        `program`: With the modules that it loads; None: it is the file alone.
         """
         if self._files is None:
             return None
@@ -111,12 +101,12 @@ class BinaryMemory:
 
         def rows() -> LineRows:
             known = self._load(_LINES, LineRows)
-            if known is not None:
-                return known
-            found = program.lines.rows
-            if not isinstance(found.starts, list):  # of a damaged file, numbers beyond all sense
-                self._keep(_LINES, found)
-            return found
+            if known is None:
+                known = program.lines.rows
+                # those of a damaged file are lists of numbers beyond all sense
+                if not isinstance(known.starts, list):
+                    self._keep(_LINES, known)
+            return known
 
         return replace(program, lines=LineTable(rows))
 
@@ -129,7 +119,7 @@ class BinaryMemory:
     ) -> ProgramGraphs:
         """Return the graphs that rest on some discoveries: those that were kept, or else new ones.
 
-        `known`: What recoveries have found. `program`: As for `graphs`.
+        `known`, `told`: As for `recovery.recover`. `program`: As for `graphs`.
         """
         recovered = self.graphs(discoveries, program)
         if recovered is None:
@@ -170,14 +160,15 @@ class BinaryMemory:
         plans: Iterable[tuple[ControlFlowGraph, RoutinePlan]],
     ) -> None:
         """Keep plans of graphs under a setting."""
+        # That is done of runs under one setting only: to write the plans of many takes as long as
+        # to make them. They are read one by one, when a routine is first entered: that takes a
+        # fifth of the time to make one. A plan's graph is not among what is kept: plans refer to
+        # the one that the session has.
         if self._files is None or not _decides(setting):
             return
         before = self.plans(discoveries, setting)
-        more = {
-            (cfg.address, cfg.name): cache_files.dumps(plan, cfg)
-            for cfg, plan in plans
-            if (cfg.address, cfg.name) not in before
-        }
+        named = (((cfg.address, cfg.name), cfg, plan) for cfg, plan in plans)
+        more = {n: cache_files.dumps(plan, cfg) for n, cfg, plan in named if n not in before}
         if more:
             self._keep(_made_for("plans", discoveries, setting), {**before, **more})
 
@@ -207,24 +198,21 @@ class BinaryMemory:
         """Return what runs have shown, each once; those that showed least come first."""
         if self._files is None:
             return []
-        first, found = self._name(_RUN), set()
-        for entry in self._files.entries():
-            if entry.name.startswith(first):
-                past = self.run(entry.name.removeprefix(self._name("")))
-                if past is not None:
-                    found.add(past.discoveries)
-        return sorted(found, key=Discoveries.sort_key)
+        first, names = self._name(_RUN), (entry.name for entry in self._files.entries())
+        runs = (name.removeprefix(self._name("")) for name in names if name.startswith(first))
+        past = filter(None, map(self.run, runs))
+        return sorted({run.discoveries for run in past}, key=Discoveries.sort_key)
 
     def _name(self, what: str) -> str:
+        # `fingerprint` stands for simprof's code: files of another version are not found, and make
+        # room when they have not been used for long.
         program = self._program
         name = re.sub(r"[^A-Za-z0-9_+-]", "_", Path(program.path).name)[:_SHORT]
         return f"{name}.{program.sha256[:_SHORT]}.{fingerprint()}.{what}"
 
     def _load(self, what: str, kind: type[Kept]) -> Kept | None:
         data = None if self._files is None else self._files.read(self._name(what))
-        if data is None:
-            return None
-        kept = cache_files.loads(data)
+        kept = None if data is None else cache_files.loads(data)
         if not isinstance(kept, tuple) or len(kept) != 2:
             return None
         return kept[1] if kept[0] == self._program.sha256 and isinstance(kept[1], kind) else None
@@ -236,17 +224,9 @@ class BinaryMemory:
 
 
 def _graphs_of(discoveries: Discoveries, what: str = "graphs") -> str:
-    parts: tuple[Iterable[Any], ...] = (
-        discoveries.indirect_targets,
-        discoveries.entries,
-        discoveries.returning_calls,
-        discoveries.late_words,
-    )
-    ordered = [sorted(part) for part in parts]
-    if discoveries.modules:
-        loaded = sorted(discoveries.modules), sorted(discoveries.earlier)
-        return f"{what}-{_digest([*ordered, *loaded])}"
-    return f"{what}-{_digest(ordered)}"
+    names = ["indirect_targets", "entries", "returning_calls", "late_words"]
+    names += ("modules", "earlier") if discoveries.modules else ()
+    return f"{what}-{_digest([sorted(getattr(discoveries, name)) for name in names])}"
 
 
 def _ways(discoveries: Discoveries, expected: bool) -> str:
@@ -254,10 +234,8 @@ def _ways(discoveries: Discoveries, expected: bool) -> str:
 
 
 def _decides(setting: Setting) -> bool:
-    """Whether the graphs and a setting decide what code there is.
-
-    Saved profiles decide, too, and so do the counts of a first run, and other distributions' code.
-    """
+    """Whether the graphs and a setting decide what code there is."""
+    # So do saved profiles, the counts of a first run, and other distributions' code.
     own = registry.definition(setting.mode) in registry.OWN
     guided = registry.needs_edge_profile(setting.mode)
     return own and not guided and isinstance(setting.options.weights, Weights)
@@ -271,10 +249,8 @@ def _made_for(what: str, discoveries: Discoveries, setting: Setting) -> str:
 def run_name(
     file: Path, arguments: tuple[bytes, ...], guest: GuestOptions, selection: Selection
 ) -> str:
-    """Return the name of a run: of all that decides it but for what is outside.
-
-    Where the directories are that it sees is outside: what it finds there is in the record.
-    """
+    """Return the name of a run: of all that decides it but for what is outside."""
+    # Where the directories are that it sees is outside: what it finds there is in the record.
     writes = guest.writable is not None
     names = guest.argv0_of(file), guest.exe_of(file), guest.file_name_of(file)
     same = replace(guest, timeout=None, stdout=1, stderr=2, root=Path(), writable=None)

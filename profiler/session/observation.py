@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simprof.profiler.code.context import ProgramContexts
-from simprof.profiler.engine.lowering import Lowering
-from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.profiles.profile import (
     Ending,
@@ -44,7 +42,7 @@ from simprof.profiler.session.execution import Counted, Unattributed
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from simprof.simulator.binary.program import LineTable, Program, SourceLine
-from simprof.simulator.machine.running import Fault, RunResult
+from simprof.simulator.machine.running import RunResult
 
 if TYPE_CHECKING:
     from simprof.profiler.session.contexts import CountedWindow, Ledger
@@ -178,7 +176,12 @@ def collect(
         events = {number: each for number, each in events.items() if number in routines}
     times, window, ledger = None, None, None
     if counted.lowering.contexts is not None:
-        window, ledger = _by_context(counted.index, counted.lowering)
+        from simprof.profiler.session.contexts import Ledger, window_of  # which few runs need
+
+        lowering, index = counted.lowering, counted.index
+        counts, options = counted.lowering.contexts.counts(), counted.lowering.contexts.options
+        window = None if options.entry is None else window_of(counts, lowering, index)
+        ledger = Ledger(counts, lowering, index, options.limit) if options.tree else None
     if window is not None:
         events, times = dict(window.events), window.times
     return Observation(
@@ -197,23 +200,6 @@ def collect(
         ledger=ledger,
         window=window,
     )
-
-
-def _by_context(
-    index: GraphIndex, lowering: Lowering
-) -> tuple[CountedWindow | None, Ledger | None]:
-    """Return what a run has counted by calling context: in its window, and for its call tree."""
-    from simprof.profiler.session.contexts import (
-        Ledger,  # which few runs need
-        window_of,
-    )
-
-    contexts = lowering.contexts
-    assert contexts is not None
-    counts, options = contexts.counts(), contexts.options
-    window = None if options.entry is None else window_of(counts, lowering, index)
-    ledger = Ledger(counts, lowering, index, options.limit) if options.tree else None
-    return window, ledger
 
 
 def program_info(observation: Observation) -> ProgramInfo:
@@ -248,10 +234,8 @@ def chosen_options(fields: Mapping[str, Any]) -> SchemeOptions:
     Raises KeyError, TypeError or ValueError if one is missing, or has a value that it cannot have.
     """
     weights, profile = fields["weights"], fields["edge_profile"]
-    own: dict[str, Any] = {}
-    for option in registry.options():
-        if option.name in fields:
-            own[option.name] = _own_value(option, fields[option.name])
+    given = [option for option in registry.options() if option.name in fields]
+    own = {option.name: _own_value(option, fields[option.name]) for option in given}
     path_limit = fields["path_limit"]
     if type(path_limit) is not int or path_limit < 1:
         raise ValueError(f"path limit {path_limit!r}")
@@ -266,13 +250,14 @@ def chosen_options(fields: Mapping[str, Any]) -> SchemeOptions:
 
 def _own_value(option: SchemeOption, value: Any) -> Any:
     """Return the value of a scheme's own option; raises ValueError if it cannot be one."""
+    fits = True
     if issubclass(option.kind, StrEnum):
         value = option.kind(value)
     elif option.kind is float and type(value) is int:
         value = float(value)
-    elif type(value) is not option.kind and value is not None:
-        raise ValueError(f"{option.name}={value!r}")
-    if value is not None and not option.fits(value):
+    else:
+        fits = value is None or type(value) is option.kind
+    if not fits or (value is not None and not option.fits(value)):
         raise ValueError(f"{option.name}={value!r}")
     return value
 
@@ -298,41 +283,24 @@ def options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
 
 def ending(observation: Observation, result: RunResult) -> Ending:
     """Return how the run ended, with the places in the program that say why."""
-    fault = None if result.fault is None else _fault(observation, result.fault)
-    lines, refusal = observation.program.lines, None
-    if result.refusal is not None:
-        name, pc = result.refusal.call.name, result.refusal.pc
-        refusal = RefusalInfo(name, pc, *_place(observation, pc), lines.find(pc))
-    waits = tuple(
-        WaitInfo(
-            each.number, each.call, each.pc, *_place(observation, each.pc), lines.find(each.pc)
-        )
-        for each in result.waits
-    )
-    return Ending(result.status, result.reason, result.signal, fault, refusal, waits)
+    place, fault, refusal = partial(_place, observation), result.fault, result.refusal
+    fault_info, refusal_info = None, None
+    if fault is not None:
+        pc = fault.pc if fault.origin is None else fault.origin
+        fault_info = FaultInfo(fault.name, pc, fault.address, fault.description, *place(pc))
+    if refusal is not None:
+        refusal_info = RefusalInfo(refusal.call.name, refusal.pc, *place(refusal.pc))
+    waits = tuple(WaitInfo(w.number, w.call, w.pc, *place(w.pc)) for w in result.waits)
+    return Ending(result.status, result.reason, result.signal, fault_info, refusal_info, waits)
 
 
-def _fault(observation: Observation, fault: Fault) -> FaultInfo:
-    pc = fault.pc if fault.origin is None else fault.origin
-    routine, offset = _place(observation, pc)
-    return FaultInfo(
-        name=fault.name,
-        pc=pc,
-        address=fault.address,
-        description=fault.description,
-        routine=routine,
-        offset=offset,
-        source=observation.program.lines.find(pc),
-    )
-
-
-def _place(observation: Observation, pc: int) -> tuple[str | None, int]:
-    """Return the routine that `pc` is in, and how many bytes behind its start."""
-    number = observation.recovered.routine_at(pc)
+def _place(observation: Observation, pc: int) -> tuple[str | None, int, SourceLine | None]:
+    """Return the routine that `pc` is in, how many bytes behind its start, and the source line."""
+    number, line = observation.recovered.routine_at(pc), observation.program.lines.find(pc)
     if number < 0:
-        return None, 0
+        return None, 0, line
     routine = observation.recovered.routines[number]
-    return routine.name, pc - routine.address
+    return routine.name, pc - routine.address, line
 
 
 def warnings(
@@ -344,11 +312,10 @@ def warnings(
     """Yield what the reader of the numbers must know, one line each."""
     if wrapped:
         yield f"32-bit counters would have wrapped in {', '.join(wrapped)}"
-    if unattributed["unattributed_transfers"] or unattributed["unattributed_instructions"]:
-        yield (
-            f"{unattributed['unattributed_transfers']} transfers and "
-            f"{unattributed['unattributed_instructions']} instructions could not be attributed"
-        )
+    transfers = unattributed["unattributed_transfers"]
+    instructions = unattributed["unattributed_instructions"]
+    if transfers or instructions:
+        yield f"{transfers} transfers and {instructions} instructions could not be attributed"
     if definition.instruments and observation.result.threads:
         yield (
             "counters are not locked: where threads run at the same time, increments can be lost "
@@ -366,19 +333,11 @@ def warnings(
 
 def lines(program: Program, routines: Sequence[RoutineProfile]) -> Mapping[int, SourceLine]:
     """Source lines of every block that the profile names."""
-    starts = {
-        block
-        for routine in routines
-        for path in routine.path_counts
-        for block in path.blocks
-        if isinstance(block, int)
-    } | {
-        vertex.start
-        for routine in routines
-        for edge in routine.edge_counts
-        if edge.count
-        for vertex in (edge.source, edge.target)
-        if isinstance(vertex.start, int)
-    }
-    lines = ((start, program.lines.find(start)) for start in sorted(starts))
+    starts = set[int | str]()
+    for routine in routines:
+        starts.update(*(path.blocks for path in routine.path_counts))
+        crossed = [edge for edge in routine.edge_counts if edge.count]
+        starts.update(end.start for edge in crossed for end in (edge.source, edge.target))
+    addresses = sorted(start for start in starts if isinstance(start, int))
+    lines = ((start, program.lines.find(start)) for start in addresses)
     return {start: line for start, line in lines if line is not None}

@@ -98,12 +98,12 @@ class Study:
     """What stays the same through all passes."""
 
     invocation: Invocation  # How the run was asked for
-    settings: tuple[Setting, ...]  # The schemes
     planners: Planners
-    trace: TraceOrder | None  # The trace that is to be written, if one is
-    recording: RecordingOrder | None  # The recording that is to be made, if one is
-    progress: ProgressCallback | None  # Who is told how far the session is, if anybody
     memory: BinaryMemory  # What earlier sessions knew of the program
+    progress: ProgressCallback | None  # Who is told how far the session is, if anybody
+    settings: tuple[Setting, ...] = ()  # The schemes
+    trace: TraceOrder | None = None  # The trace that is to be written, if one is
+    recording: RecordingOrder | None = None  # The recording that is to be made, if one is
     # Traces that are wanted once everything has been counted: who writes each, and where to
     orders: tuple[tuple[Setting, Path], ...] = ()
     checks_traces: bool = False  # Whether the execution is regenerated from traces, and compared
@@ -152,6 +152,10 @@ class Runs:
 
     events: Events
     discoveries: Discoveries = field(default_factory=Discoveries)  # Beside the program's file
+    # runs, whole_runs: How many runs there were, and how many of them were whole.
+    runs: int = 0
+    whole_runs: int = 0
+    reasons: tuple[Reason, ...] = ()  # Why there was each of them
     # What all passes begin with; None: the start-up has not been looked at yet.
     begun: Discoveries | None = None
     past: PastRun | None = None  # The earlier session's run that this one is guessed to be
@@ -165,10 +169,6 @@ class Runs:
     left_out: Mapping[Setting, frozenset[int]] = field(default_factory=dict)
     is_guided: bool = True  # Whether all schemes have had the edge profile that they need
     traces: int = 0  # How many of the traces that are wanted have been written
-    # runs, whole_runs: How many runs there were, and how many of them were whole.
-    runs: int = 0
-    whole_runs: int = 0
-    reasons: tuple[Reason, ...] = ()  # Why there was each of them
 
 
 def why(runs: Runs, orders: int = 0) -> Reason | None:
@@ -196,20 +196,20 @@ def why(runs: Runs, orders: int = 0) -> Reason | None:
 
 
 def observe_in(
-    world: World,
-    study: Study,
-    seen: Discoveries | None = None,
-    guide: EdgeCounts | None = None,
+    world: World, study: Study, seen: Discoveries | None = None, guide: EdgeCounts | None = None
 ) -> Observation:
     """Observe a program in its world; `seen`, `guide`: see `session.observe`."""
-    memory, settings = study.memory, study.settings
+    memory = study.memory
+    # what a run is guessed to discover counts only if it was the same run
     name = study.name if seen is None else ""
     with ExitStack() as stack:
         checked = _checked_traces(study, world, stack) if study.checks_traces else []
         own = None if study.trace is None else study.trace.path
         orders = tuple(each for each in checked if each[1] != own)
-        study = replace(study, orders=orders)
-        runs = run_passes(study, _begun(memory, name, world, seen), guide)
+        begun, guess = Runs(world, seen or Discoveries()), memory.run(name) if name else None
+        if guess is not None and guess.is_same and are_unchanged(guess.discoveries.modules):
+            begun = Runs(world, guess.discoveries, past=guess)
+        runs = run_passes(replace(study, orders=orders), begun, guide)
         observation = runs.observation
         assert observation is not None
         for setting, path in checked:
@@ -223,7 +223,7 @@ def observe_in(
         memory.keep_run(name, PastRun(runs.discoveries, record, is_same, is_plain))
     if study.recording is not None:
         study.recording.finish(observation, world.files.output_digest)
-    if len(settings) == 1:
+    if len(study.settings) == 1:
         (scheme,) = observation.schemes
         entered = ((each.cfg, scheme.routine_plan(n)) for n, each in observation.events.items())
         plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
@@ -257,26 +257,12 @@ def _checked_traces(study: Study, world: World, stack: ExitStack) -> list[tuple[
     return found
 
 
-def _begun(memory: BinaryMemory, name: str, world: World, seen: Discoveries | None) -> Runs:
-    """Return what is known before a program is run."""
-    # name: Of the run, in `memory`: what a run is guessed to discover counts only if it was the
-    # same run.
-    # seen: What other runs have shown.
-    past = memory.run(name) if name else None
-    if past is not None and past.is_same and are_unchanged(past.discoveries.modules):
-        return Runs(world, past.discoveries, past=past)
-    return Runs(world, seen or Discoveries())
-
-
 def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) -> Runs:
     """Run a program until there is no reason to do so again.
 
-    Raises KeyboardInterrupt if the user ends the run for a trace: the trace then says nothing of
-    the earlier run.
+    `edge_counts`: An edge profile that guides schemes; None: a first stage counts it. Raises
+    KeyboardInterrupt if the user ends the run for a trace.
     """
-    # study, runs: What is wanted, and what is known already.
-    # edge_counts: An edge profile that guides schemes which need one; None: a first stage counts
-    # it.
     while (reason := why(runs, len(study.orders))) is not None:
         if reason not in (Reason.START_UP, Reason.COUNTS):
             runs = replace(runs, reasons=(*runs.reasons, reason))
@@ -287,12 +273,8 @@ def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) 
                 runs = _count(runs, runs.stage or _first_stage(study, edge_counts))
             # the others begin another stage: its passes find nothing of the last one in memory
             case Reason.GUESS:
-                runs = Runs(
-                    runs.events,
-                    runs=runs.runs,
-                    whole_runs=runs.whole_runs,
-                    reasons=runs.reasons,
-                )
+                counts = runs.runs, runs.whole_runs, runs.reasons
+                runs = Runs(runs.events, Discoveries(), *counts)
             case Reason.COUNTERS:
                 runs = _for_counters(study, runs)
             case Reason.EDGE_PROFILE:
@@ -322,18 +304,15 @@ def _start_up(study: Study, runs: Runs) -> Runs:
 
 
 def _check_names(study: Study, runs: Runs) -> None:
-    """Check that the program has what a selection and windows name, before it runs at all.
-
-    The run of its start-up, which `World.late_words` makes, is all of a short program.
-
-    Raises UsageError if it has not.
-    """
+    """Check that the program has what a selection and windows name: UsageError if it has not."""
+    # before it runs at all: that of its start-up (`World.late_words`) is all of a short program
     selection, contexts = study.invocation.selection, study.invocation.contexts
     if selection.is_all and contexts is None:
         return
     recovered = study.recover(runs.events.program_with(runs.discoveries), runs.discoveries)
     Graphs(recovered, selection)
-    check_contexts(recovered, contexts)
+    if contexts is not None:
+        check_contexts(recovered, contexts)
 
 
 def _first_stage(study: Study, edge_counts: EdgeCounts | None) -> Stage:
@@ -404,13 +383,9 @@ def _count(before: Runs, stage: Stage) -> Runs:
         expected = execution.expected is not None
         stage.study.memory.keep_ways(runs.discoveries, ways, expected=expected)
     runs = replace(runs, whole_runs=runs.whole_runs + events.is_emulated)
-    observation = collect(
-        right.counted(),
-        stage.study.invocation,
-        len(stage.settings),
-        events.contexts,
-        None if events.is_emulated else stage.study.routines,
-    )
+    routines = None if events.is_emulated else stage.study.routines
+    wanted = stage.study.invocation, len(stage.settings)
+    observation = collect(right.counted(), *wanted, events.contexts, routines)
     right.close()
     return _finished(runs, stage, replace(observation, discoveries=runs.discoveries))
 
@@ -437,8 +412,7 @@ def _play(
     graphs = recovered if expected is None else expected.recovered
     schemes = _schemes(study, runs, planners, graphs, unsure)
     if study.trace is not None:
-        begin = partial(study.trace.begin, schemes[0], discoveries)
-        options = replace(options, start_trace=begin)
+        options = replace(options, start_trace=partial(study.trace.begin, schemes[0], discoveries))
     if study.recording is not None:
         options = replace(options, record=partial(study.recording.begin, discoveries))
     phase = Phase.RERUNNING if runs.runs else Phase.RUNNING
@@ -492,8 +466,7 @@ def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
     if not stage.replayable:
         return runs
     study = stage.study
-    executed = observation.result.instructions
-    limit = runs.events.limit
+    executed, limit = observation.result.instructions, runs.events.limit
     report_progress(study.progress, Phase.PLANNING, instructions=executed, limit=limit)
     if study.invocation.contexts is not None:
         # what is counted by context is that of schemes which take part in the run
@@ -519,17 +492,15 @@ def _replayed(
     graphs = Graphs(guide.recovered, guide.invocation.selection)
     known = {scheme.setting: scheme for scheme in guide.schemes}
     slots = count(sum(scheme.slot is not None for scheme in guide.schemes))
-    schemes: list[SchemeRun] = []
-    guided: list[SchemeRun] = []
-    for planner in planners:
-        scheme = known.get(planner.setting)
-        if scheme is None:
-            scheme = SchemeRun(planner.setting, graphs, planner.make, next(slots), planner.forget)
-            guided.append(scheme)
-        schemes.append(scheme)
+    guided = [
+        SchemeRun(planner.setting, graphs, planner.make, next(slots), planner.forget)
+        for planner in planners
+        if planner.setting not in known
+    ]
     left = zip(guided, guide.counters.replay(guided), strict=True)
     lacking = {scheme.setting: routines for scheme, routines in left if routines}
-    return replace(guide, schemes=schemes), lacking
+    known |= {scheme.setting: scheme for scheme in guided}
+    return replace(guide, schemes=[known[planner.setting] for planner in planners]), lacking
 
 
 def _for_edge_profile(study: Study, runs: Runs) -> Runs:
@@ -564,9 +535,8 @@ def _completed(runs: Runs, stage: Stage, again: Observation) -> Runs:
 
     def counters(scheme: SchemeRun, routine: int) -> RoutineCounters:
         other = schemes.get((scheme.setting, routine))
-        if other is None:
-            return first.counters(scheme, routine)
-        return again.counters(other, routine)
+        run, scheme = (first, scheme) if other is None else (again, other)
+        return run.counters(scheme, routine)
 
     return replace(runs, observation=replace(first, counters=counters))
 

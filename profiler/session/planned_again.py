@@ -72,12 +72,7 @@ def plan_again(
 ) -> PlannedProgram:
     """Return the graphs, plans and code behind a profile of `program`."""
     recovered = recover_again(measurement, program, memory, progress)
-    numbers = _numbers(recovered)
-    found = {}
-    for position, routine in enumerate(measurement.routines):
-        number = numbers.get(routine.key)
-        if number is not None and has_edges_of(recovered.routines[number], routine):
-            found[position] = number
+    found = _found(recovered, measurement)
     bare = {at: PlannedRoutine(recovered.routines[number]) for at, number in found.items()}
     scheme = registry.find(measurement.mode)
     if scheme is None:
@@ -126,10 +121,9 @@ def _planned(
 
 def is_planned_so(routine: RoutineProfile, plan: InstrumentationPlan, code: RoutineCode) -> bool:
     """Whether a plan and its code are what a profile says of a routine."""
-    carrying = plan.instrumented_edges
     said = frozenset(at for at, edge in enumerate(routine.edge_counts) if edge.instrumented)
     return (
-        carrying == said
+        plan.instrumented_edges == said
         and plan.table is routine.table
         and plan.addressing is routine.addressing
         and code.path_register == routine.path_register
@@ -153,15 +147,15 @@ def recover_again(
 ) -> ProgramGraphs:
     """Recover the graphs of a program, with what a profile shows beyond its file.
 
-    Graphs of an earlier run that has them kept are taken where they are those of the profile, edge
-    by edge. Otherwise they are made, step by step, and kept in turn.
+    Kept ones are taken where they are those of the profile, edge by edge.
     """
     memory = memory or BinaryMemory(program, None)
     for discoveries in memory.past_discoveries():
         if discoveries.modules:
             continue  # the profile's own modules are not found
         recovered = memory.graphs(discoveries)
-        if recovered is not None and _explains(recovered, measurement):
+        found = {} if recovered is None else _found(recovered, measurement)
+        if recovered is not None and len(found) == len(measurement.routines):
             return recovered
     made = Known()
     known = Discoveries()
@@ -183,13 +177,12 @@ def _numbers(recovered: ProgramGraphs) -> dict[tuple[int, str], int]:
     return {key: number for number, key in enumerate(keys)}
 
 
-def _explains(recovered: ProgramGraphs, measurement: RunMeasurement) -> bool:
-    """Whether graphs have all routines of a profile, with the very edges that it has."""
+def _found(recovered: ProgramGraphs, measurement: RunMeasurement) -> dict[int, int]:
+    """Position of a profile's routine -> its number, where its graph has the profile's edges."""
     numbers = _numbers(recovered)
-    return all(
-        routine.key in numbers and has_edges_of(recovered.routines[numbers[routine.key]], routine)
-        for routine in measurement.routines
-    )
+    known = ((at, each) for at, each in enumerate(measurement.routines) if each.key in numbers)
+    pairs = ((at, each, numbers[each.key]) for at, each in known)
+    return {at: n for at, each, n in pairs if has_edges_of(recovered.routines[n], each)}
 
 
 def _seen(measurement: RunMeasurement, recovered: ProgramGraphs) -> Discoveries:

@@ -34,7 +34,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from types import TracebackType
 from typing import Any
 
 from simprof.profiler.profiles.scratch import die_with
@@ -64,14 +63,10 @@ class Lost:
 
 
 class Forked:
-    """A copy of this process.
-
-    `serve`: What it does, called with its end of the pipe; `pipe` is our end.
-
-    Raises OSError if this process can have no children.
-    """
+    """A copy of this process; `pipe` is our end of the pipe to it."""
 
     def __init__(self, serve: Callable[[Connection], None]) -> None:
+        # serve: What it does, called with its end of the pipe. OSError: there can be no children.
         if multiprocessing.current_process().daemon:
             raise OSError("a process of a pool has no pool of its own")
         context = multiprocessing.get_context("fork")
@@ -146,9 +141,7 @@ class Spawned:
 
 
 def begin(descriptor: int, parent: int) -> None:
-    """Do what a spawned process is for."""
-    # descriptor: Of its end of the pipe.
-    # parent: Number of the process that started it.
+    """Do what a spawned process is for: at its end of the pipe, until `parent` ends."""
     die_with(parent)
     from simprof.profiler.engine import kernel_cache
     from simprof.simulator import stopping
@@ -184,13 +177,10 @@ def answer_all(
 
 
 class Pool:
-    """Processes that answer questions, one at a time; they are ended with the `with` block.
-
-    - `start`: Starts one, by its number; it does `answer_all`.
-    - `size`: How many there may be.
-    """
+    """Processes that answer questions, one at a time; they are ended with the `with` block."""
 
     def __init__(self, start: Callable[[int], Forked | Spawned], size: int) -> None:
+        # start: Starts one, by its number; it does `answer_all`. size: How many there may be.
         self._start = start
         self._processes: list[Forked | Spawned | None] = [None] * size
         self._lost: dict[int, Lost] = {}
@@ -198,12 +188,7 @@ class Pool:
     def __enter__(self) -> Pool:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -248,10 +233,7 @@ class Pool:
         return process.dismiss()
 
     def share_out(self, questions: Iterable[object]) -> Iterator[tuple[int, int, Any]]:
-        """Ask all questions, each of whoever is idle.
-
-        Yield the number of a question, of the process, and the answer, as they come.
-        """
+        """Ask whoever is idle; yield the numbers of question and process, and the answer."""
         waiting = iter(enumerate(questions))
         idle, busy = list(reversed(range(len(self._processes)))), dict[int, int]()
         while True:
@@ -268,12 +250,7 @@ class Pool:
 
     def _ready(self, busy: Iterable[int]) -> list[int]:
         """Wait until one or more of the processes that have been asked have answered or died."""
-        found = [number for number in busy if self._processes[number] is None]
-        pipes = {
-            process.pipe: number
-            for number in busy
-            if (process := self._processes[number]) is not None
-        }
-        if not found:
-            found = [pipes[pipe] for pipe in wait(list(pipes)) if isinstance(pipe, Connection)]
-        return found
+        asked = [(number, self._processes[number]) for number in busy]
+        lost = [number for number, process in asked if process is None]
+        pipes = {process.pipe: number for number, process in asked if process is not None}
+        return lost or [pipes[pipe] for pipe in wait(list(pipes)) if isinstance(pipe, Connection)]

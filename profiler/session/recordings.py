@@ -16,6 +16,7 @@ from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.recording import RecordedPiece, RunRecording
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.decoders import TraceWriter
 from simprof.profiler.profiles.codec import decode, hints
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.recovery.recovery import Discoveries
@@ -25,14 +26,10 @@ from simprof.profiler.session.observation import Invocation, Observation, option
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.trace.format import FrameFile, TraceFile, TraceHeader, discovery_fields
 from simprof.profiler.trace.recorder import TraceRecorder
-from simprof.profiler.trace.recording_format import (
-    RecordingEnd,
-    RecordingFile,
-    RecordingHeader,
-)
+from simprof.profiler.trace.recording_format import RecordingEnd, RecordingFile, RecordingHeader
 from simprof.simulator.errors import UsageError
 from simprof.simulator.linux.guest import RefusedCall
-from simprof.simulator.machine.running import Fault, Refusal, RunResult
+from simprof.simulator.machine.running import RunResult
 
 Written = TypeVar("Written", bound=FrameFile)
 
@@ -41,10 +38,7 @@ _DIGEST = 8  # Bytes of a graph's digest
 
 @dataclass
 class FileOrder(Generic[Written]):
-    """Where what a run writes goes, and how the run was asked for.
-
-    Each round of a session begins the file again.
-    """
+    """Where what a run writes goes, and how it was asked for; each pass begins the file again."""
 
     path: Path
     invocation: Invocation
@@ -70,11 +64,10 @@ class RecordingOrder(FileOrder[RecordingFile]):
     guest: GuestOptions
 
     def begin(self, discoveries: Discoveries, index: GraphIndex) -> RunRecording:
-        """Begin to record a run.
+        """Begin to record a run on graphs that rest on `discoveries`.
 
         Raises UsageError if the file cannot be written.
         """
-        # discoveries: What the graphs rest on beside the program's file.
         self.close()
         program, routines = index.recovered.program, index.recovered.routines
         invocation = self.invocation
@@ -102,34 +95,22 @@ class RecordingOrder(FileOrder[RecordingFile]):
     def finish(self, observation: Observation, output: str) -> None:
         """Write what is known of the whole run, and close the file.
 
-        Raises UsageError if the file cannot be written.
+        `output`: SHA-256 of what the program wrote to standard output. Raises UsageError if the
+        file cannot be written.
         """
-        # output: SHA-256 of what the program wrote to standard output.
         if self._file is None:
             return
-        events = observation.events
-        self._file.close(
-            RecordingEnd(
-                result=result_fields(observation.result),
-                edges=[(number, routine.edges) for number, routine in events.items()],
-                early=[
-                    (number, block, count)
-                    for number, routine in events.items()
-                    for block, count in routine.early.items()
-                ],
-                unattributed=(
-                    observation.unattributed.transfers,
-                    observation.unattributed.instructions,
-                ),
-                irregular=observation.irregular,
-                output=output,
-                cut=[
-                    (number, cut.block, cut.executed, cut.count)
-                    for number, routine in events.items()
-                    for cut in routine.cut
-                ],
-            )
+        events, unattributed = observation.events.items(), observation.unattributed
+        end = RecordingEnd(
+            result=result_fields(observation.result),
+            edges=[(number, routine.edges) for number, routine in events],
+            early=[(number, *early) for number, each in events for early in each.early.items()],
+            unattributed=(unattributed.transfers, unattributed.instructions),
+            irregular=observation.irregular,
+            output=output,
+            cut=[(n, cut.block, cut.executed, cut.count) for n, each in events for cut in each.cut],
         )
+        self._file.close(end)
         self._file = None
 
 
@@ -139,15 +120,11 @@ class TraceOrder(FileOrder[TraceFile]):
     def begin(
         self, scheme: SchemeRun, discoveries: Discoveries, index: GraphIndex, memory: EngineMemory
     ) -> TraceRecorder:
-        """Begin the trace of a run.
+        """Begin the trace of a run, which the plans of `scheme` shape.
 
         Raises UsageError if the mode writes no trace, not all routines are profiled, or the file
         cannot be written.
         """
-        # scheme: The one whose plans say what is written.
-        # discoveries: What the graphs rest on beside the program's file; readers need it to recover
-        # them.
-        # index, memory: The graphs, and the kernel's memory.
         definition = scheme.definition
         if not definition.writes_trace:
             modes = " or ".join(trace_modes())
@@ -168,26 +145,25 @@ class TraceOrder(FileOrder[TraceFile]):
             input_sha256=self.invocation.input_sha256,
         )
         file = self._file = TraceFile(self.path, header)
-        return TraceRecorder(
-            memory,
-            index,
-            lambda routine: definition.trace_writer(scheme.routine_plan(routine)),
-            file,
-        )
+
+        def writer(routine: int) -> TraceWriter | None:
+            return definition.trace_writer(scheme.routine_plan(routine))
+
+        return TraceRecorder(memory, index, writer, file)
 
 
 def guest_facts(guest: GuestOptions, file: Path) -> dict[str, Any]:
     """Return what decides a run beside the program, its arguments and its budgets.
 
-    `name` (argv[0]), `file` (the path of its file) and `environment` are as the program sees them,
-    in hexadecimal; `stdin` is the SHA-256 of the file that it reads, "" where it reads simprof's
-    own input or something that is no file. What it finds in directories is not there.
+    What it finds in directories is not there.
     """
     return {
+        # as the program sees them, in hexadecimal: argv[0], the path of its file, its environment
         "name": guest.argv0_of(file).hex(),
         "file": guest.exe_of(file).hex(),
         "environment": [text.hex() for text in guest.environment_strings],
-        "stdin": "" if guest.stdin is None else known_sha256(guest.stdin) or "",
+        # SHA-256 of the file that it reads; "": simprof's own input, or something that is no file.
+        "stdin": known_sha256(guest.stdin) or "",
         "memory_limit": guest.memory_limit,
         "stack_size": guest.stack_size,
         "strict": guest.strict,
@@ -204,12 +180,9 @@ def graph_digest(cfg: ControlFlowGraph) -> bytes:
 
 def result_fields(result: RunResult) -> dict[str, Any]:
     """Return how a run ended as values that JSON has."""
-    fields = asdict(result)
-    fields["refused_calls"] = [
-        (asdict(call), count) for call, count in result.refused_calls.items()
-    ]
-    fields["signal_actions"] = list(result.signal_actions.items())
-    return fields
+    refused = [[asdict(call), count] for call, count in result.refused_calls.items()]
+    actions = [list(action) for action in result.signal_actions.items()]
+    return {**asdict(result), "refused_calls": refused, "signal_actions": actions}
 
 
 def result_from(fields: dict[str, Any]) -> RunResult:
@@ -217,25 +190,14 @@ def result_from(fields: dict[str, Any]) -> RunResult:
 
     Raises TypeError, ValueError or KeyError if it is nothing of the kind.
     """
-    given = dict(fields)
-    fault, refusal = given["fault"], given["refusal"]
-    given["fault"] = None if fault is None else decode(Fault, fault)
-    given["refusal"] = (
-        None
-        if refusal is None
-        else Refusal(decode(RefusedCall, refusal["call"]), decode(int, refusal["pc"]))
-    )
-    given["refused_calls"] = {
-        decode(RefusedCall, call): decode(int, n) for call, n in given["refused_calls"]
+    known: dict[str, Any] = {
+        **hints(RunResult),
+        "refused_calls": tuple[tuple[RefusedCall, int], ...],
+        "signal_actions": tuple[tuple[int, int], ...],
     }
-    given["signal_actions"] = {
-        decode(int, trap): decode(int, n) for trap, n in given["signal_actions"]
-    }
-    known = hints(RunResult)
-    for name in given.keys() & known.keys() - _RESTORED:
-        given[name] = decode(known[name], given[name], name)
-    given["threads"] = given["waits"] = ()  # of programs that are not recorded
-    return RunResult(**given)
-
-
-_RESTORED = {"fault", "refusal", "refused_calls", "signal_actions", "threads", "waits"}
+    # Programs that are recorded have no threads.
+    given = {**fields, "threads": [], "waits": []}
+    found = {name: decode(known.get(name, Any), value, name) for name, value in given.items()}
+    for name in ("refused_calls", "signal_actions"):
+        found[name] = dict(found[name])
+    return RunResult(**found)

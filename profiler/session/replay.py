@@ -19,22 +19,14 @@ from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import Selection, Setting
-from simprof.profiler.session.execution import (
-    Counted,
-    ExecutionOptions,
-    Unattributed,
-    lost_counts,
-)
+from simprof.profiler.session.execution import Counted, ExecutionOptions, Unattributed, lost_counts
 from simprof.profiler.session.observation import Invocation, Observation
 from simprof.profiler.session.passes import Runs, Study, run_passes
 from simprof.profiler.session.recordings import graph_digest, result_fields, result_from
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.session.world import Events
 from simprof.profiler.trace.format import check_counts, header_discoveries
-from simprof.profiler.trace.recording_format import (
-    Recording,
-    RecordingEnd,
-)
+from simprof.profiler.trace.recording_format import Recording, RecordingEnd
 from simprof.simulator.binary.dynamic import link
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import UsageError
@@ -74,7 +66,7 @@ class RecordedRun(Events):
         self._index = GraphIndex(recovered)
         self._end = recording.end or self._find_end(recovered)
         self._result = _check_end(name, self._end, recovered)
-        self.contexts = self._contexts = ProgramContexts(recovered)
+        self.contexts: ProgramContexts = ProgramContexts(recovered)
         crossed = {number for number, edges in self._end.edges if any(edges)}
         # Numbers of the routines that were entered, ascending
         self.entered = sorted(crossed.union(number for number, _, _ in self._end.early))
@@ -117,7 +109,7 @@ class RecordedRun(Events):
         # registers: whether to work out now what code needs to be generated.
         self._study = replace(self._study, progress=None)
         if registers:
-            self._contexts.facts  # noqa: B018 - which keeps them
+            self.contexts.facts  # noqa: B018 - which keeps them
 
     def edges(self, routine: int) -> int:
         """Return how many edges the graph of a routine has."""
@@ -129,18 +121,17 @@ class RecordedRun(Events):
     ) -> Observation:
         """Return the run as if it had been made under `settings`.
 
-        `settings`: The schemes. `routines`: Numbers of the only routines that are observed; None:
-        all.
+        `routines`: Numbers of the only routines that are observed; None: all.
         """
         study = replace(self._study, settings=tuple(settings), routines=routines)
         first = Runs(self, self._discoveries, begun=self._discoveries)
-        routines_ = self._index.recovered.routines
+        graphs = self._index.recovered.arrays
         known = {
-            (routines_[number].address, routines_[number].name): edges
+            (int(graphs.addresses[number]), graphs.names[number]): edges
             for number, edges in self._end.edges
         }
-        guide = run_passes(study, first, lambda cfg: known.get((cfg.address, cfg.name)))
-        observation = guide.observation
+        runs = run_passes(study, first, lambda cfg: known.get((cfg.address, cfg.name)))
+        observation = runs.observation
         assert observation is not None
         return replace(observation, memory=study.memory)
 
@@ -177,14 +168,10 @@ class RecordedRun(Events):
         if lowering.products.lost and not end.unattributed[0] and not is_cut:
             raise lost_counts(lowering.products.lost)
         return Counted(
-            recovered,
-            schemes,
-            index,
-            lowering,
+            *(recovered, schemes, index, lowering, self._result),
             _edge_counts(index, end),
             _early(index, end, replayer.early),
             _cut(index, end),
-            self._result,
             Unattributed(*end.unattributed),
             tuple((address, reason) for address, reason in end.irregular),
         )
@@ -204,10 +191,7 @@ def invocation_of(recording: Recording, file: Path | None, selection: Selection)
 
 
 def check_program(recording: Recording, name: Path, program: Program) -> None:
-    """Check that a recording is of this program.
-
-    Raises ProfileMismatchError if it is not.
-    """
+    """Check that a recording is of this program: ProfileMismatchError if it is not."""
     if program.sha256 != recording.header.sha256:
         raise ProfileMismatchError(
             f"{name} is a recording of another program than {program.path} is now: record it again"
@@ -249,10 +233,8 @@ def _check_end(name: Path, end: RecordingEnd, recovered: ProgramGraphs) -> RunRe
             if len(edges) != len(routines[_place(number, routines)].edges):
                 raise ValueError(f"routine {number} has other edges")
             check_counts(edges)
-        for number, block, count in end.early:
-            _place(block, routines[_place(number, routines)].blocks)
-            check_counts((count,))
-        for number, block, executed, count in end.cut:
+        early = ((number, block, 0, count) for number, block, count in end.early)
+        for number, block, executed, count in (*early, *end.cut):
             graph = routines[_place(number, routines)]
             whole = graph.blocks[_place(block, graph.blocks)].instructions
             if not 0 <= executed <= whole:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from simprof.profiler.code.layout import CounterSpace, Room
@@ -18,7 +19,7 @@ from simprof.profiler.code.pricing import (
     trace_sizes,
 )
 from simprof.profiler.graphs import flow
-from simprof.profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.cfg import EXIT, EdgeKind
 from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.decoders import (
@@ -58,6 +59,9 @@ from simprof.profiler.session.observation import (
 )
 from simprof.profiler.session.scheme_runs import SchemeRun
 
+if TYPE_CHECKING:
+    from simprof.profiler.session.self_check import SelfCheck
+
 
 @dataclass(frozen=True)
 class RoutineReading:
@@ -84,24 +88,24 @@ def routine_profile(
     cfg = events.cfg
     plan = None if routine.plan is None else routine.plan.plan
     decoder = routine.definition.path_decoder(routine.plan)
-    facts = routine_facts(cfg, routine.facts, plan, decoder, routine.price.path_register)
-    loops = () if with_edges or decoder is None else tuple(_loops_of_one_block(routine))
-    looping = {edge.source for edge in loops}
+    edges = tuple(_edges(routine)) if with_edges else ()
+    blocks = tuple(_blocks(routine, code)) if with_edges else ()
+    if not with_edges and decoder is not None:
+        edges = tuple(_loops_of_one_block(routine))
+        looping = {edge.source for edge in edges}
+        every = _blocks(routine, code) if looping else ()
+        blocks = tuple(block for block in every if block.name in looping)
     return RoutineProfile(
-        **facts,
+        **routine_facts(cfg, routine.facts, plan, decoder, routine.price.path_register),
         activations=events.activations,
         added=routine.price.added + routine.counters.hash_instructions,
         instructions=events.instructions,
-        edge_counts=tuple(_edges(routine)) if with_edges else loops,
+        edge_counts=edges,
         path_counts=tuple(_paths(routine)),
         alias=alias,
         numbered_paths=None if decoder is None else decoder.num_paths,
         iterations=None if routine.plan is None else routine.definition.iterations(routine.plan),
-        block_counts=tuple(
-            block
-            for block in (_blocks(routine, code) if with_edges or loops else ())
-            if with_edges or block.name in looping
-        ),
+        block_counts=blocks,
         cut_blocks=events.cut if with_edges else (),
     )
 
@@ -109,11 +113,9 @@ def routine_profile(
 def _blocks(routine: RoutineReading, code: CodeImage) -> Iterator[BlockCount]:
     """Yield where the routine's blocks are, how often they were executed, and at what cost."""
     executions, price = routine.events.block_counts, routine.price.code
-    tops = {} if price is None else price.block_snippets
-    ends = {} if price is None else price.block_end_snippets
+    groups = () if price is None else (price.block_snippets, price.block_end_snippets)
     for block, count in zip(routine.events.cfg.blocks, executions, strict=True):
-        groups = [group[block.id] for group in (tops, ends) if block.id in group]
-        cost = sum(snippet.cost for snippet in groups)
+        cost = sum(group[block.id].cost for group in groups if block.id in group)
         delayed = block.instructions >= 2 and code.delays(block.end - 8)
         yield BlockCount(
             block.start, block.instructions, block.is_slot, delayed, count, count * cost
@@ -149,60 +151,42 @@ def _paths(routine: RoutineReading) -> Iterator[PathCount]:
     decoder = routine.definition.path_decoder(routine.plan)
     if decoder is None:
         return
-    guided, cuts = routine.definition.guided_decoder(routine.plan), _Cuts(decoder)
-    for path, count in reading.paths.items():
-        inferred = guided is not None and guided.is_obvious(path)
-        yield _path(cfg, path, decoder.decode(path), count, cuts, inferred=inferred)
-    for record, count in reading.partial.items():
-        yield _path(cfg, None, record, count, cuts)
+    guided, are_shortened = routine.definition.guided_decoder(routine.plan), _shortening(decoder)
+    whole = ((path, decoder.decode(path), count) for path, count in reading.paths.items())
+    begun = ((None, record, count) for record, count in reading.partial.items())
+    for path, record, count in chain[tuple[int | None, PathRecord, int]](whole, begun):
+        blocks = [cfg.blocks[block] for block in record.blocks]
+        yield PathCount(
+            path,
+            count,
+            record.instructions(cfg),
+            blocks=tuple(block.start for block in blocks),
+            slots=tuple(place for place, block in enumerate(blocks) if block.is_slot),
+            partial=record.partial,
+            edges=record.edges,
+            inferred=path is not None and guided is not None and guided.is_obvious(path),
+            shortened=are_shortened(record),
+        )
 
 
-class _Cuts:
-    """The blocks where a plan's paths begin or end though no back edge does."""
+def _shortening(decoder: PathDecoder) -> Callable[[PathRecord], bool]:
+    """Return what tells whether a path begins or ends where a plan cuts paths: at no back edge."""
+    cfg = decoder.cfg
+    # `isinstance` would ask for all other members of the protocol, some of them slow to make
+    splits = hasattr(decoder, "split_edges")
+    edges = cast(SplittingDecoder, decoder).split_edges if splits else decoder.cut_edges
+    cut = [cfg.edges[edge] for edge in edges]
+    begins = {edge.target for edge in cut if edge.source != cfg.entry}
+    ends = {edge.source for edge in cut if edge.target != cfg.exit}
 
-    def __init__(self, decoder: PathDecoder) -> None:
-        self._cfg = cfg = decoder.cfg
-        # `isinstance` would ask for all other members of the protocol, some of them slow to make
-        splits = hasattr(decoder, "split_edges")
-        edges = cast(SplittingDecoder, decoder).split_edges if splits else decoder.cut_edges
-        cut = [cfg.edges[edge] for edge in edges]
-        self._begins = {edge.target for edge in cut if edge.source != cfg.entry}
-        self._ends = {edge.source for edge in cut if edge.target != cfg.exit}
-
-    def shorten(self, record: PathRecord) -> bool:
-        """Whether a path begins or ends at such a place."""
-        edges, blocks = [self._cfg.edges[edge] for edge in record.edges], record.blocks
-        if blocks[0] in self._begins and not (edges and edges[0].source == self._cfg.entry):
+    def is_shortened(record: PathRecord) -> bool:
+        edges, blocks = [cfg.edges[edge] for edge in record.edges], record.blocks
+        if blocks[0] in begins and not (edges and edges[0].source == cfg.entry):
             return True
-        whole = record.partial or (edges and edges[-1].target == self._cfg.exit)
-        return blocks[-1] in self._ends and not whole
+        whole = record.partial or (edges and edges[-1].target == cfg.exit)
+        return blocks[-1] in ends and not whole
 
-
-def _path(
-    cfg: ControlFlowGraph,
-    path: int | None,
-    record: PathRecord,
-    count: int,
-    cuts: _Cuts,
-    *,
-    inferred: bool = False,
-) -> PathCount:
-    blocks = [cfg.blocks[block] for block in record.blocks]
-    return PathCount(
-        id=path,
-        count=count,
-        instructions=record.instructions(cfg),
-        blocks=tuple(block.start for block in blocks),
-        slots=tuple(place for place, block in enumerate(blocks) if block.is_slot),
-        partial=record.partial,
-        edges=record.edges,
-        inferred=inferred,
-        shortened=cuts.shorten(record),
-    )
-
-
-if TYPE_CHECKING:
-    from simprof.profiler.session.self_check import SelfCheck
+    return is_shortened
 
 
 BETWEEN_TELLINGS = 16  # Routines that are measured before the user is told again
@@ -221,12 +205,8 @@ def measure_all(
 ) -> tuple[RunMeasurement, ...]:
     """Return what each scheme measured in an observed run.
 
-    Each routine is measured under all schemes before the next one, so that what is worked out of
-    it is shared, and need not be kept.
-
-    Raises CountError or FlowError: counts that contradict each other: defects of simprof.
-    Raises RecoveryError or SelfCheckError: structures that are not as they must be: defects of
-    simprof.
+    Raises CountError or FlowError if counts contradict each other, RecoveryError or SelfCheckError
+    if structures are not as they must be: defects of simprof.
     """
     check = None
     if self_check:
@@ -241,6 +221,8 @@ def measure_all(
         Measuring(observation, scheme, facts, check=check, brief=brief)
         for scheme in observation.schemes
     ]
+    # Each routine is measured under all schemes before the next one, so that what is worked out of
+    # it is shared, and need not be kept.
     for done, routine in enumerate(observation.events):
         if told is not None and done % BETWEEN_TELLINGS == 0:
             told(done, len(observation.events))
@@ -265,19 +247,15 @@ def check_flow(observation: Observation) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RoutineResult:
-    """What one scheme measured in one routine, and what that adds to its totals, by name.
-
-    `wraps`: a counter of 32 bits would have wrapped. `misguided`: the edge profile that guided
-    the scheme has other counts than this run. `inferred`: how much of `lost` that profile says.
-    """
+    """What one scheme measured in one routine, and what that adds to its totals, by name."""
 
     profile: RoutineProfile
     counts: Mapping[str, int]
     sizes: Mapping[str, int]
     lost: Mapping[str, int]
-    wraps: bool
-    misguided: bool
-    inferred: Mapping[str, int]
+    wraps: bool  # A counter of 32 bits would have wrapped
+    misguided: bool  # The edge profile that guided the scheme has other counts than this run
+    inferred: Mapping[str, int]  # How much of `lost` that profile says
 
 
 class Measuring:
@@ -296,8 +274,7 @@ class Measuring:
         costs: KnownCosts | None = None,
     ) -> None:
         self.scheme = scheme
-        # What it measured in each routine so far
-        self.results: list[RoutineResult] = []
+        self.results: list[RoutineResult] = []  # What it measured in each routine so far
         self._observation = observation
         self._definition = scheme.definition
         self._check = check
@@ -314,10 +291,8 @@ class Measuring:
     def room(self, routines: Iterable[int]) -> Room:
         """Return how much space for counters some routines take."""
         space = CounterSpace()
-        for number in routines:
-            plan = self.scheme.plan(number)
-            if plan is not None:
-                space.place(plan)
+        for plan in filter(None, map(self.scheme.plan, routines)):
+            space.place(plan)
         return space.used
 
     def measure(self, number: int) -> None:
@@ -345,7 +320,6 @@ class Measuring:
         facts = self._facts.of(number, events.cfg)
         routine = RoutineReading(self._definition, plan, events, counters, reading, price, facts)
         patterns = observation.invocation.selection.routines
-        # whether the edge profile that guided the scheme has other counts than this run
         guided = self._definition.guided_decoder(plan)
         return RoutineResult(
             profile=routine_profile(
@@ -363,10 +337,7 @@ class Measuring:
         )
 
     def _misjudged(self, number: int, routine: RoutineReading) -> dict[str, int]:
-        """Blocks in paths, and those that the scheme attributes wrongly, by its judge (TPP 5).
-
-        Empty where nothing judges it.
-        """
+        """Blocks in paths, and those that the scheme attributes wrongly, by its judge (TPP 5)."""
         judge = self._observation.judges.get(self._definition.judged_by or "")
         if judge is None:
             return {}
@@ -389,8 +360,7 @@ class Measuring:
         events = self._observation.events[number]
         context = partial(self._observation.contexts.of, number)
         code = self.pricer.cost_once(number, events.cfg, plan.plan, context, self.costs)
-        executed = events.edges, events.block_counts, counters.taken
-        return RoutinePrice(code, added(code, *executed))
+        return RoutinePrice(code, added(code, events.edges, events.block_counts, counters.taken))
 
     def _guide(self) -> Guide | None:
         """Return what guided the scheme."""
@@ -508,8 +478,5 @@ def _sizes(routine: RoutineReading) -> dict[str, int]:
     plan, code = routine.plan, routine.price.code
     if plan is None:
         return {}
-    writer = routine.definition.trace_writer(plan)
-    return {
-        **plan_sizes(plan.plan, code, len(routine.counters.paths)),
-        **trace_sizes(writer, routine.events.edges),
-    }
+    traced = trace_sizes(routine.definition.trace_writer(plan), routine.events.edges)
+    return {**plan_sizes(plan.plan, code, len(routine.counters.paths)), **traced}

@@ -17,7 +17,7 @@ from simprof.profiler.profiles.profile import EdgeProfile
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.errors import ProfileMismatchError
-from simprof.profiler.request.request import SchemeOptions, Selection, Setting, Weights
+from simprof.profiler.request.request import Selection, Setting, Weights
 from simprof.profiler.schemes.definition import SchemeDefinition
 from simprof.profiler.schemes.registry import definition, find, make_plan, needs_edge_profile
 
@@ -25,8 +25,7 @@ from simprof.profiler.schemes.registry import definition, find, make_plan, needs
 class Graphs:
     """The graphs of the routines that the user selected.
 
-    Raises UsageError if the selection does not fit the program (`SelectedRoutines`). Names of code
-    without a symbol (`sub_...`) are let pass: a run may still find it.
+    Raises UsageError if the selection does not fit the program (`SelectedRoutines`).
     """
 
     def __init__(
@@ -59,25 +58,20 @@ def saved_profiles(sha256: str) -> ReadProfile:
     return cache(partial(_load_profile, sha256))
 
 
-class WeightSource:
-    """Edge weights by graph, as the options ask for them."""
+def weight_source(
+    wanted: Weights | Path, profiles: ReadProfile
+) -> Callable[[ControlFlowGraph], Sequence[float] | None]:
+    """Return what gives a graph's edge weights by id as asked for; None for BL94's heuristic."""
+    profile = profiles(wanted) if isinstance(wanted, Path) else None
 
-    def __init__(self, options: SchemeOptions, profiles: ReadProfile) -> None:
-        self._weights = options.weights
-        self._profile: EdgeProfile | None = None
-        if isinstance(options.weights, Path):
-            self._profile = profiles(options.weights)
-
-    def __call__(self, cfg: ControlFlowGraph) -> Sequence[float] | None:
-        """Weights by edge id; None for BL94's heuristic."""
-        if self._profile is not None:
-            counts = self._profile.counts_for(cfg)
-            return measured(cfg, counts or (0,) * len(cfg.edges))
-        if self._weights is Weights.UNIFORM:
+    def weights(cfg: ControlFlowGraph) -> Sequence[float] | None:
+        if profile is not None:
+            return measured(cfg, profile.counts_for(cfg) or (0,) * len(cfg.edges))
+        if wanted is Weights.UNIFORM:
             return uniform(cfg, depth_first(cfg))
-        if self._weights is Weights.POSTORDER:
-            return postorder(cfg, depth_first(cfg))
-        return None
+        return postorder(cfg, depth_first(cfg)) if wanted is Weights.POSTORDER else None
+
+    return weights
 
 
 def _load_profile(sha256: str, path: Path) -> EdgeProfile:
@@ -96,12 +90,9 @@ def _load_profile(sha256: str, path: Path) -> EdgeProfile:
 EdgeCounts = Callable[[ControlFlowGraph], Sequence[int] | None]
 
 
-Name = tuple[int, str]  # Address and name of a routine
-
-
-KnownPlans = Mapping[Name, bytes]
-"""Plans of one program's graphs under one setting, as `cache_files` writes them, without their
-graphs."""
+# Plans of one program's graphs under one setting, by address and name of the routine, as
+# `cache_files` writes them, without their graphs.
+KnownPlans = Mapping[tuple[int, str], bytes]
 
 
 class Planner:
@@ -112,7 +103,7 @@ class Planner:
     ) -> None:
         # edge_counts: Those of a first run, for schemes that an edge profile guides
         self.setting = setting
-        self._weights = WeightSource(setting.options, profiles)
+        self._weights = weight_source(setting.options.weights, profiles)
         self._edge_counts = edge_counts
         if setting.options.edge_profile is not None and needs_edge_profile(setting.mode):
             self._edge_counts = profiles(setting.options.edge_profile).counts_for
@@ -150,43 +141,37 @@ def judges(settings: Sequence[Setting]) -> list[Setting]:
     Each has the options of the last setting that it judges.
     """
     used = {setting.mode: setting for setting in settings}
-    missing: dict[str, Setting] = {}
-    for mode, setting in used.items():
-        judge = definition(mode).judged_by
-        if judge is not None and judge not in used and find(judge) is not None:
-            missing[judge] = Setting(judge, judge, setting.options)
-    return list(missing.values())
+    by_judge = {definition(mode).judged_by: setting for mode, setting in used.items()}
+    return [
+        Setting(judge, judge, setting.options)
+        for judge, setting in by_judge.items()
+        if judge is not None and judge not in used and find(judge) is not None
+    ]
 
 
 class Planners:
     """The planners of one session."""
 
     def __init__(self, sha256: str) -> None:
-        # sha256: Digest of the program, which saved profiles must be of.
-        self._profiles = saved_profiles(sha256)
+        self._profiles = saved_profiles(sha256)  # of the program
         self._made: dict[Setting, Planner] = {}
 
     def of(
         self, settings: Sequence[Setting], edge_counts: EdgeCounts | None = None
     ) -> list[Planner]:
         """Return a planner for each of `settings`, and for those that judge them (TPP 5)."""
-        return [self._of(setting, edge_counts) for setting in (*settings, *judges(settings))]
-
-    def _of(self, setting: Setting, edge_counts: EdgeCounts | None) -> Planner:
-        if needs_edge_profile(setting.mode):
-            return Planner(setting, self._profiles, edge_counts)
-        # its plans are kept for later passes: most graphs are the same then
-        if setting not in self._made:
-            self._made[setting] = Planner(setting, self._profiles)
-        return self._made[setting]
+        wanted = (*settings, *judges(settings))
+        for setting in wanted:
+            # plans of other schemes are kept for later passes: most graphs are the same then
+            if needs_edge_profile(setting.mode) or setting not in self._made:
+                self._made[setting] = Planner(setting, self._profiles, edge_counts)
+        return [self._made[setting] for setting in wanted]
 
 
 def needs_first_run(settings: Iterable[Setting]) -> bool:
     """Whether a scheme needs an edge profile that the user has not given."""
-    return any(
-        needs_edge_profile(setting.mode) and setting.options.edge_profile is None
-        for setting in settings
-    )
+    without = (setting.mode for setting in settings if setting.options.edge_profile is None)
+    return any(map(needs_edge_profile, without))
 
 
 # Routine number -> its graph if it is to be profiled.
@@ -231,15 +216,12 @@ class SchemeRun:
         """Return a routine's plan with its decoder; None if it is not instrumented."""
         if routine not in self._plans:
             cfg = None if self._make is None else self._graphs(routine)
-            plan = None if cfg is None or self._make is None else self._make(cfg)
-            self._plans[routine] = plan
+            self._plans[routine] = None if cfg is None or self._make is None else self._make(cfg)
         return self._plans[routine]
 
     def plan_on(self, routine: int, cfg: ControlFlowGraph) -> InstrumentationPlan | None:
         """Return the plan that a routine has if its graph turns out to be `cfg`."""
-        if self._make is None or not self.selects(routine):
-            return None
-        return self._make(cfg).plan
+        return None if self._make is None or not self.selects(routine) else self._make(cfg).plan
 
     def forget(self, routine: int) -> None:
         """Let go of a routine's plan: nobody will ask for it any more."""

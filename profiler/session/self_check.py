@@ -48,10 +48,7 @@ class SelfCheck:
         self._walks: dict[int, tuple[ExecutedWalk, ...]] = {}
 
     def check_graphs(self) -> None:
-        """Check the graphs of the whole program against its code.
-
-        Raises RecoveryError: naming the routine whose graph contradicts it.
-        """
+        """Check the graphs of the whole program against its code: RecoveryError."""
         validate(self._observation.recovered)
 
     def check_plan(self, scheme: SchemeRun, routine: int) -> None:
@@ -70,22 +67,16 @@ class SelfCheck:
             rehearse(plan, scheme.definition.path_decoder(plan), self._walks[routine])
 
     def check_profile(self, measurement: RunMeasurement) -> None:
-        """Check that a profile survives being saved.
-
-        Raises SelfCheckError if it does not.
-        """
+        """Check that a profile survives being saved: SelfCheckError if it does not."""
         with _checking(measurement.program.file, f"the profile of {measurement.mode}"):
             storage.validate(measurement)
 
 
 def check_trace(path: Path, mode: str, events: Iterable[RoutineEvents]) -> None:
-    """Regenerate the execution from its trace, and compare the two.
+    """Regenerate the execution from the trace that `mode` wrote, and compare the two.
 
-    Raises SelfCheckError if the trace does not lead to the execution's end, or to other digests on
-    the way.
+    Raises SelfCheckError if it does not lead to the execution's end, or to other digests.
     """
-    # mode: The scheme that wrote it.
-    # events: What the run counted, by routine.
     regenerated = regenerate(path, None, check=True)
     crossings = sum(sum(routine.edges) for routine in events)
     where = regenerated.routine or str(regenerated.program)

@@ -1,9 +1,5 @@
 """`simprof run` and `compare` as functions: a program under schemes, from file to measurements.
 
-The request is taken apart at this door: the program, the world that it sees, the selection of
-routines, the schemes' settings, and what is to be written go to the stages that they concern, and
-none of these sees the request.
-
 Steps -> functions
 1. load the program; what earlier sessions know of it      `_load`
 2. open its world                                          `world.open_world`
@@ -16,6 +12,10 @@ Steps -> functions
 A comparison of a large program is recorded under no scheme and measured from the recording, by
 several processes (`_observe_recorded`, `shared`).
 """
+
+# The request is taken apart at this door: the program, the world that it sees, the selection of
+# routines, the schemes' settings, and what is to be written go to the stages that they concern, and
+# none of these sees the request.
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ EDGE_PROFILER = "qpt2"
 def run_program(request: RunRequest) -> RunMeasurement:
     """Run a program under the scheme of `request` and measure it.
 
-    Raises SimulatorError: anything that the user must know: see `simprof.simulator.errors`.
+    Raises SimulatorError for anything that the user must know (`simprof.simulator.errors`).
     """
     return compare_program(request, (request.setting,)).measurements[0]
 
@@ -127,15 +127,12 @@ def _compare(
             told=told,
         )
     measured = dict(zip(settings, measurements, strict=True))
-    priced = []
-    for setting in asked:
-        found = measured[setting]
+    for setting, found in measured.items():
         if found.guide is not None and profiler is not None:
             guide = replace(found.guide, mode=profiler.mode, added=measured[profiler].added)
-            found = replace(found, guide=guide)
-        priced.append(found)
+            measured[setting] = replace(found, guide=guide)
     return SchemeComparison(
-        tuple(priced),
+        tuple(measured[setting] for setting in asked),
         observation.runs,
         observation.whole_runs,
         observation.reasons,
@@ -148,10 +145,10 @@ def _edge_profiler(settings: Sequence[Setting]) -> Setting | None:
 
     It is one of them, or else has the weights of the first that is guided.
     """
-    guided = [setting for setting in settings if definition(setting.mode).guided]
-    if not guided:
+    guided = next((setting for setting in settings if definition(setting.mode).guided), None)
+    if guided is None:
         return None
-    options = SchemeOptions(weights=guided[0].options.weights)
+    options = SchemeOptions(weights=guided.options.weights)
     asked = (setting for setting in settings if setting.mode == EDGE_PROFILER)
     return next(asked, Setting(EDGE_PROFILER, EDGE_PROFILER, options))
 
@@ -170,7 +167,8 @@ def _observe_recorded(
         return run.observe(()), run
     with _studied(request, settings) as (study, world):
         program = world.program
-        if program.platform is not Platform.LINUX or _text(program) < LARGE_PROGRAM:
+        size = sum(piece.end - piece.start for piece in program.code)
+        if program.platform is not Platform.LINUX or size < LARGE_PROGRAM:
             return observe_in(world, study), None
         study.planners.of(settings)  # what is wrong with saved profiles shows before a whole run
         from simprof.profiler.session.recordings import RecordingOrder
@@ -191,11 +189,6 @@ def _observe_recorded(
             graphs = observation.discoveries, observation.recovered
             study = replace(study, progress=None, recovered=graphs)
             return observation, RecordedRun(study, program, recording, order.path)
-
-
-def _text(program: Program) -> int:
-    """Return how many bytes of code a program has."""
-    return sum(piece.end - piece.start for piece in program.code)
 
 
 def observe(
@@ -243,18 +236,17 @@ def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple
             trace = TraceOrder(request.trace, invocation)
         if request.recording is not None:
             recording = RecordingOrder(request.recording, invocation, guest)
-    planners = Planners(program.sha256)
     name = ""
     if request.remember:
         name = run_name(request.program, request.arguments, guest, request.selection)
     study = Study(
         invocation,
+        Planners(program.sha256),
+        memory,
+        request.progress,
         tuple(settings),
-        planners,
         trace,
         recording,
-        request.progress,
-        memory,
         checks_traces=request.self_check,
         name=name,
     )
@@ -290,6 +282,5 @@ def _recorded(request: RunRequest, path: Path) -> RecordedRun:
     program, memory = _load(request)
     check_program(recording, path, program)
     invocation = invocation_of(recording, request.program, request.selection)
-    planners = Planners(program.sha256)
-    study = Study(invocation, (), planners, None, None, request.progress, memory)
+    study = Study(invocation, Planners(program.sha256), memory, request.progress)
     return RecordedRun(study, program, recording, path, partial=request.partial)

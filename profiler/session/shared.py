@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, count, zip_longest
-from typing import Any, NamedTuple, TypeVar
+from itertools import accumulate, count, groupby, zip_longest
+from typing import Any, TypeVar
 
 from simprof.profiler.code.layout import NOTHING_USED, Room
 from simprof.profiler.code.pricing import KnownCosts
@@ -45,19 +45,11 @@ Told = Callable[[int, int], None]
 Each = TypeVar("Each")
 
 
-class _Measured(NamedTuple):
-    """What a part measured."""
-
-    results: list[list[list[RoutineResult]]]  # By chunk and scheme: those of the routines.
-    # By chunk and scheme: the space for counters that is taken behind the chunk.
-    ends: list[list[Room]]
-
-
-class _Learnt(NamedTuple):
-    """What later sessions may know: by scheme what was not known of code; about the graphs."""
-
-    costs: list[dict[int, bytes]]
-    facts: Mapping[int, GraphFacts]
+# What a part measured, by chunk and scheme: results of the routines, and the space for counters
+# that is taken behind the chunk.
+_Measured = tuple[list[list[list[RoutineResult]]], list[list[Room]]]
+# What later sessions may know: by scheme what was not known of code; about the graphs.
+_Learnt = tuple[list[dict[int, bytes]], Mapping[int, GraphFacts]]
 
 
 class _ProcessPart:
@@ -107,11 +99,11 @@ class _ProcessPart:
                 observation.forget(routine)
             results.append([scheme.results for scheme in measuring])
             ends.append([scheme.pricer.used for scheme in measuring])
-        return _Measured(results, ends)
+        return results, ends
 
     def learnt(self) -> _Learnt:
         """Return what has been learnt on the way."""
-        return _Learnt([costs.added for costs in self._costs], self._facts.known)
+        return [costs.added for costs in self._costs], self._facts.known
 
 
 def measure_shared(
@@ -150,11 +142,11 @@ def measure_shared(
             given = [starts[:-1][number::jobs] for number in range(jobs)]
             others.ask("measure", given[1:])
             measured: list[_Measured] = [own.measure(given[0]), *others.answers()]
-            if _in_order([each.ends for each in measured]) != starts[1:]:
+            if _in_order([ends for _, ends in measured]) != starts[1:]:
                 alone = run.observe(settings)
                 alone = replace(alone, runs=guide.runs, whole_runs=guide.whole_runs)
                 return measure_all(alone, brief=brief, keep_plans=False, told=told)
-            results += _in_order([each.results for each in measured])
+            results += _in_order([found for found, _ in measured])
             used = starts[-1]
         others.ask("learnt")
         learnt: list[_Learnt] = [own.learnt(), *others.answers()]
@@ -166,10 +158,10 @@ def measure_shared(
         measuring = Measuring(whole, scheme, facts, brief=brief, costs=costs[place])
         measuring.results = [each for chunk in results for each in chunk[place]]
         measurements.append(measuring.measurement())
-        for part in learnt:
-            costs[place].added.update(part.costs[place])
-    for part in learnt:
-        facts.learn(part.facts)
+        for added, _ in learnt:
+            costs[place].added.update(added[place])
+    for _, known_facts in learnt:
+        facts.learn(known_facts)
     memory.keep_learnt()
     return tuple(measurements)
 
@@ -197,10 +189,7 @@ class _Others:
         self._pool.close()
 
     def ask(self, method: str, *arguments: Sequence[Any]) -> None:
-        """Have each part do something.
-
-        `method`: Of the parts. `arguments`: For each of its parameters the values, one a part.
-        """
+        """Have each part do something; `arguments`: for each parameter the values, one a part."""
         for number, asked in enumerate(self._asked):
             wish = method, tuple(values[number] for values in arguments)
             asked.append(wish)
@@ -212,15 +201,13 @@ class _Others:
         return [self._answer(number) for number in range(len(self._parts))]
 
     def _answer(self, number: int) -> Any:
-        missed = self._asked[number]
         if number in self._here:
-            missed = missed[-1:]
-        else:
-            found = self._pool.answer(number)
-            if not isinstance(found, Lost):
-                return found
-            self._here.add(number)
-        return [self._do(number, wish) for wish in missed][-1]
+            return self._do(number, self._asked[number][-1])
+        found = self._pool.answer(number)
+        if not isinstance(found, Lost):
+            return found
+        self._here.add(number)
+        return [self._do(number, wish) for wish in self._asked[number]][-1]
 
     def _do(self, number: int, wish: tuple[str, tuple[Any, ...]]) -> Any:
         method, arguments = wish
@@ -252,10 +239,9 @@ def _chunks(run: RecordedRun, pieces: int) -> list[list[int]]:
     work = list(accumulate(_BESIDES + run.edges(routine) for routine in run.entered))
     if not work:
         return [[]]
-    chunks: list[list[int]] = [[] for _ in range(pieces)]
-    for routine, behind in zip(run.entered, work, strict=True):
-        chunks[(behind - 1) * pieces // work[-1]].append(routine)
-    return [chunk for chunk in chunks if chunk]
+    pairs = zip(run.entered, work, strict=True)
+    by_piece = groupby(pairs, lambda pair: (pair[1] - 1) * pieces // work[-1])
+    return [[routine for routine, _ in chunk] for _, chunk in by_piece]
 
 
 _BESIDES = 20  # What each routine takes whatever its size, in edges

@@ -14,8 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from simprof.profiler.recovery.code_image import build_code_image
 from simprof.profiler.recovery.recovery import START_UP, Discoveries, ProgramGraphs, read_words
@@ -145,10 +144,7 @@ class World(Events):
         return execute(linked.machine, recovered, schemes, options)
 
     def ending_like(self, result: RunResult) -> World:
-        """Return runs that end where one ended that was cut short from outside.
-
-        Their budget is the number of instructions that it executed.
-        """
+        """Return runs that end where one ended that was cut short from outside."""
         if result.reason not in ("budget", "interrupted"):
             return self
         guest = replace(self.guest, max_instructions=result.instructions, timeout=None)
@@ -161,10 +157,9 @@ class World(Events):
     # -- what only the start-up shows; nothing is counted
 
     def late_words(self) -> Discoveries | None:
-        """Return the words of code that the program writes while it starts.
+        """Run the program up to the first use of code that it writes while it starts.
 
-        It is run up to the first use of such code. None if there is no such code: then it is not
-        run.
+        Return the words of that code. None if there is no such code: then it is not run.
         """
         spans = build_code_image(self.program).deferred
         if not spans:
@@ -183,11 +178,9 @@ class World(Events):
         return Discoveries(late_words=words)
 
     def loaded_modules(self) -> tuple[Discoveries, RunResult]:
-        """Run a dynamically linked program to see what it loads, and how its stubs are bound.
-
-        Most of its code is in libraries, and graphs of all of it are needed before anything can be
-        counted. Also return how the run ended.
-        """
+        """Run a dynamically linked program; return what it loads, and how the run ended."""
+        # Most of its code is in libraries, and graphs of all of it are needed before anything can
+        # be counted.
         machine = self.machine()
         result = machine.run()
         loaded = machine.loaded
@@ -201,8 +194,7 @@ def open_world(
 ) -> Iterator[World]:
     """Open the program's outside world, for as many runs as it takes.
 
-    Raises UsageError if its standard input cannot be read, or it is for another machine than asked
-    for.
+    Raises UsageError if its standard input cannot be read, or it is for another machine.
     """
     if guest.machine not in (None, program.platform):
         raise UsageError(
@@ -212,7 +204,12 @@ def open_world(
     with ExitStack() as stack:
         stdin = 0
         if guest.stdin is not None:
-            stdin = stack.enter_context(_open_input(guest.stdin)).fileno()
+            try:
+                stdin = stack.enter_context(guest.stdin.open("rb", buffering=0)).fileno()
+            except OSError as error:
+                raise UsageError(
+                    f"--stdin {guest.stdin} cannot be read ({error.strerror}): name a readable file"
+                ) from None
         host = Host(
             guest.root,
             writable=guest.writable,
@@ -230,12 +227,3 @@ def open_world(
         log = CallLog(max(guest.memory_limit, LEAST_LIMIT))
         stack.callback(log.close)
         yield World(program, arguments, guest, RecordingHost(host, log), host)
-
-
-def _open_input(path: Path) -> IO[bytes]:
-    try:
-        return path.open("rb", buffering=0)
-    except OSError as error:
-        raise UsageError(
-            f"--stdin {path} cannot be read ({error.strerror}): name a readable file"
-        ) from None

@@ -56,7 +56,7 @@ from simprof.profiler.schemes.registry import definition, make_plan, needs_edge_
 from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.results import measure_all
-from simprof.profiler.session.scheme_runs import SchemeRun, WeightSource, saved_profiles
+from simprof.profiler.session.scheme_runs import SchemeRun, saved_profiles, weight_source
 from simprof.profiler.session.session import observe
 from simprof.simulator.binary import elf
 from simprof.simulator.errors import SimulatorError, UsageError
@@ -344,7 +344,7 @@ class _Planning:
                 why = "needs a run: it cannot be planned from the file alone"
                 raise UsageError(f"{setting.name} {why}")
             self._options = setting.scheme().options
-            self._weights = WeightSource(self._options, saved_profiles(recovered.program.sha256))
+            self._weights = weight_source(self._options.weights, saved_profiles(recovered.program.sha256))
             self._pricer = registry.pricer(setting.mode, self._options)
             self._selected = SelectedRoutines(recovered, setting.selection)
 
