@@ -15,7 +15,7 @@ flow law gives them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import lcm
 from pathlib import Path
@@ -31,13 +31,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import heuristic, postorder, uniform
 from simprof.profiler.plan import interpret
-from simprof.profiler.plan.decoders import (
-    PathDecoder,
-    Reading,
-    RoutinePlan,
-    check_shape,
-    defect_of,
-)
+from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutinePlan, check_shape, defect_of
 from simprof.profiler.profiles.accuracy import Attribution, SplittingDecoder, attribute
 from simprof.profiler.profiles.codec import parse_json
 from simprof.profiler.request.errors import CountError, ProfileMismatchError
@@ -53,37 +47,30 @@ GREATEST_COUNT = 10**300
 
 
 def edge_weights(document: GraphDocument, wanted: Weights | None) -> tuple[float, ...] | None:
-    """Return weights by edge id.
+    """Return weights by edge id; `wanted`: None for the file's own, completed by the heuristic's.
 
-    Returns
-    -------
-    tuple[float, ...] or None
-        None where nothing was asked for and the file has none: the scheme's own choice.
+    None where nothing was asked for and the file has none: the scheme's own choice.
     """
-    # `wanted`: None for the file's own, completed by the heuristic's.
     cfg = document.cfg
-    if wanted is Weights.UNIFORM:
-        return uniform(cfg, depth_first(cfg))
-    if wanted is Weights.POSTORDER:
-        return tuple(map(float, postorder(cfg, depth_first(cfg))))
-    if wanted is Weights.HEURISTIC:
-        return heuristic(cfg, depth_first(cfg))
-    if all(weight is None for weight in document.weights):
+    if wanted is None and all(weight is None for weight in document.weights):
         return None
-    weights = list(heuristic(cfg, depth_first(cfg)))
-    for edge, weight in enumerate(document.weights):
-        if weight is not None:
-            weights[edge] = float(weight)
-    _close(cfg, weights)
+    ways = {Weights.UNIFORM: uniform, Weights.POSTORDER: postorder}
+    way = ways.get(wanted or Weights.HEURISTIC, heuristic)
+    weights = list(map(float, way(cfg, depth_first(cfg))))
+    if wanted is None:
+        for edge, weight in enumerate(document.weights):
+            weights[edge] = weights[edge] if weight is None else float(weight)
+        _close(cfg, weights)
     return tuple(weights)
 
 
 def edge_profile(document: GraphDocument, file: Path | None) -> tuple[int, ...]:
-    """Return the edge profile that guides `tpp`, by edge id; ProfileMismatchError if the file holds
-    no edge counts of this graph.
+    """Return the edge profile that guides `tpp`, by edge id.
+
+    `file`: An answer of `simprof explain --json` whose counts are used; None for those of the
+    graph's own runs, or, if it has none but edges with weights, these in proportion. Raises
+    ProfileMismatchError if the file holds no edge counts of this graph.
     """
-    # `file`: An answer of `simprof explain --json` whose counts are used; None for those of the
-    # graph's own runs, or, if it has none but edges with weights, these in proportion.
     if file is not None:
         return _saved_profile(document, file)
     if document.walks or all(weight is None for weight in document.weights):
@@ -150,9 +137,6 @@ ENUMERATION_LIMIT = 1_000_000
 LISTED_BLOCKS_LIMIT = 50_000_000
 
 
-DEFAULT_SCHEME = SchemeOptions()
-
-
 @dataclass(frozen=True)
 class AnalysisOptions:
     """What the user asks of `simprof explain`."""
@@ -162,7 +146,7 @@ class AnalysisOptions:
     weights: Weights | None = None  # None for the file's own, completed by the heuristic's
     # What shapes the instrumentation. Its `weights` are not read; its `edge_profile` is an answer
     # of `simprof explain`, see `edge_profile`.
-    scheme: SchemeOptions = DEFAULT_SCHEME
+    scheme: SchemeOptions = field(default_factory=SchemeOptions)
 
 
 DEFAULT_OPTIONS = AnalysisOptions()
@@ -176,20 +160,9 @@ def analyse_file(path: Path, options: AnalysisOptions = DEFAULT_OPTIONS) -> dict
 def analyse(document: GraphDocument, options: AnalysisOptions = DEFAULT_OPTIONS) -> dict[str, Any]:
     """Apply a scheme to a graph and its runs.
 
-    `document`, `options`: The graph and what to do with it.
-
-    Returns
-    -------
-    dict
-        The run object with block names in place of addresses, `static`, and `all_paths` if
-        asked for.
-
-    Raises
-    ------
-    UsageError
-        If the options do not fit the graph.
-    CountError, FlowError
-        If counts contradict each other: defects of simprof.
+    Return the run object with block names in place of addresses, `static`, and `all_paths` if asked
+    for. Raises UsageError if the options do not fit the graph, CountError or FlowError if counts
+    contradict each other: defects of simprof.
     """
     run = _run(document, options)
     answer = run_object(document, run, _options(options))
@@ -237,13 +210,9 @@ def _check(
     crossed: Sequence[int],
 ) -> None:
     """Compare what the scheme derives with what the runs did."""
-    executed = flow.block_counts(document.cfg, crossed)
+    blocks = zip(reading.blocks or (), flow.block_counts(document.cfg, crossed), strict=False)
     wrong_edges = reading.edges is not None and tuple(reading.edges) != tuple(crossed)
-    wrong_blocks = any(
-        counted not in (None, count)
-        for counted, count in zip(reading.blocks or (), executed, strict=False)
-    )
-    if wrong_edges or wrong_blocks:
+    if wrong_edges or any(counted not in (None, count) for counted, count in blocks):
         what = "edges" if wrong_edges else "blocks"
         raise CountError(
             f"{document.file}: {options.mode} counts {what} wrongly: this is a defect of "
@@ -256,31 +225,26 @@ def _plan(document: GraphDocument, options: AnalysisOptions) -> RoutinePlan:
     if not definition.instruments:
         modes = ", ".join(registry.planned_modes())
         raise UsageError(f"{options.mode} adds nothing to a graph; use one of {modes}")
-    weights = edge_weights(document, options.weights)
-    profile = None
-    if definition.guided:
-        profile = edge_profile(document, options.scheme.edge_profile)
+    weights, saved = edge_weights(document, options.weights), options.scheme.edge_profile
+    profile = edge_profile(document, saved) if definition.guided else None
     return registry.make_plan(document.cfg, options.mode, options.scheme, weights, profile)
 
 
 def _options(options: AnalysisOptions) -> dict[str, Any]:
-    scheme = options.scheme
-    profile = scheme.edge_profile
-    shown: dict[str, Any] = {
+    scheme, definition = options.scheme, registry.definition(options.mode)
+    profile = None if scheme.edge_profile is None else str(scheme.edge_profile)
+    return {
         "path_limit": scheme.path_limit,
         "weights": None if options.weights is None else str(options.weights),
         "table": str(scheme.table),
+        **{option.name: plain(option.of(scheme)) for option in definition.options},
+        **({"edge_profile": profile} if definition.guided else {}),
     }
-    definition = registry.definition(options.mode)
-    shown |= {option.name: plain(option.of(scheme)) for option in definition.options}
-    if definition.guided:
-        shown["edge_profile"] = None if profile is None else str(profile)
-    return shown
 
 
 def _check_enumeration(
     document: GraphDocument, options: AnalysisOptions, plan: RoutinePlan
-) -> PathDecoder:
+) -> None:
     """Refuse to list the paths of plans that have none, or too many to write down."""
     if not registry.definition(options.mode).counts_paths:
         modes = ", ".join(registry.path_modes())
@@ -294,7 +258,6 @@ def _check_enumeration(
     blocks = decoder.blocks_of_all_paths
     if blocks is not None:
         _check_blocks(document, decoder, blocks, str(blocks))
-    return decoder
 
 
 def _check_blocks(document: GraphDocument, plan: PathDecoder, blocks: int, size: str) -> None:
@@ -306,16 +269,11 @@ def _check_blocks(document: GraphDocument, plan: PathDecoder, blocks: int, size:
 
 
 def _all_paths(document: GraphDocument, plan: PathDecoder) -> list[dict[str, Any]]:
-    listed = []
-    blocks = 0
+    listed, blocks = [], 0
     for path_id, record in plan.numbered_paths():
         blocks += len(record.blocks)
         _check_blocks(document, plan, blocks, f"more than {LISTED_BLOCKS_LIMIT}")
-        listed.append(
-            {
-                "path": path_id,
-                "blocks": [str(document.cfg.name_of(block)) for block in record.blocks],
-                "edges": list(record.inner_edges(document.cfg)),
-            }
-        )
+        names = [str(document.cfg.name_of(block)) for block in record.blocks]
+        edges = list(record.inner_edges(document.cfg))
+        listed.append({"path": path_id, "blocks": names, "edges": edges})
     return listed

@@ -13,7 +13,7 @@ blocks, say what an edge profile determines of the runs' paths:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -111,14 +111,11 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
     if run.attribution is not None:
         answer["attribution"] = run.attribution.as_json()
     if run.decoder is not None:
-        (routine,) = measured.routines
+        paths = zip(
+            table(measured, "paths").objects(), measured.routines[0].path_counts, strict=True
+        )
         # Where parallel edges are, drawings need to know which one a path takes.
-        answer["paths"] = [
-            row | {"edges": list(path.edges)}
-            for row, path in zip(
-                table(measured, "paths").objects(), routine.path_counts, strict=True
-            )
-        ]
+        answer["paths"] = [row | {"edges": list(path.edges)} for row, path in paths]
     if isinstance(run.plan, AcyclicPathPlan):
         answer["definite_flow"] = definite_object(run.plan, run.crossings, run.reading)
         flow = EdgeFlow(run.cfg, frozenset(run.plan.dag.removed), run.crossings)
@@ -130,12 +127,8 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
 
 def _head(document: GraphDocument, mode: str, options: dict[str, Any]) -> dict[str, Any]:
     profile = options.get("edge_profile")
-    program: dict[str, object] = {
-        "file": document.file,
-        "sha256": document.sha256,
-        "machine": None,
-        "arguments": [],
-    }
+    program: dict[str, object] = {"file": document.file, "sha256": document.sha256}
+    program |= {"machine": None, "arguments": []}
     setting = setting_object(mode, options, known_sha256(profile and Path(profile)))
     return {
         **result_head("run", program, None, setting, measured_by=this_simprof()),
@@ -165,16 +158,10 @@ def _measurement(
     cfg, plan = run.cfg, run.plan.plan
     instrumented = plan.instrumented_edges
     costs = pricing.edge_costs(run.code, run.crossings, run.counters.taken)
+    ends = ((cfg.name_of(source), cfg.name_of(target)) for _, source, target, _ in cfg.edges)
     edges = (
-        EdgeCount(
-            cfg.name_of(edge.source),
-            cfg.name_of(edge.target),
-            edge.kind,
-            run.crossings[edge.id],
-            edge.id in instrumented,
-            costs.get(edge.id, 0),
-        )
-        for edge in cfg.edges
+        EdgeCount(*names, edge.kind, count, edge.id in instrumented, costs.get(edge.id, 0))
+        for names, edge, count in zip(ends, cfg.edges, run.crossings, strict=True)
     )
     routine = RoutineProfile(
         **routine_facts(cfg, graph_facts(cfg), plan, run.decoder, run.code.path_register),
@@ -204,21 +191,13 @@ def _blocks(run: GraphRun, base: int, counts: Sequence[int | None]) -> ProfileTa
     """Return the blocks whose executions the scheme's counters give, those without edges too."""
     cfg, code = run.cfg, run.code
     rows = []
-    for block in cfg.blocks:
-        count = counts[block.id]
-        if count is None:
-            continue
-        costs = [each.get(block.id) for each in (code.block_snippets, code.block_end_snippets)]
+    for block, count in ((b, n) for b in cfg.blocks if (n := counts[b.id]) is not None):
+        groups = (code.block_snippets, code.block_end_snippets)
+        added = sum(count * group[block.id].cost for group in groups if block.id in group)
         instructions = count * block.instructions
-        rows.append(
-            (
-                *(cfg.name, cfg.name, None, cfg.address, cfg.name_of(block.id)),
-                *(count, instructions, block.instructions),
-                instructions / base if base else None,
-                sum(count * cost.cost for cost in costs if cost is not None),
-                *(None, None),
-            )
-        )
+        share = instructions / base if base else None
+        names = cfg.name, cfg.name, None, cfg.address, cfg.name_of(block.id)
+        rows.append((*names, count, instructions, block.instructions, share, added, None, None))
     return ProfileTable("blocks", COLUMNS["blocks"], tuple(rows))
 
 
@@ -235,49 +214,35 @@ def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:
     names = [str(cfg.name_of(block.id)) for block in cfg.blocks]
     unreached = [names[block.id] for block in cfg.blocks if block.id not in dfs.reached]
     stuck = [names[block.id] for block in cfg.blocks if not cfg.out_edges[block.id]]
-    warnings = []
-    if unreached:
-        warnings.append(f"no way leads from the entry to {', '.join(unreached)}")
-    if stuck:
-        warnings.append(f"no edge leaves {', '.join(stuck)}")
-    return warnings
+    found = ("no way leads from the entry to", unreached), ("no edge leaves", stuck)
+    return [f"{text} {', '.join(blocks)}" for text, blocks in found if blocks]
 
 
 def _paths(run: GraphRun, plan: PathDecoder) -> Iterator[PathCount]:
     cfg, guided = run.cfg, run.definition.guided_decoder(run.plan)
-    for path_id, count in sorted(
-        run.reading.paths.items(), key=lambda entry: (-entry[1], entry[0])
-    ):
-        if count:
-            record = plan.decode(path_id)
-            yield PathCount(
-                path_id,
-                count,
-                record.instructions(cfg),
-                tuple(cfg.name_of(block).start for block in record.blocks),
-                (),
-                partial=False,
-                edges=record.inner_edges(cfg),
-                inferred=guided is not None and guided.is_obvious(path_id),
-            )
+    executed = [entry for entry in run.reading.paths.items() if entry[1]]
+    for path_id, count in sorted(executed, key=lambda entry: (-entry[1], entry[0])):
+        record = plan.decode(path_id)
+        yield PathCount(
+            path_id,
+            count,
+            record.instructions(cfg),
+            tuple(cfg.name_of(block).start for block in record.blocks),
+            (),
+            partial=False,
+            edges=record.inner_edges(cfg),
+            inferred=guided is not None and guided.is_obvious(path_id),
+        )
 
 
 def definite_object(
     plan: AcyclicPathPlan, crossings: Sequence[int], reading: Reading
 ) -> dict[str, Any]:
     """Return `definite_flow` of the answer."""
-    # `plan`, `reading`: The scheme on the graph, and what its counters tell.
-    # `crossings`: By edge id: how often the runs crossed it.
     records = ((plan.decode(path), count) for path, count in reading.paths.items())
     paths = ((record.blocks[0], record.edges, count) for record, count in records)
     flow = definite_flow(plan.cfg, frozenset(plan.dag.removed), crossings, paths)
-    return {
-        "executions": flow.executions,
-        "definite_executions": flow.definite_executions,
-        "blocks": flow.blocks,
-        "definite_blocks": flow.definite_blocks,
-        "share": flow.share,
-    }
+    return {**asdict(flow), "share": flow.share}
 
 
 def describe(run: GraphRun) -> dict[str, Any]:
@@ -301,9 +266,9 @@ def _code(run: GraphRun) -> dict[str, Any]:
         "sparc": [list(snippets[edge].text) if edge in snippets else [] for edge in edges],
         "costs": [snippets[edge].cost if edge in snippets else 0 for edge in edges],
     }
-    taken = {edge: snippet.taken_cost for edge, snippet in snippets.items()}
-    if any(taken.values()):
-        static["taken_costs"] = [taken.get(edge, 0) for edge in edges]
+    taken = [snippets[edge].taken_cost if edge in snippets else 0 for edge in edges]
+    if any(taken):
+        static["taken_costs"] = taken
     for place, actions, block_snippets in (
         ("block", plan.blocks, code.block_snippets),
         ("block_end", plan.block_ends, code.block_end_snippets),

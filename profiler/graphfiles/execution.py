@@ -31,9 +31,7 @@ def execute(
     walks: Iterable[ExecutedWalk],  # In the order in which they happen, each any number of times
     costs: HashCosts,  # What the hashing routine costs
 ) -> RoutineCounters:
-    """Execute the plan's actions along `walks`; CountError if a count falls outside the plan's
-    counters: a defect of simprof.
-    """
+    """Execute the plan's actions along `walks`; CountError as `check_counters`."""
     happened = [walk for walk in walks if walk.count]
     counters = interpret.execute(cfg, plan, happened)
     check_counters(cfg, plan, counters.paths)
@@ -53,7 +51,7 @@ def instructions_of_hashing(
         execution = interpret.begin(plan)
         interpret.follow(plan, walk.edges, execution, words)
         spent += _count(table, execution.counted)
-        if walk.count > 1:
+        if walk.count > 1:  # keys are in the table from the second time on
             spent += (walk.count - 1) * _count(table, execution.counted)
     return spent
 
@@ -67,9 +65,7 @@ def _count(table: HashTableModel, counted: Sequence[PathIncrement]) -> int:
 def check_counters(
     cfg: ControlFlowGraph, plan: InstrumentationPlan, counted: Iterable[int]
 ) -> None:
-    """Check that every path counter is one that the plan has; CountError naming the first that is
-    not.
-    """
+    """Check that the plan has every path counter; CountError naming the first that it lacks."""
     first = -len(plan.named_counters)
     for counter in counted:
         beyond = plan.table is CounterTable.ARRAY and counter >= plan.path_counters
@@ -84,9 +80,7 @@ MACHINE = MachineKind.SPARCV9  # Whose code it is
 
 
 def price(cfg: ControlFlowGraph, plan: InstrumentationPlan, generators: Generators) -> RoutineCode:
-    """Generate the code of `plan`; UsageError if the counters do not fit
-    the memory set aside for them.
-    """
+    """Generate the code of `plan`; UsageError if the counters do not fit their memory."""
     try:
         return Pricer(generators).code(cfg, plan, RoutineContext.free())
     except UsageError as error:

@@ -1,25 +1,18 @@
 """A graph from a file, in simprof's own format or in one that networkx reads.
 
-Steps
------
+Steps -> functions
 1. `parse_content` chooses by the name: `.graphml`, `.gml`, and JSON otherwise, or where the file
    begins with a brace. JSON with `nodes`, and `links` or `edges` that are objects, is node-link
    data, unless it has what our own format has; all other JSON is `reader`'s.
-2. `form_checks` lets no document type pass (its entities can grow to any size), nor what networkx
-   would merge, invent or leave out without a word.
-3. networkx reads the file; `interchange.from_networkx` says which attributes count.
+2. `check_graphml`, `check_gml`, `check_node_link` let no document type pass (its entities can grow
+   to any size), nor what networkx would merge, invent or leave out without a word.
+3. networkx reads the file; `from_networkx` says which attributes count, `reader.parse` checks all.
 
 networkx is imported for its own formats only.
 
-networkx makes a node of every name that an edge mentions, takes any value for true, and fails on
-damaged files with messages about its own code. So a file's content is checked before networkx
-reads it: `check_graphml`, `check_gml` and `check_node_link`. Each raises `FormError`, whose text
-says what is wrong and where; `load` puts the file's name before it.
+Graphs go to and come from networkx's `MultiDiGraph` (`to_networkx`, `from_networkx`), with these
+attributes; others are left alone.
 
-Graphs go to and come from networkx's `MultiDiGraph` (`to_networkx`, `from_networkx`):
-
-Attributes
-----------
 graph
     `name`; `entry` and `exit`, the names of the first and the last block; `runs`, the graph
     file's runs as JSON text (a list is read too).
@@ -31,8 +24,6 @@ node
 edge
     `weight`, where given. `id`, the edge's place in the file's `edges`; without, edges come as
     `graphs.interchange.ordered_edges` says.
-
-Other attributes are left alone. A graph is checked as a graph file is, by `reader.parse`.
 """
 
 from __future__ import annotations
@@ -72,18 +63,14 @@ OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")  # How a JSON object begins, and n
 
 
 def load(path: Path) -> GraphDocument:
-    """Read the graph file `path`; GraphFileError naming the file and the place in it, if it cannot
-    be read or is no graph file.
-    """
+    """Read a graph file; GraphFileError naming it and the place in it, if it cannot be read."""
     return parse_content(read_file(path), path)
 
 
 def parse_content(data: bytes, path: Path) -> GraphDocument:
     """Return the graph in the content of a file; `path` is its name. Raises as `load` does."""
     sha256 = hashlib.sha256(data).hexdigest()
-    suffix = path.suffix.lower()
-    if OBJECT.match(data):
-        suffix = ".json"
+    suffix = ".json" if OBJECT.match(data) else path.suffix.lower()
     if suffix == ".graphml":
         graph = _library(lambda: _read_graphml(data), path, "GraphML")
     elif suffix == ".gml":
@@ -192,14 +179,14 @@ GML_VALUE = re.compile(
 )
 
 
+# networkx makes a node of every name that an edge mentions, takes any value for true, and fails on
+# damaged files with messages about its own code. So a file's content is checked before it reads it.
 class FormError(SimulatorError):
-    """A graph file that networkx would misread."""
+    """A graph file that networkx would misread: what is wrong and where, without its name."""
 
 
 def check_graphml(data: bytes) -> int:
-    """Check GraphML and return how many edges it has; FormError if it is hostile, or has parts that
-    networkx would merge, invent or leave out; expat.ExpatError if it is no XML.
-    """
+    """Check GraphML and return how many edges it has; expat.ExpatError if it is no XML."""
     reader = _GraphML()
     reader.parser.Parse(data, True)
     return reader.check()
@@ -261,9 +248,7 @@ class _GraphML:
 
 
 def check_gml(data: bytes) -> None:
-    """Check that GML has lists where it needs them, and says clearly whether it is directed;
-    FormError naming the line.
-    """
+    """Check that GML has lists where it needs them, and says clearly whether it is directed."""
     text = re.sub(r'#.*|"[^"]*"', _blank, data.decode("latin-1"))
     depth = 0
     for match in GML_VALUE.finditer(text):
@@ -287,9 +272,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def check_node_link(document: Mapping[str, Any], edges: Sequence[Mapping[str, Any]]) -> None:
-    """Check node-link data whose edges are `edges`; FormError naming the node or the edge by its
-    position in the file.
-    """
+    """Check node-link data whose edges are `edges`."""
     for key in ("directed", "multigraph"):
         if not isinstance(document.get(key, True), bool):
             raise FormError(f"{key!r} must be true or false, not {document[key]!r:.60}")
@@ -370,10 +353,8 @@ def _document(graph: nx.MultiDiGraph, file: str) -> dict[str, Any]:
 
 def _end(attributes: Mapping[str, Any], nodes: Mapping[Any, Mapping[str, Any]], role: str) -> str:
     given = attributes.get(role)
-    if given is not None:
-        return str(given)
     try:
-        return str(only_node(nodes, role))
+        return str(only_node(nodes, role) if given is None else given)
     except InterchangeError as error:
         raise InterchangeError(
             f"the graph has no attribute {role!r}, and {error}, or name the node in the graph's"
@@ -381,10 +362,8 @@ def _end(attributes: Mapping[str, Any], nodes: Mapping[Any, Mapping[str, Any]], 
 
 
 def _runs(runs: object, file: str) -> object:
-    if runs is None:
-        return []
     if not isinstance(runs, str):
-        return runs
+        return [] if runs is None else runs
     try:
         return parse_json(runs)
     except (ValueError, RecursionError) as error:

@@ -8,7 +8,7 @@ out, so that every mode has its lesson.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 MOST_PATHS = 200  # Paths that the last step lists
@@ -58,10 +58,8 @@ class Lesson:
 
 def lesson(answer: Mapping[str, Any]) -> Lesson:
     """Return the lesson of an answer of `graphfiles.analyse`."""
-    picture = _Picture(answer)
-    steps = tuple(picture.steps())
-    title = str(answer["routines"][0]["symbol"])
-    return Lesson(title, str(answer["mode"]), tuple(picture.blocks), steps)
+    picture, title = _Picture(answer), str(answer["routines"][0]["symbol"])
+    return Lesson(title, str(answer["mode"]), tuple(picture.blocks), tuple(picture.steps()))
 
 
 def _text(value: object) -> str:
@@ -144,10 +142,8 @@ class _Picture:
         """Yield the steps for which there is something to show."""
         yield self.graph()
         pictures = {"cold": self.cold, "num_paths": self.acyclic, "tree": self.tree}
-        for fact in (
-            *("weights", "cold", "num_paths", "values", "labels", "tree"),
-            *("increments", "witnesses"),
-        ):
+        facts = "weights", "cold", "num_paths", "values", "labels", "tree", "increments"
+        for fact in (*facts, "witnesses"):
             if fact in self.static:
                 yield pictures[fact]() if fact in pictures else self.numbers(fact)
         yield self.placement()
@@ -157,14 +153,10 @@ class _Picture:
 
     def graph(self) -> Step:
         back = ", ".join(f"{source} to {target}" for source, target in self.back)
+        crossed = "Numbers on edges: how often the runs crossed them. "
         text = (
             f"{len(self.blocks)} blocks and {len(self.ends)} edges, those from ENTRY and to EXIT "
-            "included. "
-        )
-        text += (
-            "Numbers on edges: how often the runs crossed them. "
-            if self.ran
-            else "The file has no runs. "
+            f"included. {crossed if self.ran else 'The file has no runs. '}"
         )
         text += f"Back edges of a depth-first search: {back}." if back else "There is no back edge."
         return Step("The graph", text, self.lines(self.counts), is_about_kinds=True)
@@ -172,8 +164,7 @@ class _Picture:
     def numbers(self, fact: str) -> Step:
         title, text, of_dummies = _NUMBERS[fact]
         numbers = self.static[fact]
-        inner = of_dummies is not None
-        lines = self.inner(numbers, of_dummies) if inner else self.lines(numbers)
+        lines = self.inner(numbers, of_dummies) if of_dummies else self.lines(numbers)
         return Step(title, text, lines)
 
     def cold(self) -> Step:
@@ -194,15 +185,10 @@ class _Picture:
 
     def dummies(self, fact: str | None) -> list[Line]:
         """Return the dummy edges, labelled with one of their facts."""
-        return [
-            Line(
-                str(edge["from"]),
-                str(edge["to"]),
-                "" if fact is None else _text(edge.get(fact)),
-                "dummy",
-            )
-            for edge in self.static.get("dummy_edges", ())
-        ]
+        edges = self.static.get("dummy_edges", ())
+        labels = ("" if fact is None else _text(edge.get(fact)) for edge in edges)
+        ends = ((str(edge["from"]), str(edge["to"])) for edge in edges)
+        return [Line(*pair, label, "dummy") for pair, label in zip(ends, labels, strict=True)]
 
     def inner(
         self, labels: Sequence[object] | None = None, fact: str | None = None
@@ -246,14 +232,11 @@ class _Picture:
                 "Only the chords (coloured) need code: what the tree's edges would say follows "
                 "from them."
             )
-        tree = self.static["tree"]
-        kinds = ["tree" if _any(each) else "chord" for each in tree]
+        kinds = list(map(_kind, self.static["tree"]))
         lines = list(self.lines(self.static["weights"], kinds))
-        for line, edge in zip(
-            self.dummies("weight"), self.static.get("dummy_edges", ()), strict=True
-        ):
-            kind = "tree" if _any(edge.get("tree")) else "chord"
-            lines.append(Line(line.source, line.target, line.label, kind))
+        dummies = self.static.get("dummy_edges", ())
+        for line, edge in zip(self.dummies("weight"), dummies, strict=True):
+            lines.append(replace(line, kind=_kind(edge.get("tree"))))
         if root is not None:
             source, target = root
             lines.append(Line(source, target, "no code", "tree"))
@@ -296,47 +279,36 @@ class _Picture:
         every = self.answer.get("all_paths")
         counts = {path["path"]: path["executions"] for path in self.answer["paths"]}
         listed = list(every if every is not None else self.answer["paths"])[:MOST_PATHS]
-        rows = tuple(
-            (
-                _text(path["path"]),
-                " ".join(map(str, path["blocks"])),
-                *([_text(counts.get(path["path"], 0))] if self.ran else []),
-            )
-            for path in listed
-        )
-        text = (
-            "The counters, read back: each path's number, its blocks, and how often the runs took "
-            "it."
-            if self.ran
-            else "Each path's number, and its blocks."
-        )
-        return Step(
-            "Paths",
-            text + (f" The first {MOST_PATHS} are listed." if len(listed) == MOST_PATHS else ""),
-            self.lines(self.counts),
-            {},
-            ("number", "blocks", "executions") if self.ran else ("number", "blocks"),
-            rows,
-            tuple(tuple(path["edges"]) for path in listed),
-            is_about_rows=True,
-        )
+        head: tuple[str, ...] = ("number", "blocks")
+        rows: list[tuple[str, ...]]
+        rows = [(_text(path["path"]), " ".join(map(str, path["blocks"]))) for path in listed]
+        text = "Each path's number, and its blocks."
+        if self.ran:
+            head = (*head, "executions")
+            text = "The counters, read back: each path's number, its blocks, and how often the runs"
+            text += " took it."
+            executions = (_text(counts.get(path["path"], 0)) for path in listed)
+            rows = [(*row, count) for row, count in zip(rows, executions, strict=True)]
+        if len(listed) == MOST_PATHS:
+            text += f" The first {MOST_PATHS} are listed."
+        marks = tuple(tuple(path["edges"]) for path in listed)
+        lines = self.lines(self.counts)
+        return Step("Paths", text, lines, {}, head, tuple(rows), marks, is_about_rows=True)
 
     def cost(self) -> Step:
         sizes = self.answer["sizes"]
         rows = tuple((name.replace("_", " "), _text(value)) for name, value in sizes.items())
-        if self.counts is None:
-            text = "On the edges: what their code takes each time, without conditional parts."
-            lines = self.lines(self.static["costs"])
-            return Step("Cost", text, lines, {}, ("size", ""), rows, ((),) * len(rows))
-        instructions = self.answer["instructions"]
-        base, added = instructions["base"], instructions["added"]
-        text = f"The runs execute {base:,} instructions, and {added:,} of the scheme"
-        text += f": {added / base:.2%}." if base else "."
-        text += " On the edges: what their code executed, without conditional parts."
-        costs = [n * cost for n, cost in zip(self.counts, self.static["costs"], strict=True)]
+        text = "On the edges: what their code takes each time, without conditional parts."
+        costs = self.static["costs"]
+        if self.counts is not None:
+            base, added = (self.answer["instructions"][name] for name in ("base", "added"))
+            text = f"The runs execute {base:,} instructions, and {added:,} of the scheme"
+            text += f": {added / base:.2%}." if base else "."
+            text += " On the edges: what their code executed, without conditional parts."
+            costs = [n * cost for n, cost in zip(self.counts, costs, strict=True)]
         return Step("Cost", text, self.lines(costs), {}, ("size", ""), rows, ((),) * len(rows))
 
 
-def _any(value: object) -> bool:
-    """Whether an edge is in the tree, in any iteration."""
-    return any(value) if isinstance(value, list) else bool(value)
+def _kind(in_tree: object) -> str:
+    """Return the kind of an edge that is in the tree in any iteration, or of another."""
+    return "tree" if (any(in_tree) if isinstance(in_tree, list) else in_tree) else "chord"

@@ -11,8 +11,10 @@ that every run is a walk from the entry to the exit. `formats.load` does all of 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,8 @@ from simprof.simulator.errors import SimulatorError
 
 RESERVED = ("ENTRY", "EXIT")
 GREATEST_WEIGHT = 1e300  # sums of weights stay finite
-
 GREATEST_SIZE = 128 << 20  # Bytes of a graph file; more would be a device or a mistake
-
 GREATEST_EDGES = 100_000  # Edges, and blocks, of a graph: seconds of work, and half a gigabyte
-
 # Edges that all runs together may cross, so that shares of them are finite.
 GREATEST_CROSSINGS = 10**300
 
@@ -86,9 +85,7 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse(document: object, file: str, sha256: str = "") -> GraphDocument:
-    """Check a graph document that has been read from `file`; GraphFileError naming the file and the
-    place in it.
-    """
+    """Check a graph document; GraphFileError naming the file and the place in it."""
     if not isinstance(document, Mapping):
         raise GraphFileError(f"{file}: the file must hold one JSON object")
     cfg, weights = _graph(document, file)
@@ -141,11 +138,7 @@ def _label(value: object, where: str) -> str:
 def _sizes(blocks: object, file: str) -> dict[str, int]:
     if not isinstance(blocks, Mapping):
         raise GraphFileError(f"{file}: blocks: must be an object of block name: instructions")
-    if len(blocks) > GREATEST_EDGES:
-        raise GraphFileError(
-            f"{file}: blocks: {len(blocks):,} are too many: a graph file has at most "
-            f"{GREATEST_EDGES:,}"
-        )
+    _check_number(blocks, f"{file}: blocks")
     sizes = {}
     for label, size in blocks.items():
         _label(label, f"{file}: blocks")
@@ -157,6 +150,13 @@ def _sizes(blocks: object, file: str) -> dict[str, int]:
     return sizes
 
 
+def _check_number(things: Sized, where: str) -> None:
+    if len(things) > GREATEST_EDGES:
+        raise GraphFileError(
+            f"{where}: {len(things):,} are too many: a graph file has at most {GREATEST_EDGES:,}"
+        )
+
+
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
@@ -164,11 +164,7 @@ def _is_count(value: object) -> bool:
 def _edges(edges: object, file: str) -> list[tuple[str, str, float | None]]:
     if not isinstance(edges, list):
         raise GraphFileError(f"{file}: edges: must be a list of [source, target]")
-    if len(edges) > GREATEST_EDGES:
-        raise GraphFileError(
-            f"{file}: edges: {len(edges):,} are too many: a graph file has at most "
-            f"{GREATEST_EDGES:,}"
-        )
+    _check_number(edges, f"{file}: edges")
     return [_edge(edge, f"{file}: edge {index}") for index, edge in enumerate(edges)]
 
 
@@ -193,20 +189,16 @@ def _make_edges(
     pairs: Sequence[tuple[int, int]], blocks: int, entry: int, exit_block: int
 ) -> tuple[Edge, ...]:
     """Number the edges. Of two that leave a block the first falls through; more are a switch."""
-    outgoing: dict[int, int] = {}
-    for source, _ in pairs:
-        outgoing[source] = outgoing.get(source, 0) + 1
+    outgoing = Counter(source for source, _ in pairs)
     seen: set[int] = set()
     edges: list[Edge] = []
     for source, target in pairs:
         kind = EdgeKind.TAKEN if source in seen else EdgeKind.FALL_THROUGH
-        if outgoing[source] > 2:
-            kind = EdgeKind.SWITCH
+        kind = EdgeKind.SWITCH if outgoing[source] > 2 else kind
         seen.add(source)
         edges.append(Edge(len(edges), source, target, kind))
-    edges.append(Edge(len(edges), blocks, entry, EdgeKind.ENTRY))
-    edges.append(Edge(len(edges), exit_block, blocks + 1, EdgeKind.EXIT))
-    return tuple(edges)
+    entered = Edge(len(edges), blocks, entry, EdgeKind.ENTRY)
+    return *edges, entered, Edge(len(edges) + 1, exit_block, blocks + 1, EdgeKind.EXIT)
 
 
 class _Walks:
@@ -268,8 +260,7 @@ class _Walks:
         vertices = [self.ids[label] for label in labels]
         self._check_end(vertices[0], self.first.target, "starts", "entry", where)
         self._check_end(vertices[-1], self.last.source, "ends", "exit", where)
-        for place in range(len(vertices) - 1):
-            pair = (vertices[place], vertices[place + 1])
+        for place, pair in enumerate(pairwise(vertices)):
             yield self._only_edge(pair, f"{where}: position {place}")
 
     def _only_edge(self, pair: tuple[int, int], where: str) -> int:

@@ -344,7 +344,9 @@ class _Planning:
                 why = "needs a run: it cannot be planned from the file alone"
                 raise UsageError(f"{setting.name} {why}")
             self._options = setting.scheme().options
-            self._weights = weight_source(self._options.weights, saved_profiles(recovered.program.sha256))
+            self._weights = weight_source(
+                self._options.weights, saved_profiles(recovered.program.sha256)
+            )
             self._pricer = registry.pricer(setting.mode, self._options)
             self._selected = SelectedRoutines(recovered, setting.selection)
 
