@@ -56,6 +56,8 @@ _RUN_ON = (TransferKind.NONE, TransferKind.BRANCH, TransferKind.BRANCH_NEVER, *_
 class _Blocks(NamedTuple):
     """The blocks of all routines, in the order of `ProgramGraphs.arrays`; arrays by block."""
 
+    recovered: ProgramGraphs
+    facts: CodeFacts
     # first, end: Index of a block's first word, and of the one behind its last.
     first: Numbers
     end: Numbers
@@ -97,17 +99,17 @@ def carried_registers(recovered: ProgramGraphs, facts: CodeFacts) -> int:
     # `recovered`: The whole program.
     # `facts`: Its words; what routines hand to each other (`CodeFacts.handed`) need not be known.
     is64 = recovered.program.is64
-    blocks = _blocks(recovered)
-    edges = _edges(recovered, facts, blocks)
-    flows = _flows(recovered, facts, blocks, edges, _CHAIN[is64])
-    accesses = _accesses(facts, blocks, APPLICATION[is64] | _LINKAGE)
+    blocks = _blocks(recovered, facts)
+    edges = _edges(blocks)
+    flows = _flows(blocks, edges, _CHAIN[is64])
+    accesses = _accesses(blocks, APPLICATION[is64] | _LINKAGE)
     demands = _settled(accesses.read_first, accesses.kept, flows)
-    found = _behind_calls(recovered, facts, blocks, edges, accesses, demands)
-    found |= _at_entries(recovered, blocks, flows, demands, _CHAIN[is64])
+    found = _behind_calls(blocks, edges, accesses, demands)
+    found |= _at_entries(blocks, flows, demands, _CHAIN[is64])
     return (found | mask(*map(Register, recovered.program.named_registers))) & APPLICATION[is64]
 
 
-def _blocks(recovered: ProgramGraphs) -> _Blocks:
+def _blocks(recovered: ProgramGraphs, facts: CodeFacts) -> _Blocks:
     arrays, code = recovered.arrays, recovered.code
     first = code.place.indices(arrays.block_start)
     end = first + arrays.block_length
@@ -118,17 +120,17 @@ def _blocks(recovered: ProgramGraphs) -> _Blocks:
     ends = has_transfer | arrays.block_is_slot
     kind = np.where(ends, code.transfers.kind[at], int(TransferKind.NONE)).astype(np.int64)
     target = np.where(ends, code.targets[at], -1).astype(np.int64)
-    return _Blocks(first, end, kind, target)
+    return _Blocks(recovered, facts, first, end, kind, target)
 
 
-def _edges(recovered: ProgramGraphs, facts: CodeFacts, blocks: _Blocks) -> _BlockEdges:
-    arrays = recovered.arrays
+def _edges(blocks: _Blocks) -> _BlockEdges:
+    arrays = blocks.recovered.arrays
     owner = np.repeat(np.arange(len(arrays)), np.diff(arrays.first_edge))
     base, count = arrays.first_block[owner], np.diff(arrays.first_block)[owner]
     kept = arrays.edge_source < count  # those of ENTRY are left out
     source = (base + arrays.edge_source)[kept]
     target = np.where(arrays.edge_target < count, base + arrays.edge_target, -1)[kept]
-    thunks = np.array([facts.place.index(address) for address in facts.thunks], np.int64)
+    thunks = np.array(list(map(blocks.facts.place.index, blocks.facts.thunks)), np.int64)
     keeps_all = (blocks.kind == TransferKind.CALL) & np.isin(blocks.target, thunks)
     returns = arrays.edge_kind[kept] == NUMBER_OF_KIND[EdgeKind.CALL_RETURN]
     return _BlockEdges(source, target, returns & ~keeps_all[source], np.unique(source[target < 0]))
@@ -145,21 +147,19 @@ def _is_pc_read(words: NDArray[np.uint32]) -> Flags:
 # Control goes within routines, through thunks, and by branches and falling through between
 # routines, as among the parts of glibc's memcpy, which hand each other %g4. Calls hand their callee
 # the *static chain* of nested functions (%g2, with 64 bits %g5).
-def _flows(
-    recovered: ProgramGraphs, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges, chain: int
-) -> _RegisterFlows:
+def _flows(blocks: _Blocks, edges: _BlockEdges, chain: int) -> _RegisterFlows:
     inner, leaving = (edges.target >= 0) & ~edges.is_behind_call, edges.leaving
     branching = leaving[np.isin(blocks.kind[leaving], _BRANCHES)]
-    is_slot = recovered.arrays.block_is_slot[leaving]
+    is_slot = blocks.recovered.arrays.block_is_slot[leaving]
     running = leaving[np.isin(blocks.kind[leaving], _RUN_ON) & ~is_slot]
     calling = np.flatnonzero((blocks.kind == TransferKind.CALL) & (blocks.target >= 0))
-    jumps = _is_pc_read(facts.words[blocks.target[calling]])
+    jumps = _is_pc_read(blocks.facts.words[blocks.target[calling]])
     parts = (
         (edges.source[inner], edges.target[inner], _ALL),
-        (branching, _block_at(recovered, blocks.target[branching]), _ALL),
-        (running, _block_at(recovered, blocks.end[running]), _ALL),
-        (running, _block_at(recovered, blocks.end[running] + 1), _ALL),  # behind a skipped slot
-        (calling, _block_at(recovered, blocks.target[calling]), np.where(jumps, _ALL, chain)),
+        (branching, _block_at(blocks, blocks.target[branching]), _ALL),
+        (running, _block_at(blocks, blocks.end[running]), _ALL),
+        (running, _block_at(blocks, blocks.end[running] + 1), _ALL),  # behind a skipped slot
+        (calling, _block_at(blocks, blocks.target[calling]), np.where(jumps, _ALL, chain)),
     )
     source, target = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
     registers = np.concatenate([np.full(len(part[0]), part[2], np.uint8) for part in parts])
@@ -167,18 +167,18 @@ def _flows(
     return _RegisterFlows(source[known], target[known], registers[known])
 
 
-def _block_at(recovered: ProgramGraphs, words: Numbers) -> Numbers:
-    known = (words >= 0) & (words < len(recovered.block_at))
-    found = recovered.block_at[np.where(known, words, 0)].astype(np.int64)
+def _block_at(blocks: _Blocks, words: Numbers) -> Numbers:
+    known = (words >= 0) & (words < len(blocks.recovered.block_at))
+    found = blocks.recovered.block_at[np.where(known, words, 0)].astype(np.int64)
     return np.where(known, found, UNKNOWN_BLOCK)
 
 
-def _accesses(facts: CodeFacts, blocks: _Blocks, watched: int) -> _Accesses:
-    reads = _reads(facts)
+def _accesses(blocks: _Blocks, watched: int) -> _Accesses:
+    reads = _reads(blocks.facts)
     found = _Accesses(*np.zeros((3, len(blocks.first)), np.uint8))
     for register in (r for r in R if watched >> r & 1):
         one, sets = np.uint8(mask(register)), np.uint64(mask(register))
-        read, written = (each & sets != 0 for each in (reads, facts.writes))
+        read, written = (each & sets != 0 for each in (reads, blocks.facts.writes))
         first_read, first_write = _next(read)[blocks.first], _next(written)[blocks.first]
         found.read_first[(first_read < blocks.end) & (first_read <= first_write)] |= one
         found.kept[first_write >= blocks.end] |= one
@@ -228,37 +228,30 @@ def _settled(own: Sets, kept: Sets, flows: _RegisterFlows) -> Sets:
     return found
 
 
-def _behind_calls(
-    recovered: ProgramGraphs,
-    facts: CodeFacts,
-    blocks: _Blocks,
-    edges: _BlockEdges,
-    accesses: _Accesses,
-    demands: Sets,
-) -> int:
+def _behind_calls(blocks: _Blocks, edges: _BlockEdges, accesses: _Accesses, demands: Sets) -> int:
     kept = accesses.kept
     behind = np.flatnonzero(edges.is_behind_call & (edges.target >= 0))
     behind = behind[demands[edges.target[behind]] != 0]
     callers = edges.source[behind]
-    behind = behind[_may_return(recovered, facts, blocks, edges)[callers]]
+    behind = behind[_may_return(blocks, edges)[callers]]
     callers, points = edges.source[behind], edges.target[behind]
     inner = (edges.target >= 0) & ~edges.is_behind_call
     back = _RegisterFlows(edges.target[inner], edges.source[inner], np.full(inner.sum(), _ALL))
     # what may be as old as the last call, or the routine's entry, behind each block
     old = np.zeros_like(kept)
-    old[points] = old[recovered.arrays.entered_blocks()] = _ALL
+    old[points] = old[blocks.recovered.arrays.entered_blocks()] = _ALL
     old = _settled(old & kept, kept, back)
     joined, arriving = np.zeros_like(kept), np.zeros_like(kept)
     joined[back.source] = _ALL
     np.bitwise_or.at(arriving, back.source, old[back.target])
     needed = np.zeros_like(kept)
     np.bitwise_or.at(needed, back.target, demands[back.source])
-    left = np.zeros(len(recovered.arrays) + 1, np.uint8)
-    routine = recovered.arrays.routine_of(np.arange(len(kept)))
+    left = np.zeros(len(blocks.recovered.arrays) + 1, np.uint8)
+    routine = blocks.recovered.arrays.routine_of(np.arange(len(kept)))
     np.bitwise_or.at(left, routine, accesses.written_last & ~needed)
     left[-1] = _ALL  # by a callee that is not known
-    callee = _block_at(recovered, blocks.target[callers])
-    callee = np.where(callee < 0, -1, recovered.arrays.routine_of(callee))
+    callee = _block_at(blocks, blocks.target[callers])
+    callee = np.where(callee < 0, -1, blocks.recovered.arrays.routine_of(callee))
     excused = joined[points] & ~arriving[points] & ~left[callee]
     return int(np.bitwise_or.reduce(demands[points] & ~excused, initial=0))
 
@@ -272,38 +265,34 @@ def _behind_calls(
 # - calls of routines that return sometimes, as glibc's __libc_message and error: what is behind one
 #   is reached by other ways, too, all of them have written the register since the last call, and
 #   the callee leaves no value there that it does not read itself.
-def _may_return(
-    recovered: ProgramGraphs, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges
-) -> Flags:
+def _may_return(blocks: _Blocks, edges: _BlockEdges) -> Flags:
     """Return, of each block that ends with a call, whether that may come back."""
-    arrays, leaving = recovered.arrays, edges.leaving[_reached(recovered, facts, blocks, edges)]
+    arrays, leaving = blocks.recovered.arrays, edges.leaving[_reached(blocks, edges)]
     kind, slot = blocks.kind[leaving], blocks.end[leaving] - 1
-    returns_for = (facts.window[slot] == Window.RESTORE) | (
-        facts.writes[slot] & np.uint64(mask(R.O7)) != 0
+    returns_for = (blocks.facts.window[slot] == Window.RESTORE) | (
+        blocks.facts.writes[slot] & np.uint64(mask(R.O7)) != 0
     )
     ends = np.isin(kind, (TransferKind.TRAP_ALWAYS, TransferKind.ILLEGAL))
     ends |= np.isin(kind, _CALLS) & ~returns_for
-    padding = _next(facts.words != NOP)[blocks.first[leaving]] >= blocks.end[leaving]
+    padding = _next(blocks.facts.words != NOP)[blocks.first[leaving]] >= blocks.end[leaving]
     ends |= padding & (kind == TransferKind.NONE)
     returns = np.zeros(len(arrays), np.bool_)
     returns[arrays.routine_of(leaving[~ends])] = True
-    callee = _block_at(recovered, blocks.target)
+    callee = _block_at(blocks, blocks.target)
     is_missing = (blocks.kind == TransferKind.CALL) & (blocks.target < 0)
     return np.where(callee < 0, ~is_missing, returns[arrays.routine_of(np.maximum(callee, 0))])
 
 
-def _reached(
-    recovered: ProgramGraphs, facts: CodeFacts, blocks: _Blocks, edges: _BlockEdges
-) -> Flags:
+def _reached(blocks: _Blocks, edges: _BlockEdges) -> Flags:
     """Return, of `edges.leaving`, what is reached without coming back to another routine's code."""
     # Where nothing says how long routines are, that stands behind a call that does not come back:
     # it begins with a `save`.
-    words = np.append(facts.words, 0)[_next(facts.words != NOP)[blocks.first]]
+    words = np.append(blocks.facts.words, 0)[_next(blocks.facts.words != NOP)[blocks.first]]
     is_next = edges.is_behind_call & (words & PROLOGUE_MASK == PROLOGUE)[edges.target]
     kept = (edges.target >= 0) & ~is_next
     every = np.full(kept.sum(), _ALL)
     begun = np.zeros(len(blocks.first), np.uint8)
-    begun[recovered.arrays.entered_blocks()] = 1
+    begun[blocks.recovered.arrays.entered_blocks()] = 1
     flows = _RegisterFlows(edges.target[kept], edges.source[kept], every)
     reached: Flags = _settled(begun, np.full_like(begun, _ALL), flows)[edges.leaving] != 0
     return reached
@@ -312,10 +301,8 @@ def _reached(
 # What `_flows` hands on to the code before the entries does not count, nor do routines that demand
 # %g1 as well. That passes through procedure linkage tables only, with another register for glibc's
 # _dl_runtime_resolve.
-def _at_entries(
-    recovered: ProgramGraphs, blocks: _Blocks, flows: _RegisterFlows, demands: Sets, chain: int
-) -> int:
-    arrays, code = recovered.arrays, recovered.code
+def _at_entries(blocks: _Blocks, flows: _RegisterFlows, demands: Sets, chain: int) -> int:
+    arrays, code = blocks.recovered.arrays, blocks.recovered.code
     entered = arrays.entered_blocks()
     entered = entered[demands[entered] & ~np.uint8(_LINKAGE) != 0]
     if not len(entered):
@@ -324,7 +311,7 @@ def _at_entries(
     called = np.isin(blocks.first[entered], code.targets[is_call])
     called &= ~_is_pc_read(code.words[blocks.first[entered]])
     branched = np.isin(entered, flows.target[flows.registers == _ALL])
-    held = are_held(recovered.program, code, arrays.block_start[entered])
+    held = are_held(blocks.recovered.program, code, arrays.block_start[entered])
     found = demands[entered].copy()
     found[~called & (found & _LINKAGE != 0)] = 0
     found[called & ~held] &= ~np.uint8(chain)

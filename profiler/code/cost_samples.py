@@ -1,9 +1,4 @@
-"""The fixed pieces of instrumentation whose code the cost model's digest is made of.
-
-Every kind of action is generated with constants on both sides of each limit of the instruction
-set, for every machine and kind of table, where all registers are free, where none is, and with
-path registers on the stack.
-"""
+"""The fixed pieces of instrumentation whose code the cost model's digest is made of."""
 
 from __future__ import annotations
 
@@ -29,7 +24,6 @@ from simprof.profiler.plan.plan import Addressing, CounterTable, Instrumentation
 from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.simulator.binary.program import (
     Binding,
-    LineTable,
     MachineKind,
     Program,
     Range,
@@ -84,6 +78,9 @@ SAMPLES: Mapping[type, Sequence[Samples]] = MappingProxyType(
 )
 
 
+# Every kind of action is generated with constants on both sides of each limit of the instruction
+# set, for every machine and kind of table, where all registers are free, where none is, and with
+# path registers on the stack.
 def sites(
     machine: MachineKind, group: Samples, generators: Generators
 ) -> Iterator[tuple[CounterAccess, Site]]:
@@ -130,12 +127,6 @@ def sample_program(machine: MachineKind) -> ProgramGraphs:
             code=(Range(_BASE, end),),
             late_code=(),
             symbols=symbols,
-            load_bias=0,
-            program_headers_address=0,
-            program_header_size=56,
-            program_header_count=1,
-            stack_executable=False,
-            lines=LineTable(),
         )
     )
 

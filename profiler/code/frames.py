@@ -164,27 +164,17 @@ class Frames:
         entries = [cfg.edges[e].target for e in cfg.out_edges[cfg.entry]]
         main = [b for b in entries if b < len(cfg.blocks) and cfg.blocks[b].start == cfg.address]
         inside = FrameState(1 if self.has_window else 0, 0)
-        for starts, state in ((main, FrameState(0, 0)), (entries, inside)):
-            for start in starts:
-                self._flow(cfg, states, start, state)
+        for start in (*((b, FrameState(0, 0)) for b in main), *((b, inside) for b in entries)):
+            waiting = deque([start])
+            while waiting:
+                block, state = waiting.popleft()
+                if block >= len(cfg.blocks) or states[block] is not None:
+                    continue
+                states[block] = state
+                for place in self._moving[block]:
+                    state = self._after(self._blocks[block].first + place, state)
+                waiting.extend((cfg.edges[e].target, state) for e in cfg.out_edges[block])
         return tuple(inside if state is None else state for state in states)
-
-    def _flow(
-        self,
-        cfg: ControlFlowGraph,
-        states: list[FrameState | None],
-        start: int,
-        state: FrameState,
-    ) -> None:
-        waiting = deque([(start, state)])
-        while waiting:
-            block, state = waiting.popleft()
-            if block >= len(cfg.blocks) or states[block] is not None:
-                continue
-            states[block] = state
-            for place in self._moving[block]:
-                state = self._after(self._blocks[block].first + place, state)
-            waiting.extend((cfg.edges[e].target, state) for e in cfg.out_edges[block])
 
 
 def _positions(flags: bytes, code: BlockCode) -> Iterator[int]:

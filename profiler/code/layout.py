@@ -1,9 +1,4 @@
-"""Where the counters of instrumented programs lie: below 2 GB, at fixed addresses.
-
-Arrays of counters lie one after the other, each at a multiple of 8 bytes. Hash tables lie at
-multiples of 1024 bytes, so that a single `sethi` makes such an address, and `TABLE_SPAN` bytes from
-one to the next, so that the pool of nodes at the end of each can grow.
-"""
+"""Where the counters of instrumented programs lie: below 2 GB, at fixed addresses."""
 
 from __future__ import annotations
 
@@ -105,6 +100,9 @@ def _sums(numbers: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:
 NOTHING_USED = Room()
 
 
+# Arrays of counters lie one after the other, each at a multiple of 8 bytes. Hash tables lie at
+# multiples of 1024 bytes, so that a single `sethi` makes such an address, and `TABLE_SPAN` bytes
+# from one to the next, so that the pool of nodes at the end of each can grow.
 class CounterSpace:
     """Gives every routine's counters their addresses; `used`: what those before have taken."""
 

@@ -1,10 +1,12 @@
 """Register sets of the SPARC ABIs: what calls and returns read, keep and destroy.
 
 Sets are masks as in `simulator.isa.effects`. Sources: System V ABI SPARC supplement (32 bits),
-SPARC Compliance Definition 2.4 (64 bits), GCC's register use on Linux. The sets are those of the
-published ABI; a compiler that allocates registers across routines (`-fipa-ra`) may keep a value
-in a caller-saved register that a leaf does not use, which no analysis of one routine can see.
+SPARC Compliance Definition 2.4 (64 bits), GCC's register use on Linux.
 """
+
+# The sets are those of the published ABI; a compiler that allocates registers across routines
+# (`-fipa-ra`) may keep a value in a caller-saved register that a leaf does not use, which no
+# analysis of one routine can see.
 
 from __future__ import annotations
 

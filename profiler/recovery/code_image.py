@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.simulator.binary.dynamic import EARLIER, real_address
-from simprof.simulator.binary.program import Binding, Platform, Program, Range
+from simprof.simulator.binary.program import Binding, Platform, Program, Range, joined
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers, decode_transfers
 
@@ -31,14 +31,8 @@ class WordMap:
 
     @classmethod
     def of(cls, spans: Iterable[Range], gap: int) -> WordMap:
-        """Return the map of code in `spans`, sorted; those less than `gap` bytes apart are one."""
-        pieces: list[Range] = []
-        for span in spans:
-            start = span.start & ~3
-            if pieces and start - pieces[-1].end < gap:
-                pieces[-1] = Range(pieces[-1].start, max(pieces[-1].end, span.end))
-            else:
-                pieces.append(Range(start, span.end))
+        """Return the map of code in `spans`; those less than `gap` bytes apart are one piece."""
+        pieces = joined((Range(span.start & ~3, span.end) for span in spans), gap)
         firsts, index = [], 0
         for piece in pieces:
             firsts.append(index)

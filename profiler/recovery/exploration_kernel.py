@@ -4,10 +4,10 @@ Steps -> functions: everything that is known to be entered (`_begin`), blocks on
 (`_follow_blocks`: `_visit`, `_transfer`), the targets of an indirect jump that was resolved
 (`_follow_jump`), and code that nobody has claimed (`_settle`). In between `exploration` resolves
 jumps.
-
-These functions are Python's, and `exploration_native` compiles them: they use integers and the
-arrays of a `State` only.
 """
+
+# These functions are Python's, and `exploration_native` compiles them: they use integers and the
+# arrays of a `State` only.
 
 from __future__ import annotations
 

@@ -75,8 +75,12 @@ def build_graphs(exploration: Exploration) -> tuple[PackedGraphs, NDArray[np.int
 
     Also returns, by word, the number of the ordinary block that starts there, or -1.
     """
-    numbers = _routines(exploration)
-    extents = _extents(exploration, numbers)
+    rows = exploration.state.routine[: exploration.state.counts[k.ROUTINES]]
+    numbers = np.flatnonzero(rows[:, k.LEADERS] > 0)
+    numbers = numbers[np.argsort(rows[numbers, k.START], kind="stable")]
+    position = np.zeros(len(rows), dtype=np.int64)
+    position[numbers] = np.arange(len(numbers))
+    extents = _extents(exploration, position)
     switches = _switches(exploration, extents)
     extents = extents._replace(exits=_exits(extents, switches[0]))
     blocks = _blocks(extents)
@@ -84,7 +88,7 @@ def build_graphs(exploration: Exploration) -> tuple[PackedGraphs, NDArray[np.int
     block_at[extents.leader] = blocks.ordinary
     block_at.flags.writeable = False
     first_block = np.searchsorted(blocks.routine, np.arange(len(numbers) + 1))
-    entries = _entries(exploration, numbers, extents, block_at)
+    entries = _entries(exploration, position, extents, block_at)
     parts = zip(entries, *_edges(extents, blocks, block_at, switches), strict=True)
     edges = _sorted(Edges(*map(np.concatenate, parts)), first_block)
     routines = [exploration.routine_map.routines[number] for number in numbers.tolist()]
@@ -118,17 +122,10 @@ def _sizes(routines: list[Routine], blocks: Blocks, first_block: Integers) -> In
     return sizes
 
 
-def _routines(exploration: Exploration) -> Integers:
-    rows = exploration.state.routine[: exploration.state.counts[k.ROUTINES]]
-    numbers = np.flatnonzero(rows[:, k.LEADERS] > 0)
-    return numbers[np.argsort(rows[numbers, k.START], kind="stable")]
-
-
-def _extents(exploration: Exploration, numbers: Integers) -> Extents:
+def _extents(exploration: Exploration, position: Integers) -> Extents:
     """The ordinary blocks; `exits` is whether their flow leaves the routine."""
+    # `position`: Of each routine among the graphs, by its number.
     at, next_end = exploration.state.at, exploration.state.next_end
-    position = np.zeros(int(exploration.state.counts[k.ROUTINES]), dtype=np.int64)
-    position[numbers] = np.arange(len(numbers))
     leader = np.flatnonzero(at[k.LEADER])
     borders = np.append(np.flatnonzero(np.diff(at[k.OWNER])) + 1, len(next_end))
     end = borders[np.searchsorted(borders, leader, side="right")]  # of the leader's region
@@ -222,13 +219,11 @@ def _edges(
 
 
 def _entries(
-    exploration: Exploration, numbers: Integers, extents: Extents, block_at: NDArray[np.int32]
+    exploration: Exploration, position: Integers, extents: Extents, block_at: NDArray[np.int32]
 ) -> Edges:
     """Entry edges: that to the routine's start first, then by address."""
     at = exploration.state.at
     words = np.flatnonzero(at[k.ENTRY])
-    position = np.empty(int(exploration.state.counts[k.ROUTINES]), dtype=np.int64)
-    position[numbers] = np.arange(len(numbers))
     owner = at[k.ENTRY, words] - 1
     routine = position[owner]
     is_start = exploration.state.routine[owner, k.START] == words

@@ -207,8 +207,8 @@ def _hints(program: Program, code: CodeImage, discoveries: Discoveries) -> Hints
             targets.setdefault(code.index(jump), set()).add(code.index(target))
     return Hints(
         {jump: frozenset(addresses) for jump, addresses in targets.items()},
-        frozenset(i for a in discoveries.entries if (i := code.index(a)) >= 0),
-        frozenset(i for a in discoveries.returning_calls if (i := code.index(a)) >= 0),
+        frozenset(map(code.index, discoveries.entries)) - {-1},
+        frozenset(map(code.index, discoveries.returning_calls)) - {-1},
         landing_points(program, code),
     )
 
@@ -224,7 +224,7 @@ def landing_points(program: Program, code: CodeImage) -> frozenset[int]:
     # not be read any more (`rewriting.elsewhere.early_ends`).
     tables = program.unwinding
     pads = (pad for each in tables for pad in landing_pads(each, program.segments, program.is64))
-    return frozenset(index for pad in pads if (index := code.index(pad)) >= 0)
+    return frozenset(map(code.index, pads)) - {-1}
 
 
 START_UP = 500_000  # Instructions after which start-up is surely over

@@ -19,7 +19,7 @@ import heapq
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,18 +144,13 @@ class RoutineMap:
 
 def _function_symbols(program: Program, code: CodeImage) -> list[Symbol]:
     """One symbol an address, by address: the preferred name with the largest size."""
-    best: dict[int, Symbol] = {}
-    sizes: dict[int, int] = {}
+    known: dict[int, list[Symbol]] = {}
     for symbol in program.symbols:
-        if not symbol.is_function or symbol.address not in code:
-            continue
-        sizes[symbol.address] = max(sizes.get(symbol.address, 0), symbol.size)
-        known = best.get(symbol.address)
-        if known is None or _rank(symbol) < _rank(known):
-            best[symbol.address] = symbol
+        if symbol.is_function and symbol.address in code:
+            known.setdefault(symbol.address, []).append(symbol)
     return [
-        Symbol(symbol.name, address, sizes[address], symbol.binding, True)
-        for address, symbol in sorted(best.items())
+        replace(min(symbols, key=_rank), size=max(symbol.size for symbol in symbols))
+        for _, symbols in sorted(known.items())
     ]
 
 

@@ -13,14 +13,15 @@ state
     Location -> value along all paths to a point; absent means unknown. Locations are register
     numbers 0..31, frame slots `(14 or 30, offset)`, `("fact", atom)` -> (low, high), the
     interval that comparisons have confined an atom to, and `"cc"`, the last comparison.
-
-Integer constants are kept modulo 2**64, addresses are reduced to the program's width when used.
-A 32-bit extension of an index is taken to keep its value: compilers extend what they compared.
 """
+
+# Integer constants are kept modulo 2**64, addresses are reduced to the program's width when used.
+# A 32-bit extension of an index is taken to keep its value: compilers extend what they compared.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from operator import and_, or_, xor
 from typing import Any, NamedTuple, TypeAlias
 
 MASK64 = (1 << 64) - 1
@@ -151,22 +152,16 @@ def put(state: SymbolicState, register: int, value: SymbolicValue | None) -> Non
         state[register] = value
 
 
+_BITWISE: Mapping[int, Callable[[int, int], int]] = {1: and_, 2: or_, 3: xor}
+
+
 def logic(function: int, left: int, right: int) -> int | None:
     """Bitwise operation of two constants by its op3 function; None for other functions."""
-    match function:
-        case 1:
-            return left & right
-        case 2:
-            return left | right
-        case 3:
-            return left ^ right
-        case 5:
-            return left & ~right & MASK64
-        case 6:
-            return (left | ~right) & MASK64
-        case 7:
-            return ~(left ^ right) & MASK64
-    return None
+    if function not in (1, 2, 3, 5, 6, 7):
+        return None
+    if function & 4:  # andn, orn, xnor: of the second one's complement
+        right = ~right
+    return _BITWISE[function & 3](left, right) & MASK64
 
 
 def shift_left(value: SymbolicValue, count: int) -> SymbolicValue | None:

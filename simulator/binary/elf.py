@@ -32,6 +32,7 @@ from simprof.simulator.binary.program import (
     Range,
     Segment,
     Symbol,
+    joined,
 )
 from simprof.simulator.errors import ProgramFileError
 
@@ -364,7 +365,7 @@ def _code_ranges(
         for each in sections
         if each.flags & wanted == wanted and each.kind == records.SHT_PROGBITS and each.size
     ]
-    sorted_spans = _merge([_words(span.start, span.end) for span in spans])
+    sorted_spans = joined([_words(span.start, span.end) for span in spans])
     code: list[Range] = []
     late: list[Range] = []
     first = 0  # of the spans that end behind the segments so far
@@ -378,7 +379,7 @@ def _code_ranges(
         if not spans:
             inside = [_words(max(start, header_end) if header_end <= end else start, end)]
         (late if segment.writable else code).extend(s for s in inside if s.start < s.end)
-    return _merge(code), _merge(late)
+    return tuple(joined(code)), tuple(joined(late))
 
 
 def _words(start: int, end: int) -> Range:
@@ -390,16 +391,6 @@ def _within(spans: Sequence[Range], first: int, start: int, end: int) -> Iterato
         if span.start >= end:
             return
         yield _words(max(span.start, start), min(span.end, end))
-
-
-def _merge(spans: Sequence[Range]) -> tuple[Range, ...]:
-    merged: list[Range] = []
-    for span in sorted(spans, key=lambda span: span.start):
-        if merged and span.start <= merged[-1].end:
-            merged[-1] = Range(merged[-1].start, max(merged[-1].end, span.end))
-        else:
-            merged.append(span)
-    return tuple(merged)
 
 
 def _symbol_tables(image: ElfImage) -> list[tuple[SectionHeader, SectionHeader]]:
@@ -417,14 +408,14 @@ def _table_symbols(
     segments: Sequence[Segment],
     bias: int,
 ) -> Iterator[Symbol]:
-    record = image.formats.symbol
+    record, named_fields = image.formats.symbol, image.formats.symbol_fields
     strings = image.content(names)
     count = table.size // record.size
     view = memoryview(image.data)[table.offset : table.offset + count * record.size]
     starts = [segment.address for segment in segments]
     room_for_names = _MOST_NAMES
     for fields in record.iter_unpack(view):
-        name_offset, info, section, value, size = image.formats.symbol_fields(fields)
+        name_offset, info, section, value, size = named_fields(fields)
         kind, binding = info & 15, _BINDINGS.get(info >> 4)
         if section == 0 or binding is None or name_offset >= len(strings):
             continue

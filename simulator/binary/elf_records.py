@@ -1,8 +1,6 @@
 """Records of ELF files: `struct` formats, numbers, and headers that are changed and written again.
 
-The layout is that of the System V gABI and the SPARC psABI supplements. `ElfImage` holds headers as
-they stand in a file; `elf_writer` decides where contents lie. Only files that `elf.load` has
-accepted are read into one.
+The layout is that of the System V gABI and the SPARC psABI supplements.
 """
 
 from __future__ import annotations
@@ -105,6 +103,8 @@ class SectionHeader(NamedTuple):
         return self.kind not in (0, SHT_NOBITS) and self.size > 0
 
 
+# Headers as they stand in a file; `elf_writer` decides where contents lie. Only files that
+# `elf.load` has accepted are read into one.
 @dataclass(frozen=True)
 class ElfImage:
     """What a file says about itself, and the file."""

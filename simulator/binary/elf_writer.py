@@ -257,9 +257,9 @@ def find_room(program: Program, size: int) -> int | None:
     """Return the lowest address where a segment of `size` bytes can lie, a multiple of `PAGE_SIZE`.
 
     All of it is within reach of a branch (disp22) from all of the program's code; None: nothing is.
-    Below the first segment it begins at 0x10000 or higher; a position-independent program has no
-    room there.
     """
+    # Below the first segment it begins at `LOWEST` or higher; a position-independent program has no
+    # room there.
     room = page_up(size)
     spans = [*program.code, *program.late_code]
     lowest = max(span.end for span in spans) - _REACH
@@ -278,13 +278,10 @@ def find_room(program: Program, size: int) -> int | None:
 
 
 # The heap of a program begins behind its last segment, wherever the code of a new one is; so an
-# extended program can say where: a page that has nothing in the file ends there.
+# extended program can say where: a page that has nothing in the file ends there. It begins behind
+# whatever `find_room` returns.
 def heap_start(program: Program) -> int | None:
-    """Return where the heap of extended programs begins, however large their new segments are.
-
-    A multiple of `PAGE_SIZE` behind whatever `find_room` returns; None where the address space ends
-    before that.
-    """
+    """Return where the heap of all extended programs begins; None where no address is left."""
     # It depends on nothing but `program`: a run of the original whose heap begins there, too, does
     # what those of extended programs do, even where the program acts by addresses.
     end = max(s.address + s.memory_size for s in program.segments)

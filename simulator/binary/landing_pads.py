@@ -4,11 +4,11 @@ Terms: a *frame description entry* (FDE) is what `.eh_frame` says of one range o
 information entry* (CIE) says how it is to be read. The *language-specific data area* (LSDA) is what
 `.gcc_except_table` says of a routine's calls: for each the landing pad, if it has one.
 
-`.eh_frame` is described in the Linux Standard Base (Core, 10.6), the LSDA nowhere but in the code
-of compilers and run-time libraries (`__gxx_personality_v0`).
-
 Steps -> functions: each FDE's LSDA (`_data_areas`), each of its call sites (`_pads`).
 """
+
+# `.eh_frame` is described in the Linux Standard Base (Core, 10.6), the LSDA nowhere but in the code
+# of compilers and run-time libraries (`__gxx_personality_v0`).
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -61,6 +61,17 @@ class Range:
 
     def __contains__(self, address: int) -> bool:
         return self.start <= address < self.end
+
+
+def joined(spans: Iterable[Range], gap: int = 1) -> list[Range]:
+    """Return ranges, sorted, with those less than `gap` bytes apart as one."""
+    found: list[Range] = []
+    for span in sorted(spans, key=lambda span: span.start):
+        if found and span.start - found[-1].end < gap:
+            found[-1] = Range(found[-1].start, max(found[-1].end, span.end))
+        else:
+            found.append(span)
+    return found
 
 
 @dataclass(frozen=True, order=True)
@@ -144,12 +155,12 @@ class Program:
     # all of its memory can be written.
     late_code: tuple[Range, ...]
     symbols: tuple[Symbol, ...]
-    load_bias: int
-    program_headers_address: int
-    program_header_size: int
-    program_header_count: int
-    stack_executable: bool
-    lines: LineTable = field(compare=False, repr=False)
+    load_bias: int = 0
+    program_headers_address: int = 0
+    program_header_size: int = 0
+    program_header_count: int = 0
+    stack_executable: bool = False
+    lines: LineTable = field(default_factory=LineTable, compare=False, repr=False)
     unwinding: tuple[Range, ...] = ()  # its tables for unwinding the stack (`.eh_frame`)
     interpreter: str | None = None  # of a dynamically linked program
     # Its own file and that of the interpreter, with which it starts. Once it is linked

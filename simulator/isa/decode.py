@@ -4,8 +4,6 @@ Formats and field positions: The SPARC Architecture Manual, Version 9, appendix 
 33-38 (V8's Bicc, FBfcc, CALL, JMPL and Ticc are the same encodings). A *transfer* is any
 instruction after which the next instruction may not be the one that follows it; software traps
 and illegal words are listed too, because graphs need to know them.
-
-Text of single instructions is in `simprof.simulator.isa.disassembly`.
 """
 
 from __future__ import annotations

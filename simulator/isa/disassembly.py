@@ -39,11 +39,10 @@ _LOSE_REGISTERS: Final = frozenset({0x38, 0x39, 0x3C, 0x3D})
 
 
 class Disassembler:
-    """Writes instructions one after the other, and remembers what `sethi` has put into registers.
+    """Writes instructions one by one, and remembers what `sethi` has put into registers."""
 
-    Where the rest of that address is added, by `or`, `add`, a load or a store, it is written
-    `%lo(ADDRESS)`, as compilers write it. `v9`: See `disassemble`.
-    """
+    # Where the rest of that address is added, by `or`, `add`, a load or a store, it is written
+    # `%lo(ADDRESS)`, as compilers write it.
 
     def __init__(self, v9: bool = True) -> None:
         self._v9 = v9

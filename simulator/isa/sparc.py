@@ -1,7 +1,6 @@
 """SPARC and Linux/SPARC as data: registers, ABI, system call, errno and signal numbers.
 
-Numbers are those of Linux's `arch/sparc/include/uapi/asm` headers. Both widths share most system
-call numbers; where they differ, a name here is the name in that width's `unistd` header.
+Numbers are those of Linux's `arch/sparc/include/uapi/asm` headers.
 """
 
 from __future__ import annotations
@@ -61,6 +60,8 @@ def _calls(*texts: str) -> Mapping[int, str]:
     return MappingProxyType({int(k): v for text in texts for k, v in _table(text).items()})
 
 
+# Both widths share most system call numbers; where they differ, a name here is the name in that
+# width's `unistd` header.
 _COMMON_CALLS = """
     0:restart_syscall 1:exit 2:fork 3:read 4:write 5:open 6:close 7:wait4 8:creat 9:link
     10:unlink 11:execv 12:chdir 13:chown 14:mknod 15:chmod 16:lchown 17:brk 18:perfctr 19:lseek
