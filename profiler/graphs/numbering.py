@@ -122,9 +122,7 @@ class PathNumbering:
 
 
 def check_samples(
-    total: int,
-    decode: Callable[[int], tuple[int, ...]],
-    encode: Callable[[tuple[int, ...]], int],
+    total: int, decode: Callable[[int], tuple[int, ...]], encode: Callable[[tuple[int, ...]], int]
 ) -> None:
     """Check that samples of the paths 0 .. total - 1 survive decoding and encoding."""
     for path_id in (*range(0, total, max(total // 64, 1)), total - 1):

@@ -1,11 +1,4 @@
-"""What schemes that count acyclic paths share: the paths' graph, their records, edge counts.
-
-Edge counts: a path's own edges executed as often as the path. What ended it and what began the
-next is known by vertex only: the paths tell how often the removed edges of one source, and those
-of one target, executed together. Where that does not determine each of them (two sources with
-removed edges to the same two targets, or parallel ones) the least frequent get counters of their
-own, so that edge counts are always exact. Reducible graphs without cuts rarely need one.
-"""
+"""What schemes that count acyclic paths share: the paths' graph, their records, edge counts."""
 
 from __future__ import annotations
 
@@ -116,6 +109,12 @@ def edge_counts(
       chords.
     - `paths`: Whole and unfinished paths with their counts.
     """
+    # Edge counts: a path's own edges executed as often as the path. What ended it and what began
+    # the next is known by vertex only: the paths tell how often the removed edges of one source,
+    # and those of one target, executed together. Where that does not determine each of them (two
+    # sources with removed edges to the same two targets, or parallel ones) the least frequent get
+    # counters of their own, so that edge counts are always exact. Reducible graphs without cuts
+    # rarely need one.
     cfg = dag.cfg
     counts = [0] * len(cfg.edges)
     supply = [0] * removed_tree.vertex_count

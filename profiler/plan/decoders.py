@@ -112,6 +112,15 @@ class RoutinePlan(Protocol):
         """Raise AssertionError if any structure of the plan is not as it must be."""
 
 
+@dataclass(frozen=True)
+class BasicPlan:
+    """What every plan of simprof's own has: see `RoutinePlan`."""
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan
+    weights: tuple[float, ...]
+
+
 def check_shape(plan: RoutinePlan, mode: str, reading: Reading) -> None:
     """Check that a decoder's counts are one for each edge and block, and that no edge lacks one;
     UsageError naming the scheme and the module of its decoder, which is what has to be corrected.

@@ -15,14 +15,18 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.graphs.numbering import PathNumbering
 from simprof.profiler.graphs.paths import PathRecord, edge_counts, path_record
 from simprof.profiler.graphs.spanning import SpanningTree
 from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.plan.decoders import PathNames, Reading, RoutineCounters, UnfinishedPath
-from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.plan.decoders import (
+    BasicPlan,
+    PathNames,
+    Reading,
+    RoutineCounters,
+    UnfinishedPath,
+)
 
 
 class Numbering(Protocol):
@@ -40,13 +44,9 @@ class Numbering(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PathCountingPlan:
+class PathCountingPlan(BasicPlan):
     """A plan with counters of the paths of an acyclic graph."""
 
-    # cfg, plan, weights: See `RoutinePlan`.
-    cfg: ControlFlowGraph
-    plan: InstrumentationPlan
-    weights: tuple[float, ...]
     dag: Dag  # The acyclic graph whose paths are counted
     numbering: Numbering  # The order of the paths. A scheme may name its counters otherwise.
 

@@ -93,6 +93,11 @@ class SchemeOption:
         return above and (self.greatest is None or number <= self.greatest)
 
 
+def flag(name: str, help: str) -> SchemeOption:
+    """Return an option that is there or not."""
+    return SchemeOption(name, bool, False, help, "give true or false")
+
+
 def plain(value: OptionValue) -> OptionValue:
     """Return the value of an option as files and reports show it: text for that of an enum."""
     return str(value) if isinstance(value, str) else value
@@ -130,11 +135,10 @@ class PlanOrder:
 
 @dataclass(frozen=True)
 class StreamBuffer:
-    """A buffer that a scheme's code appends to, and a routine of its own writes when it is full.
+    """A buffer that a scheme's code appends to, and a routine of its own writes when it is full."""
 
-    A rewritten program opens the file, says so in the buffer, and writes what is left at its end.
-    """
-
+    # A rewritten program opens the file, says so in the buffer, and writes what is left at its end.
+    #
     # start, size: Its address, and the bytes in it when it is written; one `sethi` makes where
     # these end.
     start: int
@@ -190,8 +194,10 @@ class SchemeDefinition:
     # exact.
     judged_by: str | None = None
     code: Callable[[], SchemeCode] = SchemeCode  # Its own actions as SPARC code
-    # What its plan was made from, for `static` of `simprof explain`.
-    describe: Callable[[RoutinePlan], dict[str, Any]] = lambda plan: {}
+    # What its plan was made from, for `static` of `simprof explain`: what the plan itself says.
+    describe: Callable[[RoutinePlan], dict[str, Any]] = lambda plan: getattr(
+        plan, "describe", dict[str, Any]
+    )()
     # How many iterations of a loop a path of a plan spans at most (k); None: no such limit.
     iterations: Callable[[RoutinePlan], int | None] = lambda plan: None
     losses: tuple[Loss, ...] = ()  # What it can lose

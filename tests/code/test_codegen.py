@@ -19,6 +19,7 @@ from simprof.profiler.code.hash_routine import HashTableModel, hash_costs
 from simprof.profiler.code.layout import TABLE_SPAN
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import CountConstantPath, CountEdge
+from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
 from simprof.profiler.schemes.qpt.planner import plan_qpt2
@@ -98,7 +99,9 @@ def test_instrumented_routines(machine: MachineKind, seed: int) -> None:
     edge_plan = plan_qpt2(lab.cfg)
     generated, layout, state, executed = lab.run_plan(edge_plan.plan)
     lab.check_same_result(base[0], state)
-    edges = edge_plan.edge_counts(lab.words(layout.edge_base, edge_plan.plan.edge_counters))
+    events = lab.words(layout.edge_base, edge_plan.plan.edge_counters)
+    edges = edge_plan.read(RoutineCounters({}, tuple(events))).edges
+    assert edges is not None
     assert executed == base[1] + priced(generated, edges)
     blocks = [sum(edges[e] for e in lab.cfg.in_edges[b.id]) for b in lab.cfg.blocks]
     inside = sum(n * b.instructions for n, b in zip(blocks, lab.cfg.blocks, strict=True))

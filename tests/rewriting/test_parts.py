@@ -18,7 +18,7 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     resolve,
     text,
 )
-from simprof.profiler.schemes.cs6120.logging_routines import PAIR_TABLE
+from simprof.profiler.schemes.cs6120.code import PAIR_TABLE
 from simprof.profiler.schemes.tracing.flush import STREAM
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import methodcaller
-
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
     PLANNING,
@@ -35,5 +33,4 @@ BITTRACE = SchemeDefinition(
     plan=_plan,
     reads=PLANNING,
     code=_code,
-    describe=methodcaller("describe"),
 )

@@ -12,15 +12,6 @@ start
 code
     Initial value and labels of a whole path. Two paths never have one code. So two unfinished
     ways to one vertex have different codes too: the same labels would complete both.
-
-Short codes are one word, `initial << bits | labels`, and initial values are as small as disjoint
-codes allow (`_initial_values`): a chain of conditionals has the codes 0 .. 2^k - 1. Where that
-takes more than `WORD_BITS` bits, a code is several words. Each vertex belongs to a word, to which
-its labels go; on the way to a vertex of a later word that word starts anew with the value 1,
-which tells how many bits follow. Words passed over are 0; words behind the path's last count as 0.
-
-EPP says that bit tracing takes the least possible number of bits. That holds where all predicates
-of a path are balanced. A path past k early ways out takes k bits though there are k + 1 paths.
 """
 
 from __future__ import annotations
@@ -146,6 +137,12 @@ class BranchCodes:
 
 def branch_codes(dag: Dag, numbering: PathNumbering) -> BranchCodes:
     """Choose labels, words and initial values for the paths of `dag`."""
+    # Short codes are one word, `initial << bits | labels`, and initial values are as small as
+    # disjoint codes allow (`_initial_values`): a chain of conditionals has the codes 0 .. 2^k - 1.
+    # Where that takes more than `WORD_BITS` bits, a code is several words. Each vertex belongs to a
+    # word, to which its labels go; on the way to a vertex of a later word that word starts anew
+    # with the value 1, which tells how many bits follow. Words passed over are 0; words behind the
+    # path's last count as 0.
     order, widths = _labels(dag, numbering)
     starts = dag.out_edges[dag.cfg.entry]
     initial, largest = _initial_values(dag, order, widths, starts)
@@ -173,6 +170,9 @@ def _labels(
     for vertex in reversed(dag.topological[:-1]):
         order[vertex] = tuple(sorted(dag.out_edges[vertex], key=bits_and_paths))
         if vertex != dag.cfg.entry:
+            # EPP says that bit tracing takes the least possible number of bits. That holds where
+            # all predicates of a path are balanced. A path past k early ways out takes k bits
+            # though there are k + 1 paths.
             widths[vertex] = (len(order[vertex]) - 1).bit_length()
         longest[vertex] = widths[vertex] + bits_and_paths(order[vertex][-1])[0]
     return tuple(order), tuple(widths)

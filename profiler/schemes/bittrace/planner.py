@@ -3,14 +3,6 @@
 Every predicate appends its outcome to a register, whose contents name the counter where the path
 ends. Paths are those of `pp`: the same graph without back edges, the same edges cut for the same
 limit. Codes: see `branch_codes`. Nothing is saved by a spanning tree: every outcome is written.
-
-Counters are an array where those of `pp` are (`placement.choose_table`: EPP 5.3's rule, applied to
-the increments that numbering these paths takes), unless the codes are too sparse for one. Arrays
-are indexed: what is shifted cannot be an address (EPP 5.2).
-
-Codes longer than a word are kept in as many path registers as they have words, and counted in a
-hash table by a run-time routine for keys of several words (`hash_routine`). Where a path
-would take more than `MAX_WORDS` words, more edges are cut than `pp` cuts.
 """
 
 from __future__ import annotations
@@ -154,6 +146,9 @@ def plan_bittrace(
 
 def _coded(dag: Dag) -> tuple[Dag, PathNumbering, BranchCodes]:
     """Find the codes; cut the ways out of the last word into another as long as there are any."""
+    # Codes longer than a word are kept in as many path registers as they have words, and counted in
+    # a hash table by a run-time routine for keys of several words (`hash_routine`). Where a path
+    # would take more than `MAX_WORDS` words, more edges are cut than `pp` cuts.
     while True:
         numbering = number(dag)
         codes = branch_codes(dag, numbering)
@@ -181,6 +176,9 @@ def _choose_table(
             f"{codes.dag.cfg.name}: branch outcomes of {codes.word_count} words cannot index an "
             "array: leave --table at its default, or give a smaller --path-limit"
         )
+    # Counters are an array where those of `pp` are (`placement.choose_table`: EPP 5.3's rule,
+    # applied to the increments that numbering these paths takes), unless the codes are too sparse
+    # for one. Arrays are indexed: what is shifted cannot be an address (EPP 5.2).
     increments = chord_increments(dag_tree(codes.dag, weights), numbering.values)
     counters = None if codes.largest is None else codes.largest + 1
     wasteful = wastes_space(counters, numbering.total)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import methodcaller
-
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import PlanOrder, SchemeCode, SchemeDefinition, StateScope
 
@@ -40,7 +38,6 @@ CALLS = SchemeDefinition(
     description="edges, two logging calls on every one (CS6120)",
     plan=_plan_calls,
     code=_code,
-    describe=methodcaller("describe"),
     scope=StateScope.PROGRAM,
 )
 CALLS_OPTIMAL = SchemeDefinition(
@@ -49,6 +46,5 @@ CALLS_OPTIMAL = SchemeDefinition(
     plan=_plan_calls_optimal,
     reads=("weights",),
     code=_code,
-    describe=methodcaller("describe"),
     scope=StateScope.PROGRAM,
 )

@@ -15,10 +15,6 @@ in the first block behind the source; or on an edge from ENTRY or to EXIT where 
 through it. `disruptions` starts with calls in all these places, and removes them one by one, the
 most frequent first, where no wrong way opens: of what is left, each is necessary.
 
-A non-local exit (longjmp) continues in the middle of a routine, along an ENTRY edge of its own,
-whatever was logged last; to waiting activations of every routine it must look like a return. So
-ENTRY edges into the middle always forget the last source.
-
 Out of reach is a handler that logs while its activation is between the two calls: after a fault
 there that the handler mends, so that control goes on. Such a crossing would escape the library.
 """
@@ -83,6 +79,9 @@ def is_sound(
 
 def interior_entries(cfg: ControlFlowGraph) -> frozenset[int]:
     """Return the ENTRY edges that do not lead to the routine's first block."""
+    # A non-local exit (longjmp) continues in the middle of a routine, along an ENTRY edge of its
+    # own, whatever was logged last; to waiting activations of every routine it must look like a
+    # return. So ENTRY edges into the middle always forget the last source.
     entries = cfg.out_edges[cfg.entry]
     if len(entries) < 2:
         return frozenset()

@@ -1,27 +1,9 @@
 """Edges logged by pairs of calls: `logsrc` in the source, `logdest` in the destination (CS6120).
 
-The run-time library (`logging_routines`) keeps the number that it was given last. `logsrc(k)`
+The run-time library (`code`) keeps the number that it was given last. `logsrc(k)`
 and `logdisrupt(k)` set it; `logdest(m)` counts one execution of the pair (k, m) if there is such
 a pair and then forgets k. A pair so counts an edge where its two calls come one directly after
 the other whenever the edge is crossed, and never otherwise.
-
-Where the calls are
--------------------
-A block has one number as a source and one as a destination, and at most one call of each kind,
-at its end and at its top. On the edge itself are
-
-- the source's call where other calls could come between, or nothing stands before the edge:
-  edges from ENTRY, from slot blocks and from blocks that call (the callee logs too); and edges
-  that are their source's only one, which is the same place, and behind a system call (whose
-  signal handlers log) the right one;
-- the destination's call of edges to EXIT and to slot blocks;
-- both, with numbers of their own, where an edge has the same ends as another.
-
-Numbers
--------
-The library finds the counter of (k, m) in slot k + m of one table, whose owner must be m. Slots
-of pairs must differ, so destinations are numbered as rows of a sparse matrix are packed: each
-takes the first number that is free and whose slots are free.
 """
 
 from __future__ import annotations
@@ -36,7 +18,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import Event
 from simprof.profiler.plan.plan import Buffer, InstrumentationPlan
 
-# Counters of logged pairs of all routines (`logging_routines`); low 10 bits of its address 0.
+# Counters of logged pairs of all routines (`code`); low 10 bits of its address 0.
 PAIRS = Buffer("pairs", offset=0x4000, has_slots=True)
 _BRANCHES = (EdgeKind.TAKEN, EdgeKind.SLOT, EdgeKind.SWITCH)
 
@@ -90,6 +72,15 @@ class LogSpan(NamedTuple):
 
 def logged_edges(cfg: ControlFlowGraph, edges: Sequence[int]) -> tuple[LoggedEdge, ...]:
     """Number the sources and destinations of `edges`, and say where their calls are."""
+    # A block has one number as a source and one as a destination, and at most one call of each
+    # kind, at its end and at its top. On the edge itself are
+    #
+    # - the source's call where other calls could come between, or nothing stands before the edge:
+    #   edges from ENTRY, from slot blocks and from blocks that call (the callee logs too); and
+    #   edges that are their source's only one, which is the same place, and behind a system call
+    #   (whose signal handlers log) the right one;
+    # - the destination's call of edges to EXIT and to slot blocks;
+    # - both, with numbers of their own, where an edge has the same ends as another.
     ends = Counter((edge.source, edge.target) for edge in cfg.edges)
     sources: dict[tuple[int, int], int] = {}
     rows: dict[tuple[int, int], list[int]] = {}
@@ -122,6 +113,9 @@ def _source_on_edge(cfg: ControlFlowGraph, edge: Edge) -> bool:
 
 def _pack(rows: Mapping[tuple[int, int], Sequence[int]]) -> dict[tuple[int, int], int]:
     """Give each row a number of its own such that all `number + column` differ; first fit."""
+    # The library finds the counter of (k, m) in slot k + m of one table, whose owner must be m.
+    # Slots of pairs must differ, so destinations are numbered as rows of a sparse matrix are
+    # packed: each takes the first number that is free and whose slots are free.
     numbers: dict[tuple[int, int], int] = {}
     used = taken = 0  # sets of numbers, and of slots, as bits
     for row in sorted(rows, key=lambda row: (-len(rows[row]), row)):

@@ -5,12 +5,6 @@
 - `calls-optimal`: only the chords of a spanning tree are logged, the other edges' counts follow
   (`flow.propagate`, what the post does by hand); `logdisrupt` where another way leads from a logged
   source to its destination (`disruption`).
-
-The post takes an arbitrary spanning tree, rooted at the first block, and names one of greatest
-weight as the next step: here the tree is that of `qpt2`. The post's graph has blocks only, and the
-number of activations is open there. Here EXIT -> ENTRY is in the tree, as in BL94, and what is
-logged tells that number, too: one edge more in a routine with one entry and one exit. "Edge"
-includes those from ENTRY and to EXIT. Edges that cannot execute are never instrumented.
 """
 
 from __future__ import annotations
@@ -23,8 +17,8 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import counts_at, propagate
 from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.spanning import SpanningTree, edge_tree, given_weights, heuristic
-from simprof.profiler.plan.actions import Action, CountEdge
-from simprof.profiler.plan.decoders import Reading, RoutineCounters
+from simprof.profiler.plan.actions import Action
+from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters
 from simprof.profiler.plan.placement import counter_plan
 from simprof.profiler.plan.plan import BufferUse, InstrumentationPlan
 from simprof.profiler.schemes.cs6120.disruption import Disruptions, disruptions, is_sound
@@ -44,15 +38,9 @@ _ActionLists = dict[int, list[Action]]
 
 
 @dataclass(frozen=True)
-class NaivePlan:
-    """A counter on every edge: counter k of the plan is on edge `counted[k]`.
+class NaivePlan(BasicPlan):
+    """A counter on every edge: counter k of the plan is on edge `counted[k]`."""
 
-    `cfg`, `plan` and `weights` as in `RoutinePlan`.
-    """
-
-    cfg: ControlFlowGraph
-    plan: InstrumentationPlan
-    weights: tuple[float, ...]
     counted: tuple[int, ...]
 
     def read(self, counters: RoutineCounters) -> Reading:
@@ -63,21 +51,14 @@ class NaivePlan:
         """Check that the plan counts each edge that can execute, and nothing else."""
         live = live_edges(self.cfg, depth_first(self.cfg))
         assert set(self.counted) == live, "not all edges are counted, or dead ones are"
-        expected = {edge: (CountEdge(k),) for k, edge in enumerate(self.counted)}
-        assert dict(self.plan.actions) == expected, "the plan counts other edges"
-        assert self.plan.edge_counters == len(expected), "wrong number of counters"
+        assert self.plan == counter_plan(self.counted), "the plan counts other edges"
 
 
 @dataclass(frozen=True)
-class CallsPlan:
+class CallsPlan(BasicPlan):
     """Logged edges of one routine."""
 
-    # cfg, plan, weights: See `RoutinePlan`. Event k of the plan is the count of the pair of
-    # `logged[k]`.
-    cfg: ControlFlowGraph
-    plan: InstrumentationPlan
-    weights: tuple[float, ...]
-    logged: tuple[LoggedEdge, ...]  # The logged edges
+    logged: tuple[LoggedEdge, ...]  # Event k of the plan is the count of the pair of the k-th.
     disrupted: Disruptions  # Where `logdisrupt` is called
     tree: SpanningTree | None  # Spanning tree whose chords are logged; None where all edges are.
 
@@ -169,6 +150,12 @@ def plan_calls_optimal(
     `weights` by edge id, None for BL94's heuristic; with equal weights the tree is an arbitrary
     one, as in the blog post.
     """
+    # The post takes an arbitrary spanning tree, rooted at the first block, and names one of
+    # greatest weight as the next step: here the tree is that of `qpt2`. The post's graph has blocks
+    # only, and the number of activations is open there. Here EXIT -> ENTRY is in the tree, as in
+    # BL94, and what is logged tells that number, too: one edge more in a routine with one entry and
+    # one exit. "Edge" includes those from ENTRY and to EXIT. Edges that cannot execute are never
+    # instrumented.
     edge_weights = given_weights(cfg, weights)
     tree = edge_tree(cfg, edge_weights)
     logged = logged_edges(cfg, tree.chords)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
@@ -12,6 +12,7 @@ from simprof.profiler.schemes.definition import (
     SchemeCode,
     SchemeDefinition,
     SchemeOption,
+    flag,
 )
 
 ITERATIONS = SchemeOption(
@@ -25,14 +26,8 @@ ITERATIONS = SchemeOption(
     least=1,
     greatest=1000,
 )
-
-
-UNOPTIMISED = SchemeOption(
-    name="unoptimised",
-    kind=bool,
-    default=False,
-    help="add every edge's value on that edge, as the paper's measurements do.",
-    hint="give true or false",
+UNOPTIMISED = flag(
+    "unoptimised", "add every edge's value on that edge, as the paper's measurements do."
 )
 HASH_ABOVE = SchemeOption(
     name="hash_above",
@@ -75,6 +70,5 @@ KITER = SchemeDefinition(
     reads=PLANNING,
     options=(ITERATIONS, UNOPTIMISED, HASH_ABOVE),
     code=_code,
-    describe=methodcaller("describe"),
     iterations=attrgetter("most_iterations"),
 )

@@ -7,10 +7,6 @@ on when it entered the loop, or, once itr = k - 1 (the flag f of algorithm 3), t
 began k - 1 iterations ago; c[j], j < itr, belongs to the path that began j iterations ago, at the
 head. The others mean nothing, and are 0 here so that states recur. Outside of such loops only
 c[0] means anything: the actions there are EPP's.
-
-Algorithm 3 compensates all accumulators once f is set. With k > 2 that leaves paths that began
-at the head while f was not yet set uncompensated at first, and numbers clash; what decides is
-whether the path began at the head, j < itr. For k = 2 both are the same.
 """
 
 from __future__ import annotations
@@ -44,6 +40,9 @@ class AddAccumulators(Action):
 
     def execute(self, execution: Execution) -> None:
         """See `Action`."""
+        # Algorithm 3 compensates all accumulators once f is set. With k > 2 that leaves paths that
+        # began at the head while f was not yet set uncompensated at first, and numbers clash; what
+        # decides is whether the path began at the head, j < itr. For k = 2 both are the same.
         itr = execution.registers[-1]
         for j in range(itr):
             execution.registers[j] += self.compensated[j]

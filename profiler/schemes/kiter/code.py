@@ -75,8 +75,7 @@ def _add_either(writer: Writer, j: int, last: int, entered: int, compensated: in
 
 
 def _mask(writer: Writer, offset: int, last: int) -> Register:
-    """Return a register, temporary 1 perhaps, that is -1 where q + `offset` < 0, and 0 elsewhere.
-
+    """Return a register, temporary 1 perhaps, that is -1 where q + `offset` < 0, and 0 elsewhere;
     `last` is k - 1.
     """
     q = writer.fetch(_itr(writer), 1)

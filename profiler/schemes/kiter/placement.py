@@ -33,12 +33,9 @@ from simprof.profiler.schemes.kiter.unrolled import IteratedLoop, Unrolled
 
 @dataclass(frozen=True)
 class IterationIncrements(ChordIncrements):
-    """Increments by edge of the unrolled graph.
+    """Increments by edge of the unrolled graph."""
 
-    `compensation` is taken off the increments of compensated paths.
-    """
-
-    compensation: tuple[int, ...]
+    compensation: tuple[int, ...]  # Taken off the increments of compensated paths
 
     @property
     def greatest(self) -> int:
@@ -58,11 +55,8 @@ def dummy_tree(unrolled: Unrolled) -> SpanningTree:
 def tree_weights(
     unrolled: Unrolled, tree: SpanningTree, weights: Sequence[float]
 ) -> tuple[float, ...]:
-    """Return the weights, by edge of `unrolled`, by which `tree` is one of greatest weight.
-
-    `tree`: A `paths.dag_tree`, or a `dummy_tree`, for which one dummy edge is as good as another.
-    `weights`: By control-flow edge.
-    """
+    """Return the weights, by edge of `unrolled`, by which `tree` is one of greatest weight."""
+    # For a `dummy_tree` one dummy edge is as good as another.
     return (0.0,) * len(unrolled.edges) if tree.excluded else unrolled.edge_weights(weights)
 
 
@@ -80,9 +74,8 @@ def entry_values(numbering: IterationNumbering) -> list[int]:
 def iteration_increments(
     numbering: IterationNumbering, tree: SpanningTree, weights: Sequence[float] | None
 ) -> IterationIncrements:
-    """Move the values onto the edges outside of `tree`.
-
-    Compensation is moved too, within the loops, where `weights` by control-flow edge are given.
+    """Move the values onto the edges outside of `tree`, and compensation too, within the loops,
+    where `weights` by control-flow edge are given.
     """
     unrolled = numbering.unrolled
     at_entry = frozenset(unrolled.out_edges[unrolled.cfg.entry])
@@ -139,11 +132,8 @@ def place_iterations(
     increments: IterationIncrements,
     counted_edges: Sequence[int] = (),
 ) -> Placement:
-    """Place the instrumentation.
-
-    `tree`, `increments`: A spanning tree of `unrolled`, and what `iteration_increments` made of it.
-    `counted_edges`: Control-flow edges that get a counter of their own. Self-loops always do (EPP
-    4.1).
+    """Place what `iteration_increments` made of a spanning tree; `counted_edges` get counters of
+    their own, as self-loops always do (EPP 4.1).
     """
     placer = _Placer(unrolled, tree, increments)
     actions = {edge: placer.actions(edge) for edge in {*unrolled.by_cfg_edge, *unrolled.removed}}
@@ -184,8 +174,7 @@ class _Placer:
         if loop is not None and cfg_edge in self.back:
             return self._back_edge(cfg_edge, loop)
         if loop is not None and loop is entered and cfg_edge in self.unrolled.by_cfg_edge:
-            copies = self.unrolled.by_cfg_edge[cfg_edge]
-            return self._add(copies, loop)
+            return self._add(self.unrolled.by_cfg_edge[cfg_edge], loop)
         placed = self._outside(cfg_edge) if loop is None else self._exit(cfg_edge, loop)
         if entered is not None:
             placed.append(EnterLoop(entered.iterations))
@@ -228,16 +217,16 @@ class _Placer:
         """Leave a loop; the path goes on, or ends there."""
         edge = self.unrolled.cfg.edges[cfg_edge]
         removed = cfg_edge not in self.unrolled.by_cfg_edge
-        copies: Sequence[int]
-        if removed:
+        copies = self.unrolled.by_cfg_edge.get(cfg_edge)
+        if copies is None:
             vertices = (self.unrolled.copy(edge.source, i + 1) for i in range(loop.iterations))
-            copies = [self.unrolled.exit_dummy[vertex] for vertex in vertices]
-        else:
-            copies = self.unrolled.by_cfg_edge[cfg_edge]
-        constants = {self.increments[number] for number in copies}
-        common = constants.pop() if len(constants) == 1 else None
-        placed = self._leave(copies, loop, common)
-        rest = common or 0
+            copies = tuple(self.unrolled.exit_dummy[vertex] for vertex in vertices)
+        increments = tuple(self.increments[number] for number in copies)
+        placed: list[Action] = [LeaveLoop(loop.iterations)]
+        rest = increments[0]
+        if len(set(increments)) > 1:  # They depend on the iteration, and are added before.
+            placed.insert(0, AddAccumulators(increments, increments))
+            rest = 0
         if removed:
             on_back_edge = cfg_edge in self.unrolled.dfs.back_edges
             begun = self._begin(edge.target, on_back_edge)
@@ -245,10 +234,3 @@ class _Placer:
         if all(number in self.steps.final for number in copies):
             return [*placed, CountPath(rest)]
         return [*placed, AddRegister(rest)] if rest else placed
-
-    def _leave(self, copies: Sequence[int], loop: IteratedLoop, common: int | None) -> list[Action]:
-        """Leave the loop; increments that depend on the iteration are added before."""
-        if common is not None:
-            return [LeaveLoop(loop.iterations)]
-        increments = tuple(self.increments[number] for number in copies)
-        return [AddAccumulators(increments, increments), LeaveLoop(loop.iterations)]

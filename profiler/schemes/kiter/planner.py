@@ -2,38 +2,27 @@
 
 Terms: see `unrolled`, `numbering`.
 
-What is counted
----------------
-A visit to an iterated loop makes n iterations (n - 1 back edges and an exit). The path that the
-activation is on when it enters goes through them all if n < k, or n = k and the k-th iteration
-is the one that leaves the loop; then the visit ends no path. Otherwise that path ends at the
-k-th back edge, after k iterations, and each back edge begins a path at the head, which either
-ends k iterations later, at a back edge, or is the one that goes on when the loop is left, in its
-k-th iteration. Paths that have made fewer iterations by then are dropped: they begin at the head
-and are no valid paths. So a visit with n >= k iterations is part of n - k + 1 paths, and
-iterations in its middle are part of k paths. Outside of iterated loops paths are EPP's.
-
-The unfinished path of an activation that ended early in a loop is its oldest one.
-
 Steps, as KITER numbers them
 ----------------------------
-1. Choose k by loop (mixed mode, section 5) within the path limit: `limits.fit`.
+1. Choose k by loop (mixed mode, section 5) within the path limit: `numbering.fit`.
 2. Number the valid paths (algorithm 1): `numbering.number_iterations`.
 3. Remove dummy edges (4.1), here with all of EPP 3.3 and 3.4: `placement`.
 4. Instrument (algorithm 3): `actions`.
 5. Identify paths (algorithm 2): `IterationNumbering.decode`.
-6. Derive edge counts from the paths: `flow`.
+6. Derive edge counts from the paths: `unrolled_edge_counts`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import DagEdge
+from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
 from simprof.profiler.graphs.paths import PathRecord, dag_tree, path_record, removed_forest
@@ -42,9 +31,7 @@ from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedP
 from simprof.profiler.plan.path_plan import ExactPathPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.kiter.flow import unrolled_edge_counts
-from simprof.profiler.schemes.kiter.limits import fit
-from simprof.profiler.schemes.kiter.numbering import IterationNumbering, number_iterations
+from simprof.profiler.schemes.kiter.numbering import IterationNumbering, fit, number_iterations
 from simprof.profiler.schemes.kiter.placement import (
     IterationIncrements,
     dummy_tree,
@@ -67,6 +54,15 @@ from simprof.simulator.errors import UsageError
 class IterationPlan(ExactPathPlan):
     """k-iteration path instrumentation of one routine, and the way back to paths."""
 
+    # A visit to an iterated loop makes n iterations (n - 1 back edges and an exit). The path that
+    # the activation is on when it enters goes through them all if n < k, or n = k and the k-th
+    # iteration is the one that leaves the loop; then the visit ends no path. Otherwise that path
+    # ends at the k-th back edge, after k iterations, and each back edge begins a path at the head,
+    # which either ends k iterations later, at a back edge, or is the one that goes on when the loop
+    # is left, in its k-th iteration. Paths that have made fewer iterations by then are dropped:
+    # they begin at the head and are no valid paths. So a visit with n >= k iterations is part of n
+    # - k + 1 paths, and iterations in its middle are part of k paths. Outside of iterated loops
+    # paths are EPP's.
     asked: tuple[IteratedLoop, ...]  # The innermost loops with the k that was asked for
     # dag, numbering, tree, increments: By vertex and edge of the unrolled graph: what the plan was
     # made from.
@@ -202,12 +198,11 @@ def plan_kiter(
     event_counting: bool = True,
     hash_above: int | None = None,
 ) -> IterationPlan:
-    """Plan k-iteration path profiling of `cfg`.
+    """Plan k-iteration path profiling of any graph, irreducible ones and parallel edges included.
 
-    - `cfg`: The routine; any graph, irreducible ones and parallel edges included.
     - `iterations`: k of the innermost loops; 1 gives EPP's paths.
     - `weights`: Edge weights by edge id; None for BL94's heuristic.
-    - `path_limit`, `total_limit`: See `limits`; None for exact numbering of any size.
+    - `path_limit`, `total_limit`: See `fit`; None for exact numbering of any size.
     - `table`: ARRAY or HASH to have that in any case; None for EPP's choice, or that of
       `hash_above`.
     - `iterations_by_head`: Loop head -> k, where that is not `iterations` (KITER 5).
@@ -250,4 +245,97 @@ def plan_kiter(
         tree=tree,
         increments=increments,
         static_region=placement.static_region,
+    )
+
+
+# -- Edge counts from the counts of k-iteration paths
+#
+# That gives the counts of all edges that do not end paths, and of all blocks. Counts of removed
+# edges follow from the flow through their sources and targets, where an early end is an edge too.
+
+
+def unrolled_edge_counts(
+    unrolled: Unrolled,
+    forest: SpanningTree,
+    paths: Iterable[tuple[Sequence[int], int]],
+    counted: Mapping[int, int],
+    early: Mapping[int, int],
+) -> tuple[int, ...]:
+    """Derive the count of every edge.
+
+    - `forest`: The `paths.removed_forest` of the removed edges.
+    - `paths`: All paths with their counts, unfinished ones included, by edges of `unrolled`.
+    - `counted`: Edges with counters of their own: self-loops and the chords of `forest`.
+    - `early`: Block -> activations that ended early in it.
+    """
+    cfg = unrolled.cfg
+    counts, executions = [0] * len(cfg.edges), [0] * cfg.vertex_count
+    for path, count in paths:
+        for edge, arrives in _new_part(unrolled, path):
+            if edge.cfg_edge is not None:
+                counts[edge.cfg_edge] += count
+            if arrives:
+                executions[unrolled.copies[edge.target].vertex] += count
+    supply = _supply(unrolled, counts, executions, early)
+    for number, count in counted.items():
+        counts[number] = count
+    solved = solve_tree(forest, [counts[edge] for edge in unrolled.removed], supply)
+    for number, count in zip(unrolled.removed, solved, strict=True):
+        counts[number] = count
+    return tuple(counts)
+
+
+def _supply(
+    unrolled: Unrolled, counts: Sequence[int], executions: Sequence[int], early: Mapping[int, int]
+) -> list[int]:
+    """Flow over the removed edges out of v, and, negative, into w at |V| + w."""
+    cfg = unrolled.cfg
+    supply = [0] * (2 * cfg.vertex_count)
+    for vertex in {cfg.edges[edge].source for edge in unrolled.removed}:
+        known = sum(counts[edge] for edge in cfg.out_edges[vertex])
+        supply[vertex] = executions[vertex] - known - early.get(vertex, 0)
+    for vertex in {cfg.edges[edge].target for edge in unrolled.removed}:
+        known = sum(counts[edge] for edge in cfg.in_edges[vertex])
+        supply[cfg.vertex_count + vertex] = known - executions[vertex]
+    return supply
+
+
+def _new_part(unrolled: Unrolled, path: Sequence[int]) -> Iterator[tuple[DagEdge, bool]]:
+    """Yield the edges that this path adds, and whether it adds the execution of their target."""
+    # An iteration in the middle of a long visit to a loop is part of k paths. Each path adds only
+    # what no other path adds:
+    #
+    # - Of a path that began at the head of a loop, all but its last iteration there is part of
+    #   older paths; what counts begins at its last inner back edge. This needs heads at which only
+    #   the loop's back edges begin paths (`Unrolled.full_loops`).
+    # - In other loops, what counts of a path that a tail of the loop ended stops after the first of
+    #   its last k iterations, the inner back edge included: the next path goes on from there.
+    edges = [unrolled.edges[edge] for edge in path]
+    first, last = 0, len(edges)
+    # The loop whose back edge began the path, where that is sure
+    if edges[0].cfg_edge is None and edges[0].target in unrolled.full_loops:
+        begun = unrolled.loop_of[unrolled.copies[edges[0].target].vertex]
+        first = _inner_back_edge(unrolled, path, begun, begun.iterations - 1)
+    ended = _ended_by(unrolled, edges[-1])
+    if ended is not None:
+        last = _inner_back_edge(unrolled, path, ended, 1)
+    for place in range(first, min(last + 1, len(edges))):
+        yield edges[place], place != last
+
+
+def _ended_by(unrolled: Unrolled, edge: DagEdge) -> IteratedLoop | None:
+    """Return the loop whose back edge ended the path, if that began the next path unsurely."""
+    loop = unrolled.loop_of.get(unrolled.copies[edge.source].vertex)
+    if loop is None or loop.head in unrolled.full_loops or edge.cfg_edge is not None:
+        return None
+    return loop if any(ended in loop.back_edges for ended in edge.stands_for) else None
+
+
+def _inner_back_edge(unrolled: Unrolled, path: Sequence[int], loop: IteratedLoop, copy: int) -> int:
+    """Return the place of the back edge out of a copy of `loop`."""
+    edges = (unrolled.edges[edge] for edge in path)
+    return next(
+        place
+        for place, edge in enumerate(edges)
+        if edge.cfg_edge in loop.back_edges and unrolled.copies[edge.source].iteration == copy
     )

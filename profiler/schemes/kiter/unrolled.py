@@ -18,6 +18,7 @@ entry dummy, exit dummy
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -98,7 +99,6 @@ class Unrolled(Dag):
 
     # Vertices keep their ids in copy 1; those of other copies follow. Real edges are in control-
     # flow order, then by copy.
-
     loops: tuple[IteratedLoop, ...]  # The iterated loops; their bodies are disjoint.
     copies: tuple[Copy, ...]  # By vertex
     # The vertices, targets before sources; the copies of a loop are together, the last first.
@@ -126,10 +126,10 @@ class Unrolled(Dag):
     @cached_property
     def by_cfg_edge(self) -> Mapping[int, tuple[int, ...]]:
         """Control-flow edge -> its edges here, by copy; absent where it is removed."""
-        copies_of: dict[int, list[int]] = {}
+        copies_of: defaultdict[int, list[int]] = defaultdict(list)
         for edge in self.edges:
             if edge.cfg_edge is not None:
-                copies_of.setdefault(edge.cfg_edge, []).append(edge.id)
+                copies_of[edge.cfg_edge].append(edge.id)
         return {edge: tuple(copies) for edge, copies in copies_of.items()}
 
     @cached_property
@@ -195,10 +195,8 @@ def unroll(
     loops: Sequence[IteratedLoop],
     cut_edges: Collection[int] = (),
 ) -> Unrolled:
-    """Return the unrolled graph.
-
-    `loops`: Disjoint innermost loops with k >= 2 (`loops`). `cut_edges`: Further edges to remove,
-    from vertices outside of `loops`. ValueError if one cannot be cut, or a loop not be iterated.
+    """Return the unrolled graph of disjoint innermost loops with k >= 2; `cut_edges`, from vertices
+    outside of them, are removed too. ValueError if one cannot be cut, or a loop not be iterated.
     """
     cuts = frozenset(cut_edges)
     inside = {vertex for loop in loops for vertex in loop.body}
@@ -253,10 +251,10 @@ class _Unroller:
         )
 
     def _add(
-        self, source: Copy, target: Copy, cfg_edge: int | None, stands_for: tuple[int, ...] = ()
+        self, source: Copy, target: Copy, cfg_edge: int | None, stands_for: Iterable[int] = ()
     ) -> None:
         ends = self.ids[source], self.ids[target]
-        self.edges.append(DagEdge(len(self.edges), *ends, cfg_edge, stands_for))
+        self.edges.append(DagEdge(len(self.edges), *ends, cfg_edge, tuple(stands_for)))
 
     def _add_real(self, cfg_edge: int) -> None:
         _, source, target, _ = self.cfg.edges[cfg_edge]
@@ -264,31 +262,31 @@ class _Unroller:
         if loop is None:  # first copies have the numbers of what they are copies of
             self.edges.append(DagEdge(len(self.edges), source, target, cfg_edge))
             return
-        step = 1 if cfg_edge in self.back else 0
+        step = int(cfg_edge in self.back)
         for iteration in range(1, loop.iterations - step + 1):
             to = Copy(target, iteration + step if target in loop.body else 1)
             self._add(Copy(source, iteration), to, cfg_edge)
 
     def _add_dummies(self) -> None:
-        starts: dict[int, list[int]] = {}
-        ends: dict[Copy, list[int]] = {}
+        starts: defaultdict[int, list[int]] = defaultdict(list)
+        ends: defaultdict[Copy, list[int]] = defaultdict(list)
         for edge in sorted({*self.removed, *self.back}):
             _, source, target, _ = self.cfg.edges[edge]
-            starts.setdefault(target, []).append(edge)
+            starts[target].append(edge)
             loop = self.loop_of.get(source)
             last = loop.iterations if loop is not None else 1
             first = last if edge in self.back else 1
             for iteration in range(first, last + 1):
-                ends.setdefault(Copy(source, iteration), []).append(edge)
+                ends[Copy(source, iteration)].append(edge)
         inner = {edge.source for edge in self.edges} | {self.cfg.exit}
         for vertex in self.dfs.preorder:
             if vertex not in inner:
                 ends.setdefault(Copy(vertex, 1), [])
         entry, exit_copy = Copy(self.cfg.entry, 1), Copy(self.cfg.exit, 1)
         for target, edges in starts.items():
-            self._add(entry, Copy(target, 1), None, tuple(edges))
+            self._add(entry, Copy(target, 1), None, edges)
         for source_copy, edges in ends.items():
-            self._add(source_copy, exit_copy, None, tuple(edges))
+            self._add(source_copy, exit_copy, None, edges)
 
     def _order(self) -> Iterable[int]:
         """Yield vertices, targets first: a loop's head comes after all that its exits lead to."""

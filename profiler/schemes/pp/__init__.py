@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import methodcaller
-
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import PLANNING, PlanOrder, ProfileKind, SchemeDefinition
 
@@ -22,5 +20,4 @@ PP = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    describe=methodcaller("describe"),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import methodcaller
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutinePlan
@@ -34,7 +33,6 @@ QPT2 = SchemeDefinition(
     plan=lambda order: _plan(order, VertexPlacement.EDGE),
     reads=("weights",),
     options=(BLOCKS, REGISTERS),
-    describe=methodcaller("describe"),
     placed_on=_placed_on,
     registers=REGISTERS.of,
 )
@@ -45,7 +43,6 @@ QPT = SchemeDefinition(
     plan=lambda order: _plan(order, PLACEMENT.of(order.options)),
     reads=("weights",),
     options=(PLACEMENT, BLOCKS, REGISTERS),
-    describe=methodcaller("describe"),
     placed_on=_placed_on,
     registers=REGISTERS.of,
 )

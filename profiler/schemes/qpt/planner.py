@@ -8,7 +8,7 @@ plan                  counters                               BL94            the
 `qpt` REDUNDANT       in every block                         (section 3)     nothing
 `qpt` VERTEX_OPTIMAL  in the cheapest blocks                 Vprof(Vcnt)     `VertexFlow`
 `qpt` EDGE_HEURISTIC  on those chords but some               Vprof(Ecnt)     figures 6 and 8
-`qpt` MIXED           on edges and in blocks                 Eprof(Mcnt)     `mixed.MixedPlan`
+`qpt` MIXED           on edges and in blocks                 Eprof(Mcnt)     `MixedPlan`
 ====================  =====================================  ==============  =================
 
 `make_plan` plans either for our blocks or for BL94's (`BlockBasis`).
@@ -16,7 +16,7 @@ plan                  counters                               BL94            the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,14 +25,24 @@ from simprof.profiler.code.frames import Where
 from simprof.profiler.code.places import find_place
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.contraction import Contraction, contract
-from simprof.profiler.graphs.flow import NO_EXITS, block_counts, counts_at, propagate
+from simprof.profiler.graphs.flow import (
+    block_counts,
+    counts_at,
+    early_supply,
+    propagate,
+    solve_tree,
+)
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.spanning import SpanningTree, block_weights, edge_tree, given_weights
-from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.plan.decoders import Reading, RoutineCounters
+from simprof.profiler.graphs.spanning import (
+    SpanningTree,
+    block_weights,
+    edge_tree,
+    given_weights,
+    maximum_spanning_tree,
+)
+from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters
 from simprof.profiler.plan.placement import counter_plan
 from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.profiler.schemes.qpt.mixed import MixedPlan, plan_mixed
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.profiler.schemes.qpt.vertex_counts import (
     VertexFlow,
@@ -42,31 +52,19 @@ from simprof.profiler.schemes.qpt.vertex_counts import (
 )
 from simprof.profiler.schemes.static import describe_tree
 
+_OTHER_EDGES = "the plan counts other edges than the chords"
+
 
 @dataclass(frozen=True)
-class EdgePlan:
-    """Edge instrumentation of one routine."""
+class EdgePlan(BasicPlan):
+    """Edge instrumentation of one routine: counter k of the plan is on edge `tree.chords[k]`."""
 
-    # cfg, plan, weights: See `RoutinePlan`. Counter k of the plan is on edge `tree.chords[k]`.
-    cfg: ControlFlowGraph
-    plan: InstrumentationPlan
-    weights: tuple[float, ...]
     tree: SpanningTree  # Spanning tree of the live edges, by control-flow edge id
 
-    def edge_counts(
-        self, counters: Sequence[int], early_exits: Mapping[int, int] = NO_EXITS
-    ) -> tuple[int, ...]:
-        """Derive the count of every edge.
-
-        `counters`: Values of the plan's edge counters. `early_exits`: Block -> activations that
-        ended early in it (BL94 figure 7).
-        """
-        chord_counts = dict(zip(self.tree.chords, counters, strict=True))
-        return propagate(self.cfg, self.tree, chord_counts, early_exits)
-
     def read(self, counters: RoutineCounters) -> Reading:
-        """Derive the edge counts."""
-        return Reading(edges=self.edge_counts(counters.events, counters.early))
+        """Derive the edge counts (BL94 figures 6, 7)."""
+        chord_counts = dict(zip(self.tree.chords, counters.events, strict=True))
+        return Reading(edges=propagate(self.cfg, self.tree, chord_counts, counters.early))
 
     def describe(self) -> dict[str, Any]:
         """Return `static` of `simprof explain`."""
@@ -76,7 +74,96 @@ class EdgePlan:
         """Check the tree and that the plan counts its chords and nothing else."""
         self.tree.validate()
         self.tree.validate_maximum(self.weights)
-        _validate_counters(self.plan, self.tree.chords)
+        assert self.plan == counter_plan(self.tree.chords), _OTHER_EDGES
+
+
+# -- Eprof(Mcnt): counters on a mixture of edges and blocks (BL94 section 3, Samples in 7.1.1)
+#
+# A counter in a block needs no jump, and one on an edge may; but a block executes more often than
+# each of its edges. BL94 names the problem and leaves it aside.
+
+INCREMENT = 5  # Instructions of an increment where a jump takes one, as BL94 counts them (6.1)
+
+
+@dataclass(frozen=True)
+class MixedPlan(BasicPlan):
+    """Counters on edges and in blocks that tell every edge's count: counter k is on chord k."""
+
+    # Spanning tree of the split graph: its edges are those of the routine, then its blocks.
+    tree: SpanningTree
+    jumps: frozenset[int]  # Edges whose counters were taken to need a jump
+
+    @property
+    def counted_edges(self) -> tuple[int, ...]:
+        """Edges with counters, ascending: the first counters of the plan."""
+        return tuple(chord for chord in self.tree.chords if chord < len(self.cfg.edges))
+
+    @property
+    def counted_blocks(self) -> tuple[int, ...]:
+        """Blocks with counters, ascending: the other counters."""
+        edges = len(self.cfg.edges)
+        return tuple(chord - edges for chord in self.tree.chords if chord >= edges)
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive the edge counts; what ends early in a block leaves its end for EXIT."""
+        early = ((_end(self.cfg, block), count) for block, count in counters.early.items())
+        counts = counts_at(len(self.tree.ends), self.tree.chords, counters.events)
+        supply = early_supply(self.tree.vertex_count, early, self.cfg.exit)
+        solved = solve_tree(self.tree, counts, supply)
+        return Reading(edges=tuple(solved[: len(self.cfg.edges)]))
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`."""
+        blocks = [str(self.cfg.name_of(block)) for block in self.counted_blocks]
+        return {"counted_edges": list(self.counted_edges), "counted_blocks": blocks}
+
+    def validate(self) -> None:
+        """Check the tree and that the plan counts its chords and nothing else."""
+        self.tree.validate()
+        self.tree.validate_maximum(_costs(self.cfg, self.weights, self.jumps))
+        expected = counter_plan(self.counted_edges, self.counted_blocks)
+        assert self.plan == expected, "the plan counts other edges and blocks than the chords"
+
+
+def plan_mixed(
+    cfg: ControlFlowGraph, weights: Sequence[float], jumps: Collection[int]
+) -> MixedPlan:
+    """Place counters on edges and in blocks; the code of the edges `jumps` would need a jump."""
+    # With each block as an edge from its top to its end, a placement is a set of edges of this
+    # *split graph*, and what counters tell follows as in Eprof(Ecnt): all counts, if and only if
+    # the edges without counters hold no cycle. So the chords of a maximum spanning tree are an
+    # optimal placement, where an edge weighs what its counter would execute: an increment, and the
+    # jump that its place may need.
+    needing = frozenset(jumps)
+    reached = depth_first(cfg).reached
+    ends = [(_end(cfg, edge.source), edge.target) for edge in cfg.edges]
+    ends += [(block.id, _end(cfg, block.id)) for block in cfg.blocks]
+    sources = [*(edge.source for edge in cfg.edges), *(block.id for block in cfg.blocks)]
+    tree = maximum_spanning_tree(
+        cfg.vertex_count + len(cfg.blocks),
+        ends,
+        _costs(cfg, weights, needing),
+        (cfg.exit, cfg.entry),
+        [edge for edge, source in enumerate(sources) if source not in reached],
+    )
+    chords = tree.chords
+    edges = [chord for chord in chords if chord < len(cfg.edges)]
+    plan = counter_plan(edges, [chord - len(cfg.edges) for chord in chords[len(edges) :]])
+    return MixedPlan(cfg, plan, tuple(weights), tree, needing)
+
+
+def _end(cfg: ControlFlowGraph, vertex: int) -> int:
+    """Return the vertex that is the end of a block; ENTRY and EXIT are their own."""
+    return vertex if vertex >= cfg.entry else cfg.vertex_count + vertex
+
+
+def _costs(
+    cfg: ControlFlowGraph, weights: Sequence[float], jumps: frozenset[int]
+) -> tuple[float, ...]:
+    """Return what counters would execute: on the edges, then in the blocks."""
+    on_edges = ((INCREMENT + (edge in jumps)) * weight for edge, weight in enumerate(weights))
+    in_blocks = (INCREMENT * weight for weight in block_weights(cfg, weights))
+    return (*on_edges, *in_blocks)
 
 
 def plan_qpt2(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> EdgePlan:
@@ -87,28 +174,19 @@ def plan_qpt2(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) 
 
 
 @dataclass(frozen=True)
-class VertexPlan:
+class VertexPlan(BasicPlan):
     """Counters in blocks: in each (redundant), or in the fewest that tell the others' counts."""
 
-    # cfg, plan, weights: See `RoutinePlan`. Counter k of the plan is in block `counted[k]`.
-    cfg: ControlFlowGraph
-    plan: InstrumentationPlan
-    weights: tuple[float, ...]
-    counted: tuple[int, ...]  # Blocks with counters, ascending
+    counted: tuple[int, ...]  # Blocks with counters: counter k of the plan is in the k-th.
     # How the other blocks' counts follow; None where every block that can execute is counted.
     flow: VertexFlow | None
 
-    def block_counts(
-        self, counters: Sequence[int], early_exits: Mapping[int, int] = NO_EXITS
-    ) -> tuple[int, ...]:
-        """Derive the count of every block; parameters as those of `EdgePlan.edge_counts`."""
-        if self.flow is not None:
-            return self.flow.block_counts(counters, early_exits)
-        return tuple(counts_at(len(self.cfg.blocks), self.counted, counters))
-
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive the block counts, and the edge counts where these determine them."""
-        blocks = self.block_counts(counters.events, counters.early)
+        if self.flow is not None:
+            blocks = self.flow.block_counts(counters.events, counters.early)
+        else:
+            blocks = tuple(counts_at(len(self.cfg.blocks), self.counted, counters.events))
         edges = edges_from_blocks(self.cfg, depth_first(self.cfg), blocks, counters.early)
         return Reading(edges=edges, blocks=blocks)
 
@@ -122,10 +200,7 @@ class VertexPlan:
             self.flow.tree.validate()
             self.flow.tree.validate_maximum(block_weights(self.cfg, self.weights))
             assert self.counted == self.flow.counted, "the counted blocks are not the chords"
-        expected = {block: (CountEdge(k),) for k, block in enumerate(self.counted)}
-        assert dict(self.plan.blocks) == expected, "the plan counts other blocks"
-        assert not self.plan.actions and not self.plan.block_ends, "counters outside of blocks"
-        assert self.plan.edge_counters == len(expected), "wrong number of counters"
+        assert self.plan == counter_plan(blocks=self.counted), "the plan counts other blocks"
 
 
 @dataclass(frozen=True)
@@ -137,7 +212,7 @@ class EdgeHeuristicPlan(EdgePlan):
     @property
     def counted(self) -> tuple[int, ...]:
         """Edges with counters: counter k of the plan is on edge `counted[k]`."""
-        return _without(self.tree.chords, self.removed)
+        return tuple(chord for chord in self.tree.chords if chord not in self.removed)
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive the block counts as BL94 figure 8 does, and edge counts if all are determined."""
@@ -159,7 +234,7 @@ class EdgeHeuristicPlan(EdgePlan):
         self.tree.validate()
         self.tree.validate_maximum(self.weights)
         assert set(self.removed) <= set(self.tree.chords), "tree edges are taken for chords"
-        _validate_counters(self.plan, self.counted)
+        assert self.plan == counter_plan(self.counted), _OTHER_EDGES
 
 
 def plan_qpt(
@@ -169,13 +244,8 @@ def plan_qpt(
     weights: Sequence[float] | None = None,
     jumps: Collection[int] | None = None,
 ) -> EdgePlan | VertexPlan | EdgeHeuristicPlan | MixedPlan:
-    """Plan block profiling of `cfg` (BL94 section 3).
-
-    - `cfg`: The routine; any graph.
-    - `placement`: Where the counters go. EDGE gives the plan of `qpt2`, which tells edge counts
-      too.
-    - `weights`: By edge id; None for BL94's heuristic.
-    - `jumps`: Of MIXED: edges whose code needs a jump; None: what the graph says of that.
+    """Plan block profiling of any graph (BL94 section 3); `weights` as for `plan_qpt2`. `jumps`: Of
+    MIXED, the edges whose code needs a jump; None: what the graph says of that.
     """
     edge_plan = plan_qpt2(cfg, weights=weights)
     if placement is VertexPlacement.EDGE:
@@ -183,7 +253,7 @@ def plan_qpt(
     edge_weights, tree = edge_plan.weights, edge_plan.tree
     if placement is VertexPlacement.EDGE_HEURISTIC:
         removed = removable(tree, edge_weights)
-        plan = counter_plan(_without(tree.chords, removed))
+        plan = counter_plan([chord for chord in tree.chords if chord not in removed])
         return EdgeHeuristicPlan(cfg, plan, edge_weights, tree, removed)
     if placement is VertexPlacement.MIXED:
         return plan_mixed(cfg, edge_weights, jumping(cfg) if jumps is None else jumps)
@@ -204,9 +274,8 @@ class MergedPlan:
     """A plan for the blocks of BL94."""
 
     contraction: Contraction  # The routine and its contracted graph
-    inner: (
-        EdgePlan | VertexPlan | MixedPlan
-    )  # The plan of the contracted graph; its counters have the same numbers.
+    # The plan of the contracted graph; its counters have the same numbers.
+    inner: EdgePlan | VertexPlan | MixedPlan
     plan: InstrumentationPlan  # The same actions on the edges and blocks of the routine
 
     @property
@@ -226,22 +295,19 @@ class MergedPlan:
         edges, blocks = reading.edges, reading.blocks
         if edges is not None:
             edges = self.contraction.edge_counts(edges, early)
-        if blocks is not None:
+        if blocks is not None and edges is not None:
+            blocks = block_counts(self.cfg, edges)
+        elif blocks is not None:
             blocks = self.contraction.block_counts([n for n in blocks if n is not None], early)
-            if edges is not None:
-                blocks = block_counts(self.cfg, edges)
         return replace(reading, edges=edges, blocks=blocks)
 
     def describe(self) -> dict[str, Any]:
         """Return `static` of `simprof explain`, by the routine's edges."""
         # Edges inside chains are tree edges.
         kept = self.contraction.kept
-        found: dict[str, Any] = self.inner.describe() | {
-            "merged_blocks": [
-                [str(self.cfg.name_of(block)) for block in chain]
-                for chain in self.contraction.chains
-            ]
-        }
+        name_of, chains = self.cfg.name_of, self.contraction.chains
+        found: dict[str, Any] = self.inner.describe()
+        found |= {"merged_blocks": [[str(name_of(block)) for block in chain] for chain in chains]}
         if "tree" in found:
             in_tree = {edge for edge, inside in zip(kept, found["tree"], strict=True) if inside}
             in_tree.update(self.contraction.inside)
@@ -289,18 +355,5 @@ def make_plan(
 
 def jumping(cfg: ControlFlowGraph) -> frozenset[int]:
     """Return the edges whose code needs a jump, as far as the graph alone tells (BL94 6.3)."""
-    context = RoutineContext.free()
-    stubs = (edge.id for edge in cfg.edges if find_place(cfg, edge.id, context).where is Where.STUB)
-    return frozenset(stubs)
-
-
-def _validate_counters(plan: InstrumentationPlan, edges: Sequence[int]) -> None:
-    """Check that the plan counts these edges, in order, and nothing else."""
-    expected = {edge: (CountEdge(k),) for k, edge in enumerate(edges)}
-    assert dict(plan.actions) == expected, "the plan counts other edges than the chords"
-    assert plan.edge_counters == len(expected), "wrong number of counters"
-
-
-def _without(chords: Sequence[int], removed: Sequence[int]) -> tuple[int, ...]:
-    gone = frozenset(removed)
-    return tuple(chord for chord in chords if chord not in gone)
+    places = (find_place(cfg, edge.id, RoutineContext.free()) for edge in cfg.edges)
+    return frozenset(edge for edge, place in enumerate(places) if place.where is Where.STUB)

@@ -6,10 +6,6 @@ leaves the predecessors of a class enters its members. So each block is an edge 
 graph*, from its own class to that of its successors, block counts obey the flow law there, and
 the blocks outside a maximum spanning tree need counters, no others [Knuth and Stevenson, "Optimal
 Measurement Points for Program Frequency Counts", BIT 13, 1973].
-
-Vprof(Ecnt): counters on edges (`removable`). Less than all chords of a spanning tree may do: a
-cycle whose edges alternate in direction may go without, because what its edges count can change
-without a block's count changing (BL94 3.3).
 """
 
 from __future__ import annotations
@@ -104,6 +100,9 @@ def removable(tree: SpanningTree, weights: Sequence[float]) -> tuple[int, ...]:
     """
     # The heuristic of BL94 figure 11: chords by decreasing weight, each if the cycle that it closes
     # has no pipe and no vertex in common with those of the chords removed before.
+    # Vprof(Ecnt): counters on edges (`removable`). Less than all chords of a spanning tree may do:
+    # a cycle whose edges alternate in direction may go without, because what its edges count can
+    # change without a block's count changing (BL94 3.3).
     up = _Upward(tree)
     marked: set[int] = set()
     removed = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import methodcaller
+from functools import partial
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.request.request import OptionValue
@@ -15,20 +15,18 @@ from simprof.profiler.schemes.definition import (
     SchemeCode,
     SchemeDefinition,
     SchemeOption,
+    flag,
 )
 from simprof.simulator.errors import UsageError
 
-_PERCENTAGE = "give a percentage from 0 to 100"
-
-COLD = SchemeOption(
+_percentage = partial(
+    SchemeOption, kind=float, hint="give a percentage from 0 to 100", least=0, greatest=100
+)
+COLD = _percentage(
     name="cold",
-    kind=float,
     default=5.0,  # TPP(5, 15): "a good trade-off between accuracy and overhead" (TPP 5.1)
     help="percentage of its source's executions below which an edge is cold.",
-    hint=_PERCENTAGE,
     metavar="I",
-    least=0,
-    greatest=100,
 )
 
 
@@ -37,38 +35,20 @@ def _loop_fallback(options: Mapping[str, OptionValue]) -> OptionValue:
     return LOOP.default if options["cold"] else 0.0
 
 
-LOOP = SchemeOption(
+LOOP = _percentage(
     name="loop",
-    kind=float,
     default=15.0,
     help="percentage of its head's executions below which entries disconnect a loop.",
-    hint=_PERCENTAGE,
     metavar="J",
-    least=0,
-    greatest=100,
     default_text="15; 0 if cold=0",
     fallback=_loop_fallback,
 )
-COLD_ALWAYS = SchemeOption(
-    name="cold_always",
-    kind=bool,
-    default=False,
-    help="leave out cold edges even where no hash table becomes an array by that.",
-    hint="give true or false",
+COLD_ALWAYS = flag(
+    "cold_always", "leave out cold edges even where no hash table becomes an array by that."
 )
-COUNT_OBVIOUS = SchemeOption(
-    name="count_obvious",
-    kind=bool,
-    default=False,
-    help="count obvious paths too, which the edge profile tells.",
-    hint="give true or false",
-)
-NO_COLD_COUNTER = SchemeOption(
-    name="no_cold_counter",
-    kind=bool,
-    default=False,
-    help="keep cold paths out of all counts, and count them nowhere.",
-    hint="give true or false",
+COUNT_OBVIOUS = flag("count_obvious", "count obvious paths too, which the edge profile tells.")
+NO_COLD_COUNTER = flag(
+    "no_cold_counter", "keep cold paths out of all counts, and count them nowhere."
 )
 
 
@@ -107,7 +87,6 @@ TPP = SchemeDefinition(
     guided=True,
     judged_by="pp",
     code=_code,
-    describe=methodcaller("describe"),
     losses=(
         Loss("cold_paths", "cold paths", "counted together", of_paths=True),
         Loss("overcounted_paths", "obvious paths", "too many"),

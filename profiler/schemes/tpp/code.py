@@ -113,16 +113,20 @@ def _count_index(writer: Writer, register: Register, constant: int, number: int)
     writer.bump(base, array & 0x3FF, index)
 
 
+def _sign_of_sum(writer: Writer, constant: int) -> Register:
+    """Put the number for the hashing routine into the first temporary; return its sign."""
+    path_sum, sign = writer.temporary(0), writer.temporary(2)
+    writer.sum(writer.fetch(0, 0), constant, path_sum, 1)
+    writer.emit(asm.shift("srl", path_sum, _SIGN, sign))
+    return sign
+
+
 def _count_hashed(writer: Writer, action: CountHotPath) -> None:
     """Add the sign to the cold counter; call the hashing routine if there is none."""
-    path_sum, sign, base, value = (writer.temporary(n) for n in (0, 2, 3, 4))
-    register = writer.path()
-    if register is None:
-        writer.load_path(path_sum)
-    writer.sum(register or path_sum, action.constant, path_sum, 1)
+    sign = _sign_of_sum(writer, action.constant)
+    base, value = writer.temporary(3), writer.temporary(4)
     cold = writer.layout.path_counter(COLD_COUNTER)
     writer.emit(
-        asm.shift("srl", path_sum, _SIGN, sign),
         asm.sethi(cold, base),
         asm.load("ld", base, cold & 0x3FF, value),
         asm.arithmetic("add", value, sign, value),
@@ -134,7 +138,8 @@ def _count_hashed(writer: Writer, action: CountHotPath) -> None:
 def count_unless_cold(writer: Writer, action: CountUnlessCold) -> None:
     """`count[r + c]++` unless r is poisoned: the test branches around the count."""
     if writer.access.table is CounterTable.HASH:
-        _call_unless_cold(writer, action)
+        sign = _sign_of_sum(writer, action.constant)
+        writer.conditional("z", sign, lambda: call_hash(writer, action.on_back_edge), spare=2)
         return
     register = writer.fetch(0, 0)
     number = int(writer.path() is None)
@@ -153,16 +158,6 @@ def count_unless_cold(writer: Writer, action: CountUnlessCold) -> None:
         counted = partial(writer.bump, register, increment, sign)
     writer.emit(asm.shift("srl", register, _SIGN, sign))
     writer.conditional("z", sign, counted, spare=number + 1)
-
-
-def _call_unless_cold(writer: Writer, action: CountUnlessCold) -> None:
-    path_sum, sign = writer.temporary(0), writer.temporary(2)
-    register = writer.path()
-    if register is None:
-        writer.load_path(path_sum)
-    writer.sum(register or path_sum, action.constant, path_sum, 1)
-    writer.emit(asm.shift("srl", path_sum, _SIGN, sign))
-    writer.conditional("z", sign, lambda: call_hash(writer, action.on_back_edge), spare=2)
 
 
 def _needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:

@@ -12,14 +12,6 @@ cold back edge
     A removed edge all of whose siblings at a vertex are cold gets no dummy edge there (4.1.2):
     paths cannot end with it, or none starts behind it. A dummy edge with one hot removed edge
     stands for the cold ones too (figure 6b, footnote 2).
-
-A back edge that is hot by the local criterion keeps its dummy edges, and so a loop that iterates
-is hot even where control enters it over a cold edge alone: the first path through it is cold, the
-others start at the entry dummy (figure 6b). Only a loop that control never enters, or none of
-whose back edges is hot, is cold as a whole (figure 6c). The exit edges of a disconnected loop are
-measured against all its exits, not against the block that they leave: that block's executions are
-those of the loop, which the cut separates from what comes after it; the paper does not treat that
-case, and its own example (figure 7) would lose all code behind a loop of 100,000 iterations.
 """
 
 from __future__ import annotations
@@ -40,19 +32,22 @@ def cold_edges(
     percent: Fraction,
     exit_flow: Mapping[int, int],
 ) -> frozenset[int]:
-    """Return the edges that are cold by the local criterion (TPP 4.1.1).
+    """Return the edges that are cold by the local criterion (TPP 4.1.1) and an edge profile.
 
-    - `counts`: Edge profile, by edge id.
-    - `percent`: i of TPP(i, j), 0..100; at 0 nothing is cold, not even what control never takes.
-    - `exit_flow`: Exit edges of disconnected loops -> what they are measured against.
+    `percent`: i of TPP(i, j), 0..100. `exit_flow`: Exit edges of disconnected loops -> what they
+    are measured against.
     """
-    if not percent:
+    if not percent:  # Nothing is cold, not even what control never takes.
         return frozenset()
     # Vertices that control reaches over edges that the profile says it took.
     entered = closure(
         [cfg.entry], lambda v: (cfg.edges[e].target for e in cfg.out_edges[v] if counts[e])
     )
     flow = dict(enumerate(block_counts(cfg, counts)))
+    # The exit edges of a disconnected loop are measured against all its exits, not against the
+    # block that they leave: that block's executions are those of the loop, which the cut separates
+    # from what comes after it; the paper does not treat that case, and its own example (figure 7)
+    # would lose all code behind a loop of 100,000 iterations.
     share, part = percent.numerator, 100 * percent.denominator
     flow[cfg.entry] = sum(counts[edge] for edge in cfg.out_edges[cfg.entry])
     return frozenset(
@@ -69,9 +64,8 @@ def cold_edges(
 
 
 def remove_cold(dag: Dag, cold: Collection[int]) -> Dag:
-    """Return the hot part of `dag` (TPP 4.1.1, 4.1.2).
-
-    `dag`: The whole acyclic graph. `cold`: Control-flow edges that are cold by themselves.
+    """Return the hot part of a whole acyclic graph, by its edges that are cold by themselves (TPP
+    4.1.1, 4.1.2).
     """
     if not cold:
         return dag
@@ -93,6 +87,10 @@ def _is_cold(dag: Dag, edge: DagEdge, cold: Collection[int], hot: frozenset[int]
         return False  # a dead end
     if edge.target == dag.cfg.exit:
         return all(removed in cold for removed in edge.stands_for)
+    # A back edge that is hot by the local criterion keeps its dummy edges, and so a loop that
+    # iterates is hot even where control enters it over a cold edge alone: the first path through it
+    # is cold, the others start at the entry dummy (figure 6b). Only a loop that control never
+    # enters, or none of whose back edges is hot, is cold as a whole (figure 6c).
     return all(
         removed in cold or not (source in hot or source == dag.cfg.entry)
         for removed in edge.stands_for

@@ -5,9 +5,6 @@ A loop is disconnected where the edges into it execute less than j % as often as
 such an edge comes from ENTRY, no path ends with it, and where it leads to EXIT none begins: such
 edges and what the loop's back edges do there are one dummy edge then. A loop of one block is its
 self-loop; it becomes a back edge as any other, since all its paths are that block.
-
-Irreducible regions are loops with several headers: the strongly connected component around a
-back edge whose target does not dominate its source.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from fractions import Fraction
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure, remembers_recent
 from simprof.profiler.graphs.flow import block_counts
-from simprof.profiler.graphs.loops import DepthFirst, natural_loops, proper_back_edges
+from simprof.profiler.graphs.loops import DepthFirst, exits_of, natural_loops, proper_back_edges
 
 
 @dataclass(frozen=True)
@@ -47,10 +44,7 @@ class Disconnection:
 def disconnect(
     cfg: ControlFlowGraph, dfs: DepthFirst, counts: Sequence[int], percent: Fraction
 ) -> Disconnection:
-    """Choose the loops to disconnect.
-
-    `counts`: Edge profile, by edge id. `percent`: j of TPP(i, j), 0..100; 0 disconnects nothing.
-    """
+    """Choose the loops to disconnect, by an edge profile; `percent` is j of TPP(i, j), 0..100."""
     executions = block_counts(cfg, counts)
     share, part = percent.numerator, 100 * percent.denominator
     loops = tuple(
@@ -89,6 +83,8 @@ def _flows(loops: Iterable[LoopRegion], counts: Sequence[int]) -> dict[int, int]
 def loop_regions(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[LoopRegion, ...]:
     """Return all loops: natural ones, then irreducible regions."""
     bodies = {loop.body: None for loop in natural_loops(cfg, dfs)}
+    # Irreducible regions are loops with several headers: the strongly connected component around a
+    # back edge whose target does not dominate its source.
     for edge in sorted(dfs.back_edges - proper_back_edges(cfg, dfs)):
         bodies.setdefault(_component(cfg, dfs, cfg.edges[edge].target))
     return tuple(_region(cfg, dfs, body) for body in bodies)
@@ -96,23 +92,12 @@ def loop_regions(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[LoopRegion, ..
 
 def _region(cfg: ControlFlowGraph, dfs: DepthFirst, body: frozenset[int]) -> LoopRegion:
     outside = dfs.reached - body
-    entries = (
-        edge
-        for vertex in body
-        for edge in cfg.in_edges[vertex]
-        if cfg.edges[edge].source in outside
-    )
-    exits = (
-        edge
-        for vertex in body
-        for edge in cfg.out_edges[vertex]
-        if cfg.edges[edge].target not in body
-    )
-    return LoopRegion(body, tuple(sorted(entries)), tuple(sorted(exits)))
+    into = (edge for vertex in body for edge in cfg.in_edges[vertex])
+    entries = sorted(edge for edge in into if cfg.edges[edge].source in outside)
+    return LoopRegion(body, tuple(entries), exits_of(cfg, body))
 
 
 def _component(cfg: ControlFlowGraph, dfs: DepthFirst, vertex: int) -> frozenset[int]:
     """Return the strongly connected component of `vertex`."""
-    ahead = closure([vertex], cfg.targets)
-    inside = ahead & dfs.reached
+    inside = closure([vertex], cfg.targets) & dfs.reached
     return frozenset(closure([vertex], lambda v: inside.intersection(cfg.sources(v))))

@@ -10,16 +10,6 @@ EPP's path profiling, made cheaper by an edge profile. Steps, as the paper numbe
    What belongs to dummy edges goes to the edges that they stand for (A.3), as in `placement`.
 5. Rebuild the profile (4.2.2): counted paths from the counters; obvious paths from the edge
    profile: the least count of any of its edges, its defining edges among them.
-
-Counted paths are exact: no cold path is ever counted as a hot one. Obvious paths are exact
-unless cold paths share their defining edges (4.3); their counts come from the edge profile that
-the plan was made from. Where that has blocks in which activations end early, the edges before them
-define no path.
-
-A self-loop ends no path and has a counter of its own, as under `pp` (EPP 4.1): a loop of one block
-is not obvious (figure 7b). Where its loop is disconnected, the self-loop ends paths as any back
-edge, the block is an obvious path (figure 7f), and the counter is gone. There are no other edge
-counters: the edge profile is TPP's input.
 """
 
 from __future__ import annotations
@@ -51,7 +41,7 @@ from simprof.profiler.graphs.spanning import (
     given_weights,
     measured,
 )
-from simprof.profiler.plan.actions import Action, CountEdge
+from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.path_plan import PathCountingPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation, place, with_edge_counters
@@ -68,15 +58,11 @@ POISON_REACH = -POISON // 2
 
 
 class ObviousCounts(NamedTuple):
-    """What an edge profile tells of the paths that have no counters.
+    """What an edge profile tells of the paths that have no counters."""
 
-    `paths` by path number; `cold` paths that end where nothing counts; `overcounted` path
-    executions.
-    """
-
-    paths: dict[int, int]
-    cold: int
-    overcounted: int
+    paths: dict[int, int]  # By path number
+    cold: int  # Paths that end where nothing counts
+    overcounted: int  # Path executions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,10 +135,18 @@ class TppPlan(PathCountingPlan):
         # the paths that ended, by the edge profile, less all others. "unknown_unfinished" are
         # unfinished paths that nothing identifies. `inferred` are those that the edge profile tells
         # of: where it is of another run, so are they.
+        # Counted paths are exact: no cold path is ever counted as a hot one. Obvious paths are
+        # exact unless cold paths share their defining edges (4.3); their counts come from the edge
+        # profile that the plan was made from. Where that has blocks in which activations end early,
+        # the edges before them define no path.
         paths = counters.finished_paths
         partial: Counter[PathRecord] = Counter()
         unknown = 0
-        for end in self._unfinished(counters):
+        unfinished: Iterable[UnfinishedPath] = counters.unfinished
+        if not self.plan.counts_paths:
+            early = counters.early.items()
+            unfinished = (UnfinishedPath(block, (0,), None, count) for block, count in early)
+        for end in unfinished:
             record = self.decode_partial(end)
             if record is None:
                 unknown += end.count
@@ -178,18 +172,11 @@ class TppPlan(PathCountingPlan):
 
     def _ended_paths(self) -> int:
         """How many paths ended, cold ones too, by the edge profile."""
-        ends = {edge for edge in self.graphs.hot.removed if self._leaves_a_block(edge)}
-        ends.update(edge for edge in self.cfg.in_edges[self.cfg.exit] if self._leaves_a_block(edge))
-        return sum(self.edge_profile[edge] for edge in ends)
-
-    def _leaves_a_block(self, edge: int) -> bool:
-        source = self.cfg.edges[edge].source
-        return source != self.cfg.entry and source in self.dag.dfs.reached
-
-    def _unfinished(self, counters: RoutineCounters) -> Iterable[UnfinishedPath]:
-        if self.plan.counts_paths:
-            return counters.unfinished
-        return (UnfinishedPath(block, (0,), None, n) for block, n in counters.early.items())
+        blocks = self.dag.dfs.reached - {self.cfg.entry}
+        ends = {*self.graphs.hot.removed, *self.cfg.in_edges[self.cfg.exit]}
+        return sum(
+            self.edge_profile[edge] for edge in ends if self.cfg.edges[edge].source in blocks
+        )
 
     def decode_partial(self, end: UnfinishedPath) -> PathRecord | None:
         """Return an unfinished path; None if it is cold or where obvious paths only lead on;
@@ -214,20 +201,16 @@ class TppPlan(PathCountingPlan):
     def _only_way_to(self, block: int) -> PathRecord | None:
         """The only path to a block where nothing is counted, if no cold path leads there too."""
         hot = self.graphs.hot
+        cold_joins = HotGraphs(hot, hot).detours.joins  # where cold paths lead into the hot graph
         path: list[int] = []
         vertex = block
         while vertex != self.cfg.entry:
             before = hot.in_edges[vertex]
-            if len(before) != 1 or vertex in self._cold_joins:
+            if len(before) != 1 or vertex in cold_joins:
                 return None
             path.append(before[0])
             vertex = hot.edges[before[0]].source
         return path_record(hot, reversed(path), partial=True)
-
-    @cached_property
-    def _cold_joins(self) -> frozenset[int]:
-        """Vertices where cold paths lead into the hot graph."""
-        return HotGraphs(self.graphs.hot, self.graphs.hot).detours.joins
 
     def obvious_counts(self, edge_counts: Sequence[int]) -> ObviousCounts:
         """Derive what needs no counters from an edge profile, by edge id."""
@@ -287,11 +270,6 @@ class TppPlan(PathCountingPlan):
             assert not isinstance(action, CountHotPath) or self.plan.named_counters, (
                 "cold paths have no counter"
             )
-        self._validate_self_loops()
-        if self.obvious.dag.edges and not self.obvious.kept:
-            assert set(self.plan.actions) <= self.dag.dfs.self_loops, "code for obvious paths only"
-
-    def _validate_self_loops(self) -> None:
         counted = {
             edge
             for edge, group in self.plan.actions.items()
@@ -299,6 +277,8 @@ class TppPlan(PathCountingPlan):
         }
         assert counted == self.dag.dfs.self_loops - set(self.dag.removed), "self-loop counters"
         assert len(counted) == self.plan.edge_counters
+        if self.obvious.dag.edges and not self.obvious.kept:
+            assert set(self.plan.actions) <= self.dag.dfs.self_loops, "code for obvious paths only"
 
 
 def plan_tpp(
@@ -315,9 +295,8 @@ def plan_tpp(
     total_limit: int | None = TOTAL_LIMIT,
     table: CounterTable | None = None,
 ) -> TppPlan:
-    """Plan targeted path profiling of `cfg`.
+    """Plan targeted path profiling of any graph, irreducible ones and parallel edges included.
 
-    - `cfg`: The routine; any graph, irreducible ones and parallel edges included.
     - `edge_counts`: Edge profile by edge id, of the same run or of another one.
     - `cold`, `loop`: i and j of TPP(i, j): percentages, 0..100; 0 removes, or disconnects, nothing.
     - `cold_always`: Whether to leave cold edges out even where that does not make a hash table an
@@ -398,6 +377,10 @@ def _draft(
     numbering = number(kept)
     tree = dag_tree(kept, weights)
     increments = chord_increments(tree, numbering.values)
+    # A self-loop ends no path and has a counter of its own, as under `pp` (EPP 4.1): a loop of one
+    # block is not obvious (figure 7b). Where its loop is disconnected, the self-loop ends paths as
+    # any back edge, the block is an obvious path (figure 7f), and the counter is gone. There are no
+    # other edge counters: the edge profile is TPP's input.
     placement = place(kept, tree, increments.increments, (), graphs.detours)
     if hot.edges and not kept.edges:
         # Where every path is obvious no path is instrumented, cold ones included (4.2.2).
@@ -409,11 +392,15 @@ def _draft(
     if all(isinstance(action, CountEdge) for action in chain.from_iterable(actions.values())):
         natural, kind, addressing = CounterTable.NONE, CounterTable.NONE, None
     if kind is CounterTable.HASH:
-        actions = {edge: tuple(map(_hashed, group)) for edge, group in actions.items()}
-    has_cold = any(
-        isinstance(action, CountHotPath | CountColdPath)
-        for action in chain.from_iterable(actions.values())
-    )
+        actions = {
+            edge: tuple(
+                replace(action, hashed=True) if isinstance(action, CountHotPath) else action
+                for action in group
+            )
+            for edge, group in actions.items()
+        }
+    counting = chain.from_iterable(actions.values())
+    has_cold = any(isinstance(action, CountHotPath | CountColdPath) for action in counting)
     placed = replace(placement, actions=actions)
     plan = replace(
         instrumentation(placed, numbering.total, (kind, addressing)),
@@ -437,10 +424,6 @@ def _draft(
         natural=natural,
         reach=register_range(kept, actions, increments.increments),
     )
-
-
-def _hashed(action: Action) -> Action:
-    return replace(action, hashed=True) if isinstance(action, CountHotPath) else action
 
 
 def _exactly(percent: float) -> Fraction:

@@ -7,10 +7,6 @@ hot graph, kept graph
     kept graph is instrumented as EPP does it, up to `placement.Detours`.
 poisoned vertex
     A vertex of the kept graph where the path register may be poisoned. Counts from there test it.
-
-At a cold vertex the register is always poisoned: every way from a hot vertex to it poisons, and
-nothing changes the register there. So a path that ends at a cold vertex needs no test, and a cold
-back edge need not poison again (figure 6c).
 """
 
 from __future__ import annotations
@@ -18,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from simprof.profiler.graphs.cfg import Edge, closure
 from simprof.profiler.graphs.dag import Dag
@@ -54,12 +51,11 @@ class HotGraphs:
         return frozenset(edge.source for edge in self.kept.edges)
 
     def _left_out(self) -> Iterator[tuple[Edge, bool]]:
-        """Yield the control-flow edges that the kept graph lacks, though control can take them.
-
-        With each, whether it ends a path: then it is a removed edge of the hot graph, else it was
-        left out because it is cold or only on obvious paths. Self-loops are left out unless paths
-        end at them: their counters change no path.
+        """Yield the control-flow edges that the kept graph lacks, though control can take them,
+        each with whether it ends a path.
         """
+        # An edge that ends none was left out because it is cold or only on obvious paths. Self-
+        # loops are no such edges unless paths end at them: their counters change no path.
         dfs, removed = self.hot.dfs, frozenset(self.hot.removed)
         for edge in self.hot.cfg.edges:
             if edge.source not in dfs.reached or edge.id in self.kept.real:
@@ -106,11 +102,24 @@ class HotGraphs:
             last = self._start(edge, ends, placement.counted_region)
             new = (first, *combined.get(edge.id, ()), last)
             combined[edge.id] = tuple(action for action in new if action is not None)
-        if not self.poisoned - placement.counted_region:
-            combined = _without_poison(combined)
-        if not self.counts_cold:
-            combined = _ignoring_cold(combined)
-        return {edge: combined[edge] for edge in sorted(combined) if combined[edge]}
+        # Poison is dropped where nothing could ever meet it.
+        met = bool(self.poisoned - placement.counted_region)
+        needed = {
+            edge: tuple(filter(None, (self._needed(action, met) for action in group)))
+            for edge, group in sorted(combined.items())
+        }
+        return {edge: group for edge, group in needed.items() if group}
+
+    def _needed(self, action: Action, met: bool) -> Action | None:
+        """What is done in place of an action, by whether poison is met and cold counted."""
+        if isinstance(action, Poison):
+            return action if met else None
+        if isinstance(action, CountColdPath):
+            return action if self.counts_cold else None
+        if isinstance(action, CountHotPath) and not self.counts_cold:
+            # What may be a cold path is counted only if it is none.
+            return CountUnlessCold(action.constant, action.on_back_edge)
+        return action
 
     def uncounted_entries(self, placement: Placement) -> frozenset[int]:
         """Return the edges that lead cold paths to where hot ones have been counted, uncounted."""
@@ -136,6 +145,9 @@ class HotGraphs:
         """What keeps the path that leads on from `edge` from being taken for a hot one."""
         target = edge.target
         hot = target in self.hot.entry_dummy if ends else edge.id in self.hot.real
+        # At a cold vertex the register is always poisoned: every way from a hot vertex to it
+        # poisons, and nothing changes the register there. So a path that ends at a cold vertex
+        # needs no test, and a cold back edge need not poison again (figure 6c).
         if hot or target == self.hot.cfg.exit:
             return None
         if target in counted:
@@ -145,28 +157,6 @@ class HotGraphs:
         return Poison() if edge.source in self.hot_vertices else None
 
 
-def _without_poison(actions: Actions) -> Actions:
-    """Drop poison, where nothing could ever meet it."""
-    return {
-        edge: tuple(action for action in group if not isinstance(action, Poison))
-        for edge, group in actions.items()
-    }
-
-
-def _ignoring_cold(actions: Actions) -> Actions:
-    """Count no cold path; what may be one is counted only if it is none."""
-    return {
-        edge: tuple(
-            CountUnlessCold(action.constant, action.on_back_edge)
-            if isinstance(action, CountHotPath)
-            else action
-            for action in group
-            if not isinstance(action, CountColdPath)
-        )
-        for edge, group in actions.items()
-    }
-
-
 def register_range(
     kept: Dag, actions: Mapping[int, tuple[Action, ...]], increments: tuple[int, ...]
 ) -> int:
@@ -174,12 +164,9 @@ def register_range(
     # Whatever edge a path starts behind, and the first values themselves, are counted in.
     least = [0] * kept.cfg.vertex_count
     most = [0] * kept.cfg.vertex_count
-    reach = 0
-    for group in actions.values():
-        for action in group:
-            if isinstance(action, SetRegister):
-                reach = max(reach, abs(action.constant))
-    first = reach
+    placed = chain.from_iterable(actions.values())
+    starts = (abs(action.constant) for action in placed if isinstance(action, SetRegister))
+    first = reach = max(starts, default=0)
     for vertex in kept.topological:
         for edge in map(kept.edges.__getitem__, kept.out_edges[vertex]):
             low, high = least[vertex] + increments[edge.id], most[vertex] + increments[edge.id]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import methodcaller
-
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
     PlanOrder,
@@ -39,7 +37,6 @@ WITNESS = SchemeDefinition(
     plan=_plan_witness,
     reads=("weights",),
     code=_code,
-    describe=methodcaller("describe"),
     scope=StateScope.PROGRAM,
 )
 BITS = SchemeDefinition(
@@ -50,6 +47,5 @@ BITS = SchemeDefinition(
     plan=_plan_bits,
     reads=("weights",),
     code=_code,
-    describe=methodcaller("describe"),
     scope=StateScope.PROGRAM,
 )

@@ -16,7 +16,8 @@ from simprof.profiler.code.runtime_code import runtime_code
 from simprof.profiler.code.snippet_parts import CounterAccess
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.graphs.flow import block_counts
-from simprof.profiler.schemes.cs6120 import logging_routines as lr
+from simprof.profiler.schemes.cs6120 import code as lr
+from simprof.profiler.schemes.cs6120.code import PAIR_TABLE, logging_cost, pair_slot
 from simprof.profiler.schemes.cs6120.edge_log import (
     LogAction,
     LogDestination,
@@ -24,7 +25,6 @@ from simprof.profiler.schemes.cs6120.edge_log import (
     LoggedEdge,
     LogSource,
 )
-from simprof.profiler.schemes.cs6120.logging_routines import PAIR_TABLE, logging_cost, pair_slot
 from simprof.profiler.schemes.cs6120.planner import (
     CallsPlan,
     plan_calls,

@@ -8,9 +8,15 @@ import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.schemes.qpt.mixed import INCREMENT, MixedPlan, plan_mixed
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
-from simprof.profiler.schemes.qpt.planner import jumping, make_plan, plan_qpt2
+from simprof.profiler.schemes.qpt.planner import (
+    INCREMENT,
+    MixedPlan,
+    jumping,
+    make_plan,
+    plan_mixed,
+    plan_qpt2,
+)
 from tests.oracles.brute import graph, random_graph, random_walk, structured_graph
 from tests.support.figures import by_edge, edge, named
 from tests.support.vertex_counts import cheapest, edge_truth, entering, on_edges, tells_edges

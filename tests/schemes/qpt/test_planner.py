@@ -4,6 +4,7 @@ from collections import Counter
 import pytest
 
 from simprof.profiler.graphs.flow import check
+from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.qpt.planner import plan_qpt2
 from tests.oracles.brute import graph, random_graph, random_walk, run_plan
@@ -31,7 +32,7 @@ def test_number_of_counters_is_minimal() -> None:
 def test_straight_line_counts_once() -> None:
     plan = plan_qpt2(graph(4, [(0, 1), (1, 2), (2, 3)]))
     assert plan.plan.edge_counters == 1
-    assert plan.edge_counts([7]) == (7,) * 5
+    assert plan.read(RoutineCounters({}, (7,))).edges == (7,) * 5
 
 
 @pytest.mark.seeds(range(150))
@@ -45,7 +46,8 @@ def test_random_graphs(seed: int) -> None:
     outcome = run_plan(cfg, plan.plan, walks)
     early = Counter(block for block, _, _ in outcome.early)
     true = Counter(step for steps in walks for step in steps)
-    counts = plan.edge_counts(outcome.counters, early)
+    counts = plan.read(RoutineCounters({}, tuple(outcome.counters), early)).edges
+    assert counts is not None
     assert counts == tuple(true[each.id] for each in cfg.edges)
     check(cfg, counts, early, activations=20)
 

@@ -15,15 +15,13 @@ from simprof.profiler.schemes.tracing.actions import WriteTarget
 from simprof.profiler.schemes.tracing.planner import (
     TracePlan,
     bits_for,
-    plan_bits,
-    plan_witness,
-    standard_width,
-)
-from simprof.profiler.schemes.tracing.witnesses import (
     blockers,
     call_blocks,
     place_witnesses,
+    plan_bits,
+    plan_witness,
     predicates,
+    standard_width,
 )
 from tests.oracles import brute
 from tests.support.figures import by_edge, edge, named
