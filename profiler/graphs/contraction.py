@@ -12,9 +12,6 @@ folded slot
     The slot block of an annulled branch taken for a part of its edge: the edges into it and out of
     it become one. A machine that annuls nothing, such as BL94's MIPS, has no such blocks.
 
-Only what can be reached from ENTRY is kept, as BL94's definition of a control-flow graph has it:
-an edge that never executes makes nobody a second predecessor.
-
 Steps: `contract` folds slots where that is wanted, finds the chains and makes the graph of chains.
 What is counted there tells what is counted in the routine itself: `edge_counts`, `block_counts`. An
 activation that ended early in a block (BL94 3.2) has not gone on along its chain; one that ended in
@@ -135,6 +132,8 @@ def contract(cfg: ControlFlowGraph, fold_slots: bool = False) -> Contraction:
     `fold_slots`: Whether slots of annulled branches are parts of their edges.
     """
     reached = depth_first(cfg).reached
+    # Only what can be reached from ENTRY is kept, as BL94's definition of a control-flow graph has
+    # it: an edge that never executes makes nobody a second predecessor.
     live = [edge for edge in cfg.edges if edge.source in reached]
     entering = [0] * cfg.vertex_count
     for edge in live:

@@ -10,8 +10,6 @@ Val(e)
 
 Steps: `find_cut_edges` (EPP 5.3) -> `number` (EPP figure 5, successors with the most paths last,
 EPP 5.2) -> `PathNumbering.encode`, `decode` (EPP 3.5), `decode_prefix` (EPP 3.6).
-
-`graph_facts` gathers what reports say of a graph, whatever the scheme.
 """
 
 from __future__ import annotations

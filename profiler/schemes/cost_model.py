@@ -1,10 +1,4 @@
-"""The cost model's version: what every number of added instructions rests on, as a digest.
-
-Costs are counted in generated code, so the model is that code. It is
-generated for fixed samples (`cost_samples`), and what comes out is digested part by part: the
-snippets of each kind of action, each run-time routine, keeping condition codes, and where code
-goes. One instruction more or less in any of them changes its part's digest, and the whole one.
-"""
+"""The cost model's version: what every number of added instructions rests on, as a digest."""
 
 from __future__ import annotations
 
@@ -12,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from types import MappingProxyType
 
 from simprof.profiler.code.codegen import Snippet
@@ -42,6 +36,10 @@ from simprof.profiler.schemes.registry import OWN
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import AssemblyError, Instruction, Item, Label, Register
 
+# Costs are counted in generated code, so the model is that code. It is generated for fixed samples
+# (`cost_samples`), and what comes out is digested part by part: the snippets of each kind of
+# action, each run-time routine, keeping condition codes, and where code goes. One instruction more
+# or less in any of them changes its part's digest, and the whole one.
 GENERATION = 1  # Counts revisions of what costs mean (not of code, which the digest sees)
 
 _SHORT = 12
@@ -74,11 +72,9 @@ def cost_model() -> CostModel:
 
 
 def own_code() -> tuple[SchemeCode, ...]:
-    """Return the code that the model is made of: what all schemes share, then each one's own.
-
-    Schemes of other distributions are not part of it, so that its version is the same wherever
-    simprof is.
-    """
+    """Return the code that the model is made of: what all schemes share, then each one's own."""
+    # Schemes of other distributions are not part of it, so that its version is the same wherever
+    # simprof is.
     common = SchemeCode(
         generators=GENERATORS,
         samples=SAMPLES,
@@ -126,12 +122,14 @@ def _shown(code: Iterable[Instruction]) -> str:
     return "; ".join(f"{item.text} {item.word:08x} {item.fixup}" for item in code)
 
 
+def _item(item: Item) -> str:
+    return item.name if isinstance(item, Label) else _shown((item,))
+
+
 def _snippets(groups: Sequence[Samples], generators: Generators) -> Iterator[str]:
     """Describe the code of all samples of one kind of action, everywhere."""
-    samples = product(
-        MachineKind, ((group, action) for group in groups for action in group.actions)
-    )
-    for machine, (group, action) in samples:
+    samples = [(group, action) for group in groups for action in group.actions]
+    for machine, (group, action) in product(MachineKind, samples):
         for access, site in sites(machine, group, generators):
             yield f"{machine} {action} {access.table} {access.addressing}"
             try:
@@ -147,7 +145,7 @@ def _routines(codes: Sequence[SchemeCode]) -> dict[str, list[str]]:
     """Describe the run-time routines by symbol, and what is counted in them."""
     parts: dict[str, list[str]] = {}
     for machine in MachineKind:
-        for make in (routine for code in codes for routine in code.routines):
+        for make in chain.from_iterable(code.routines for code in codes):
             for name, items in _split(make(machine)):
                 parts.setdefault(name, []).extend((str(machine), *items))
         for code in codes:
@@ -165,7 +163,7 @@ def _split(items: Iterable[Item]) -> Iterator[tuple[str, list[str]]]:
                 yield name, lines
             name, lines = item.name, []
         else:
-            lines.append(item.name if isinstance(item, Label) else _shown((item,)))
+            lines.append(_item(item))
     yield name, lines
 
 
@@ -173,8 +171,7 @@ def _conditions() -> Iterator[str]:
     """Describe how condition codes are kept on V8."""
     yield f"{KEEP_COST} {restore_cost()}"
     yield _shown((*keep(Register.L0), *restore(Register.L0)))
-    for item in restore_routine():
-        yield item.name if isinstance(item, Label) else _shown((item,))
+    yield from map(_item, restore_routine())
 
 
 def _placement(generators: Generators) -> Iterator[str]:

@@ -1,9 +1,4 @@
-"""A mode with its options, as one text: `pp`, `tpp:cold=20:loop=50`, `tpp:cold-always`.
-
-One reader for command lines, grids of sweeps and the API: `read`. Options that several schemes
-share (`SchemeOption.shared`) are not among them: commands have these themselves. Settings of cells
-(`experiments.cells.settings`) are spelled alike and have shared options, too.
-"""
+"""A mode with its options, as one text: `pp`, `tpp:cold=20:loop=50`, `tpp:cold-always`."""
 
 from __future__ import annotations
 
@@ -18,6 +13,9 @@ from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption
 from simprof.simulator.errors import UsageError
 
+# One reader for command lines, grids of sweeps and the API: `read`. Options that several schemes
+# share (`SchemeOption.shared`) are not among them: commands have these themselves. Settings of
+# cells (`experiments.cells.settings`) are spelled alike and have shared options, too.
 BEFORE_OPTION = ":"
 
 
@@ -37,15 +35,9 @@ class ModeSetting:
 
 
 def read(text: str) -> ModeSetting:
-    """Read a mode with its options.
+    """Read a mode with its options; UsageError if it, or one of them, is unknown, or has a value
+    that it cannot have.
 
-    Raises
-    ------
-    UsageError
-        If the mode, or an option of it, is unknown, or has a value that it cannot have.
-
-    Examples
-    --------
     >>> read("tpp:loop=50:cold=20.0").name
     'tpp:cold=20:loop=50'
     >>> read("tpp:cold-always:cold=5").own
@@ -79,18 +71,15 @@ def given_options(
         option = known[word]
         if option.name in given:
             raise UsageError(f"{mode}: {word} is given twice: leave out one")
-        given[option.name] = _read_value(mode, option, value if equals else None)
+        if option.kind is bool:
+            if equals:
+                raise UsageError(f"{mode}: {word} takes no value: leave out ={value}")
+            given[option.name] = True
+        elif equals:
+            given[option.name] = checked(option, value, f"{mode}: {word}={value}")
+        else:
+            raise UsageError(f"{mode}: {word} needs a value: {option.hint}")
     return given
-
-
-def _read_value(mode: str, option: SchemeOption, text: str | None) -> OptionValue:
-    if option.kind is bool:
-        if text is not None:
-            raise UsageError(f"{mode}: {option.spelling} takes no value: leave out ={text}")
-        return True
-    if text is None:
-        raise UsageError(f"{mode}: {option.spelling} needs a value: {option.hint}")
-    return checked(option, text, f"{mode}: {option.spelling}={text}")
 
 
 def _usual(option: SchemeOption, values: Mapping[str, OptionValue]) -> OptionValue:
@@ -150,9 +139,8 @@ def shown_options(mode: str, options: Mapping[str, Option]) -> dict[str, Option]
 def setting_object(
     mode: str, options: Mapping[str, Option], edge_profile_sha256: str | None
 ) -> dict[str, object]:
-    """Return a mode with its options, as JSON documents have them (`documents.result_head`).
-
-    `edge_profile_sha256`: Of the saved profile that guided the mode, if one did.
+    """Return a mode with its options, as JSON documents have them (`documents.result_head`), and
+    the digest of the saved profile that guided the mode, if one did.
     """
     return {
         "mode": mode,
@@ -167,20 +155,14 @@ def shared_options() -> tuple[SchemeOption, ...]:
 
 
 def checked(option: SchemeOption, value: object, what: str) -> OptionValue:
-    """Return an option's value; text is understood as on the command line.
-
-    Raises
-    ------
-    UsageError
-        That `what` cannot be, if the option cannot have the value.
-    """
+    """Return an option's value, text as on the command line; UsageError that `what` cannot be."""
     try:
         converted = _converted(option.kind, value)
+        if option.fits(converted):
+            return converted
     except (ValueError, TypeError):
-        raise UsageError(f"{what} cannot be: {option.hint}") from None
-    if not option.fits(converted):
-        raise UsageError(f"{what} cannot be: {option.hint}")
-    return converted
+        pass
+    raise UsageError(f"{what} cannot be: {option.hint}")
 
 
 def _converted(kind: type, value: object) -> OptionValue:
@@ -191,14 +173,10 @@ def _converted(kind: type, value: object) -> OptionValue:
         return words[value]
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError
-    if kind is int:
-        if isinstance(value, float):
-            raise TypeError
-        return int(value)
-    if kind is float:
-        return float(value)
-    member: OptionValue = kind(value)
-    return member
+    if kind is int and isinstance(value, float):
+        raise TypeError
+    converted: OptionValue = kind(value)
+    return converted
 
 
 def shown(value: OptionValue) -> str:
@@ -211,8 +189,7 @@ def shown(value: OptionValue) -> str:
 def no_mode(word: str, known: Iterable[str]) -> str:
     """Return what is said of a word that is no mode: which one was meant, else all of them."""
     names = tuple(known)
-    near = alike(word, names)
-    if near:
+    if near := alike(word, names):
         return f"{word!r} is no mode: did you mean {' or '.join(map(repr, near))}?"
     return f"{word!r} is no mode: name some of {', '.join(names)}"
 
@@ -221,11 +198,8 @@ def _no_option(mode: str, word: str, known: Mapping[str, SchemeOption]) -> str:
     if not word:
         return f"{mode} has an empty option: write {mode}{BEFORE_OPTION}OPTION=VALUE"
     what = f"{mode} has no option {word!r}"
-    owners = [
-        each.mode
-        for each in registry.definitions()
-        if word in (option.spelling for option in own_options(each))
-    ]
+    schemes = registry.definitions()
+    owners = [s.mode for s in schemes if word in (each.spelling for each in own_options(s))]
     if owners:
         what += f", which is one of {' and '.join(owners)}"
     if not known:

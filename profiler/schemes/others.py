@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes.definition import (
@@ -37,10 +37,8 @@ OPTION_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 # Options of runs that stand beside those of schemes where results name them.
 RESERVED = frozenset(
-    {
-        *("path_limit", "weights", "table", "edge_profile", "routines", "exclude", "user_only"),
-        *("max_instructions", "timeout", "entry", "calls"),
-    }
+    "path_limit weights table edge_profile routines exclude user_only max_instructions timeout "
+    "entry calls".split()
 )
 
 
@@ -53,11 +51,9 @@ class BrokenScheme:
 
 
 def may_be_brought(group: str) -> bool:
-    """Whether a distribution may have entry points of a group.
-
-    Python's own module for that takes long to import; this looks into the same files first. What
-    lies in archives or is found by other finders than Python's own is not looked into: it may.
-    """
+    """Whether a distribution may have entry points of a group."""
+    # Python's own module for that takes long to import; this looks into the same files first. What
+    # lies in archives or is found by other finders than Python's own is not looked into: it may.
     own = {"BuiltinImporter", "FrozenImporter", "PathFinder"}
     if any(
         hasattr(finder, "find_distributions") and getattr(finder, "__name__", "") not in own
@@ -84,9 +80,8 @@ def distribution_of(entry: EntryPoint) -> str:
 
 
 def load(entry: EntryPoint, taken: Mapping[str, SchemeOption]) -> SchemeDefinition | BrokenScheme:
-    """Load the scheme of an entry point, which is named as its mode.
-
-    `taken`: Options of other schemes by name. The same option may be declared again.
+    """Load the scheme of an entry point, which is named as its mode; `taken` are options of other
+    schemes by name, which may be declared again.
     """
     source = distribution_of(entry)
     try:
@@ -109,8 +104,7 @@ def _faults(
     entry: EntryPoint, definition: object, taken: Mapping[str, SchemeOption]
 ) -> Iterator[str]:
     """Yield what is wrong with a definition."""
-    lacking = [f.name for f in fields(SchemeDefinition) if not hasattr(definition, f.name)]
-    if lacking:
+    if lacking := [f.name for f in fields(SchemeDefinition) if not hasattr(definition, f.name)]:
         yield f"lacks {', '.join(lacking)} in {entry.value}"
         return
     if not isinstance(definition, SchemeDefinition):
@@ -120,8 +114,8 @@ def _faults(
         yield f"brings a scheme of mode {definition.mode} under another name"
     if not NAME.fullmatch(entry.name):
         yield "has a name that is not of small letters, digits and dashes"
-    wrong = [name for name, fits in _TYPES.items() if not fits(getattr(definition, name))]
-    if wrong:
+    values = {name: getattr(definition, name) for name in _TYPES}
+    if wrong := [name for name, kind in _TYPES.items() if not isinstance(values[name], kind)]:
         yield f"has a value of a wrong type as {', '.join(wrong)}"
         return
     if set(definition.reads) - set(PLANNING):
@@ -145,21 +139,21 @@ def _option_faults(option: SchemeOption, taken: Mapping[str, SchemeOption]) -> I
         yield f"declares option {option.name} with a default of another kind"
 
 
-# Field of a definition -> whether a value is of its type.
-_TYPES: Mapping[str, Callable[[object], bool]] = {
-    "description": lambda value: isinstance(value, str),
-    "collects": lambda value: isinstance(value, ProfileKind) or callable(value),
-    "plan": lambda value: value is None or callable(value),
-    "reads": lambda value: isinstance(value, tuple),
-    "options": lambda value: isinstance(value, tuple),
-    "guided": lambda value: isinstance(value, bool),
-    "judged_by": lambda value: value is None or isinstance(value, str),
-    "code": callable,
-    "describe": callable,
-    "losses": lambda value: isinstance(value, tuple),
-    "scope": lambda value: isinstance(value, StateScope),
-    "depends_on_order": lambda value: isinstance(value, bool),
-    "estimates": lambda value: isinstance(value, bool),
+# Field of a definition -> types that its value may have.
+_TYPES: Mapping[str, Any] = {
+    "description": str,
+    "collects": ProfileKind | Callable,
+    "plan": Callable | None,
+    "reads": tuple,
+    "options": tuple,
+    "guided": bool,
+    "judged_by": str | None,
+    "code": Callable,
+    "describe": Callable,
+    "losses": tuple,
+    "scope": StateScope,
+    "depends_on_order": bool,
+    "estimates": bool,
 }
 
 

@@ -89,19 +89,12 @@ def brought() -> tuple[str, ...]:
     return tuple(f"{entry.name} {entry.value} {distribution_of(entry)}" for entry in _entries())
 
 
-def broken() -> tuple[BrokenScheme, ...]:
-    """Return the modes that cannot be used."""
-    return tuple(each for each in schemes().values() if isinstance(each, BrokenScheme))
-
-
 def tried_modes() -> tuple[tuple[str, ...], tuple[BrokenScheme, ...]]:
-    """Return the modes that instrument, and those that turn out not to work when they are tried.
-
-    Schemes of other distributions plan a small graph for that: their planners may be imported
-    when they are first used.
-    """
+    """Return the modes that instrument, and those that turn out not to work when they are tried."""
+    # Schemes of other distributions plan a small graph for that: their planners may be imported
+    # when they are first used.
     own = {scheme.mode for scheme in OWN}
-    failing = list(broken())
+    failing = [each for each in schemes().values() if isinstance(each, BrokenScheme)]
     working = []
     for mode in planned_modes():
         problem = None if mode in own else try_out(definition(mode))
@@ -191,12 +184,7 @@ def make_plan(
     weights: Sequence[float] | None = None,
     edge_counts: Sequence[int] | None = None,
 ) -> RoutinePlan:
-    """Plan one routine under one mode.
-
-    - `cfg`, `mode`, `options`: The routine and what is wanted. Of `options`, `weights` and
-      `edge_profile` are not read: they are the two parameters below.
-    - `weights`: Edge weights by edge id; None for BL94's heuristic.
-    - `edge_counts`: Edge profile by edge id, for guided schemes. Ignored by the other modes.
+    """Plan one routine under one mode, as `PlanOrder` describes it.
 
     UsageError if the mode has no plan, or needs an edge profile and gets none.
     """
@@ -204,14 +192,7 @@ def make_plan(
     if scheme.plan is None:
         raise UsageError(f"mode {mode} instruments nothing, so it has no plan")
     plan = scheme.plan(PlanOrder(cfg, options, weights, edge_counts))
-    _check_declared(scheme, plan)
-    return plan
-
-
-def _check_declared(scheme: SchemeDefinition, plan: RoutinePlan) -> None:
-    """Check that a plan does nothing that its scheme does not declare; UsageError naming the scheme
-    and the module of its plan.
-    """
+    # A plan does nothing that its scheme does not declare.
     actions, fault = plan.plan, ""
     shared = actions.words or actions.buffers
     if shared and scheme.scope is not StateScope.PROGRAM:
@@ -223,3 +204,4 @@ def _check_declared(scheme: SchemeDefinition, plan: RoutinePlan) -> None:
     if fault:
         module = type(plan).__module__
         raise UsageError(f"mode {scheme.mode}: its plan (of module {module}) {fault}")
+    return plan

@@ -10,13 +10,7 @@ logging call on the way. Such ways lead
 3. through its exit: an activation that another one of the routine waits for leaves the routine
    with a source still logged, and the other one goes on to the destination.
 
-Other routines may log nothing, so nothing is expected of them. The remedy is the blog's: a call
-in the first block behind the source; or on an edge from ENTRY or to EXIT where the way leads
-through it. `disruptions` starts with calls in all these places, and removes them one by one, the
-most frequent first, where no wrong way opens: of what is left, each is necessary.
-
-Out of reach is a handler that logs while its activation is between the two calls: after a fault
-there that the handler mends, so that control goes on. Such a crossing would escape the library.
+Other routines may log nothing, so nothing is expected of them.
 """
 
 from __future__ import annotations
@@ -56,7 +50,14 @@ def disruptions(
     - `weights`: By edge id: calls are kept off frequent places.
     """
     search = _Search(cfg, tuple(logged), frozenset(live))
+    # Out of reach is a handler that logs while its activation is between the two calls: after a
+    # fault there that the handler mends, so that control goes on. Such a crossing would escape the
+    # library.
     blocks, edges = search.blocks, search.edges
+    # The remedy is the blog's: a call in the first block behind the source; or on an edge from
+    # ENTRY or to EXIT where the way leads through it. `disruptions` starts with calls in all these
+    # places, and removes them one by one, the most frequent first, where no wrong way opens: of
+    # what is left, each is necessary.
     by_block = block_weights(cfg, weights)
     places = [(by_block[block], 1, block) for block in blocks]
     places += [(weights[edge], 0, edge) for edge in edges]

@@ -201,10 +201,7 @@ def plan_kiter(
     """Plan k-iteration path profiling of any graph, irreducible ones and parallel edges included.
 
     - `iterations`: k of the innermost loops; 1 gives EPP's paths.
-    - `weights`: Edge weights by edge id; None for BL94's heuristic.
-    - `path_limit`, `total_limit`: See `fit`; None for exact numbering of any size.
-    - `table`: ARRAY or HASH to have that in any case; None for EPP's choice, or that of
-      `hash_above`.
+    - `weights`, `path_limit`, `total_limit`, `table`: As those of `pp.plan_pp`.
     - `iterations_by_head`: Loop head -> k, where that is not `iterations` (KITER 5).
     - `event_counting`: Keep increments off the busy edges (EPP 3.3). Otherwise every edge gets its
       value, as KITER's algorithm 3 does it.

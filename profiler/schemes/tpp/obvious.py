@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simprof.profiler.graphs.cfg import closure
-from simprof.profiler.graphs.dag import Dag, DagEdge
+from simprof.profiler.graphs.dag import Dag
 
 _SEVERAL = 2
 
@@ -40,14 +40,12 @@ class ObviousPaths:
     @cached_property
     def first_edges(self) -> tuple[int, ...]:
         """First defining edges of the obvious paths that no counter counts, one of each path."""
-        return tuple(
+        first = (
             edge.id
             for edge in self.dag.edges
-            if self.defining[edge.id] and edge.id not in self.kept and self._is_first(edge)
+            if not any(self.defining[before] for before in self.dag.in_edges[edge.source])
         )
-
-    def _is_first(self, edge: DagEdge) -> bool:
-        return not any(self.defining[before] for before in self.dag.in_edges[edge.source])
+        return tuple(edge for edge in first if self.defining[edge] and edge not in self.kept)
 
     def path(self, defining_edge: int) -> tuple[int, ...]:
         """Return the dag edges of the one path through a defining edge."""
@@ -84,9 +82,8 @@ class ObviousPaths:
 
 
 def find_obvious(dag: Dag, early: frozenset[int] = frozenset()) -> ObviousPaths:
-    """Find the defining edges, the obvious recording points and the edges to instrument.
-
-    In the blocks `early` activations end early.
+    """Find the defining edges, the obvious recording points and the edges to instrument, where
+    activations end early in the blocks `early`.
     """
     before, after = ways_in(dag), ways_out(dag, early)
     defining = tuple(before[edge.source] == after[edge.target] == 1 for edge in dag.edges)

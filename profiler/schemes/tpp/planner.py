@@ -305,10 +305,8 @@ def plan_tpp(
       5.1).
     - `cold_counter`: Whether cold paths are counted; else they are only kept out of other counts
       (TPP 4.1, the second alternative).
-    - `weights`: Edge weights by edge id; None for BL94's heuristic.
-    - `path_limit`, `total_limit`: See `numbering.find_cut_edges`. With cold edges the numbers must
-      leave room for poison in any case.
-    - `table`: ARRAY or HASH to have that in any case; None for EPP's choice.
+    - The others: as those of `pp.plan_pp`. With cold edges the numbers must leave room for poison
+      in any case.
 
     ValueError if `edge_counts` is no edge profile of `cfg`, or a percentage is none.
     """

@@ -1,15 +1,6 @@
 """The trace buffer of instrumented programs, and the run-time routine that empties it.
 
-The buffer ends at `TRACE_END`, which one `sethi` makes. Memory, by offset from there:
-
-========  ============================================================================
--SIZE..0  the buffer
-0..8      slack: a snippet tests for a full buffer once, behind up to 8 bytes
-8         position: units (bytes, or bits of packed traces) written, less those of SIZE
-12        the file descriptor of the trace
-========  ============================================================================
-
-So the buffer is full when the position is no longer negative. Then `trace_flush` writes SIZE
+The buffer is full when its position is no longer negative. Then `trace_flush` writes SIZE
 bytes, moves the slack to the buffer's start and sets the position back by the units of SIZE: a
 flush for each SIZE bytes of the trace, whatever tokens they belong to. The program's last flush
 writes what is left.
@@ -34,6 +25,14 @@ from simprof.simulator.isa.sparc import SYSTEM_CALL_TRAP
 
 R = Register
 
+# The buffer ends at `TRACE_END`, which one `sethi` makes. Memory, by offset from there:
+#
+# ========  ============================================================================
+# -SIZE..0  the buffer
+# 0..8      slack: a snippet tests for a full buffer once, behind up to 8 bytes
+# 8         position: units (bytes, or bits of packed traces) written, less those of SIZE
+# 12        the file descriptor of the trace
+# ========  ============================================================================
 TRACE_BUFFER = buffer_address(TRACE)
 TRACE_END = TRACE_BUFFER + TRACE_SIZE
 SLACK = 0

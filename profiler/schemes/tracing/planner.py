@@ -85,8 +85,8 @@ def with_chords(
     """Add the chords of a heaviest forest of the other edges (BL94's modified algorithm)."""
     # The edge EXIT -> ENTRY takes no part (BL94 4.1), nor do ENTRY edges, which the caller tells
     # apart.
-    barred = {edge.id for edge in cfg.edges if edge.id in witnessed or not _usable(cfg, edge.id)}
-    barred |= {edge.id for edge in cfg.edges if edge.id not in live}
+    barred = {edge.id for edge in cfg.edges if edge.id not in live}
+    barred |= {edge.id for edge in cfg.edges if edge.id in witnessed or not _usable(cfg, edge.id)}
     forest = maximum_spanning_tree(cfg.vertex_count, _ends(cfg), weights, None, barred)
     return frozenset(witnessed) | frozenset(forest.chords)
 
