@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Self, overload
 
 import numpy as np
@@ -185,28 +186,14 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
     def _make(self, number: int) -> ControlFlowGraph:
         blocks = slice(*self.first_block[number : number + 2].tolist())
         edges = slice(*self.first_edge[number : number + 2].tolist())
+        block_fields = (self.block_start, self.block_length, self.block_is_slot)
+        ends = (self.edge_source, self.edge_target)
         kinds = [KINDS[kind] for kind in self.edge_kind[edges].tolist()]
         return ControlFlowGraph(
             self.names[number],
             int(self.addresses[number]),
             int(self.sizes[number]),
-            tuple(
-                map(
-                    Block,
-                    range(blocks.stop - blocks.start),
-                    self.block_start[blocks].tolist(),
-                    self.block_length[blocks].tolist(),
-                    self.block_is_slot[blocks].tolist(),
-                )
-            ),
-            tuple(
-                map(
-                    Edge,
-                    range(edges.stop - edges.start),
-                    self.edge_source[edges].tolist(),
-                    self.edge_target[edges].tolist(),
-                    kinds,
-                )
-            ),
+            tuple(map(Block, count(), *(field[blocks].tolist() for field in block_fields))),
+            tuple(map(Edge, count(), *(end[edges].tolist() for end in ends), kinds)),
             frozenset(np.flatnonzero(self.block_is_indirect[blocks]).tolist()),
         )

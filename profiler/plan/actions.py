@@ -32,13 +32,11 @@ class TakenPart(NamedTuple):
 
 
 class Guard(NamedTuple):
-    """What decides about an action by a word of the whole program, which counts down.
+    """What decides about an action by a word of the whole program, which counts down."""
 
-    `--word; if (word <= 0) word = interval`: then the guard lets the action pass. Words begin at
-    0, so the first passes. An edge has at most one guarded action, and it is among the first of
-    an activation or among the last of a path segment: the engine ends segments there.
-    """
-
+    # `--word; if (word <= 0) word = interval`: then the guard lets the action pass. Words begin at
+    # 0, so the first passes. An edge has at most one guarded action, and it is among the first of
+    # an activation or among the last of a path segment: the engine ends segments there.
     word: str  # Its name: one of `InstrumentationPlan.words`
     interval: int
 
@@ -149,13 +147,10 @@ class AddRegister(Action):
 
 @dataclass(frozen=True)
 class CountPath(Action):
-    """`count[r + constant]++`: a path ends (EPP 3.4).
-
-    `on_back_edge` selects the hashing routine that remembers the last path (EPP 5.3).
-    """
+    """`count[r + constant]++`: a path ends (EPP 3.4)."""
 
     constant: int
-    on_back_edge: bool = False
+    on_back_edge: bool = False  # Selects the hashing routine that remembers the last path (EPP 5.3)
 
     def execute(self, execution: Execution) -> None:
         """See `Action`."""
@@ -197,14 +192,11 @@ class CountEdge(Event):
 
 @dataclass(frozen=True)
 class WriteTrace(Event):
-    """`trace value`: the `width` bits of `value` are appended to the trace (BL94 4, 6.2).
-
-    `packed`: the trace is one of bits; else of whole bytes, and `width` a multiple of 8.
-    """
+    """`trace value`: the `width` bits of `value` are appended to the trace (BL94 4, 6.2)."""
 
     value: int
     width: int
-    packed: bool = False
+    packed: bool = False  # The trace is one of bits; else of whole bytes, `width` a multiple of 8.
 
     def __str__(self) -> str:
         return f"trace {self.value}:{self.width}"

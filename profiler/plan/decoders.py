@@ -16,14 +16,11 @@ from simprof.simulator.errors import UsageError
 
 @dataclass(frozen=True)
 class UnfinishedPath:
-    """Activations that ended early in `block` with these path registers, `count` of them.
-
-    `last` is the path counter that they incremented last where `block` is in the plan's
-    `counted_region`, None elsewhere.
-    """
+    """Activations that ended early in `block` with these path registers, `count` of them."""
 
     block: int
     registers: tuple[int, ...]
+    # The path counter that they incremented last where `block` is in the plan's `counted_region`
     last: int | None
     count: int
 

@@ -22,12 +22,9 @@ from simprof.simulator.errors import UsageError
 
 @dataclass(frozen=True)
 class ExecutedWalk:
-    """One activation, `count` times: the edges it crossed, from an ENTRY edge on.
+    """One activation, `count` times: the edges it crossed, from an ENTRY edge on."""
 
-    It ended early if the last of them does not lead to EXIT.
-    """
-
-    edges: tuple[int, ...]
+    edges: tuple[int, ...]  # It ended early if the last of them does not lead to EXIT.
     count: int = 1
 
 

@@ -86,11 +86,8 @@ class SchemeOption:
 
     def fits(self, value: OptionValue) -> bool:
         """Whether a value of the right type is within the bounds; not-a-number is not."""
-        if self.least is None and self.greatest is None:
-            return True
-        number = float(value)
-        above = self.least is None or self.least <= number
-        return above and (self.greatest is None or number <= self.greatest)
+        above = self.least is None or self.least <= float(value)
+        return above and (self.greatest is None or float(value) <= self.greatest)
 
 
 def flag(name: str, help: str) -> SchemeOption:

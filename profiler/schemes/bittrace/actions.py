@@ -28,11 +28,7 @@ class ShiftBits(Action):
 
 @dataclass(frozen=True)
 class StartWords(Action):
-    """`rK=value`: the code goes on in word `word`; words `first` to `word - 1` become 0.
-
-    Later words mean nothing until the code reaches them. Execution clears them, so that equal
-    codes are equal states; the code for SPARC leaves them as they are.
-    """
+    """`rK=value`: the code goes on in word `word`; words `first` to `word - 1` become 0."""
 
     first: int
     word: int
@@ -47,6 +43,8 @@ class StartWords(Action):
 
     def execute(self, execution: Execution) -> None:
         """See `Action`."""
+        # Later words mean nothing until the code reaches them. Execution clears them, so that equal
+        # codes are equal states; the code for SPARC leaves them as they are.
         for word in range(self.first, self.count):
             execution.registers[word] = self.value if word == self.word else 0
 

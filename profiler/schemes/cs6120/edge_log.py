@@ -63,13 +63,6 @@ class LoggedEdge(NamedTuple):
     destination_on_edge: bool
 
 
-class LogSpan(NamedTuple):
-    """How many numbers the log of a routine takes: sources (and disruptions), destinations."""
-
-    sources: int
-    destinations: int
-
-
 def logged_edges(cfg: ControlFlowGraph, edges: Sequence[int]) -> tuple[LoggedEdge, ...]:
     """Number the sources and destinations of `edges`, and say where their calls are."""
     # A block has one number as a source and one as a destination, and at most one call of each
@@ -128,17 +121,6 @@ def _pack(rows: Mapping[tuple[int, int], Sequence[int]]) -> dict[tuple[int, int]
             taken |= 1 << number + column
         numbers[row] = number
     return numbers
-
-
-def log_span(plan: InstrumentationPlan) -> LogSpan:
-    """Return how many numbers the calls of `plan` take; (0, 0) if it has none."""
-    sources = destinations = 0
-    for action in log_actions(plan):
-        if isinstance(action, LogDestination):
-            destinations = max(destinations, action.number + 1)
-        else:
-            sources = max(sources, action.number + 1)
-    return LogSpan(sources, destinations)
 
 
 def log_actions(plan: InstrumentationPlan) -> tuple[LogAction, ...]:

@@ -29,7 +29,6 @@ from simprof.profiler.schemes.cs6120.edge_log import (
     LoggedEdge,
     LogSource,
     log_actions,
-    log_span,
     logged_edges,
 )
 from simprof.profiler.schemes.static import describe_tree
@@ -100,9 +99,6 @@ class CallsPlan(BasicPlan):
         assert all(owners[p.destination] == self.cfg.edges[p.edge].target for p in self.logged), (
             "two destinations share a number"
         )
-        assert log_span(self.plan) == self.plan.numbers, (
-            "the log's table has another size than its numbers"
-        )
         assert is_sound(self.cfg, self.logged, live, self.disrupted), (
             "another way leads from a logged source to its destination"
         )
@@ -111,10 +107,14 @@ class CallsPlan(BasicPlan):
     def _validate_calls(self) -> None:
         sources = {pair.source for pair in self.logged}
         calls = log_actions(self.plan)
+        own = [c.number for c in calls if not isinstance(c, LogDestination)]
+        others = [c.number for c in calls if isinstance(c, LogDestination)]
+        assert self.plan.numbers == (max(own, default=-1) + 1, max(others, default=-1) + 1), (
+            "the log's table has another size than its numbers"
+        )
         called = {c.number for c in calls if isinstance(c, LogSource)}
         assert called == sources, "calls log other sources than the pairs have"
-        destinations = {c.number for c in calls if isinstance(c, LogDestination)}
-        assert destinations == {pair.destination for pair in self.logged}, (
+        assert set(others) == {pair.destination for pair in self.logged}, (
             "calls log other destinations than the pairs have"
         )
         breaks = [c.number for c in calls if isinstance(c, LogDisrupt)]
@@ -145,10 +145,8 @@ def plan_calls(cfg: ControlFlowGraph) -> CallsPlan:
 def plan_calls_optimal(
     cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None
 ) -> CallsPlan:
-    """Plan two logging calls for every chord of a spanning tree of greatest weight.
-
-    `weights` by edge id, None for BL94's heuristic; with equal weights the tree is an arbitrary
-    one, as in the blog post.
+    """Plan two logging calls for every chord of a spanning tree of greatest weight; `weights` by
+    edge id, None for BL94's heuristic.
     """
     # The post takes an arbitrary spanning tree, rooted at the first block, and names one of
     # greatest weight as the next step: here the tree is that of `qpt2`. The post's graph has blocks
@@ -156,6 +154,7 @@ def plan_calls_optimal(
     # BL94, and what is logged tells that number, too: one edge more in a routine with one entry and
     # one exit. "Edge" includes those from ENTRY and to EXIT. Edges that cannot execute are never
     # instrumented.
+    # With equal weights the tree is an arbitrary one, as in the blog post.
     edge_weights = given_weights(cfg, weights)
     tree = edge_tree(cfg, edge_weights)
     logged = logged_edges(cfg, tree.chords)

@@ -80,9 +80,8 @@ class IterationNumbering:
         return self.decode_prefix(path_id, self.unrolled.cfg.exit)
 
     def decode_prefix(self, path_sum: int, last: int) -> tuple[int, ...]:
-        """Return the edges of the unfinished path to vertex `last` with these values.
-
-        ValueError if there is no such path, or it does not lead through `last`.
+        """Return the edges of the unfinished path to vertex `last` with these values; ValueError if
+        there is none.
         """
         # From each vertex some valid edge has value 0, so it begins path `path_sum` (EPP 3.6).
         name, rest = self.unrolled.cfg.name, path_sum

@@ -41,10 +41,8 @@ class VertexFlow:
         return self.tree.chords
 
     def block_counts(self, counters: Sequence[int], early: Mapping[int, int]) -> tuple[int, ...]:
-        """Derive the count of every block.
-
-        `counters`: Counts of the blocks `counted`. `early`: Block -> activations that ended early
-        in it, and so did not go on to its successors.
+        """Derive the count of every block from those of `counted`; `early`: Block -> activations
+        that ended early in it, and so did not go on to its successors.
         """
         ended = ((self.tree.ends[block][1], count) for block, count in early.items())
         counts = counts_at(len(self.cfg.blocks), self.counted, counters)
@@ -93,10 +91,8 @@ class _Classes:
 
 
 def removable(tree: SpanningTree, weights: Sequence[float]) -> tuple[int, ...]:
-    """Return chords of `tree` that need no counter if only blocks are to be counted.
-
-    `tree`: A maximum spanning tree of the control-flow graph, with the edge EXIT -> ENTRY.
-    `weights`: By edge.
+    """Return chords of a maximum spanning tree of the control-flow graph, with EXIT -> ENTRY, that
+    need no counter if only blocks are to be counted.
     """
     # The heuristic of BL94 figure 11: chords by decreasing weight, each if the cycle that it closes
     # has no pipe and no vertex in common with those of the chords removed before.
@@ -132,10 +128,8 @@ class _Upward:
             self._parent[vertex] = parent, direction > 0
 
     def cycle(self, chord: int) -> list[tuple[int, bool]]:
-        """Return the cycle that `chord` closes.
-
-        A list of its vertices in order, each with whether the edge to the next is crossed in its
-        own direction; the chord comes first.
+        """Return the vertices of the cycle that `chord`, the first edge, closes, each with whether
+        the edge to the next is crossed in its own direction.
         """
         source, target = self._ends[chord]
         onward, back = [(source, True)], []
@@ -154,9 +148,8 @@ class _Upward:
 def edges_from_blocks(
     cfg: ControlFlowGraph, dfs: DepthFirst, blocks: Sequence[int], early: Mapping[int, int]
 ) -> tuple[int, ...] | None:
-    """Derive the count of every edge from those of all blocks; None where they do not tell.
-
-    `blocks`, `early`: Executions, and activations that ended early, by block.
+    """Derive the count of every edge from the executions, and the activations that ended early, of
+    all blocks; None where they do not tell.
     """
     # Each block is a vertex for what leaves it and another for what enters it. They tell all edge
     # counts if the edges form no cycle between these vertices.

@@ -26,14 +26,11 @@ class Poison(Action):
 
 @dataclass(frozen=True)
 class CountHotPath(Action):
-    """`count[r + constant]++` if r is not poisoned, else `cold++` (TPP 4.1, A.1).
-
-    `hashed`: the counters are in a hash table, and calling its routine is conditional code.
-    """
+    """`count[r + constant]++` if r is not poisoned, else `cold++` (TPP 4.1, A.1)."""
 
     constant: int
     on_back_edge: bool = False
-    hashed: bool = False
+    hashed: bool = False  # The counters are in a hash table: its call is conditional code.
 
     def execute(self, execution: Execution) -> None:
         """See `Action`."""
@@ -65,9 +62,8 @@ class CountColdPath(Action):
 
 @dataclass(frozen=True)
 class CountUnlessCold(Action):
-    """`count[r + constant]++` if r is not poisoned: cold paths are ignored (TPP 4.1).
-
-    Counting is conditional code.
+    """`count[r + constant]++`, conditional code, if r is not poisoned: cold paths are ignored (TPP
+    4.1).
     """
 
     constant: int

@@ -12,16 +12,10 @@ from simprof.profiler.schemes.definition import (
 )
 
 
-def _plan_witness(order: PlanOrder) -> RoutinePlan:
-    from simprof.profiler.schemes.tracing.planner import plan_witness
+def _plan(order: PlanOrder, witnesses: bool) -> RoutinePlan:
+    from simprof.profiler.schemes.tracing.planner import plan_bits, plan_witness
 
-    return plan_witness(order.cfg, weights=order.weights)
-
-
-def _plan_bits(order: PlanOrder) -> RoutinePlan:
-    from simprof.profiler.schemes.tracing.planner import plan_bits
-
-    return plan_bits(order.cfg, weights=order.weights)
+    return (plan_witness if witnesses else plan_bits)(order.cfg, weights=order.weights)
 
 
 def _code() -> SchemeCode:
@@ -34,7 +28,7 @@ WITNESS = SchemeDefinition(
     mode="witness",
     description="a trace of witnesses that tells the whole execution (Ball and Larus 1994)",
     collects=ProfileKind.TRACE,
-    plan=_plan_witness,
+    plan=lambda order: _plan(order, witnesses=True),
     reads=("weights",),
     code=_code,
     scope=StateScope.PROGRAM,
@@ -44,7 +38,7 @@ BITS = SchemeDefinition(
     description="a trace of branch outcomes that tells the whole execution "
     "(Ball and Larus 1994, 6.2)",
     collects=ProfileKind.TRACE,
-    plan=_plan_bits,
+    plan=lambda order: _plan(order, witnesses=False),
     reads=("weights",),
     code=_code,
     scope=StateScope.PROGRAM,
