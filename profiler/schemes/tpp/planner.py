@@ -380,28 +380,19 @@ def _draft(
     # any back edge, the block is an obvious path (figure 7f), and the counter is gone. There are no
     # other edge counters: the edge profile is TPP's input.
     placement = place(kept, tree, increments.increments, (), graphs.detours)
+    natural, _ = choose_table(increments.greatest)
+    kind, addressing = choose_table(increments.greatest, table)
     if hot.edges and not kept.edges:
         # Where every path is obvious no path is instrumented, cold ones included (4.2.2).
         actions = with_edge_counters({}, placement.edge_counters)
     else:
-        actions = graphs.actions(placement)
-    natural, _ = choose_table(increments.greatest)
-    kind, addressing = choose_table(increments.greatest, table)
-    if all(isinstance(action, CountEdge) for action in chain.from_iterable(actions.values())):
+        actions = graphs.actions(placement, hashed=kind is CounterTable.HASH)
+    placed = list(chain.from_iterable(actions.values()))
+    if all(isinstance(action, CountEdge) for action in placed):
         natural, kind, addressing = CounterTable.NONE, CounterTable.NONE, None
-    if kind is CounterTable.HASH:
-        actions = {
-            edge: tuple(
-                replace(action, hashed=True) if isinstance(action, CountHotPath) else action
-                for action in group
-            )
-            for edge, group in actions.items()
-        }
-    counting = chain.from_iterable(actions.values())
-    has_cold = any(isinstance(action, CountHotPath | CountColdPath) for action in counting)
-    placed = replace(placement, actions=actions)
+    has_cold = any(isinstance(action, CountHotPath | CountColdPath) for action in placed)
     plan = replace(
-        instrumentation(placed, numbering.total, (kind, addressing)),
+        instrumentation(replace(placement, actions=actions), numbering.total, (kind, addressing)),
         uncounted_entries=graphs.uncounted_entries(placement),
         named_counters=("cold",) * has_cold,
     )

@@ -90,11 +90,11 @@ class HotGraphs:
         """Edges that end cold paths only."""
         return frozenset(edge.id for edge, ends in self._left_out() if self._end(edge, ends))
 
-    def actions(self, placement: Placement) -> Actions:
-        """Return the placement's actions, with poison and cold counts."""
+    def actions(self, placement: Placement, hashed: bool = False) -> Actions:
+        """Return the placement's actions, with poison and cold counts; in a hash table or not."""
         edges = self.hot.cfg.edges
         combined: Actions = {
-            edge: tuple(self._tested(edges[edge], action) for action in actions)
+            edge: tuple(self._tested(edges[edge], action, hashed) for action in actions)
             for edge, actions in placement.actions.items()
         }
         for edge, ends in self._left_out():
@@ -129,9 +129,9 @@ class HotGraphs:
         starts = ((edge.id, self._start(edge, ends, counted)) for edge, ends in self._left_out())
         return frozenset(edge for edge, action in starts if isinstance(action, CountColdPath))
 
-    def _tested(self, edge: Edge, action: Action) -> Action:
+    def _tested(self, edge: Edge, action: Action, hashed: bool) -> Action:
         if isinstance(action, CountPath) and edge.source in self.poisoned:
-            return CountHotPath(action.constant, action.on_back_edge)
+            return CountHotPath(action.constant, action.on_back_edge, hashed)
         return action
 
     def _end(self, edge: Edge, ends: bool) -> Action | None:
