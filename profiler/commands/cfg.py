@@ -103,10 +103,7 @@ def cfg_command(
 
 
 def render_code(
-    recovered: ProgramGraphs,
-    selected: Mapping[int, str | None],
-    setting: Setting,
-    width: int,
+    recovered: ProgramGraphs, selected: Mapping[int, str | None], setting: Setting, width: int
 ) -> str:
     """Return the routines at positions `selected` with their instrumentation code in place.
 

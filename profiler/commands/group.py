@@ -60,23 +60,21 @@ GROUPS = MappingProxyType(
                 "Compare two saved profiles.",
             ),
             "merge": Subcommand(
-                "simprof.profiler.commands.several_profiles:merge_command",
-                "Add up saved profiles.",
+                "simprof.profiler.commands.several_profiles:merge_command", "Add up saved profiles."
             ),
             "export": Subcommand(
                 "simprof.profiler.commands.export:export_command",
                 "Write a saved profile in the format of another tool.",
             ),
             "cfg": Subcommand(
-                "simprof.profiler.commands.cfg:cfg_command",
-                "Show a program's control-flow graphs.",
+                "simprof.profiler.commands.cfg:cfg_command", "Show a program's control-flow graphs."
             ),
         },
         "Learn": {
             "explain": Subcommand(
                 "simprof.profiler.commands.explain:explain_command",
                 "Explain a scheme on small graphs, step by step.",
-            ),
+            )
         },
         "Evaluate": {
             "suite": Subcommand(

@@ -408,11 +408,7 @@ def one_of(names: Collection[str]) -> Callable[[str | Sequence[str]], tuple[str,
 
 
 def several(
-    flag: str,
-    name: str,
-    read: Callable[[Any], tuple[Any, ...]],
-    metavar: str,
-    text: str,
+    flag: str, name: str, read: Callable[[Any], tuple[Any, ...]], metavar: str, text: str
 ) -> Decorator:
     """Return an option of several values; the command is given a tuple, None for none.
 
@@ -433,11 +429,5 @@ def several(
         return flat or None
 
     return click.option(
-        flag,
-        name,
-        type=read,
-        multiple=True,
-        callback=joined,
-        metavar=f"{metavar},...",
-        help=text,
+        flag, name, type=read, multiple=True, callback=joined, metavar=f"{metavar},...", help=text
     )

@@ -70,14 +70,10 @@ row_options = together(
         "instructions]",
     ),
     click.option(
-        "--ascending",
-        is_flag=True,
-        help="Begin with the smallest.  [default: for texts]",
+        "--ascending", is_flag=True, help="Begin with the smallest.  [default: for texts]"
     ),
     click.option(
-        "--descending",
-        is_flag=True,
-        help="Begin with the largest.  [default: for numbers]",
+        "--descending", is_flag=True, help="Begin with the largest.  [default: for numbers]"
     ),
 )
 """Options that choose and sort rows of a listing."""

@@ -135,12 +135,7 @@ def write_results(
 @click.command("record", cls=with_program())
 @program_options.recorded_options
 @click.option(
-    "-o",
-    "--output",
-    type=options.PATH,
-    required=True,
-    metavar="RUN",
-    help="The recording.",
+    "-o", "--output", type=options.PATH, required=True, metavar="RUN", help="The recording."
 )
 def record_command(elf: str, arguments: tuple[str, ...], output: Path, **chosen: Any) -> int:
     """Run the SPARC program ELF and record which paths it executes.
@@ -160,7 +155,6 @@ def record_command(elf: str, arguments: tuple[str, ...], output: Path, **chosen:
     result = observation.result
     size = output.stat().st_size
     streams.write(
-        streams.STDERR,
-        f"{output}: {result.instructions:,} instructions in {size:,} bytes\n",
+        streams.STDERR, f"{output}: {result.instructions:,} instructions in {size:,} bytes\n"
     )
     return result.status

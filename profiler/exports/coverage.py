@@ -34,12 +34,7 @@ from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind, VertexName
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.lines import InlinedCounts, Placing, SourceCounts
-from simprof.profiler.profiles.profile import (
-    BlockCount,
-    EdgeCount,
-    RoutineProfile,
-    RunMeasurement,
-)
+from simprof.profiler.profiles.profile import BlockCount, EdgeCount, RoutineProfile, RunMeasurement
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.request import Selection

@@ -83,11 +83,7 @@ def _add_package(
         entry = Xml.SubElement(
             classes,
             "class",
-            {
-                "name": name.rpartition("/")[2],
-                "filename": name,
-                **_rates(file.lines.values()),
-            },
+            {"name": name.rpartition("/")[2], "filename": name, **_rates(file.lines.values())},
         )
         methods = Xml.SubElement(entry, "methods")
         for function in file.functions:

@@ -13,12 +13,7 @@ from typing import Any
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.codec import big_integers
-from simprof.profiler.profiles.tables import (
-    DEFAULT,
-    ColumnKind,
-    DataColumn,
-    ProfileTable,
-)
+from simprof.profiler.profiles.tables import DEFAULT, ColumnKind, DataColumn, ProfileTable
 from simprof.profiler.reports.listings import RowChoice, listing
 from simprof.simulator.errors import UsageError
 

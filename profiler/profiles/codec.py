@@ -41,6 +41,12 @@ def big_integers() -> Iterator[None]:
         sys.set_int_max_str_digits(limit)
 
 
+def json_line(value: object) -> str:
+    """Return a value as one line of JSON, with integers of up to `DIGITS` digits."""
+    with big_integers():
+        return json.dumps(value) + "\n"
+
+
 def parse_json(text: str | bytes, **options: Any) -> Any:
     """Return a JSON value, with integers of up to `DIGITS` digits.
 

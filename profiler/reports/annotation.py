@@ -18,7 +18,6 @@ is shown beside source.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -27,7 +26,7 @@ from typing import Any
 
 from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.code_counts import Branch, CodeCounts
-from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.profiles.lines import (
     MEANINGS,
     InlinedCounts,
@@ -49,6 +48,7 @@ from simprof.profiler.reports.tables import (
     number,
     paragraph,
     print_parts,
+    section,
     text,
 )
 from simprof.simulator.binary.demangling import demangle
@@ -111,12 +111,7 @@ class Annotation:
 
 
 class Annotator:
-    """Makes the views of a profile.
-
-    - `counts`: The profile.
-    - `sources`: Where source files are.
-    - `notes`: What is to be said beside what the annotator finds itself.
-    """
+    """Makes the views of a profile; `notes`: what is to be said beside what it finds itself."""
 
     def __init__(
         self, counts: SourceCounts, sources: SourceFiles, notes: Sequence[str] = ()
@@ -133,12 +128,11 @@ class Annotator:
         """
         if as_code:
             return self._annotation([self._code(code) for code in self._counts.routines])
-        executed = {
-            file: lines
+        views: list[SourceView | CodeView] = [
+            self._source(file)
             for file, lines in self._counts.files.items()
             if any(line.executions for line in lines.values())
-        }
-        views: list[SourceView | CodeView] = [self._source(file) for file in executed]
+        ]
         without = [code for code in self._counts.routines if not self._lines(code)]
         if not views:
             views += map(self._code, without)
@@ -150,22 +144,13 @@ class Annotator:
         return self._annotation(views)
 
     def target(self, target: str, as_code: bool = False) -> Annotation:
-        """Show routines, or source files, of some name.
+        """Show routines, or source files, of some name; UsageError if there is neither.
 
         `target`: A name or glob: of routines, or of a source file (its path, or the end of it).
-        `as_code`: Whether code is shown, or source. Routines of which no line is known are shown
-        as code.
-
-        Raises
-        ------
-        UsageError
-            If there is neither.
+        `as_code`: Whether code is shown, or source, as far as lines are known.
         """
-        routines = [
-            code
-            for code in self._counts.routines
-            if matches(names_of(code.profile), (target,)) or target in names_of(code.profile)
-        ]
+        named = [(names_of(code.profile), code) for code in self._counts.routines]
+        routines = [code for names, code in named if matches(names, (target,)) or target in names]
         files = [file for file in self._counts.files if _is_file(file, target)]
         if not routines and not files:
             raise UsageError(
@@ -173,13 +158,9 @@ class Annotator:
                 "`simprof show PROFILE routines` lists them"
             )
         if as_code:
-            of_files = {
-                number
-                for file in files
-                for line in self._counts.files[file].values()
-                for number in line.routines
-            }
-            routines += [self._counts.routines[number] for number in sorted(of_files)]
+            lines = [line for file in files for line in self._counts.files[file].values()]
+            of_files = sorted({number for line in lines for number in line.routines})
+            routines += [self._counts.routines[number] for number in of_files]
             once = {code.profile.address: code for code in routines}
             return self._annotation(list(map(self._code, once.values())))
         views: list[SourceView | CodeView] = []
@@ -295,26 +276,16 @@ def _csv_rows(annotation: Annotation) -> Iterator[tuple[Cell, ...]]:
 
 
 def _line_cells(view: SourceView) -> Iterator[tuple[Cell, ...]]:
+    two, three = (None,) * 2, (None,) * 3
     for row in view.rows:
         if row.counts is None:
             continue
         place, counts = (view.file, row.number), row.counts
         sums = (counts.executions, counts.base, counts.added)
-        yield ("line", *place, None, None, None, *sums, None, None, None, row.text, row.placing)
+        yield ("line", *place, *three, *sums, *three, row.text, row.placing)
         for branch in counts.branches:
-            empty = (None, None, None)
-            yield (
-                "branch",
-                *place,
-                None,
-                None,
-                f"{branch.address:#x}",
-                *empty,
-                *_side_cells(branch),
-                None,
-                None,
-                None,
-            )
+            sides = _side_cells(branch)
+            yield ("branch", *place, *two, f"{branch.address:#x}", *three, *sides, *three)
 
 
 def _instruction_cells(view: CodeView) -> Iterator[tuple[Cell, ...]]:
@@ -334,25 +305,19 @@ def _side_cells(branch: Branch | None) -> tuple[int | None, int | None]:
 
 def render_json(annotation: Annotation) -> str:
     """Return one line of JSON: files with lines, routines with instructions."""
-    measurement = annotation.counts.measurement
+    counts, views = annotation.counts, annotation.views
     answer = {
-        **measurement_head("source", measurement),
+        **measurement_head("source", counts.measurement),
         "notes": list(annotation.notes),
         "files": [
-            _file_object(view, annotation)
-            for view in annotation.views
-            if isinstance(view, SourceView)
+            _file_object(view, counts.routines) for view in views if isinstance(view, SourceView)
         ],
-        "routines": [
-            _routine_object(view) for view in annotation.views if isinstance(view, CodeView)
-        ],
+        "routines": [_routine_object(view) for view in views if isinstance(view, CodeView)],
     }
-    with big_integers():
-        return json.dumps(answer) + "\n"
+    return json_line(answer)
 
 
-def _file_object(view: SourceView, annotation: Annotation) -> dict[str, Any]:
-    routines = annotation.counts.routines
+def _file_object(view: SourceView, routines: Sequence[CodeCounts]) -> dict[str, Any]:
     return {
         "file": view.file,
         "lines": [_line_object(row) for row in view.rows if row.counts is not None],
@@ -415,9 +380,6 @@ def _side_object(branch: Branch) -> dict[str, int]:
     return {"taken": branch.taken, "not_taken": branch.not_taken}
 
 
-TAB = 8
-
-
 def render_text(annotation: Annotation, width: int = 100, color: bool = False) -> str:
     """Return the views, one below the other; the notes are for whoever shows them."""
     parts: list[Part] = []
@@ -429,15 +391,12 @@ def render_text(annotation: Annotation, width: int = 100, color: bool = False) -
         parts.append(paragraph("nothing to show: the profile has no counts"))
     unplaced = sum(code.unplaced for code in annotation.counts.routines)
     if unplaced and annotation.views:
-        parts += [BLANK, paragraph(_unplaced(unplaced))]
+        note = (
+            f"In the whole profile, {counted(unplaced, 'added instruction')} of run-time routines "
+            "that look up hash tables are at no line: they are known for whole routines only."
+        )
+        parts += [BLANK, paragraph(note)]
     return print_parts(parts, width, color)
-
-
-def _unplaced(count: int) -> str:
-    return (
-        f"In the whole profile, {counted(count, 'added instruction')} of run-time routines that "
-        "look up hash tables are at no line: they are known for whole routines only."
-    )
 
 
 def _source(view: SourceView, routines: Sequence[CodeCounts]) -> Iterator[Part]:
@@ -451,26 +410,25 @@ def _source(view: SourceView, routines: Sequence[CodeCounts]) -> Iterator[Part]:
     )
     words = [word for word in MEANINGS if any(row.placing is word for row in view.rows)]
     code = [text("code")] if words else []
-    table = columns(
-        *map(number, ("executions", "instructions", "added")),
-        *code,
-        number("line"),
-        text("source"),
-    )
+    counts = map(number, ("executions", "instructions", "added"))
+    table = columns(*counts, *code, number("line"), text("source"))
     for row in view.rows:
         placing = "" if row.placing is Placing.OWN else row.placing
-        cells = (*_numbers(row), *([placing] if words else []), str(row.number), _plain(row.text))
-        table.add_row(*cells, style=_style(row))
-        for branch in () if row.counts is None else row.counts.branches:
+        shown = *([placing] if words else []), str(row.number), _plain(row.text)
+        line = row.counts
+        if line is None:
+            table.add_row("", "", "", *shown)
+            continue
+        added = digits(line.added) if line.added else ""
+        style = "" if line.base else "red"
+        table.add_row(digits(line.executions), digits(line.base), added, *shown, style=style)
+        for branch in line.branches:
             sides = Styled(f"  {branch.address:#x}: {_sides(branch)}", "cyan")
-            table.add_row(*[""] * (len(cells) - 1), sides)
+            table.add_row(*[""] * (len(table.columns) - 1), sides)
     yield table
     for word in words:
         yield paragraph(f"{word}: {MEANINGS[word]}")
-    if view.inlined:
-        yield BLANK
-        yield paragraph("Inlined routines", style="bold")
-        yield _inlined(view.inlined, routines)
+    yield from section("Inlined routines", _inlined(view.inlined, routines))
 
 
 def _inlined(inlined: Sequence[InlinedCounts], routines: Sequence[CodeCounts]) -> Table:
@@ -488,17 +446,6 @@ def _inlined(inlined: Sequence[InlinedCounts], routines: Sequence[CodeCounts]) -
             known_as(holder.name, holder.alias) + call,
         )
     return table
-
-
-def _numbers(row: SourceRow) -> tuple[str, str, str]:
-    if row.counts is None:
-        return ("", "", "")
-    line = row.counts
-    return (digits(line.executions), digits(line.base), digits(line.added) if line.added else "")
-
-
-def _style(row: SourceRow) -> str:
-    return "red" if row.counts is not None and not row.counts.base else ""
 
 
 def _code(view: CodeView) -> Iterator[Part]:
@@ -520,8 +467,10 @@ def _code(view: CodeView) -> Iterator[Part]:
         if shown and row.line != line and not without_program:
             table.add_row("", "", "", Styled(shown, "cyan"))
         line = row.line
+        numbers = digits(row.executions), digits(row.added) if row.added else ""
         cell = Styled(shown, "cyan") if without_program else f"  {row.text or ''}"
-        table.add_row(*_code_numbers(row), cell, style="" if row.executions else "red")
+        style = "" if row.executions else "red"
+        table.add_row(*numbers, f"{row.address:#x}", cell, style=style)
         if row.branch is not None:
             table.add_row("", "", "", Styled(f"      {_sides(row.branch)}", "cyan"))
     yield table
@@ -534,13 +483,9 @@ def _line(row: CodeRow, files: ShortNames) -> str:
     return place if row.source is None else f"{place}: {_plain(row.source).strip()}"
 
 
-def _code_numbers(row: CodeRow) -> tuple[str, str, str]:
-    return digits(row.executions), digits(row.added) if row.added else "", f"{row.address:#x}"
-
-
 def _sides(branch: Branch) -> str:
     return f"taken {digits(branch.taken)}, not taken {digits(branch.not_taken)}"
 
 
 def _plain(line: str | None) -> str:
-    return "" if line is None else visible(line.expandtabs(TAB).rstrip())
+    return "" if line is None else visible(line.expandtabs().rstrip())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ from simprof.profiler.profiles.calls import (
     TreeBuilder,
     call_graph,
 )
-from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.reports.display import brief, percent, plural, readable
@@ -83,8 +82,7 @@ def render_json(head: Mapping[str, object], tree: CallTree) -> str:
     """Return a tree as one line of JSON (format `simprof/tree`), behind what it is of."""
     rows = [dict(zip(CONTEXT_COLUMNS, row, strict=True)) for row in _contexts(tree)]
     answer = {**head, "beyond": tree.beyond, "contexts": rows}
-    with big_integers():
-        return json.dumps(answer) + "\n"
+    return json_line(answer)
 
 
 CONTEXT_COLUMNS = (

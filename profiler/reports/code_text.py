@@ -55,10 +55,7 @@ class InstrumentedRoutine:
 
 
 def render(
-    recovered: ProgramGraphs,
-    mode: str,
-    routines: list[InstrumentedRoutine],
-    width: int = UNFOLDED,
+    recovered: ProgramGraphs, mode: str, routines: list[InstrumentedRoutine], width: int = UNFOLDED
 ) -> str:
     """Return the listings of `routines`, one paragraph each."""
     listings = (_Listing(recovered, mode, routine, width).lines() for routine in routines)

@@ -8,30 +8,25 @@ once; what modes lose; warnings.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.profiles.documents import result_head
 from simprof.profiler.profiles.profile import RunMeasurement
-from simprof.profiler.reports import hot_tables, mode_facts, run_text
+from simprof.profiler.reports import hot_tables, mode_facts, run_json
 from simprof.profiler.reports.display import group_digits, percent, plural
 from simprof.profiler.reports.hot_tables import marked
-from simprof.profiler.reports.mode_facts import NamedMeasurement, lost
-from simprof.profiler.reports.run_json import (
-    ending_object,
-    program_object,
-    refused_call_objects,
-    summary_object,
-)
+from simprof.profiler.reports.mode_facts import NamedMeasurement
 from simprof.profiler.reports.run_text import (
     DETAILS_TOP,
     LOSSES_TITLE,
     REFUSED_TITLE,
+    TOP,
     counted_row,
     ending_rows,
+    helper_note,
     program_text,
     refused_calls,
 )
@@ -53,9 +48,7 @@ from simprof.profiler.reports.tables import (
 from simprof.profiler.schemes.definition import ProfileKind
 from simprof.simulator.binary.program import LineTable, SourceLine
 
-ROUTINES = 1
-"""Routines named for each mode, where the user has not said how many."""
-
+ROUTINES = 1  # Routines named for each mode, where the user has not said how many.
 MORE = "--details shows increments, sizes and traces; --top N names N routines a mode, and N paths"
 
 
@@ -74,67 +67,50 @@ def render_text(
     - `rows`: At least one; all of the same run.
     - `emulations`, `whole`: How often the program was emulated, and how many of these runs were
       whole.
-    - `width`: Columns of the terminal.
-    - `color`: Whether to use terminal colours.
     - `top`: How many routines to name for each mode, and paths to show; None: one, and as many as
       `simprof run` shows.
-    - `details`: Whether to say everything, not only what was asked for.
     - `lines`: Source lines of the program; None: those of the measurements.
     """
+    added = _overheads(rows, ROUTINES if top is None else top)
+    guides = "Edge profiles that guided (their price in instructions is not in added)"
     parts = [
-        summary(rows, emulations, whole),
-        *section(
-            "Instructions added by each mode", overheads(rows, ROUTINES if top is None else top)
-        ),
-        *section(
-            "Edge profiles that guided (their price in instructions is not in added)", guides(rows)
-        ),
-        *(detailed(rows) if details else ()),
-        *hot(rows, top, lines, details=details),
+        _summary(rows, emulations, whole),
+        *section("Instructions added by each mode", added),
+        *section(guides, _guides(rows)),
     ]
+    if details:
+        parts += section("Costs (added instructions, increments, sizes in bytes)", _costs(rows))
+        parts += section("Traces", _traces(rows))
+    parts += _hot(rows, top, lines, details=details)
+    lost = [(mode, *each) for mode, measurement in rows for each in mode_facts.lost(measurement)]
     parts += [
-        *run_text.helper_note(parts),
-        *section(LOSSES_TITLE, losses(rows)),
+        *helper_note(parts),
+        # Modes that are not named tell their profile exactly.
+        *section(LOSSES_TITLE, grid(*[CellAlignment.TEXT] * 3, rows=lost)),
         *section(REFUSED_TITLE, refused_calls(rows[0][1])),
-        *warnings(rows),
+        *_warnings(rows),
     ]
     if not details:
         parts += [BLANK, paragraph(MORE, style="dim")]
     return print_parts(parts, width, color)
 
 
-def detailed(rows: Sequence[NamedMeasurement]) -> Iterable[Part]:
-    """Yield all costs, and the traces."""
-    yield from section("Costs (added instructions, increments, sizes in bytes)", costs(rows))
-    yield from section("Traces", traces(rows))
-
-
-def hot(
+def _hot(
     rows: Sequence[NamedMeasurement], top: int | None, lines: LineTable | None, *, details: bool
 ) -> Iterator[Part]:
     """Yield the paths that executed most instructions, as one of the modes has counted them."""
-    counting = paths_setting(rows)
-    if top is None:
-        top = DETAILS_TOP if details else run_text.TOP
-    if counting is None or not top:
-        return
-    setting, measurement = counting
-    if lines is not None:
-        measurement = replace(measurement, lines=lines_of_paths(measurement, top, lines))
-    table = hot_tables.hot_paths if details else run_text.hot_paths
-    yield from hot_tables.path_parts(
-        measurement, top, table, f"Hot paths (as {setting} counts them)"
-    )
-
-
-def paths_setting(rows: Sequence[NamedMeasurement]) -> NamedMeasurement | None:
-    """Return the setting whose paths are shown; None where none counts paths.
-
-    Of those whose paths are acyclic: the first that is exact by its definition; else the first that
-    has lost nothing.
-    """
     counting = [row for row in rows if mode_facts.collects_paths(row[1])]
-    return min(counting, key=lambda row: _paths_rank(row[1]), default=None)
+    if top is None:
+        top = DETAILS_TOP if details else TOP
+    if not counting or not top:
+        return
+    # Of those whose paths are acyclic: the first that is exact by its definition; else the first
+    # that has lost nothing.
+    setting, measurement = min(counting, key=lambda row: _paths_rank(row[1]))
+    if lines is not None:
+        measurement = replace(measurement, lines=_lines_of_paths(measurement, top, lines))
+    title = f"Hot paths (as {setting} counts them)"
+    yield from hot_tables.path_parts(measurement, top, details, title)
 
 
 def _paths_rank(measurement: RunMeasurement) -> tuple[bool, bool, bool]:
@@ -148,23 +124,18 @@ def _paths_rank(measurement: RunMeasurement) -> tuple[bool, bool, bool]:
     )
 
 
-def lines_of_paths(
+def _lines_of_paths(
     measurement: RunMeasurement, top: int, lines: LineTable
 ) -> Mapping[int, SourceLine]:
     """Return the source lines of the blocks on the hottest paths."""
-    found = {
-        start: lines.find(start)
-        for each in (
-            *hot_tables.hot_flow(measurement)[:top],
-            *hot_tables.paths_of_another_run(measurement)[:top],
-        )
-        for start in each.path.blocks
-        if isinstance(start, int)
-    }
-    return {start: line for start, line in found.items() if line is not None}
+    own, elsewhere = hot_tables.hot_flow(measurement), hot_tables.paths_of_another_run(measurement)
+    paths = [each.path for each in (*own[:top], *elsewhere[:top])]
+    starts = {start for path in paths for start in path.blocks if isinstance(start, int)}
+    found = ((start, lines.find(start)) for start in starts)
+    return {start: line for start, line in found if line is not None}
 
 
-def summary(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> Table:
+def _summary(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> Table:
     """Say what ran, how it ended, and how often it was emulated."""
     _, first = rows[0]
     table = grid()
@@ -172,11 +143,11 @@ def summary(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> Ta
     counted_row(table, first)
     ending_rows(table, first)
     table.add_row("base", plural(first.base, "instruction"))
-    table.add_row("emulated", emulated_text(emulations, whole))
+    table.add_row("emulated", _emulated_text(emulations, whole))
     return table
 
 
-def emulated_text(emulations: int, whole: int) -> str:
+def _emulated_text(emulations: int, whole: int) -> str:
     """Say how often the program was emulated, and why that was not once."""
     times = {1: "once", 2: "twice"}.get(emulations, f"{group_digits(emulations)} times")
     reasons = []
@@ -190,7 +161,7 @@ def emulated_text(emulations: int, whole: int) -> str:
     return ", ".join([times, *reasons])
 
 
-def overheads(rows: Sequence[NamedMeasurement], top: int) -> Table:
+def _overheads(rows: Sequence[NamedMeasurement], top: int) -> Table:
     """List what each mode adds, and the routines that most of it is added to."""
     table = columns(
         text("mode"),
@@ -199,26 +170,22 @@ def overheads(rows: Sequence[NamedMeasurement], top: int) -> Table:
         *((number("of added"), name("most of it in")) if top else ()),
     )
     for mode, measurement in rows:
-        facts = (
-            mode,
-            mode_facts.collects(measurement),
-            measurement.added,
-            percent(measurement.added, measurement.base),
+        added = measurement.added
+        facts: tuple[int | str, ...] = (
+            *(mode, mode_facts.collects(measurement)),
+            *(added, percent(added, measurement.base)),
         )
-        costly = sorted(
-            (routine for routine in measurement.routines if routine.added),
-            key=lambda each: (-each.added, each.address),
-        )
-        places = [
-            (percent(routine.added, measurement.added), marked(routine)) for routine in costly[:top]
-        ]
-        table.add_row(*facts, *(places[0] if places else ()))
-        for place in places[1:]:
-            table.add_row("", "", "", "", *place)
+        costly = [routine for routine in measurement.routines if routine.added]
+        costly.sort(key=lambda each: (-each.added, each.address))
+        for routine in costly[:top]:
+            table.add_row(*facts, percent(routine.added, added), marked(routine))
+            facts = ("", "", "", "")
+        if not costly[:top]:
+            table.add_row(*facts)
     return table
 
 
-def guides(rows: Sequence[NamedMeasurement]) -> Table:
+def _guides(rows: Sequence[NamedMeasurement]) -> Table:
     """List what guided modes, and what collecting an edge profile of this run adds."""
     table = columns(
         text("mode"), text("guided by"), *map(number, ("price", "of base")), text("under")
@@ -234,7 +201,7 @@ def guides(rows: Sequence[NamedMeasurement]) -> Table:
     return table
 
 
-def costs(rows: Sequence[NamedMeasurement]) -> Table:
+def _costs(rows: Sequence[NamedMeasurement]) -> Table:
     """List what each mode costs, in time and in memory."""
     table = columns(
         text("mode"),
@@ -243,6 +210,7 @@ def costs(rows: Sequence[NamedMeasurement]) -> Table:
         *map(number, ("counters", "trace", "sites", "code")),
         space=1,
     )
+    shown = ("counter_bytes", "trace_bytes", "snippets", "code_bytes")
     for mode, measurement in rows:
         increments = mode_facts.increments(measurement)
         sizes = mode_facts.sizes(measurement)
@@ -254,45 +222,26 @@ def costs(rows: Sequence[NamedMeasurement]) -> Table:
             percent(measurement.added, measurement.base),
             increments or "-",
             percent(hashed, increments) if measurement.counts.get("path_increments") else "-",
-            *(
-                sizes.get(size) or "-"
-                for size in ("counter_bytes", "trace_bytes", "snippets", "code_bytes")
-            ),
+            *(sizes.get(size) or "-" for size in shown),
         )
     return table
 
 
-def traces(rows: Sequence[NamedMeasurement]) -> Table:
+def _traces(rows: Sequence[NamedMeasurement]) -> Table:
     """List the sizes of traces: as written, and with tokens of as few bits as possible."""
     table = columns(
-        text("mode"),
-        *map(number, ("tokens", "bytes", "bytes, fewest bits", "instructions a byte")),
+        text("mode"), *map(number, ("tokens", "bytes", "bytes, fewest bits", "instructions a byte"))
     )
     for mode, measurement in rows:
         sizes = mode_facts.sizes(measurement)
-        if "trace_bytes" not in sizes:
-            continue
-        size = sizes["trace_bytes"]
-        table.add_row(
-            mode,
-            measurement.counts.get("trace_tokens", 0),
-            size,
-            sizes["minimal_trace_bytes"],
-            f"{measurement.base / size:.1f}" if size else "-",
-        )
+        if (size := sizes.get("trace_bytes")) is not None:
+            tokens, least = measurement.counts.get("trace_tokens", 0), sizes["minimal_trace_bytes"]
+            per_byte = f"{measurement.base / size:.1f}" if size else "-"
+            table.add_row(mode, tokens, size, least, per_byte)
     return table
 
 
-def losses(rows: Sequence[NamedMeasurement]) -> Table:
-    """Say what modes lose; those that are not named tell their profile exactly."""
-    table = grid(CellAlignment.TEXT, CellAlignment.TEXT, CellAlignment.TEXT)
-    for mode, measurement in rows:
-        for about, words in lost(measurement):
-            table.add_row(mode, about, words)
-    return table
-
-
-def warnings(rows: Sequence[NamedMeasurement]) -> Iterable[Paragraph]:
+def _warnings(rows: Sequence[NamedMeasurement]) -> Iterator[Paragraph]:
     """Yield each warning once, with the modes that it is about unless it is about all."""
     modes: dict[str, list[str]] = defaultdict(list)
     for mode, measurement in rows:
@@ -306,33 +255,21 @@ def warnings(rows: Sequence[NamedMeasurement]) -> Iterable[Paragraph]:
 def render_json(
     rows: Sequence[NamedMeasurement], emulations: int, whole: int, reasons: Sequence[str] = ()
 ) -> str:
-    """Return the comparison as one line of JSON; parameters as those of `to_compare_object`."""
-    with big_integers():
-        return json.dumps(to_compare_object(rows, emulations, whole, reasons)) + "\n"
+    """Return the comparison as one line of JSON.
 
-
-def to_compare_object(
-    rows: Sequence[NamedMeasurement], emulations: int, whole: int, reasons: Sequence[str] = ()
-) -> dict[str, object]:
-    """Return the comparison as Python values.
-
-    `rows`: At least one; all of the same run. `emulations`, `whole`: How often the program was
-    emulated, and how many of these runs were whole. `reasons`: Why it was run more than once.
+    Parameters are those of `render_text`; `reasons`: why the program was run more than once.
     """
     _, first = rows[0]
-    return {
-        **result_head(
-            "compare",
-            program_object(first.program),
-            first.input_sha256,
-            measured_by=first.origin,
-        ),
-        "exit": ending_object(first.ending),
+    program = run_json.program_object(first.program)
+    answer = {
+        **result_head("compare", program, first.input_sha256, measured_by=first.origin),
+        "exit": run_json.ending_object(first.ending),
         "partial": first.partial,
         "instructions": {"base": first.base},
         "emulations": emulations,
         "whole_emulations": whole,
         "reasons": list(reasons),
-        "refused_calls": refused_call_objects(first),
-        "modes": {name: summary_object(measurement) for name, measurement in rows},
+        "refused_calls": run_json.refused_call_objects(first),
+        "modes": {name: run_json.summary_object(measurement) for name, measurement in rows},
     }
+    return json_line(answer)

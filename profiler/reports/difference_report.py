@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import groupby
 from typing import TypeVar
 
 from simprof.profiler.profiles import csv_text
-from simprof.profiler.profiles.codec import big_integers, encode
+from simprof.profiler.profiles.codec import encode, json_line
 from simprof.profiler.profiles.differences import (
     CountDifference,
     Difference,
@@ -211,13 +210,9 @@ def render_json(difference: Difference) -> str:
         "before": measurement_head(None, before),
         "after": measurement_head(None, after),
         "same_program": difference.same_program,
-        "instructions": {
-            "base": [before.base, after.base],
-            "added": [before.added, after.added],
-        },
+        "instructions": {"base": [before.base, after.base], "added": [before.added, after.added]},
         "routines": encode(difference.routines),
         "edges": encode(difference.edges),
         "paths": encode(difference.paths),
     }
-    with big_integers():
-        return json.dumps(answer) + "\n"
+    return json_line(answer)

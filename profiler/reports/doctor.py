@@ -23,11 +23,7 @@ def render_text(diagnosis: Diagnosis, width: int = 100) -> str:
         names = [
             check.name for check in diagnosis.checks if not check.ok and check.remedy == remedy
         ]
-        parts += [
-            BLANK,
-            paragraph(f"To get {', '.join(names)}:"),
-            paragraph(remedy, indent=4),
-        ]
+        parts += [BLANK, paragraph(f"To get {', '.join(names)}:"), paragraph(remedy, indent=4)]
     verdict = "simprof works." if diagnosis.ok else "simprof does not work here."
     return print_parts([*parts, BLANK, paragraph(verdict)], width, color=False)
 

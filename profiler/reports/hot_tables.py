@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from enum import Enum
-from itertools import groupby
 from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile, RunMeasurement
-from simprof.profiler.profiles.tables import block_counts
+from simprof.profiler.profiles.tables import block_counts, known_line, path_lines
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import ShortNames, identifier, known_as, percent, shorten_list
 from simprof.profiler.reports.tables import (
@@ -31,7 +29,6 @@ from simprof.profiler.reports.tables import (
     text,
 )
 from simprof.profiler.request.library_sources import is_library_source
-from simprof.simulator.binary.program import SourceLine
 
 ITERATIONS, UNFINISHED = "(loop iterations)", "(unfinished)"
 INFERRED, SHORTENED = "(inferred)", "(shortened)"
@@ -52,13 +49,10 @@ class ExecutedPath(NamedTuple):
     @property
     def remark(self) -> str:
         """What is to be said behind its blocks or lines."""
-        marks = {
-            ITERATIONS: self.is_turn,
-            UNFINISHED: self.path.partial,
-            INFERRED: self.path.inferred,
-            SHORTENED: self.path.shortened,
-        }
-        return "".join(f" {mark}" for mark, holds in marks.items() if holds)
+        path = self.path
+        holds = self.is_turn, path.partial, path.inferred, path.shortened
+        marks = zip((ITERATIONS, UNFINISHED, INFERRED, SHORTENED), holds, strict=True)
+        return "".join(f" {mark}" for mark, applies in marks if applies)
 
 
 class ExecutedEdge(NamedTuple):
@@ -78,9 +72,8 @@ class ExecutedBlock(NamedTuple):
 
 def executed_paths(measurement: RunMeasurement) -> list[ExecutedPath]:
     """Return the paths that were executed; those whose executions took most instructions first."""
-    return [
-        each for each in _ranked_paths(measurement) if not measurement.is_of_another_run(each.path)
-    ]
+    paths = _ranked_paths(measurement)
+    return [each for each in paths if not measurement.is_of_another_run(each.path)]
 
 
 def paths_of_another_run(measurement: RunMeasurement) -> list[ExecutedPath]:
@@ -101,8 +94,7 @@ def _ranked_paths(measurement: RunMeasurement) -> list[ExecutedPath]:
 def hot_flow(measurement: RunMeasurement) -> list[ExecutedPath]:
     """Return the executed paths, and iterations of loops of one block where these are on no path.
 
-    `pp` counts such an iteration as an edge (EPP 4.1). What is on no path tells: iterations are
-    left out of all paths of a routine, or of none.
+    `pp` counts such an iteration as an edge (EPP 4.1).
     """
     paths = executed_paths(measurement)
     on_paths: Counter[int] = Counter()
@@ -112,18 +104,17 @@ def hot_flow(measurement: RunMeasurement) -> list[ExecutedPath]:
     for routine in measurement.routines:
         loops = _loops_of_one_block(routine)
         flow = sum(each.flow for each in loops)
+        # What is on no path tells: iterations are left out of all paths of a routine, or of none.
         if flow and flow == routine.instructions - on_paths[routine.address]:
             turns += loops
     return sorted([*paths, *turns], key=lambda each: (-each.flow, each.routine.address))
 
 
 def _loops_of_one_block(routine: RoutineProfile) -> list[ExecutedPath]:
-    sizes: dict[tuple[int | str, bool], int] = {
-        (each.start, each.is_slot): each.instructions for each in routine.block_counts
-    }
+    sizes = {each.name: each.instructions for each in routine.block_counts}
     found = []
     for index, edge in enumerate(routine.edge_counts):
-        size = sizes.get((edge.source.start, edge.source.is_slot))
+        size = sizes.get(edge.source)
         if edge.source == edge.target and edge.count and size is not None:
             blocks = (edge.source.start,)
             path = PathCount(None, edge.count, size, blocks, (), False, (index,))
@@ -153,14 +144,24 @@ def executed_blocks(measurement: RunMeasurement) -> list[ExecutedBlock]:
     return sorted(ranked, key=lambda each: (-each.executions, each.routine.address))
 
 
-PathTable = Callable[[RunMeasurement, Sequence[ExecutedPath], bool], Table]
-"""Makes a table of paths; the last argument says whether their counts are this run's."""
+def hot_parts(measurement: RunMeasurement, top: int, details: bool) -> Iterator[Part]:
+    """Yield what was executed most, of what the mode counts; `details`: beside paths, edges."""
+    has_paths = mode_facts.collects_paths(measurement)
+    if has_paths:
+        yield from path_parts(measurement, top, details)
+    if has_paths and not details:
+        return
+    if mode_facts.counts_blocks(measurement):
+        yield from section("Hot blocks", _hot_blocks(measurement, top))
+    else:
+        yield from section("Hot edges", _hot_edges(measurement, top, details))
 
 
 def path_parts(
-    measurement: RunMeasurement, top: int, table: PathTable, title: str = "Hot paths"
+    measurement: RunMeasurement, top: int, details: bool, title: str = "Hot paths"
 ) -> Iterator[Part]:
     """Yield the hottest paths, those that an edge profile of another run determines apart."""
+    table = _detailed_paths if details else _paths
     shown, elsewhere = hot_flow(measurement)[:top], paths_of_another_run(measurement)[:top]
     yield from section(title, table(measurement, shown, True))
     if elsewhere:
@@ -183,131 +184,112 @@ def _mark_notes(measurement: RunMeasurement, paths: Sequence[PathCount]) -> Iter
         )
 
 
-def hot_paths(measurement: RunMeasurement, shown: Sequence[ExecutedPath], is_own: bool) -> Table:
-    """List the paths that executed most instructions."""
-    files = ShortNames(line.file for each in shown for line in known_lines(each.path, measurement))
-    table = columns(
-        *map(
-            number, (*(["share"] if is_own else []), "executions", "instructions per path", "path")
-        ),
+def _paths(measurement: RunMeasurement, shown: Sequence[ExecutedPath], is_own: bool) -> Table:
+    """List paths as source lines where these are known, else as blocks.
+
+    `is_own`: whether their counts are this run's.
+    """
+    known = [path_lines(each.path, measurement) for each in shown]
+    files = ShortNames(line.file for route in known for line in route)
+    heading = "source lines" if all(known) else "blocks"
+    if any(known) and not all(known):
+        heading = "source lines, or blocks"
+    return columns(
+        *_path_columns(is_own),
         name("routine"),
-        text("blocks, source lines"),
+        text(heading),
+        rows=[
+            (
+                *_path_cells(each, measurement, is_own),
+                marked(each.routine),
+                (files.route(route) if route else blocks_text(each.path)) + each.remark,
+            )
+            for each, route in zip(shown, known, strict=True)
+        ],
     )
+
+
+def _path_columns(is_own: bool) -> list[Column]:
+    titles = ["executions", "instructions per path"]
+    return list(map(number, ["share", *titles] if is_own else titles))
+
+
+def _path_cells(each: ExecutedPath, measurement: RunMeasurement, is_own: bool) -> list[int | str]:
+    cells: list[int | str] = [each.path.count, each.path.instructions]
+    return [percent(each.flow, measurement.base), *cells] if is_own else cells
+
+
+def _detailed_paths(
+    measurement: RunMeasurement, shown: Sequence[ExecutedPath], is_own: bool
+) -> Table:
+    """List paths with their numbers, their blocks and, below these, their source lines."""
+    files = ShortNames(line.file for each in shown for line in path_lines(each.path, measurement))
+    heads = number("path"), name("routine"), text("blocks, source lines")
+    table = columns(*_path_columns(is_own), *heads)
     for each in shown:
         path = each.path
-        kind = "-" if each.is_turn else "partial" if path.partial else identifier(path.id)
+        source = files.route(path_lines(path, measurement))
         table.add_row(
-            *([percent(each.flow, measurement.base)] if is_own else []),
-            path.count,
-            path.instructions,
-            kind,
+            *_path_cells(each, measurement, is_own),
+            "-" if each.is_turn else "partial" if path.partial else identifier(path.id),
             marked(each.routine),
-            path_text(path, measurement, files) + each.remark,
+            blocks_text(path) + (f"\n{source}" if source else "") + each.remark,
         )
     return table
-
-
-def path_text(path: PathCount, measurement: RunMeasurement, files: ShortNames) -> str:
-    """Return a path's blocks and, below them, its source lines where they are known."""
-    source = files.route(known_lines(path, measurement))
-    return f"{blocks_text(path)}\n{source}" if source else blocks_text(path)
 
 
 def blocks_text(path: PathCount) -> str:
     """Return "BLOCK > BLOCK > ...", slot blocks named as such."""
-    slots = set(path.slots)
-    return " > ".join(
-        shorten_list(
-            [block_text(VertexName(start, at in slots)) for at, start in enumerate(path.blocks)]
-        )
-    )
+    names = [str(VertexName(start, at in path.slots)) for at, start in enumerate(path.blocks)]
+    return " > ".join(shorten_list(names))
 
 
-def block_text(block: VertexName) -> str:
-    """Return the name of a block."""
-    return str(block)
-
-
-def edge_text(edge: EdgeCount) -> str:
-    """Return the names of an edge's ends."""
-    return f"{block_text(edge.source)} > {block_text(edge.target)}"
-
-
-def known_lines(path: PathCount, measurement: RunMeasurement) -> list[SourceLine]:
-    """Return the source lines of a path's blocks, as far as they are known."""
-    starts = (start for start in path.blocks if isinstance(start, int))
-    return [measurement.lines[start] for start in starts if start in measurement.lines]
-
-
-def lines_text(path: PathCount, measurement: RunMeasurement) -> str:
-    """Return "FILE:LINE > LINE > ...", repeats of a line left out; empty where unknown."""
-    parts: list[str] = []
-    file = None
-    for place, _ in groupby(known_lines(path, measurement)):
-        parts.append(f"{place.line}" if place.file == file else f"{place.file}:{place.line}")
-        file = place.file
-    return " > ".join(shorten_list(parts))
-
-
-def hot_edges(measurement: RunMeasurement, top: int) -> Table:
-    """List the edges crossed most often."""
+def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> Table:
+    """List the edges crossed most often, and the source line that each leads to."""
     shown = executed_edges(measurement)[:top]
-    lines = [known_line((each.edge.target, each.edge.source), measurement) for each in shown]
+    lines = _line_cells([(each.edge.target, each.edge.source) for each in shown], measurement)
     table = columns(
         number("executions"),
         name("routine"),
-        *map(text, ("edge", "kind", "counter")),
-        *line_columns(measurement),
+        text("edge"),
+        *map(text, ("kind", "counter") if details else ()),
+        *_line_columns(measurement),
     )
-    for (routine, edge), line in zip(shown, lines_texts(lines), strict=True):
-        table.add_row(
-            edge.count,
-            marked(routine),
-            edge_text(edge),
-            str(edge.kind),
-            "yes" if edge.instrumented else "-",
-            *([line] if measurement.lines else []),
-        )
+    for (routine, edge), line in zip(shown, lines, strict=True):
+        more = (str(edge.kind), "yes" if edge.instrumented else "-") if details else ()
+        ends = f"{edge.source} > {edge.target}"
+        table.add_row(edge.count, marked(routine), ends, *more, *line)
     return table
 
 
-def hot_blocks(measurement: RunMeasurement, top: int) -> Table:
-    """List the blocks executed most often."""
+def _hot_blocks(measurement: RunMeasurement, top: int) -> Table:
+    """List the blocks executed most often, and their source lines."""
     shown = executed_blocks(measurement)[:top]
-    lines = [known_line((each.block,), measurement) for each in shown]
-    table = columns(
-        number("executions"), name("routine"), text("block"), *line_columns(measurement)
-    )
-    for (count, routine, block), line in zip(shown, lines_texts(lines), strict=True):
-        known = [line] if measurement.lines else []
-        table.add_row(count, marked(routine), block_text(block), *known)
+    lines = _line_cells([(each.block,) for each in shown], measurement)
+    heads = number("executions"), name("routine"), text("block"), *_line_columns(measurement)
+    table = columns(*heads)
+    for (count, routine, block), line in zip(shown, lines, strict=True):
+        table.add_row(count, marked(routine), str(block), *line)
     return table
 
 
-def line_columns(measurement: RunMeasurement) -> list[Column]:
+def _line_columns(measurement: RunMeasurement) -> list[Column]:
     """Return the column of source lines; none where no line is known of the whole profile."""
     return [text("source line")] if measurement.lines else []
 
 
-def known_line(vertices: Iterable[VertexName], measurement: RunMeasurement) -> SourceLine | None:
-    """Return the source line of the first vertex that has one; of an edge name the target first."""
-    for vertex in vertices:
-        if isinstance(vertex.start, int) and vertex.start in measurement.lines:
-            return measurement.lines[vertex.start]
-    return None
+def _line_cells(
+    rows: Sequence[Sequence[VertexName]], measurement: RunMeasurement
+) -> list[tuple[str, ...]]:
+    """Return the cell of that column for each row: the first known line of its vertices."""
+    found = [known_line(measurement, *row) for row in rows]
+    files = ShortNames(line.file for line in found if line is not None)
+    texts = ["" if line is None else files.route([line]) for line in found]
+    return [(each,) if measurement.lines else () for each in texts]
 
 
-def lines_texts(lines: Sequence[SourceLine | None]) -> list[str]:
-    """Return each of the lines in a table as "FILE:LINE"; empty where there is none."""
-    files = ShortNames(line.file for line in lines if line is not None)
-    return ["" if line is None else files.route([line]) for line in lines]
-
-
-HELPER_MARK = "[PIC]"
-"""Stands behind the name of a helper of position-independent code."""
-
+HELPER_MARK = "[PIC]"  # Stands behind the name of a helper of position-independent code.
 HELPER_NOTE = f"{HELPER_MARK} a PC thunk (get_pc_thunk)"
-
 _HELPER = re.compile(r"__sparc_get_pc_thunk(\..+)?")
 
 
@@ -320,26 +302,8 @@ class CodeKind(Enum):
     HELPER = "PC thunks (get_pc_thunk)"
 
 
-@dataclass(frozen=True)
-class KindTotal:
-    """The routines of one kind that ran: how many, what they executed, what was added to them."""
-
-    kind: CodeKind
-    routines: int
-    instructions: int
-    added: int
-
-
 def is_helper(name: str) -> bool:
-    """Whether a routine is a helper of position-independent code.
-
-    Examples
-    --------
-    >>> is_helper("__sparc_get_pc_thunk.l7")
-    True
-    >>> is_helper("get_pc")
-    False
-    """
+    """Whether a routine is a helper of position-independent code, as "__sparc_get_pc_thunk.l7"."""
     return _HELPER.fullmatch(name) is not None
 
 
@@ -363,16 +327,12 @@ def kind_of(routine: RoutineProfile, measurement: RunMeasurement) -> CodeKind:
     return CodeKind.LIBRARY if is_library_source(line.file) else CodeKind.OWN
 
 
-def kind_totals(measurement: RunMeasurement) -> Iterator[KindTotal]:
-    """Yield a total for each kind of which a routine ran, in the order of `CodeKind`."""
+def kind_totals(measurement: RunMeasurement) -> Iterator[tuple[CodeKind, int, int]]:
+    """Yield what was added to the routines of a kind that ran, and what these executed."""
     ran = [routine for routine in measurement.routines if routine.activations]
     kinds = [kind_of(routine, measurement) for routine in ran]
     for kind in CodeKind:
         those = [routine for routine, each in zip(ran, kinds, strict=True) if each is kind]
         if those:
-            yield KindTotal(
-                kind,
-                len(those),
-                sum(routine.instructions for routine in those),
-                sum(routine.added for routine in those),
-            )
+            instructions = sum(routine.instructions for routine in those)
+            yield kind, sum(routine.added for routine in those), instructions

@@ -6,7 +6,6 @@ The table for people has some of the columns, under titles of their own; CSV and
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from simprof.profiler.profiles import csv_text
-from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.tables import (
     COLUMNS,
@@ -293,8 +292,7 @@ def render_json(listing: Listing) -> str:
         "left_out": listing.left_out,
         listing.subject: list(listing.table.objects()),
     }
-    with big_integers():
-        return json.dumps(answer) + "\n"
+    return json_line(answer)
 
 
 OF_ADDED = ("added", "overhead", "instrumented")

@@ -6,9 +6,7 @@ of `profiles.tables`.
 
 from __future__ import annotations
 
-import json
-
-from simprof.profiler.profiles.codec import big_integers, encode
+from simprof.profiler.profiles.codec import encode, json_line
 from simprof.profiler.profiles.documents import result_head
 from simprof.profiler.profiles.profile import (
     Ending,
@@ -28,8 +26,7 @@ from simprof.simulator.binary.program import Module
 
 def render(measurement: RunMeasurement) -> str:
     """Return the run object as one line of JSON."""
-    with big_integers():
-        return json.dumps(to_object(measurement)) + "\n"
+    return json_line(to_object(measurement))
 
 
 def to_object(measurement: RunMeasurement) -> dict[str, object]:

@@ -16,7 +16,7 @@ The first screen, steps -> functions
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from signal import SIGINT
 
 from simprof.profiler.profiles.profile import (
@@ -28,23 +28,8 @@ from simprof.profiler.profiles.profile import (
     WaitInfo,
 )
 from simprof.profiler.reports import call_tree, hot_tables, mode_facts
-from simprof.profiler.reports.display import (
-    ShortNames,
-    brief,
-    group_digits,
-    percent,
-    plural,
-    visible,
-)
-from simprof.profiler.reports.hot_tables import (
-    HELPER_MARK,
-    HELPER_NOTE,
-    block_text,
-    executed_blocks,
-    executed_edges,
-    kind_totals,
-    marked,
-)
+from simprof.profiler.reports.display import brief, group_digits, percent, plural, visible
+from simprof.profiler.reports.hot_tables import HELPER_MARK, HELPER_NOTE, kind_totals, marked
 from simprof.profiler.reports.mode_facts import losses_table, path_kinds, sizes_table
 from simprof.profiler.reports.tables import (
     BLANK,
@@ -61,12 +46,12 @@ from simprof.profiler.reports.tables import (
     section,
     text,
 )
-from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.isa.sparc import SIGNALS
 
-DETAILS_TOP = 10
-"""Rows of each table with details, where the user has not said how many."""
+TOP, DETAILS_TOP = 5, 10  # Rows of each table, and with details, if the user has not said.
 
+NO_LINES = "No source line of this code is known: compile the program with -g to see them."
+MORE = "--details shows counters, sizes, blocks and edges; --top N shows N rows of each table"
 LOSSES_TITLE = "Precision lost"
 REFUSED_TITLE = "Refused system calls (simprof lacks the service)"
 COUNT_NAMES = {
@@ -86,8 +71,8 @@ COUNT_NAMES = {
     "spills": "register windows spilled",
     "fills": "register windows filled",
 }
+# Names of counts that are 1
 ONE = {"runs": "emulated run", "window_calls": "call counted, and nothing outside it"}
-"""Names of counts that are 1."""
 
 
 def render(
@@ -98,72 +83,60 @@ def render(
     details: bool = False,
     follow: str | None = None,
 ) -> str:
-    """Return the report.
+    """Return the report; `follow`: the routine whose calls are shown as a tree."""
+    if top is None:
+        top = DETAILS_TOP if details else TOP
+    make = _detailed if details else _first_screen
+    warnings = [paragraph(f"warning: {each}", style="yellow") for each in measurement.warnings]
+    parts = [
+        _summary(measurement, counts=not details),
+        *call_tree.sections(measurement, top, follow),
+        *make(measurement, top),
+        *section(REFUSED_TITLE, refused_calls(measurement)),
+        *warnings,
+    ]
+    if not details:
+        parts += [BLANK, paragraph(MORE, style="dim")]
+    return print_parts(parts, width, color)
 
-    - `top`: Rows per table; None: as many as fit a screen, and more of them with details.
-    - `width`: Columns of the terminal.
-    - `color`: Whether to use terminal colours.
-    - `details`: Whether to say everything, not only what was asked for.
-    - `follow`: Routine whose calls to show as a tree.
-    """
-    make = detailed if details else brief_sections
-    return print_parts(list(make(measurement, top, follow)), width, color)
 
-
-def brief_sections(
-    measurement: RunMeasurement, top: int | None, follow: str | None = None
-) -> Iterable[Part]:
-    """Yield the parts of the first screen: the answer, and what must be known to trust it."""
-    top = TOP if top is None else top
-    facts = summary(measurement)
-    if events := counting(measurement):
-        facts.add_row("counting", events)
-    yield facts
-    yield from call_tree.sections(measurement, top, follow)
-    yield from answer(measurement, top)
+def _first_screen(measurement: RunMeasurement, top: int) -> Iterator[Part]:
+    """Yield the answer, and what must be known to trust it."""
+    parts = list(_answer(measurement, top)) if top else []
+    yield from parts
+    yield from helper_note(parts)
     yield from section(LOSSES_TITLE, losses_table(measurement))
-    yield from section(REFUSED_TITLE, refused_calls(measurement))
-    yield from warnings(measurement)
-    yield BLANK
-    yield paragraph(MORE, style="dim")
 
 
-def detailed(
-    measurement: RunMeasurement, top: int | None, follow: str | None = None
-) -> Iterable[Part]:
-    """Yield the parts of the report that says everything."""
-    top = DETAILS_TOP if top is None else top
-    yield summary(measurement)
-    yield from call_tree.sections(measurement, top, follow)
+def _answer(measurement: RunMeasurement, top: int) -> Iterator[Part]:
+    """Yield where the program spends, where added instructions come from, and what is hot."""
+    yield from section("Where instructions were executed", routine_work(measurement, top))
+    if measurement.added:
+        costs = routine_costs(measurement, top)
+        yield from section("Where the added instructions come from", costs)
+    yield from section("Added instructions by kind of code", kind_costs(measurement))
+    yield from hot_tables.hot_parts(measurement, top, details=False)
+    yield from _lines_note(measurement)
+
+
+def _detailed(measurement: RunMeasurement, top: int) -> Iterator[Part]:
+    """Yield everything that is known."""
     yield from section("Totals", totals(measurement))
     yield from section("Path executions", path_kinds(measurement))
     yield from section("Sizes", sizes_table(measurement))
     yield from section(LOSSES_TITLE, losses_table(measurement))
-    if top > 0:
-        work = routine_work(measurement, top)
-        yield from section("Where instructions were executed", work)
-        yield from section("Added instructions by kind of code", kind_costs(measurement))
-        if mode_facts.instruments(measurement):
-            yield from section("Routines by added instructions", routines(measurement, top))
-        if mode_facts.collects_paths(measurement):
-            yield from hot_tables.path_parts(measurement, top, hot_tables.hot_paths)
-        if mode_facts.counts_blocks(measurement):
-            yield from section("Hot blocks", hot_tables.hot_blocks(measurement, top))
-        else:
-            yield from section("Hot edges", hot_tables.hot_edges(measurement, top))
-        yield from lines_note(measurement)
-    yield from section(REFUSED_TITLE, refused_calls(measurement))
-    yield from warnings(measurement)
+    if not top:
+        return
+    yield from section("Where instructions were executed", routine_work(measurement, top))
+    yield from section("Added instructions by kind of code", kind_costs(measurement))
+    if mode_facts.instruments(measurement):
+        yield from section("Routines by added instructions", routines(measurement, top))
+    yield from hot_tables.hot_parts(measurement, top, details=True)
+    yield from _lines_note(measurement)
 
 
-def warnings(measurement: RunMeasurement) -> Iterable[Part]:
-    """Yield the warnings."""
-    for warning in measurement.warnings:
-        yield paragraph(f"warning: {warning}", style="yellow")
-
-
-def summary(measurement: RunMeasurement) -> Table:
-    """Say what ran, how it ended and what profiling it costs."""
+def _summary(measurement: RunMeasurement, *, counts: bool) -> Table:
+    """Say what ran, how it ended and what profiling it costs; `counts`: and how it counts."""
     table = grid()
     table.add_row("program", program_text(measurement))
     table.add_row("mode", mode_facts.description(measurement))
@@ -175,21 +148,22 @@ def summary(measurement: RunMeasurement) -> Table:
     if measurement.runs > 1:
         table.add_row("runs", f"{measurement.runs}, added up")
     if measurement.threads:
-        table.add_row("threads", threads_text(measurement))
+        table.add_row("threads", _threads_text(measurement))
     table.add_row("base", plural(measurement.base, "instruction"))
     if mode_facts.instruments(measurement):
         table.add_row("added", plural(measurement.added, "instruction"))
         table.add_row("overhead", Styled(percent(measurement.added, measurement.base), "bold"))
     if price := mode_facts.guide_price(measurement):
         table.add_row("edge profile", price)
+    if counts and (events := _counting(measurement)):
+        table.add_row("counting", events)
     return table
 
 
-THREADS_NAMED = 8
-"""Threads whose instructions the summary says; those of all are in the JSON."""
+THREADS_NAMED = 8  # Threads whose instructions the summary says; those of all are in the JSON.
 
 
-def threads_text(measurement: RunMeasurement) -> str:
+def _threads_text(measurement: RunMeasurement) -> str:
     """Say how many threads there were, and what the first of them executed."""
     threads = measurement.threads
     named = [group_digits(each.instructions) for each in threads[:THREADS_NAMED]]
@@ -262,31 +236,22 @@ def ending_text(ending: Ending) -> str:
             signal = SIGNALS.get(ending.signal or 0, "a real-time signal")
             return f"killed by signal {ending.signal} ({signal})"
         case "fault":
-            detail = "" if ending.fault is None else f": {fault_text(ending.fault)}"
-            return f"killed by signal {ending.signal}{detail}"
+            fault = ending.fault
+            what = f": {fault.name}, {fault.description}, {_place_text(fault)}" if fault else ""
+            return f"killed by signal {ending.signal}{what}"
         case "refused":
-            detail = "" if ending.refusal is None else f" {refusal_text(ending.refusal)}"
-            return f"stopped at a refused system call (--strict):{detail}"
+            refusal = ending.refusal
+            what = f" {refusal.name} {_place_text(refusal)}" if refusal else ""
+            return f"stopped at a refused system call (--strict):{what}"
         case "deadlock":
-            return f"deadlock: {'; '.join(map(wait_text, ending.waits))}"
-
-
-def fault_text(fault: FaultInfo) -> str:
-    """Describe a fault in one line: what, at which instruction, in which routine and line."""
-    return f"{fault.name}, {fault.description}, {_place_text(fault)}"
-
-
-def refusal_text(refusal: RefusalInfo) -> str:
-    """Describe in one line the refused system call that ended a run."""
-    return f"{refusal.name} {_place_text(refusal)}"
-
-
-def wait_text(wait: WaitInfo) -> str:
-    """Say in which system call a thread waits for ever."""
-    return f"thread {wait.thread} waits in {wait.name} {_place_text(wait)}"
+            waits = (
+                f"{each.thread} waits in {each.name} {_place_text(each)}" for each in ending.waits
+            )
+            return f"deadlock: {'; '.join(f'thread {each}' for each in waits)}"
 
 
 def _place_text(stop: FaultInfo | RefusalInfo | WaitInfo) -> str:
+    """Say at which instruction, in which routine and line."""
     found = f"at {stop.pc:#x}"
     if stop.routine is not None:
         found += f" in {brief(stop.routine)}+{stop.offset:#x}"
@@ -297,31 +262,24 @@ def _place_text(stop: FaultInfo | RefusalInfo | WaitInfo) -> str:
 
 def refused_calls(measurement: RunMeasurement) -> Table:
     """List the system calls that were refused, and how they were answered."""
-    table = columns(number("times"), text("answer"), text("system call"))
-    for call in measurement.refused_calls:
-        table.add_row(call.count, call.error, call.name)
-    return table
+    rows = [(call.count, call.error, call.name) for call in measurement.refused_calls]
+    return columns(number("times"), text("answer"), text("system call"), rows=rows)
 
 
 def totals(measurement: RunMeasurement) -> Table:
-    """List the run's counts by their plain names."""
+    """List the run's counts by their plain names, and of how many routines those are that ran."""
     table = grid(CellAlignment.NUMBER, CellAlignment.TEXT)
     for key, count in measurement.counts.items():
         if key == "whole_runs" and count == measurement.counts.get("runs"):
             continue
         meaning = COUNT_NAMES.get(key, key.replace("_", " "))
         table.add_row(count, ONE.get(key, meaning) if count == 1 else meaning)
-    executed = sum(routine.activations > 0 for routine in measurement.routines)
-    table.add_row(executed, ran_text(measurement))
-    return table
-
-
-def ran_text(measurement: RunMeasurement) -> str:
-    """Say of how many routines those are that ran."""
     of_all = plural(measurement.program.routines, "routine")
+    said = f"of the program's {of_all} ran"
     if any(measurement.options.get(name) for name in ("routines", "exclude", "user_only")):
-        return f"of the routines selected ran; the program has {of_all}"
-    return f"of the program's {of_all} ran"
+        said = f"of the routines selected ran; the program has {of_all}"
+    table.add_row(sum(routine.activations > 0 for routine in measurement.routines), said)
+    return table
 
 
 def routines(measurement: RunMeasurement, top: int) -> Table:
@@ -358,54 +316,20 @@ def counters_text(routine: RoutineProfile) -> str:
     return f"{routine.table}, {routine.addressing}"
 
 
-TOP = 5
-"""Rows of each table, where the user has not said how many."""
-
-NO_LINES = "No source line of this code is known: compile the program with -g to see them."
-
-MORE = "--details shows counters, sizes, blocks and edges; --top N shows N rows of each table"
-
-
-def answer(measurement: RunMeasurement, top: int) -> Iterator[Part]:
-    """Yield where the program spends, where added instructions come from, and what is hot.
-
-    `top`: Rows of each table; 0: no tables.
-    """
-    if not top:
-        return
-    parts = list(_tables(measurement, top))
-    yield from parts
-    yield from helper_note(parts)
-
-
 def helper_note(parts: Iterable[Part]) -> Iterator[Part]:
     """Yield what the mark of helpers means, if it stands in a table of these parts."""
-    if any(isinstance(part, Table) and _marks_helpers(part) for part in parts):
+    rows = (row for part in parts if isinstance(part, Table) for row in part.rows)
+    if any(str(entry).endswith(f" {HELPER_MARK}") for row in rows for entry in row):
         yield from [paragraph(""), paragraph(HELPER_NOTE)]
 
 
-def _tables(measurement: RunMeasurement, top: int) -> Iterator[Part]:
-    yield from section("Where instructions were executed", routine_work(measurement, top))
-    if measurement.added:
-        yield from section(
-            "Where the added instructions come from", routine_costs(measurement, top)
-        )
-    yield from section("Added instructions by kind of code", kind_costs(measurement))
-    yield from hot(measurement, top)
-    yield from lines_note(measurement)
-
-
-def lines_note(measurement: RunMeasurement) -> Iterator[Part]:
+def _lines_note(measurement: RunMeasurement) -> Iterator[Part]:
     """Yield why hot code has no source lines, where no line is known."""
     if not measurement.lines and any(routine.instructions for routine in measurement.routines):
         yield from [paragraph(""), paragraph(NO_LINES)]
 
 
-def _marks_helpers(table: Table) -> bool:
-    return any(str(entry).endswith(f" {HELPER_MARK}") for row in table.rows for entry in row)
-
-
-def counting(measurement: RunMeasurement) -> str:
+def _counting(measurement: RunMeasurement) -> str:
     """Say what the added instructions do: how often counters are incremented, tokens written."""
     counts = measurement.counts
     events = mode_facts.increments(measurement)
@@ -418,16 +342,6 @@ def counting(measurement: RunMeasurement) -> str:
     else:
         return ""
     return f"{told}, {measurement.added / events:.1f} added instructions each"
-
-
-def hot(measurement: RunMeasurement, top: int) -> Iterator[Part]:
-    """Yield what was executed most, of what the mode counts."""
-    if mode_facts.collects_paths(measurement):
-        yield from hot_tables.path_parts(measurement, top, hot_paths)
-    elif mode_facts.counts_blocks(measurement):
-        yield from section("Hot blocks", hot_blocks(measurement, top))
-    else:
-        yield from section("Hot edges", hot_edges(measurement, top))
 
 
 def routine_costs(measurement: RunMeasurement, top: int) -> Table:
@@ -444,11 +358,9 @@ def routine_costs(measurement: RunMeasurement, top: int) -> Table:
     for routine in shown:
         add(routine.added, routine.instructions, marked(routine))
     if rest:
-        added, executed = (
-            sum(routine.added for routine in rest),
-            sum(routine.instructions for routine in rest),
-        )
-        add(added, executed, f"({plural(len(rest), 'other routine')})")
+        executed = sum(routine.instructions for routine in rest)
+        others = f"({plural(len(rest), 'other routine')})"
+        add(sum(routine.added for routine in rest), executed, others)
     outside = measurement.added - sum(routine.added for routine in costly)
     if outside:
         add(outside, 0, "(in no routine)")
@@ -475,84 +387,9 @@ def kind_costs(measurement: RunMeasurement) -> Table | None:
     """List what was added to each kind of code; None where there is but one, or nothing added."""
     if not measurement.added:
         return None
-    table = columns(*map(number, ("added", "of added", "overhead")), text("code"))
-    for total in kind_totals(measurement):
-        table.add_row(
-            total.added,
-            percent(total.added, measurement.added),
-            percent(total.added, total.instructions),
-            total.kind.value,
-        )
-    return table if table.row_count > 1 else None
-
-
-def hot_paths(
-    measurement: RunMeasurement, shown: Sequence[hot_tables.ExecutedPath], is_own: bool
-) -> Table:
-    """List the paths that executed most instructions, as source lines where these are known.
-
-    `is_own`: see `hot_tables.PathTable`.
-    """
-    routes = [
-        [place(start, measurement) for start in each.path.blocks if isinstance(start, int)]
-        for each in shown
+    rows = [
+        (added, percent(added, measurement.added), percent(added, executed), kind.value)
+        for kind, added, executed in kind_totals(measurement)
     ]
-    known = [[line for line in route if line is not None] for route in routes]
-    files = ShortNames(line.file for route in known for line in route)
-    table = columns(
-        *map(number, (*(["share"] if is_own else []), "executions", "instructions per path")),
-        name("routine"),
-        text(_heading("source lines", "blocks", known)),
-    )
-    for each, route in zip(shown, known, strict=True):
-        path = each.path
-        blocks = hot_tables.blocks_text(path) if not route else files.route(route)
-        table.add_row(
-            *([percent(each.flow, measurement.base)] if is_own else []),
-            path.count,
-            path.instructions,
-            marked(each.routine),
-            blocks + each.remark,
-        )
-    return table
-
-
-def hot_edges(measurement: RunMeasurement, top: int) -> Table:
-    """List the edges crossed most often, and the source line that each leads to."""
-    shown = executed_edges(measurement)[:top]
-    lines = [
-        hot_tables.known_line((each.edge.target, each.edge.source), measurement) for each in shown
-    ]
-    known = hot_tables.line_columns(measurement)
-    table = columns(number("executions"), name("routine"), text("edge"), *known)
-    for each, line in zip(shown, hot_tables.lines_texts(lines), strict=True):
-        table.add_row(
-            each.edge.count,
-            marked(each.routine),
-            hot_tables.edge_text(each.edge),
-            *([line] if known else []),
-        )
-    return table
-
-
-def hot_blocks(measurement: RunMeasurement, top: int) -> Table:
-    """List the blocks executed most often, and their source lines."""
-    shown = executed_blocks(measurement)[:top]
-    lines = [hot_tables.known_line((each.block,), measurement) for each in shown]
-    known = hot_tables.line_columns(measurement)
-    table = columns(number("executions"), name("routine"), text("block"), *known)
-    for each, line in zip(shown, hot_tables.lines_texts(lines), strict=True):
-        block = block_text(each.block)
-        table.add_row(each.executions, marked(each.routine), block, *([line] if known else []))
-    return table
-
-
-def place(start: int, measurement: RunMeasurement) -> SourceLine | None:
-    """Return the source line of a block; None where it is not known."""
-    return measurement.lines.get(start)
-
-
-def _heading(lines: str, blocks: str, known: list[list[SourceLine]]) -> str:
-    if all(known):
-        return lines
-    return f"{lines}, or {blocks}" if any(known) else blocks
+    heads = *map(number, ("added", "of added", "overhead")), text("code")
+    return columns(*heads, rows=rows) if len(rows) > 1 else None

@@ -4,13 +4,6 @@ Everything that people read goes through `print_parts`: there what is not visibl
 no line gets wider than the terminal. The columns of a table share the width that there is; numbers
 are never cropped.
 
-Terms
------
-natural width
-    What a column takes where there is room for everything in it.
-floor
-    What it takes at least: its numbers whole, its names shortened, its texts folded.
-
 Steps -> functions
 ------------------
 1. All columns side by side, the wide ones narrower, titles folded      `spread`
@@ -20,29 +13,17 @@ Steps -> functions
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from io import StringIO
 
-from simprof.profiler.reports.display import (
-    cells,
-    fold,
-    fold_ranges,
-    needs_short,
-    scientific,
-    shorten,
-    visible,
-    whole,
-)
+from simprof.profiler.reports import display
+from simprof.profiler.reports.display import cells, fold_ranges, visible, whole
 
 NAME_FLOOR = 16
-TEXT_FLOOR = 24
-"""Also of what is no whole number in a column of numbers, such as values by iteration."""
-
-COMPACTED_FROM = 10**12
-"""For want of room, only columns with larger numbers have short forms."""
-
+TEXT_FLOOR = 24  # Also of what is no whole number in a column of numbers: values by iteration.
+COMPACTED_FROM = 10**12  # For want of room, only columns with larger numbers have short forms.
 STACKED_INDENT = 2
 
 
@@ -76,10 +57,10 @@ Value = int | str
 
 @dataclass(frozen=True)
 class ColumnWidths:
-    """How many cells a column takes at least, and where there is room."""
+    """How many cells a column takes."""
 
-    floor: int
-    natural: int
+    floor: int  # At least: its numbers whole, its names shortened, its texts folded.
+    natural: int  # Where there is room for everything in it.
 
 
 @dataclass(frozen=True)
@@ -97,13 +78,7 @@ Line = tuple[ColumnPlace, ...]
 def fit(
     columns: Sequence[Column], rows: Sequence[Sequence[Value]], width: int, space: int
 ) -> tuple[Line, ...]:
-    """Return the lines that each row takes, and the head.
-
-    - `columns`: The heads.
-    - `rows`: The entries, one for each column.
-    - `width`: Cells in all.
-    - `space`: Cells between columns.
-    """
+    """Return the lines that each row takes, and the head; `width` in cells, `space` between."""
     by_column = [[row[at] for row in rows] for at in range(len(columns))]
     pairs = list(zip(columns, by_column, strict=True))
     for compact in _compacted(by_column):
@@ -153,11 +128,9 @@ def _compacted(by_column: Sequence[Sequence[Value]]) -> Iterator[frozenset[int]]
     """Yield which columns have short forms: those that need them, the widest other, and so on."""
     numbers = [[each for each in entries if isinstance(each, int)] for entries in by_column]
     largest = {at: max(map(abs, each), default=0) for at, each in enumerate(numbers)}
-    must = {at for at, each in enumerate(numbers) if needs_short(each)}
-    may = sorted(
-        (at for at in largest if at not in must and largest[at] >= COMPACTED_FROM),
-        key=lambda at: -largest[at],
-    )
+    must = {at for at, each in enumerate(numbers) if display.needs_short(each)}
+    may = [at for at in largest if at not in must and largest[at] >= COMPACTED_FROM]
+    may.sort(key=lambda at: -largest[at])
     yield from (frozenset({*must, *may[:count]}) for count in range(len(may) + 1))
 
 
@@ -187,11 +160,11 @@ def shown(entry: Value, kind: CellAlignment, place: ColumnPlace) -> list[str]:
     width = place.width
     if isinstance(entry, int):
         text = whole(entry, place.compact)
-        lines = [text if cells(text) <= width else scientific(entry)]
+        lines = [text if cells(text) <= width else display.scientific(entry)]
     elif kind is CellAlignment.NAME:
-        lines = [shorten(entry, width)]
+        lines = [display.shorten(entry, width)]
     else:
-        lines = fold(entry, width)
+        lines = display.fold(entry, width)
     if kind is CellAlignment.NUMBER:
         return [" " * (width - cells(line)) + line for line in lines]
     return lines
@@ -231,29 +204,14 @@ BLANK = Paragraph((Styled(""),))
 
 @dataclass
 class Table:
-    """Rows under heads; where it has no heads shown, a list of facts.
-
-    Attributes
-    ----------
-    columns, rows, styles
-        The heads, the entries, and a style for each row.
-    space, indent
-        Cells between columns, and left of the table.
-    headed
-        Whether the titles are shown.
-    """
+    """Rows under heads; where it has no heads shown, a list of facts."""
 
     columns: tuple[Column, ...]
-    space: int = 2
-    indent: int = 0
-    headed: bool = True
+    space: int = 2  # Cells between columns
+    indent: int = 0  # Cells left of the table
+    headed: bool = True  # Whether the titles are shown
     rows: list[tuple[Cell, ...]] = field(default_factory=list)
-    styles: list[str] = field(default_factory=list)
-
-    @property
-    def row_count(self) -> int:
-        """How many rows it has."""
-        return len(self.rows)
+    styles: list[str] = field(default_factory=list)  # One for each row
 
     def add_row(self, *row: Cell, style: str = "") -> None:
         """Append a row; a text keeps its line ends, everything else that is invisible is shown."""
@@ -263,9 +221,7 @@ class Table:
 
     def lines(self, width: int) -> Iterator[Pieces]:
         """Yield the lines."""
-        values = [
-            [each.text if isinstance(each, Styled) else each for each in r] for r in self.rows
-        ]
+        values = [list(map(_value, row)) for row in self.rows]
         layout = fit(self.columns, values, width - self.indent, self.space)
         if self.headed:
             heads = tuple(Styled(column.title, "underline") for column in self.columns)
@@ -281,22 +237,22 @@ class Table:
             entries = [self._entry(row[place.column], place, head) for place in line]
             if len(layout) > 1 and not any(each.strip() for lines in entries for each in lines):
                 continue  # a part of a stacked row in which nothing stands
-            styles = [_style(row[place.column], style) for place in line]
             for at in range(max(map(len, entries))):
                 pieces = [Styled(" " * indent)]
-                for place, lines, each in zip(line, entries, styles, strict=True):
+                for place, lines in zip(line, entries, strict=True):
                     text = lines[at] if at < len(lines) else ""
                     begin = len(text) - len(text.lstrip())
                     gap = place.width - cells(text) + self.space
-                    pieces += [Styled(text[:begin]), Styled(text[begin:], each), Styled(" " * gap)]
+                    cell = row[place.column]
+                    own = cell.style if isinstance(cell, Styled) else style
+                    pieces += [Styled(text[:begin]), Styled(text[begin:], own), Styled(" " * gap)]
                 yield pieces
 
     def _entry(self, entry: Cell, place: ColumnPlace, head: bool) -> list[str]:
         kind = self.columns[place.column].kind
-        value = entry.text if isinstance(entry, Styled) else entry
-        return shown(
-            value, CellAlignment.TEXT if head and kind is CellAlignment.NAME else kind, place
-        )
+        if head and kind is CellAlignment.NAME:
+            kind = CellAlignment.TEXT  # titles are folded, not shortened
+        return shown(_value(entry), kind, place)
 
 
 Part = Paragraph | Table
@@ -313,7 +269,7 @@ def print_parts(parts: Sequence[Part], width: int, color: bool) -> str:
 
 def section(title: str, table: Table | None) -> Iterator[Part]:
     """Yield a titled table, or nothing where it has no rows."""
-    if table is not None and table.row_count:
+    if table is not None and table.rows:
         yield BLANK
         yield paragraph(title, style="bold")
         yield table
@@ -334,28 +290,33 @@ def text(title: str) -> Column:
     return Column(title, CellAlignment.TEXT)
 
 
-def columns(*heads: Column, space: int = 2, indent: int = 0) -> Table:
-    """Return an empty table whose columns are `space` apart."""
-    return Table(heads, space, indent)
+def columns(
+    *heads: Column, rows: Iterable[Sequence[Cell]] = (), space: int = 2, indent: int = 0
+) -> Table:
+    """Return a table whose columns are `space` apart."""
+    return _filled(Table(heads, space, indent), rows)
 
 
-def grid(*kinds: CellAlignment) -> Table:
-    """Return an empty list without heads: of facts, or of columns of these kinds."""
+def grid(*kinds: CellAlignment, rows: Iterable[Sequence[Cell]] = ()) -> Table:
+    """Return a list without heads: of facts, or of columns of these kinds."""
     kinds = kinds or (CellAlignment.TEXT, CellAlignment.TEXT)
-    return Table(tuple(Column("", kind) for kind in kinds), headed=False)
+    return _filled(Table(tuple(Column("", kind) for kind in kinds), headed=False), rows)
+
+
+def _filled(table: Table, rows: Iterable[Sequence[Cell]]) -> Table:
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def _visible(cell: Cell) -> Cell:
-    match cell:
-        case int():
-            return cell
-        case Styled():
-            return Styled(visible(cell.text), cell.style)
-    return "\n".join(map(visible, cell.split("\n")))
+    if isinstance(cell, Styled):
+        return Styled(visible(cell.text), cell.style)
+    return cell if isinstance(cell, int) else display.visible_lines(cell)
 
 
-def _style(cell: Cell, style: str) -> str:
-    return cell.style if isinstance(cell, Styled) else style
+def _value(cell: Cell) -> Value:
+    return cell.text if isinstance(cell, Styled) else cell
 
 
 def _slice(pieces: Sequence[Styled], start: int, end: int) -> Iterator[Styled]:
@@ -374,14 +335,7 @@ def _colored(lines: Sequence[Pieces]) -> str:
     from rich.text import Text
 
     target = StringIO()
-    console = Console(
-        file=target,
-        force_terminal=True,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        legacy_windows=False,
-    )
+    console = Console(file=target, force_terminal=True, highlight=False, emoji=False, markup=False)
     for line in lines:
         made = Text.assemble(*((piece.text, piece.style) for piece in line))
         made.rstrip()

@@ -17,10 +17,11 @@ from simprof.profiler.profiles.calls import CallTree, without_sites
 from simprof.profiler.profiles.lines import SourceCounts
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.program_files import SourceFiles, find_program
+from simprof.profiler.profiles.tables import path_lines
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.call_tree import tree_rows
-from simprof.profiler.reports.display import plural, visible
-from simprof.profiler.reports.hot_tables import HELPER_MARK, HELPER_NOTE, lines_text
+from simprof.profiler.reports.display import ShortNames, plural, visible
+from simprof.profiler.reports.hot_tables import HELPER_MARK, HELPER_NOTE
 from simprof.profiler.reports.html import page
 from simprof.profiler.reports.html.routines import (
     ReportRun,
@@ -40,6 +41,7 @@ from simprof.profiler.session.planned_again import PlannedProgram, plan_again
 __all__ = ["ReportRun", "render"]
 
 NOWHERE_ELSE = SourceFiles()
+WHOLE_NAMES = ShortNames(())  # of files: none is shortened
 
 GROUP = 40
 """Routines whose details are packed together."""
@@ -205,9 +207,10 @@ def _hot_paths(
         if position is None:
             continue
         for rank, path in enumerate(hottest(measurement, measurement.routines[position])):
-            lines, elsewhere = lines_text(path, measurement), measurement.is_of_another_run(path)
+            lines = WHOLE_NAMES.route(path_lines(path, measurement))
+            elsewhere = measurement.is_of_another_run(path)
             numbers = path.count, path.instructions, len(path.blocks)
-            cells = [place, rank, path_name(path), *numbers, visible(lines), int(elsewhere)]
+            cells = [place, rank, path_name(path), *numbers, lines, int(elsewhere)]
             ranked.append(((elsewhere, -path.count * path.instructions), cells))
     ranked.sort(key=lambda each: each[0])
     return [cells for _, cells in ranked]

@@ -76,11 +76,7 @@ def rows(runs: Sequence[ReportRun]) -> list[RoutineInRuns]:
             shown[key] = routine, heat
     order = sorted(found, key=lambda key: (-shown[key][1], shown[key][0].address))
     return [
-        RoutineInRuns(
-            marked(shown[key][0]),
-            shown[key][0].address,
-            tuple(found[key]),
-        )
+        RoutineInRuns(marked(shown[key][0]), shown[key][0].address, tuple(found[key]))
         for key in order
     ]
 
@@ -191,11 +187,4 @@ def _path(path: PathCount, numbers: dict[VertexName, int]) -> list[Any]:
         numbers.get(VertexName(start, place in path.slots), -1)
         for place, start in enumerate(path.blocks)
     ]
-    return [
-        path_name(path),
-        path.count,
-        path.instructions,
-        int(path.partial),
-        path.edges,
-        nodes,
-    ]
+    return [path_name(path), path.count, path.instructions, int(path.partial), path.edges, nodes]
