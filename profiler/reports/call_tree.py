@@ -34,9 +34,9 @@ from simprof.profiler.reports.tables import (
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.errors import UsageError
 
+# What executes less than one part in so many of the routine's instructions, of those added too, is
+# summed up.
 SMALLEST_SHARE = 100
-"""What executes less than one part in so many of the routine's instructions, of those added too, is
-summed up."""
 REST = "(less than 1 % each)"
 
 FOLLOW = "run --follow ROUTINE, or show PROFILE tree ROUTINE, shows what calls of a routine execute"
@@ -95,26 +95,15 @@ def _contexts(tree: CallTree) -> Iterator[tuple[int | str, ...]]:
     base, added = tree.inclusive()
     for depth, (place,) in _ordered(tree, base, frozenset()):
         called = tree.routines[tree.callees[place]]
-        yield (
-            depth,
-            demangle(called.name),
-            called.name,
-            address_text(called.address),
-            tree.calls[place],
-            base[place],
-            added[place],
-            tree.base[place],
-            tree.added[place],
-        )
+        names = demangle(called.name), called.name, address_text(called.address)
+        own = tree.base[place], tree.added[place]
+        yield (depth, *names, tree.calls[place], base[place], added[place], *own)
 
 
 def followed(tree: CallTree, follow: str | None) -> CallTree:
     """Return what the calls of a routine executed as a tree; None: all that the program did.
 
-    Raises
-    ------
-    UsageError
-        If the run never called that routine.
+    Raises UsageError if the run never called that routine.
     """
     if follow is None:
         return tree
@@ -143,44 +132,26 @@ def routine(tree: CallTree, wanted: str) -> CalledRoutine | None:
 
 def inclusive(measurement: RunMeasurement, tree: CallTree, top: int) -> Table:
     """List the routines that executed most, what they call included."""
-    table = columns(
-        *map(
-            number,
-            (
-                "share",
-                "instructions",
-                "added",
-                "overhead",
-                "own instructions",
-                "own added",
-                "calls",
-            ),
-        ),
-        name("routine"),
-    )
+    titles = ("share", "instructions", "added", "overhead", "own instructions", "own added")
+    table = columns(*map(number, (*titles, "calls")), name("routine"))
     ranked = sorted(call_graph(tree).routines, key=lambda r: (-r.inclusive_base, r.address))
     for each in ranked[:top]:
-        table.add_row(
-            percent(each.inclusive_base, measurement.base),
-            each.inclusive_base,
-            each.inclusive_added,
-            percent(each.inclusive_added, each.inclusive_base),
-            each.base,
-            each.added,
-            each.calls,
-            readable(each.name),
-        )
+        base, added = each.inclusive_base, each.inclusive_added
+        shares = percent(base, measurement.base), percent(added, base)
+        own = each.base, each.added
+        table.add_row(shares[0], base, added, shares[1], *own, each.calls, readable(each.name))
     return table
 
 
 def _tree_table(tree: CallTree) -> Table:
-    table = columns(*map(number, ("share", "instructions", "added", "calls")), name("routine"))
     rows = tree_rows(tree)
     total = sum(row.base for row in rows if not row.depth)
-    for row in rows:
-        called = "  " * row.depth + row.name
-        table.add_row(percent(row.base, total), row.base, row.added, row.calls, called)
-    return table
+    cells = [
+        (percent(row.base, total), row.base, row.added, row.calls, "  " * row.depth + row.name)
+        for row in rows
+    ]
+    heads = map(number, ("share", "instructions", "added", "calls"))
+    return columns(*heads, name("routine"), rows=cells)
 
 
 class TreeRow(NamedTuple):
@@ -253,8 +224,8 @@ def subtree(tree: CallTree, chosen: int) -> CallTree:
     return builder.tree()
 
 
+# What stands for sites that are no address
 SITES = {STARTED: "start", SIGNALLED: "signal", LANDED: "landing", BEYOND: "beyond"}
-"""What stands for sites that are no address."""
 
 
 def call_tree_object(tree: CallTree) -> dict[str, object]:
@@ -270,11 +241,8 @@ def call_tree_object(tree: CallTree) -> dict[str, object]:
                 "routine_address": address_text(routine.address),
                 "calls": routine.calls,
                 "landings": routine.landings,
-                "own": {"instructions": routine.base, "added": routine.added},
-                "inclusive": {
-                    "instructions": routine.inclusive_base,
-                    "added": routine.inclusive_added,
-                },
+                "own": _sums(routine.base, routine.added),
+                "inclusive": _sums(routine.inclusive_base, routine.inclusive_added),
             }
             for routine in graph.routines
         ],
@@ -284,7 +252,7 @@ def call_tree_object(tree: CallTree) -> dict[str, object]:
                 "site": site(arc.site),
                 "callee": arc.callee,
                 "calls": arc.calls,
-                "inclusive": {"instructions": arc.base, "added": arc.added},
+                "inclusive": _sums(arc.base, arc.added),
             }
             for arc in graph.arcs
         ],
@@ -296,12 +264,16 @@ def call_tree_object(tree: CallTree) -> dict[str, object]:
                 "routine": tree.callees[place],
                 "calls": tree.calls[place],
                 "landings": tree.landings[place],
-                "own": {"instructions": tree.base[place], "added": tree.added[place]},
-                "inclusive": {"instructions": base[place], "added": added[place]},
+                "own": _sums(tree.base[place], tree.added[place]),
+                "inclusive": _sums(base[place], added[place]),
             }
             for place in range(len(tree))
         ],
     }
+
+
+def _sums(base: int, added: int) -> dict[str, int]:
+    return {"instructions": base, "added": added}
 
 
 def site(address: int) -> str:

@@ -34,6 +34,10 @@ from simprof.profiler.reports.display import HEADING, UNFOLDED, brief, fold_line
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.disassembly import Disassembler
 
+if TYPE_CHECKING:
+    import graphviz
+    import networkx as nx
+
 
 def render_text(
     recovered: ProgramGraphs,
@@ -45,23 +49,16 @@ def render_text(
 
     `width`: cells of a line. `aliases`: by which other name a routine was selected.
     """
-    notes = _notes(recovered)
-    graphs = {number: recovered.routines[number] for number in selected}
-    paragraphs = (
-        _routine_text(
-            recovered, graph, notes, brief(graph.name, width - HEADING, aliases.get(number))
-        )
-        for number, graph in graphs.items()
-    )
-    return "\n".join("\n".join(fold_lines(lines, width)) + "\n" for lines in paragraphs)
-
-
-def _notes(recovered: ProgramGraphs) -> dict[int, str]:
-    """Return the remarks that stand beside a block's instructions."""
     notes = dict.fromkeys(recovered.no_return_calls, "does not return")
     notes |= dict.fromkeys(recovered.unresolved_jumps, "targets unknown")
     notes |= dict.fromkeys(recovered.call_aliases, "reads the program counter")
-    return notes | dict(recovered.irregular)
+    notes |= dict(recovered.irregular)
+    paragraphs = []
+    for number in selected:
+        graph = recovered.routines[number]
+        name = brief(graph.name, width - HEADING, aliases.get(number))
+        paragraphs.append(_routine_text(recovered, graph, notes, name))
+    return "\n".join("\n".join(fold_lines(lines, width)) + "\n" for lines in paragraphs)
 
 
 def _routine_text(
@@ -95,15 +92,11 @@ def _block(
 
 def render_json(recovered: ProgramGraphs, selected: Sequence[int]) -> str:
     """Return one JSON object with the graphs of the routines at positions `selected`."""
-    program = recovered.program
+    program, machine = recovered.program, recovered.program.machine.value
     graphs = [recovered.routines[position] for position in selected]
     answer = {
         **head("cfg"),
-        "program": {
-            "file": str(program.path),
-            "sha256": program.sha256,
-            "machine": program.machine.value,
-        },
+        "program": {"file": str(program.path), "sha256": program.sha256, "machine": machine},
         "routines": [_routine_object(recovered, graph) for graph in graphs],
     }
     return json.dumps(answer, indent=1) + "\n"
@@ -111,20 +104,16 @@ def render_json(recovered: ProgramGraphs, selected: Sequence[int]) -> str:
 
 def _routine_object(recovered: ProgramGraphs, graph: ControlFlowGraph) -> dict[str, object]:
     ends = {block.end - back for block in graph.blocks for back in (4, 8)}
+    names = [str(graph.name_of(vertex)) for vertex in range(graph.vertex_count)]
     return {
         "symbol": graph.name,
         "routine_address": address_text(graph.address),
         "size": graph.size,
         "blocks": [
-            {"block": str(graph.name_of(block.id)), "instructions": block.instructions}
-            for block in graph.blocks
+            {"block": names[block.id], "instructions": block.instructions} for block in graph.blocks
         ],
         "edges": [
-            {
-                "source": str(graph.name_of(edge.source)),
-                "target": str(graph.name_of(edge.target)),
-                "kind": edge.kind.value,
-            }
+            {"source": names[edge.source], "target": names[edge.target], "kind": edge.kind.value}
             for edge in graph.edges
         ],
         "unresolved_jumps": [
@@ -139,17 +128,10 @@ def _routine_object(recovered: ProgramGraphs, graph: ControlFlowGraph) -> dict[s
     }
 
 
-if TYPE_CHECKING:
-    import graphviz
-
 STYLES = {
-    EdgeKind.FALL_THROUGH: "solid",
-    EdgeKind.TAKEN: "bold",
-    EdgeKind.SWITCH: "bold",
-    EdgeKind.SLOT: "bold",
+    **dict.fromkeys((EdgeKind.FALL_THROUGH, EdgeKind.ENTRY, EdgeKind.EXIT), "solid"),
+    **dict.fromkeys((EdgeKind.TAKEN, EdgeKind.SWITCH, EdgeKind.SLOT), "bold"),
     EdgeKind.CALL_RETURN: "dashed",
-    EdgeKind.ENTRY: "solid",
-    EdgeKind.EXIT: "solid",
 }
 
 
@@ -183,10 +165,6 @@ def _draw(cluster: graphviz.Digraph, position: int, cfg: ControlFlowGraph) -> No
     for edge in cfg.edges:
         ends = f"r{position}_{edge.source}", f"r{position}_{edge.target}"
         cluster.edge(*ends, label=edge.kind.value, style=STYLES[edge.kind])
-
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,9 @@ WHERE = {
     "stub": "in a stub",
     "block": "in the block",
 }
+# What code does without an action: it leads from a stub back to the routine's own code.
 NO_ACTIONS = "nothing but the jump"
-"""What code does without an action: it leads from a stub back to the routine's own code."""
+RUNTIME_HEADING = "run-time routines that this code calls, the same for all its routines:"
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,9 @@ class InstrumentedRoutine:
     """What is shown of one routine."""
 
     number: int  # Of the routine among the recovered ones
-    # plan, code, emission: What is done, the code that does it, where that code goes, and where its
-    # counters are.
-    plan: InstrumentationPlan
-    code: RoutineCode
-    emission: Emission
+    plan: InstrumentationPlan  # What is done
+    code: RoutineCode  # That does it
+    emission: Emission  # Where that code goes, and where its counters are
     alias: str | None = None  # By which other name it was selected; None: by its own.
 
 
@@ -153,10 +152,9 @@ class _Listing:
 
     def _behind(self, address: int) -> Iterator[str]:
         """Code behind the last instruction before code of others, which no block follows."""
-        if any(b.start == address for b in self._cfg.blocks if not b.is_slot):
-            return
-        for piece in self._shown.emission.before_label.get(address, ()):
-            yield from self._piece(piece)
+        if not any(b.start == address for b in self._cfg.blocks if not b.is_slot):
+            for piece in self._shown.emission.before_label.get(address, ()):
+                yield from self._piece(piece)
 
     def _original(self, address: int, in_slot: bool) -> str:
         code = self._recovered.code
@@ -168,9 +166,7 @@ class _Listing:
 
     def _has_slot(self, address: int) -> bool:
         index = self._recovered.code.index(address)
-        if index < 0:
-            return False
-        return bool(HAS_DELAY_SLOT[int(self._recovered.code.transfers.kind[index])])
+        return index >= 0 and bool(HAS_DELAY_SLOT[self._recovered.code.transfers.kind[index]])
 
     def _stub_name(self, stub: Stub) -> int:
         return self._shown.emission.stubs.index(stub) + 1
@@ -205,17 +201,12 @@ class _Listing:
     def _resolved(self, text: str, piece: Piece) -> str:
         """Name the jump's target as the original code does."""
         words = text.split(" ")
-        if piece.kind is not PieceKind.EDGE or words[-1] not in ("exit", *self._block_names()):
+        starts = {f"block.{block.id}": block.start for block in self._cfg.blocks}
+        if piece.kind is not PieceKind.EDGE or words[-1] not in ("exit", *starts):
             return text
-        edge = piece.number
-        if words[-1] != "exit":
-            block = int(words[-1].removeprefix("block."))
-            return f"{words[0]} {self._cfg.blocks[block].start:#x}"
-        target = self._outer_target(edge)
+        is_exit = words[-1] == "exit"
+        target = self._outer_target(piece.number) if is_exit else starts[words[-1]]
         return f"{words[0]} {'where the transfer went' if target is None else hex(target)}"
-
-    def _block_names(self) -> frozenset[str]:
-        return frozenset(f"block.{block.id}" for block in self._cfg.blocks)
 
     def _outer_target(self, edge: int) -> int | None:
         """Return where an EXIT edge of a direct transfer leads."""
@@ -230,12 +221,10 @@ class _Listing:
         return target if target > 0 else None
 
     def _feet(self) -> Iterator[str]:
-        pieces = list(self._shown.emission.pieces)
-        if not any(piece.snippet.hash_calls for piece in pieces):
+        if not any(piece.snippet.hash_calls for piece in self._shown.emission.pieces):
             return
-        machine: MachineKind = self._recovered.program.machine
         words = self._shown.plan.key_words
-        costs = hash_costs(machine, words)
+        costs = hash_costs(self._recovered.program.machine, words)
         yield (
             f"  {routine_name(False, words)}: {costs.hit} instructions for a path that it has, "
             f"{costs.insert} for a new one, {costs.step} more for each other path that it passes"
@@ -265,9 +254,6 @@ def _cost(piece: Piece) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-RUNTIME_HEADING = "run-time routines that this code calls, the same for all its routines:"
 
 
 def render_runtime(

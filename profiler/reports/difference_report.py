@@ -36,7 +36,6 @@ from simprof.simulator.binary.demangling import demangle
 
 Change = TypeVar("Change")
 
-LARGE_FACTOR = 1_000
 BUILDS = (
     "The programs differ: routines are matched by name, edges and paths by source line, counted "
     "from the first line of their routine."
@@ -59,7 +58,10 @@ def _parts(difference: Difference, top: int) -> Iterator[Part]:
     if difference.is_empty:
         yield paragraph("nothing differs", style="green")
         return
-    yield from section("Totals", _totals(difference))
+    heads = text("instructions"), *map(number, ("before", "after", "change", "%"))
+    totals = [("base", before.base, after.base), ("added", before.added, after.added)]
+    rows = [(what, *_change((old, new))) for what, old, new in totals]
+    yield from section("Totals", columns(*heads, rows=rows))
     yield from _listed("Routines", "", difference.routines, _routines, top)
     yield from _listed("Edges", " (executions)", difference.edges, _counts, top)
     yield from _listed("Paths", " (executions)", difference.paths, _counts, top)
@@ -79,14 +81,6 @@ def _listed(
         yield paragraph(f"{plural(more, noun)} more: --top says how many are shown")
 
 
-def _totals(difference: Difference) -> Table:
-    table = columns(text("instructions"), *map(number, ("before", "after", "change", "%")))
-    before, after = difference.before, difference.after
-    table.add_row("base", *_change((before.base, after.base)))
-    table.add_row("added", *_change((before.added, after.added)))
-    return table
-
-
 def _routines(changes: Sequence[RoutineDifference]) -> Table:
     table = columns(
         name("routine"), text("number"), *map(number, ("before", "after", "change", "%"))
@@ -95,30 +89,25 @@ def _routines(changes: Sequence[RoutineDifference]) -> Table:
         title = readable(each.symbol)
         if each.side != "both":
             title += f" ({each.side} only)"
-        rows = (
-            ("instructions", each.instructions),
-            ("added", each.added),
-            ("entered", each.entered),
-        )
-        for label, pair in rows:
-            if pair[0] != pair[1]:
-                table.add_row(title, label, *_change(pair))
-                title = ""
+        for label, pair in _numbers(each).items():
+            table.add_row(title, label, *_change(pair))
+            title = ""
     return table
+
+
+def _numbers(routine: RoutineDifference) -> dict[str, Pair]:
+    """Return the numbers of a routine that differ."""
+    pairs = {name: getattr(routine, name) for name in ("instructions", "added", "entered")}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _counts(changes: Sequence[CountDifference]) -> Table:
-    table = columns(
-        *map(number, ("before", "after", "change", "%")),
-        name("routine"),
-        text("kind"),
-        text("steps"),
-    )
-    for each in changes:
-        table.add_row(
-            *_change(each.executions), readable(each.symbol), each.kind, route(each.steps)
-        )
-    return table
+    heads = map(number, ("before", "after", "change", "%"))
+    rows = [
+        (*_change(each.executions), readable(each.symbol), each.kind, route(each.steps))
+        for each in changes
+    ]
+    return columns(*heads, name("routine"), text("kind"), text("steps"), rows=rows)
 
 
 def route(steps: Sequence[str]) -> str:
@@ -142,7 +131,7 @@ def _share(pair: Pair) -> str:
     before, after = pair
     if not before:
         return "-"
-    if after >= LARGE_FACTOR * before:
+    if after >= 1_000 * before:
         return f"{digits(after // before)} x"
     hundredths = round(Fraction(10_000 * (after - before), before))
     sign = "" if after == before else "+" if after > before else "-"
@@ -171,30 +160,16 @@ def _rows(difference: Difference) -> Iterator[tuple[Cell, ...]]:
             yield ("program", None, None, None, None, total, *_change_cells(pair), None)
     for routine in difference.routines:
         names = demangle(routine.symbol), routine.symbol
-        numbers = {
-            "instructions": routine.instructions,
-            "added": routine.added,
-            "entered": routine.entered,
-        }
-        for subject, pair in numbers.items():
-            if pair[0] != pair[1]:
-                yield ("routine", *names, None, None, subject, *_change_cells(pair), routine.side)
+        for subject, pair in _numbers(routine).items():
+            yield ("routine", *names, None, None, subject, *_change_cells(pair), routine.side)
     yield from _count_cells("edge", difference.edges)
     yield from _count_cells("path", difference.paths)
 
 
 def _count_cells(subject: str, changes: Sequence[CountDifference]) -> Iterator[tuple[Cell, ...]]:
     for each in changes:
-        names, steps = (demangle(each.symbol), each.symbol), SEPARATOR.join(each.steps)
-        yield (
-            subject,
-            *names,
-            each.kind,
-            steps,
-            "executions",
-            *_change_cells(each.executions),
-            None,
-        )
+        what = demangle(each.symbol), each.symbol, each.kind, SEPARATOR.join(each.steps)
+        yield (subject, *what, "executions", *_change_cells(each.executions), None)
 
 
 def _change_cells(pair: Pair) -> tuple[int, int, int]:

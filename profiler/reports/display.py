@@ -1,10 +1,7 @@
 """Text, numbers, names and paths as people read them: visible, measured in cells, shortened.
 
-Terms
------
-cell
-    What one Latin letter takes on a terminal. A Chinese character takes two, a combining accent
-    none.
+A cell is what one Latin letter takes on a terminal. A Chinese character takes two, a combining
+accent none.
 """
 
 from __future__ import annotations
@@ -21,17 +18,13 @@ from rich.cells import cell_len
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
 
-GAP = "..."
-"""Stands for what was left out; it needs no more than ASCII."""
-
+GAP = "..."  # Stands for what was left out; it needs no more than ASCII.
+# Cells of a line of a listing in a file or a pipe: programs read listings, line by line.
 UNFOLDED = 1 << 16
-"""Cells of a line of a listing in a file or a pipe: programs read listings, line by line."""
+HANGING = 4  # How much farther right the rest of a folded line begins
 
 _HALF = 0xDC00
 _NO_UTF8 = re.compile(r"[\udc80-\udcff]")
-
-HANGING = 4
-"""How much farther right the rest of a folded line begins."""
 
 
 def visible(text: str) -> str:
@@ -149,21 +142,17 @@ def _may_break(line: str, place: int) -> bool:
 
 
 LONGEST_PLAIN = 10**15
+# A smaller one takes at most 23 cells, so that no table breaks it (`tables.TEXT_FLOOR`).
 LONGEST_COUNT = 10**18
-"""A smaller one takes at most 23 cells, so that no table breaks it (`layout.TEXT_FLOOR`)."""
-
+# In a column of short forms, these numbers have them; smaller ones take no more cells whole.
 SHORT_FROM = 10**6
-"""In a column of short forms, these numbers have them; smaller ones take no more cells whole."""
-
 LONGEST_IDENTIFIER = 10**20
 SHOWN_DIGITS = 3
 
 
 def group_digits(number: int) -> str:
     """Return `number` with its digits in groups; very large ones (path counts) in short form."""
-    if abs(number) < LONGEST_PLAIN:
-        return f"{number:,}"
-    return scientific(number)
+    return f"{number:,}" if abs(number) < LONGEST_PLAIN else scientific(number)
 
 
 def digits(number: int) -> str:
@@ -239,11 +228,8 @@ def plural(number: int, noun: str) -> str:
     return f"{group_digits(number)} {noun}{'' if number == 1 else 's'}"
 
 
-LONGEST_IN_TEXT = 60
-"""Cells that a name takes in a sentence or a heading; tables have their own rules."""
-
-HEADING = 24
-"""Cells that follow the name in the heading of a listing and stay on its line."""
+LONGEST_IN_TEXT = 60  # Cells of a name in a sentence or a heading; tables have their own rules.
+HEADING = 24  # Cells that follow the name in the heading of a listing and stay on its line
 
 
 @cache
@@ -262,8 +248,7 @@ def brief(name: str, width: int = LONGEST_IN_TEXT, alias: str | None = None) -> 
     return shorten(known_as(name, alias), width)
 
 
-SHOWN = 12
-"""Blocks or lines of a way that are shown; of longer ones the middle is left out."""
+SHOWN = 12  # Blocks or lines of a path that are shown; of longer ones the middle is left out.
 
 
 def shorten_list(names: Sequence[str]) -> list[str]:
@@ -275,18 +260,16 @@ def shorten_list(names: Sequence[str]) -> list[str]:
 
 
 class ShortNames:
-    """Source files by the last components of their paths, as many as tell them apart.
-
-    `files`: All that are shown.
-    """
+    """Source files, all that are shown, by as many last components as tell them apart."""
 
     def __init__(self, files: Iterable[str]) -> None:
         names = set(files)
         self._short: dict[str, str] = {}
         for components in range(1, 2 + max((file.count("/") for file in names), default=0)):
-            ends = Counter(_end(file, components) for file in names)
+            last = {file: "/".join(file.split("/")[-components:]) for file in names}
+            ends = Counter(last.values())
             for file in names - self._short.keys():
-                end = _end(file, components)
+                end = last[file]
                 if end and ends[end] == 1:
                     self._short[file] = end
 
@@ -303,9 +286,3 @@ class ShortNames:
             parts.append(shown)
             file = line.file
         return " > ".join(shorten_list(parts))
-
-
-def _end(file: str, components: int) -> str:
-    """Return the last components of a path; all of it where it has no more."""
-    parts = file.split("/")
-    return file if components >= len(parts) else "/".join(parts[-components:])

@@ -12,17 +12,13 @@ from simprof.profiler.session.diagnosis import Diagnosis, SystemCheck
 
 def render_text(diagnosis: Diagnosis, width: int = 100) -> str:
     """Return one row a check, then what to do, then the verdict."""
-    table = grid(CellAlignment.TEXT, CellAlignment.TEXT, CellAlignment.TEXT)
+    rows = [(state(check), check.name, visible(check.detail)) for check in diagnosis.checks]
+    parts: list[Part] = [grid(*[CellAlignment.TEXT] * 3, rows=rows)]
+    wanted: dict[str, list[str]] = {}
     for check in diagnosis.checks:
-        table.add_row(state(check), check.name, visible(check.detail))
-    parts: list[Part] = [table]
-    remedies = dict.fromkeys(
-        check.remedy for check in diagnosis.checks if not check.ok and check.remedy
-    )
-    for remedy in remedies:
-        names = [
-            check.name for check in diagnosis.checks if not check.ok and check.remedy == remedy
-        ]
+        if check.remedy and not check.ok:
+            wanted.setdefault(check.remedy, []).append(check.name)
+    for remedy, names in wanted.items():
         parts += [BLANK, paragraph(f"To get {', '.join(names)}:"), paragraph(remedy, indent=4)]
     verdict = "simprof works." if diagnosis.ok else "simprof does not work here."
     return print_parts([*parts, BLANK, paragraph(verdict)], width, color=False)
@@ -45,6 +41,4 @@ def render_json(diagnosis: Diagnosis) -> str:
 
 def state(check: SystemCheck) -> str:
     """Return the word at the start of a check's line."""
-    if check.ok:
-        return "ok"
-    return "FAILED" if check.required else "missing"
+    return "ok" if check.ok else "FAILED" if check.required else "missing"

@@ -6,13 +6,12 @@ out, and leaves out what a scheme does not compute.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
 from simprof.profiler.graphfiles.lesson import Lesson, Line, Step
-from simprof.profiler.profiles.codec import big_integers
+from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.reports.display import group_digits, percent, plural, shorten, visible
 from simprof.profiler.reports.display import visible as readable
 from simprof.profiler.reports.tables import (
@@ -29,25 +28,21 @@ from simprof.profiler.reports.tables import (
 
 Answer = Mapping[str, Any]
 
-SHOWN_ROWS = 1000
-"""Rows in a table; who needs more has the JSON, and laying out tables is slow."""
+# Kinds of edges that have another name for people
+KIND_NAMES = {"tree": "in the tree", "back": "back edge", "out": "left out", "plain": ""}
+SHOWN_ROWS = 1000  # In a table; who needs more has the JSON, and laying out tables is slow.
+SHOWN_PAIRS = 100  # Back edges named above the tables
+LONGEST_LABEL = 40  # Cells that a block's label takes; the middle of longer ones is left out.
 
-SHOWN_PAIRS = 100
-"""Back edges named above the tables."""
-
-LONGEST_LABEL = 40
-"""Cells that a block's label takes; the middle of longer ones is left out."""
-
+# What schemes compute of edges (title and key in the answer), and of dummy edges
+EDGE_COLUMNS = (
+    *(("value", "values"), ("compensation", "compensation"), ("label", "labels")),
+    *(("bits", "bits"), ("witness", "witnesses"), ("pair", "pairs"), ("weight", "weights")),
+    *(("tree", "tree"), ("cold", "cold"), ("increment", "increments"), ("code", "code")),
+)
 DUMMY_COLUMNS = (
-    "iteration",
-    "value",
-    "compensation",
-    "label",
-    "bits",
-    "initial",
-    "weight",
-    "tree",
-    "increment",
+    *("iteration", "value", "compensation", "label", "bits"),
+    *("initial", "weight", "tree", "increment"),
 )
 
 
@@ -55,13 +50,14 @@ def render(answer: Answer, width: int = 100) -> str:
     """Return the report on one graph."""
     parts: list[Part] = [paragraph(line) for line in heading(answer).split("\n")]
     dummies = answer.get("static", {}).get("dummy_edges", ())
+    paths, every = answer.get("paths", ()), answer.get("all_paths", ())
     blocks = block_rows(answer)
     for title, rows, table in (
         ("", answer["edges"], edge_table(answer)),
         ("Blocks", blocks, block_table(blocks)),
         ("Dummy edges", dummies, dummy_table(dummies)),
-        ("Paths executed", answer.get("paths", ()), path_table(answer.get("paths", ()))),
-        ("All paths", answer.get("all_paths", ()), path_table(answer.get("all_paths", ()))),
+        ("Paths executed", paths, path_table(paths)),
+        ("All paths", every, path_table(every)),
     ):
         if rows and title:
             parts += [BLANK, paragraph(title)]
@@ -74,8 +70,7 @@ def render(answer: Answer, width: int = 100) -> str:
 
 def render_json(answers: Iterable[Answer]) -> str:
     """Return answers as JSON, one a line."""
-    with big_integers():
-        return "".join(json.dumps(answer) + "\n" for answer in answers)
+    return "".join(map(json_line, answers))
 
 
 def heading(answer: Answer) -> str:
@@ -83,12 +78,8 @@ def heading(answer: Answer) -> str:
     routine = answer["routines"][0]
     static = answer.get("static", {})
     lines = [f"{label(routine['symbol'])}: {answer['mode']}"]
-    sizes = [
-        plural(routine["blocks"], "block"),
-        plural(routine["edges"], "edge"),
-        plural(routine["back_edges"], "back edge"),
-        plural(routine["potential_paths"], "potential path"),
-    ]
+    nouns = ("block", "edge", "back edge", "potential path")
+    sizes = [plural(routine[f"{noun.replace(' ', '_')}s"], noun) for noun in nouns]
     if routine["cut_edges"]:
         sizes.append(plural(routine["cut_edges"], "cut edge"))
     if static.get("valid_paths", routine["potential_paths"]) != routine["potential_paths"]:
@@ -139,16 +130,10 @@ def flow_lines(answer: Answer) -> Iterator[str]:
         )
     ran = any(edge["executions"] for edge in answer["edges"])
     if ran and (judged := answer.get("attribution")):
-        shares = ", ".join(
-            f"{100 * judged[name]:.2f} % {word}"
-            for name, word in (
-                ("overlap", "overlap with pp"),
-                ("attributed", "attributed"),
-                ("overcount", "overcounted"),
-                ("undercount", "undercounted"),
-            )
-        )
-        yield f"attribution: {shares}"
+        words = {"overlap": "overlap with pp", "attributed": "attributed"}
+        words |= {"overcount": "overcounted", "undercount": "undercounted"}
+        shares = (f"{100 * judged[name]:.2f} % {word}" for name, word in words.items())
+        yield f"attribution: {', '.join(shares)}"
 
 
 def block_rows(answer: Answer) -> list[tuple[Value, ...]]:
@@ -165,34 +150,14 @@ def block_rows(answer: Answer) -> list[tuple[Value, ...]]:
 
 def block_table(rows: Sequence[tuple[Value, ...]]) -> Table:
     """Lay out the blocks that are counted or have code of their own."""
-    table = columns(
-        text("block"), number("executions"), text("code at its top"), text("code at its end")
-    )
-    for row in rows[:SHOWN_ROWS]:
-        table.add_row(*row)
-    return table
+    code = text("code at its top"), text("code at its end")
+    return columns(text("block"), number("executions"), *code, rows=rows[:SHOWN_ROWS])
 
 
 def edge_table(answer: Answer) -> Table:
     """Lay out the edges; a column that the scheme does not compute is left out."""
     static = answer.get("static", {})
-    computed = {
-        title: static[key]
-        for title, key in (
-            ("value", "values"),
-            ("compensation", "compensation"),
-            ("label", "labels"),
-            ("bits", "bits"),
-            ("witness", "witnesses"),
-            ("pair", "pairs"),
-            ("weight", "weights"),
-            ("tree", "tree"),
-            ("cold", "cold"),
-            ("increment", "increments"),
-            ("code", "code"),
-        )
-        if key in static
-    }
+    computed = {title: static[key] for title, key in EDGE_COLUMNS if key in static}
     heads = (text(title) if title in ("tree", "code") else number(title) for title in computed)
     table = columns(text("edge"), number("executions"), *heads)
     for index, edge in enumerate(answer["edges"][:SHOWN_ROWS]):
@@ -255,16 +220,6 @@ def cell(value: object) -> str:
             return str(value)
 
 
-MEANINGS = {
-    "tree": "in the tree",
-    "chord": "chord",
-    "back": "back edge",
-    "dummy": "dummy",
-    "out": "left out",
-}
-"""How kinds of edges are called."""
-
-
 def render_lesson(lesson: Lesson, width: int) -> str:
     """Return a lesson in lines of `width` columns; what is longer than a line is not broken."""
     parts = [f"{readable(lesson.title)}, step by step: {lesson.mode}"]
@@ -292,5 +247,5 @@ def _step(number: int, step: Step, width: int) -> Iterator[str]:
 def _label(step: Step, line: Line) -> str:
     """Return what an edge says; its kind only where that is what the step shows."""
     shown = step.is_about_kinds or line.kind in ("dummy", "out")
-    kind = MEANINGS.get(line.kind, "") if shown else ""
+    kind = KIND_NAMES.get(line.kind, line.kind) if shown else ""
     return ", ".join(part for part in (line.label, kind) if part)

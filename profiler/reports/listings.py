@@ -101,9 +101,8 @@ class RowChoice:
 
     def takes_lines(self, lines: Iterable[SourceLine]) -> bool:
         """Whether code of these lines is wanted."""
-        if not self.files:
-            return True
-        return any(matches({line.file, PurePath(line.file).name}, self.files) for line in lines)
+        names = ({line.file, PurePath(line.file).name} for line in lines)
+        return not self.files or any(matches(each, self.files) for each in names)
 
 
 def names_of(routine: RoutineProfile) -> set[str]:
@@ -164,9 +163,7 @@ PATHS = (
     Field("lines", "source lines", TEXT),
     Field("inferred_from", "inferred from", TEXT),
 )
-FIELDS: Mapping[str, tuple[Field, ...]] = MappingProxyType(
-    {"routines": ROUTINES, "edges": EDGES, "paths": PATHS}
-)
+FIELDS = MappingProxyType({"routines": ROUTINES, "edges": EDGES, "paths": PATHS})
 
 
 def field_name(subject: str, column: str) -> str | None:
@@ -177,13 +174,7 @@ def field_name(subject: str, column: str) -> str | None:
 
 
 def check_matches(measurement: RunMeasurement, choice: RowChoice) -> None:
-    """Check that every pattern for routines and files matches one of the profile.
-
-    Raises
-    ------
-    UsageError
-        If one matches none.
-    """
+    """Check that every pattern for routines and files matches one; UsageError if one does not."""
     names = {name for routine in measurement.routines for name in names_of(routine)}
     for pattern in choice.routines:
         if not matches(names, (pattern,)):
@@ -237,10 +228,9 @@ def listing(subject: str, measurement: RunMeasurement, choice: RowChoice) -> Lis
         for row in routine_rows(measurement, routine, subject)
         if is_wanted(row)
     ]
-    ordered = rows
     for name in reversed([choice.sort] if choice.sort else default):
-        ordered = _sorted(ordered, COLUMNS[subject][at[name]], at, choice.ascending)
-    shown = ordered if choice.top is None else ordered[: choice.top]
+        rows = _sorted(rows, COLUMNS[subject][at[name]], at, choice.ascending)
+    shown = rows[: choice.top]
     table = ProfileTable(subject, COLUMNS[subject], tuple(shown))
     return Listing(measurement, table, len(rows) - len(shown))
 
@@ -295,8 +285,7 @@ def render_json(listing: Listing) -> str:
     return json_line(answer)
 
 
-OF_ADDED = ("added", "overhead", "instrumented")
-"""Fields that say nothing where the mode adds no code."""
+OF_ADDED = ("added", "overhead", "instrumented")  # Fields that need a mode which adds code
 
 
 def render_text(listing: Listing, width: int = 100, color: bool = False) -> str:
@@ -326,10 +315,8 @@ def render_text(listing: Listing, width: int = 100, color: bool = False) -> str:
         parts.append(paragraph(f"and {more} more: --top says how many are shown"))
     parts += helper_note(parts)
     if "inferred_from" in [each.name for each in fields] and run.guide and not run.guide.same_run:
-        note = (
-            f"Counts inferred from {run.guide} are those of the run that made it, not of this one."
-        )
-        parts += [BLANK, paragraph(note)]
+        whose = "are those of the run that made it, not of this one."
+        parts += [BLANK, paragraph(f"Counts inferred from {run.guide} {whose}")]
     return print_parts(parts, width, color)
 
 
@@ -346,8 +333,4 @@ def _shown(field: Field, listing: Listing, row: Row, files: ShortNames) -> int |
     if isinstance(plain, int):
         return plain if field.name == "numbered_paths" else digits(plain)
     text = "-" if plain is None else visible(str(plain))
-    return _shortened(text) if field.kind is CellAlignment.TEXT else text
-
-
-def _shortened(text: str) -> str:
-    return SEPARATOR.join(shorten_list(text.split(SEPARATOR)))
+    return SEPARATOR.join(shorten_list(text.split(SEPARATOR))) if field.kind is TEXT else text

@@ -8,20 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.profiles.accuracy import Attribution
-from simprof.profiler.profiles.profile import INFERRED, Guide, RunMeasurement
+from simprof.profiler.profiles.profile import INFERRED, Guide, PathCount, RunMeasurement
 from simprof.profiler.reports.display import group_digits, percent, plural, share
 from simprof.profiler.reports.tables import CellAlignment, Table, grid
 from simprof.profiler.schemes.definition import Loss, ProfileKind
 from simprof.profiler.schemes.mode_options import measured_setting
 from simprof.profiler.schemes.registry import find
 
-INSTRUCTION_BYTES = 4
-"""Every SPARC instruction is a word."""
-
+INSTRUCTION_BYTES = 4  # Every SPARC instruction is a word.
+# The name of a setting, and what it measured: a row of a comparison
 NamedMeasurement = tuple[str, RunMeasurement]
-"""The name of a setting, and what it measured: a row of a comparison."""
 
 
 def collects(measurement: RunMeasurement) -> ProfileKind:
@@ -32,10 +29,9 @@ def collects(measurement: RunMeasurement) -> ProfileKind:
 
 def collects_paths(measurement: RunMeasurement) -> bool:
     """Whether the profile is one of paths, though none may have been executed."""
-    scheme = find(measurement.mode)
-    if scheme is None:
-        return any(routine.path_counts for routine in measurement.routines)
-    return scheme.counts_paths
+    if (scheme := find(measurement.mode)) is not None:
+        return scheme.counts_paths
+    return any(routine.path_counts for routine in measurement.routines)
 
 
 def instruments(measurement: RunMeasurement) -> bool:
@@ -135,43 +131,37 @@ class PathShares:
     # The same where it is of another run, whose executions these are: in no other number.
     elsewhere: int
     cold: int  # Counted together
-    overcounted: int  # How many of these are in two counts
     unfinished: int  # Prefixes of paths whose activation ended early
     repeating: int  # How many of the finished executions passed a block more than once
-
-    @property
-    def total(self) -> int:
-        """All executions, unfinished ones included."""
-        counted_somehow = self.counted + self.obvious + self.cold + self.unfinished
-        return counted_somehow - self.overcounted
+    total: int  # Unfinished ones included; `overcounted` ones are in two counts.
 
 
 def path_shares(measurement: RunMeasurement) -> PathShares:
     """Add up the path counts of all routines."""
     every = [path for routine in measurement.routines for path in routine.path_counts]
     paths = [path for path in every if not measurement.is_of_another_run(path)]
-    finished = sum(path.count for path in paths if not path.partial)
-    elsewhere = sum(path.count for path in every if measurement.is_of_another_run(path))
+    whole = [path for path in paths if not path.partial]
+    finished = sum(path.count for path in whole)
+    unfinished = sum(path.count for path in paths) - finished
+    elsewhere = sum(path.count for path in every) - finished - unfinished
     obvious = measurement.counts.get("inferred_paths", 0) - elsewhere
+    cold = measurement.lost.get("cold_paths", 0)
+    overcounted = measurement.lost.get("overcounted_paths", 0)
     return PathShares(
         counted=finished - obvious,
-        different=sum(path.count > 0 and not path.partial for path in paths),
+        different=sum(path.count > 0 for path in whole),
         obvious=obvious,
         elsewhere=elsewhere,
-        cold=measurement.lost.get("cold_paths", 0),
-        overcounted=measurement.lost.get("overcounted_paths", 0),
-        unfinished=sum(path.count for path in paths if path.partial),
-        repeating=sum(
-            path.count
-            for path in paths
-            if not path.partial and len({*_vertices(path.blocks, path.slots)}) < len(path.blocks)
-        ),
+        cold=cold,
+        unfinished=unfinished,
+        repeating=sum(path.count for path in whole if _repeats_a_block(path)),
+        total=finished + cold + unfinished - overcounted,
     )
 
 
-def _vertices(blocks: tuple[int | str, ...], slots: tuple[int, ...]) -> Iterator[VertexName]:
-    for position, start in enumerate(blocks):
-        yield VertexName(start, position in slots)
+def _repeats_a_block(path: PathCount) -> bool:
+    vertices = {(start, place in path.slots) for place, start in enumerate(path.blocks)}
+    return len(vertices) < len(path.blocks)
 
 
 SIZE_NAMES = {
@@ -181,10 +171,6 @@ SIZE_NAMES = {
     "trace_bytes": "bytes of trace",
     "minimal_trace_bytes": "bytes of trace with tokens of as few bits as possible",
 }
-
-
-NEGATIVE = "misplaced flow counts as both, so that it can be negative"
-"""Why attribution, a share by its name, is none."""
 
 
 def path_kinds(measurement: RunMeasurement) -> Table | None:
@@ -229,49 +215,37 @@ def guide_price(measurement: RunMeasurement) -> str:
 
 def sizes_table(measurement: RunMeasurement) -> Table:
     """List what the mode takes besides instructions."""
-    table = grid(CellAlignment.NUMBER, CellAlignment.TEXT)
-    for name, size in sizes(measurement).items():
-        if name in SIZE_NAMES and size:
-            table.add_row(size, SIZE_NAMES[name])
-    return table
+    rows = [(size, SIZE_NAMES[name]) for name, size in shown_sizes(measurement).items()]
+    return grid(CellAlignment.NUMBER, CellAlignment.TEXT, rows=rows)
 
 
-def losses_table(measurement: RunMeasurement) -> Table:
-    """Say what the mode lost."""
-    table = grid()
-    for name, text in lost(measurement):
-        table.add_row(name, text)
-    return table
+def shown_sizes(measurement: RunMeasurement) -> dict[str, int]:
+    """Return the sizes that are something, and that `SIZE_NAMES` has."""
+    return {name: n for name, n in sizes(measurement).items() if n and name in SIZE_NAMES}
 
 
 def lost(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
     """Yield what the mode lost, each with what it is about."""
     judged = attribution(measurement)
     if judged is not None:
-        yield (
-            "overlap with pp",
-            f"{share(judged.overlap)} (flow on which both agree, of the larger profile)",
-        )
-        negative = f"; {NEGATIVE}" if judged.attributed < 0 else ""
-        yield (
-            "attribution",
+        overlap = f"{share(judged.overlap)} (flow on which both agree, of the larger profile)"
+        yield "overlap with pp", overlap
+        told = (
             f"{share(judged.attributed)} (AoDF: 100 % less {share(judged.overcount)} "
-            f"overcounted, {share(judged.undercount)} undercounted{negative})",
+            f"overcounted, {share(judged.undercount)} undercounted"
         )
+        if judged.attributed < 0:
+            told += "; misplaced flow counts as both, so that it can be negative"
+        yield "attribution", f"{told})"
         guide = measurement.guide
         if guide is not None and not guide.same_run and measurement.counts.get("inferred_paths"):
-            yield (
-                "",
-                f"both judge the counts that {guide_text(guide)} determines as if they "
-                "were this run's",
-            )
+            told = f"both judge the counts that {guide_text(guide)} determines as if they "
+            yield "", told + "were this run's"
     named = measurement.lost
     for loss in losses(measurement):
         if count := named.get(loss.name):
-            share_of_all = ""
-            if loss.of_paths:
-                total = path_shares(measurement).total
-                share_of_all = f" ({percent(count, total)})"
+            total = path_shares(measurement).total if loss.of_paths else 0
+            share_of_all = f" ({percent(count, total)})" if loss.of_paths else ""
             yield loss.about, f"{plural(count, loss.unit)}{share_of_all} {loss.text}"
         if count := named.get(f"{INFERRED}{loss.name}"):
             told = _by_another_run(measurement)
@@ -279,8 +253,5 @@ def lost(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
     if edges := named.get("unknown_edges"):
         total = sum(routine.edges for routine in measurement.routines)
         told = "an estimate" if estimates(measurement) else "block counts in some routines"
-        yield (
-            "edges",
-            f"edge counts cannot be derived from {told} "
-            f"({group_digits(edges)} of {plural(total, 'edge')})",
-        )
+        of_all = f"({group_digits(edges)} of {plural(total, 'edge')})"
+        yield "edges", f"edge counts cannot be derived from {told} {of_all}"

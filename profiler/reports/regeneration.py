@@ -17,19 +17,16 @@ from simprof.profiler.trace.regeneration import Regenerated
 def render_json(regenerated: Regenerated, calls: CallProfile | None = None) -> str:
     """Return one JSON object (format `simprof/read`) with a newline; `calls`: those counted."""
     result, header = regenerated.result, regenerated.trace.header
+    program = {
+        "file": str(regenerated.program),
+        "sha256": header.sha256,
+        "machine": header.machine,
+        "arguments": list(header.arguments),
+    }
+    setting = setting_object(header.mode, header.options or {}, None)
+    about = "read", program, header.input_sha256, setting
     answer: dict[str, object] = {
-        **result_head(
-            "read",
-            {
-                "file": str(regenerated.program),
-                "sha256": header.sha256,
-                "machine": header.machine,
-                "arguments": list(header.arguments),
-            },
-            header.input_sha256,
-            setting_object(header.mode, header.options or {}, None),
-            measured_by=this_simprof(),
-        ),
+        **result_head(*about, measured_by=this_simprof()),
         "blocks": result.blocks,
         "transfers": result.crossings,
         "instructions": regenerated.instructions,

@@ -21,7 +21,6 @@ from simprof.profiler.profiles.tables import address_text, table
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.call_tree import call_tree_object
 from simprof.profiler.schemes.mode_options import setting_object
-from simprof.simulator.binary.program import Module
 
 
 def render(measurement: RunMeasurement) -> str:
@@ -35,13 +34,13 @@ def to_object(measurement: RunMeasurement) -> dict[str, object]:
     `paths` and `blocks` are there only where the scheme collects them, `attribution` only where
     an exact path profile of the same run judges this one.
     """
-    result = summary_object(measurement)
-    result["edges"] = _rows(measurement, "edges")
-    if mode_facts.counts_blocks(measurement):
-        result["blocks"] = _rows(measurement, "blocks")
-    if mode_facts.collects_paths(measurement):
-        result["paths"] = _rows(measurement, "paths")
-    return result
+    names = {
+        "edges": True,
+        "blocks": mode_facts.counts_blocks(measurement),
+        "paths": mode_facts.collects_paths(measurement),
+    }
+    tables = {name: _rows(measurement, name) for name, is_there in names.items() if is_there}
+    return summary_object(measurement) | tables
 
 
 def _rows(measurement: RunMeasurement, name: str) -> list[dict[str, object]]:
@@ -108,18 +107,19 @@ def guide_object(measurement: RunMeasurement, guide: Guide) -> dict[str, object]
 
 def program_object(program: ProgramInfo) -> dict[str, object]:
     """Return `program`."""
-    return {
+    result: dict[str, object] = {
         "file": program.file,
         "sha256": program.sha256,
         "machine": str(program.machine),
         "arguments": list(program.arguments),
         "routines": program.routines,
-        **({"modules": list(map(_module, program.modules))} if program.modules else {}),
     }
-
-
-def _module(module: Module) -> dict[str, object]:
-    return {"bias": address_text(module.bias), "file": module.file, "sha256": module.sha256}
+    if program.modules:
+        result["modules"] = [
+            {"bias": address_text(each.bias), "file": each.file, "sha256": each.sha256}
+            for each in program.modules
+        ]
+    return result
 
 
 def ending_object(ending: Ending) -> dict[str, object]:
@@ -128,18 +128,28 @@ def ending_object(ending: Ending) -> dict[str, object]:
     result: dict[str, object] = {"status": ending.code, "reason": reason}
     if ending.reason in ("signal", "fault", "interrupted"):
         result["signal"] = ending.code - 128
-    if ending.fault is not None:
-        result["fault"] = fault_object(ending.fault)
+    if (fault := ending.fault) is not None:
+        address = None if fault.address is None else address_text(fault.address)
+        result["fault"] = _stop(fault, address=address, description=fault.description)
     if ending.refusal is not None:
-        result["refusal"] = refusal_object(ending.refusal)
+        result["refusal"] = _stop(ending.refusal)
     if ending.waits:
-        result["waits"] = [wait_object(wait) for wait in ending.waits]
+        result["waits"] = [{"thread": wait.thread, **_stop(wait)} for wait in ending.waits]
     return result
 
 
-def wait_object(wait: WaitInfo) -> dict[str, object]:
-    """Return in which system call a thread waits for ever."""
-    return {"thread": wait.thread, "name": wait.name, "pc": address_text(wait.pc), **_place(wait)}
+def _stop(stop: FaultInfo | RefusalInfo | WaitInfo, **more: object) -> dict[str, object]:
+    """Return what ended a run, or for ever holds a thread, and where that is."""
+    source = stop.source
+    return {
+        "name": stop.name,
+        "pc": address_text(stop.pc),
+        **more,
+        "routine": stop.routine,
+        "offset": stop.offset,
+        "file": None if source is None else source.file,
+        "line": None if source is None else source.line,
+    }
 
 
 def refused_call_objects(measurement: RunMeasurement) -> list[dict[str, object]]:
@@ -148,29 +158,3 @@ def refused_call_objects(measurement: RunMeasurement) -> list[dict[str, object]]
         {"name": call.name, "error": call.error, "count": call.count}
         for call in measurement.refused_calls
     ]
-
-
-def refusal_object(refusal: RefusalInfo) -> dict[str, object]:
-    """Return the refused system call that ended a run, and where it was made."""
-    return {"name": refusal.name, "pc": address_text(refusal.pc), **_place(refusal)}
-
-
-def fault_object(fault: FaultInfo) -> dict[str, object]:
-    """Return what is known of a fault."""
-    return {
-        "name": fault.name,
-        "pc": address_text(fault.pc),
-        "address": None if fault.address is None else address_text(fault.address),
-        "description": fault.description,
-        **_place(fault),
-    }
-
-
-def _place(stop: FaultInfo | RefusalInfo | WaitInfo) -> dict[str, object]:
-    source = stop.source
-    return {
-        "routine": stop.routine,
-        "offset": stop.offset,
-        "file": None if source is None else source.file,
-        "line": None if source is None else source.line,
-    }

@@ -30,7 +30,7 @@ from simprof.profiler.profiles.profile import (
 from simprof.profiler.reports import call_tree, hot_tables, mode_facts
 from simprof.profiler.reports.display import brief, group_digits, percent, plural, visible
 from simprof.profiler.reports.hot_tables import HELPER_MARK, HELPER_NOTE, kind_totals, marked
-from simprof.profiler.reports.mode_facts import losses_table, path_kinds, sizes_table
+from simprof.profiler.reports.mode_facts import path_kinds, sizes_table
 from simprof.profiler.reports.tables import (
     BLANK,
     CellAlignment,
@@ -105,7 +105,7 @@ def _first_screen(measurement: RunMeasurement, top: int) -> Iterator[Part]:
     parts = list(_answer(measurement, top)) if top else []
     yield from parts
     yield from helper_note(parts)
-    yield from section(LOSSES_TITLE, losses_table(measurement))
+    yield from section(LOSSES_TITLE, grid(rows=mode_facts.lost(measurement)))
 
 
 def _answer(measurement: RunMeasurement, top: int) -> Iterator[Part]:
@@ -124,7 +124,7 @@ def _detailed(measurement: RunMeasurement, top: int) -> Iterator[Part]:
     yield from section("Totals", totals(measurement))
     yield from section("Path executions", path_kinds(measurement))
     yield from section("Sizes", sizes_table(measurement))
-    yield from section(LOSSES_TITLE, losses_table(measurement))
+    yield from section(LOSSES_TITLE, grid(rows=mode_facts.lost(measurement)))
     if not top:
         return
     yield from section("Where instructions were executed", routine_work(measurement, top))

@@ -23,15 +23,8 @@ _BLOCK = re.compile(r"\bblock\.(\d+)\b")
 def routine_code(
     counts: SourceCounts, position: int, image: CodeImage | None, sources: SourceFiles
 ) -> dict[str, Any]:
-    """Return the instructions and source lines of a routine.
+    """Return the instructions and source lines of the routine at a position of a profile.
 
-    - `counts`: The profile that the routine is of.
-    - `position`: Of the routine in it.
-    - `image`: The program's code; None where it is not found.
-    - `sources`: Where source files are.
-
-    Returns
-    -------
     "code": for each of the routine's blocks, in order, [address, text, position in "lines" or -1]
     of each instruction; "lines": [file, line, text, executions], the text None where the file is
     not there.
@@ -70,14 +63,10 @@ def snippets(
 ) -> dict[str, dict[str, Any]] | None:
     """Return what is added to a routine; None where that is not known.
 
-    `routine`: Its plan and code. `numbers`: Numbers of its blocks on the page, by name.
-
-    Returns
-    -------
     By place: "e5" is edge 5, "b5" the top of block 5, "t5" its end before its transfer. "does": the
     actions; "cost": instructions each time; "jump": of them for the jump; "hashes": calls of the
     hashing routine; "where": the place in words; "code": the instructions. An edge whose actions
-    are done elsewhere has "does" alone.
+    are done elsewhere has "does" alone. `numbers`: of the blocks on the page.
     """
     plan, code, cfg = routine.plan, routine.code, routine.cfg
     if plan is None or code is None:

@@ -23,22 +23,13 @@ from markupsafe import Markup
 
 from simprof.profiler.reports.display import digits, group_digits, percent
 
-LARGEST_NUMBER = 2**53 - 1
-"""Scripts know integers exactly up to here; larger ones are written as text."""
-
+LARGEST_NUMBER = 2**53 - 1  # Scripts know integers exactly up to here; larger ones become text.
 _PACKAGE = "simprof.profiler.reports.html"
-STYLES = ("style.css",)
 
 
 def render(template: str, scripts: Sequence[str] = (), **values: Any) -> str:
-    """Return a page.
-
-    - `template`: Name of a file in `templates`.
-    - `scripts`: Files of scripts in the page, in order, below this package.
-    - `values`: What the template shows.
-    """
-    style = "\n".join(asset(f"assets/{name}") for name in STYLES)
-    script = "\n".join(asset(name) for name in scripts)
+    """Return a page: a file of `templates` filled with `values`, its scripts in this order."""
+    style, script = asset("assets/style.css"), "\n".join(map(asset, scripts))
     return (
         environment()
         .get_template(template)

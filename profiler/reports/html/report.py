@@ -15,7 +15,7 @@ from typing import Any
 from simprof.profiler.profiles.cache_files import binaries, is_wanted
 from simprof.profiler.profiles.calls import CallTree, without_sites
 from simprof.profiler.profiles.lines import SourceCounts
-from simprof.profiler.profiles.profile import RunMeasurement
+from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.program_files import SourceFiles, find_program
 from simprof.profiler.profiles.tables import path_lines
 from simprof.profiler.reports import mode_facts
@@ -43,23 +43,11 @@ __all__ = ["ReportRun", "render"]
 NOWHERE_ELSE = SourceFiles()
 WHOLE_NAMES = ShortNames(())  # of files: none is shortened
 
-GROUP = 40
-"""Routines whose details are packed together."""
+GROUP = 40  # Routines whose details are packed together
+MOST = 200  # Hot paths, and hot edges, of a run in the index
 
-MOST = 200
-"""Hot paths, and hot edges, of a run in the index."""
-
-SCRIPTS = (
-    "vendor/dagre.min.js",
-    "assets/core.js",
-    "assets/table.js",
-    "assets/layout.js",
-    "assets/graph.js",
-    "assets/code.js",
-    "assets/routine.js",
-    "assets/lists.js",
-    "assets/main.js",
-)
+_OWN_SCRIPTS = ("core", "table", "layout", "graph", "code", "routine", "lists", "main")
+SCRIPTS = ("vendor/dagre.min.js", *(f"assets/{name}.js" for name in _OWN_SCRIPTS))
 
 
 def shown_runs(
@@ -74,12 +62,8 @@ def shown_runs(
     - `elf`: The program; None: where it was when it ran.
     - `progress`: Is told of recovering graphs and generating code again.
     """
-    return [
-        _shown_run(name, measurement, path, elf, progress)
-        for name, measurement, path in zip(
-            distinct(paths, measurements), measurements, paths, strict=True
-        )
-    ]
+    runs = zip(distinct(paths, measurements), measurements, paths, strict=True)
+    return [_shown_run(*run, elf, progress) for run in runs]
 
 
 def distinct(paths: Sequence[Path], measurements: Sequence[RunMeasurement]) -> list[str]:
@@ -129,18 +113,12 @@ def render(
     sources: SourceFiles = NOWHERE_ELSE,
     progress: ProgressCallback | None = None,
 ) -> str:
-    """Return the page.
-
-    - `runs`: What it is about, in this order; their names differ.
-    - `sources`: Where the source files are that it quotes.
-    - `progress`: Is told how far it is.
-    """
+    """Return the page about runs, whose names differ, in this order."""
     shown = rows(runs)
-    title = f"simprof: {visible(runs[0].measurement.program.file)}"
     return page.render(
         "report.html",
         SCRIPTS,
-        title=title,
+        title=f"simprof: {visible(runs[0].measurement.program.file)}",
         runs=summaries(runs),
         instruments=any(mode_facts.instruments(run.measurement) for run in runs),
         index=page.packed(_index(runs, shown)),
@@ -202,11 +180,8 @@ def _hot_paths(
     blocks, source lines in words, whether the count is of another run]; such come last.
     """
     ranked = []
-    for place, row in enumerate(shown):
-        position = row.positions[number]
-        if position is None:
-            continue
-        for rank, path in enumerate(hottest(measurement, measurement.routines[position])):
+    for place, routine in _of_run(number, measurement, shown):
+        for rank, path in enumerate(hottest(measurement, routine)):
             lines = WHOLE_NAMES.route(path_lines(path, measurement))
             elsewhere = measurement.is_of_another_run(path)
             numbers = path.count, path.instructions, len(path.blocks)
@@ -220,27 +195,27 @@ def _hot_edges(
     number: int, measurement: RunMeasurement, shown: Sequence[RoutineInRuns]
 ) -> list[list[Any]]:
     """Return [row, edge, source, target, kind, count, whether it carries code]."""
-    ranked = []
-    for place, row in enumerate(shown):
-        position = row.positions[number]
-        if position is None:
-            continue
-        for edge_number, edge in enumerate(measurement.routines[position].edge_counts):
-            if edge.count:
-                ranked.append((edge.count, place, edge_number, edge))
-    ranked.sort(key=lambda each: -each[0])
-    return [
-        [
-            place,
-            at,
-            str(edge.source),
-            str(edge.target),
-            edge.kind.value,
-            count,
-            int(edge.instrumented),
-        ]
-        for count, place, at, edge in ranked
+    ranked = [
+        (place, at, edge)
+        for place, routine in _of_run(number, measurement, shown)
+        for at, edge in enumerate(routine.edge_counts)
+        if edge.count
     ]
+    ranked.sort(key=lambda each: -each[2].count)
+    cells = []
+    for place, at, edge in ranked:
+        ends = str(edge.source), str(edge.target), edge.kind.value
+        cells.append([place, at, *ends, edge.count, int(edge.instrumented)])
+    return cells
+
+
+def _of_run(
+    number: int, measurement: RunMeasurement, shown: Sequence[RoutineInRuns]
+) -> Iterator[tuple[int, RoutineProfile]]:
+    """Yield the rows of routines that ran in a run."""
+    for place, row in enumerate(shown):
+        if (position := row.positions[number]) is not None:
+            yield place, measurement.routines[position]
 
 
 def _groups(
@@ -263,8 +238,8 @@ def _details(runs: Sequence[ReportRun], row: RoutineInRuns, sources: SourceFiles
         if position is None:
             made.append(None)
             continue
-        found = detail(run, position, sources)
-        if found.graph not in graphs:
-            graphs.append(found.graph)
-        made.append([graphs.index(found.graph), found.scheme])
+        graph, scheme = detail(run, position, sources)
+        if graph not in graphs:
+            graphs.append(graph)
+        made.append([graphs.index(graph), scheme])
     return {"graphs": graphs, "runs": made}

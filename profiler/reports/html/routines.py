@@ -18,8 +18,7 @@ from simprof.profiler.reports.html.code import routine_code, snippets
 from simprof.profiler.reports.run_text import counters_text
 from simprof.profiler.session.planned_again import PlannedProgram
 
-MOST_PATHS = 100
-"""Paths of a routine on its page, those that execute most instructions first."""
+MOST_PATHS = 100  # Of a routine on its page, those that execute most instructions first
 
 _BLOCK, _SLOT, _ENTRY, _EXIT = range(4)
 
@@ -84,16 +83,10 @@ def rows(runs: Sequence[ReportRun]) -> list[RoutineInRuns]:
 def facts(routine: RoutineProfile) -> list[Any]:
     """Return a routine's cells in the table of routines."""
     return [
-        routine.activations,
-        routine.instructions,
-        routine.added,
-        routine.blocks,
-        routine.edges,
-        routine.potential_paths,
-        counters_text(routine),
-        routine.path_register or "-",
-        len(routine.path_counts),
-        f"{routine.address:#x}",
+        *(routine.activations, routine.instructions, routine.added),
+        *(routine.blocks, routine.edges, routine.potential_paths),
+        *(counters_text(routine), routine.path_register or "-"),
+        *(len(routine.path_counts), f"{routine.address:#x}"),
     ]
 
 
@@ -103,10 +96,8 @@ def hottest(measurement: RunMeasurement, routine: RoutineProfile) -> list[PathCo
     Those whose counts are of another run come last.
     """
     ranked = [path for path in routine.path_counts if path.count]
-    ranked.sort(
-        key=lambda path: (measurement.is_of_another_run(path), -path.count * path.instructions)
-    )
-    return ranked[:MOST_PATHS]
+    ranked.sort(key=lambda path: -path.count * path.instructions)
+    return sorted(ranked, key=measurement.is_of_another_run)[:MOST_PATHS]
 
 
 def path_name(path: PathCount) -> str:
@@ -117,22 +108,10 @@ def path_name(path: PathCount) -> str:
     return " ".join([identifier(path.id), *marks])
 
 
-@dataclass(frozen=True)
-class Detail:
-    """What the page of a routine shows of one run."""
-
-    # What runs of one program have in common, if they ran alike: "nodes": [kind, address,
-    # instructions, count]; "edges": [source, target, kind, count]; "backs": back edges; and what
-    # `routine_code` returns.
-    graph: dict[str, Any]
-    # "carry": edges that carry code; "added": [edge, added instructions] of those where it ran;
-    # "paths": [name, count, instructions, partial, edges, nodes, whether the count is of another
-    # run]; "snippets" as `snippets` has them.
-    scheme: dict[str, Any]
-
-
-def detail(run: ReportRun, position: int, sources: SourceFiles) -> Detail:
-    """Return what the page of a routine shows of one run."""
+def detail(
+    run: ReportRun, position: int, sources: SourceFiles
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the page of a routine shows of one run: its graph, and what the scheme does."""
     routine = run.measurement.routines[position]
     planned = None if run.planned is None else run.planned.routines.get(position)
     blocks = {block.name: block for block in routine.block_counts}
@@ -143,9 +122,11 @@ def detail(run: ReportRun, position: int, sources: SourceFiles) -> Detail:
     nodes = []
     for name in numbers:
         block = blocks.get(name)
-        nodes.append(
-            [*_node(name), block.instructions if block else -1, block.count if block else 0]
-        )
+        size = (block.instructions, block.count) if block else (-1, 0)
+        nodes.append([*_node(name), *size])
+    # What runs of one program have in common, if they ran alike: "nodes": [kind, address,
+    # instructions, count]; "edges": [source, target, kind, count]; "backs": back edges; and what
+    # `routine_code` returns.
     graph = {
         "nodes": nodes,
         "edges": [
@@ -155,6 +136,9 @@ def detail(run: ReportRun, position: int, sources: SourceFiles) -> Detail:
         "backs": [] if planned is None else _backs(planned.cfg),
         **routine_code(run.counts, position, run.image, sources),
     }
+    # "carry": edges that carry code; "added": [edge, added instructions] of those where it ran;
+    # "paths": [name, count, instructions, partial, edges, nodes, whether the count is of another
+    # run]; "snippets" as `snippets` has them.
     scheme = {
         "carry": [at for at, edge in enumerate(routine.edge_counts) if edge.instrumented],
         "added": [[at, edge.added] for at, edge in enumerate(routine.edge_counts) if edge.added],
@@ -164,7 +148,7 @@ def detail(run: ReportRun, position: int, sources: SourceFiles) -> Detail:
         ],
         "snippets": None if planned is None else snippets(planned, numbers),
     }
-    return Detail(graph, scheme)
+    return graph, scheme
 
 
 def _backs(cfg: ControlFlowGraph) -> list[int]:

@@ -9,37 +9,31 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import column, group_digits, percent, plural, visible
 from simprof.profiler.reports.html.routines import ReportRun
-from simprof.profiler.reports.mode_facts import SIZE_NAMES, guide_price, lost
+from simprof.profiler.reports.mode_facts import SIZE_NAMES, guide_price, lost, shown_sizes
 from simprof.profiler.reports.run_text import COUNT_NAMES, ending_text, kind_costs, program_text
 from simprof.profiler.schemes.mode_options import shown_options
 
-BAR = 100
-"""Units that the longest bar takes."""
+BAR = 100  # Units that the longest bar takes
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One run in the summary.
-
-    `guided_by` and `edge_profile` are what guided its scheme, and the price of that, where one did;
-    `bar` is its overhead, the longest bar `BAR`; `kinds` are the rows of `answer_text.kind_costs`,
-    none where there is but one kind of code.
-    """
+    """One run in the summary."""
 
     name: str
     description: str
-    guided_by: str
-    edge_profile: str
+    guided_by: str  # What guided its scheme, where an edge profile did
+    edge_profile: str  # The price of that
     program: str
     ended: str
     partial: bool
     base: str
     added: str
     overhead: str
-    bar: float
+    bar: float  # Its overhead, the longest bar `BAR`
     totals: tuple[tuple[str, str], ...]
     options: tuple[tuple[str, str], ...]
-    kinds: tuple[tuple[str, ...], ...]
+    kinds: tuple[tuple[str, ...], ...]  # Rows of `run_text.kind_costs`
     warnings: tuple[str, ...]
     sha256: str
 
@@ -86,9 +80,8 @@ def _totals(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
     for name, count in measurement.counts.items():
         if count:
             yield group_digits(count), COUNT_NAMES.get(name, name.replace("_", " "))
-    for name, size in mode_facts.sizes(measurement).items():
-        if name in SIZE_NAMES and size:
-            yield group_digits(size), SIZE_NAMES[name]
+    for name, size in shown_sizes(measurement).items():
+        yield group_digits(size), SIZE_NAMES[name]
     yield from lost(measurement)
     for call in measurement.refused_calls:
         yield group_digits(call.count), visible(f"{call.name} refused ({call.error})")
