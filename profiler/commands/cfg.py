@@ -105,17 +105,13 @@ def cfg_command(
 def render_code(
     recovered: ProgramGraphs, selected: Mapping[int, str | None], setting: Setting, width: int
 ) -> str:
-    """Return the routines at positions `selected` with their instrumentation code in place.
-
-    Behind them come the run-time routines that this code calls.
-    """
+    """Return routines with their instrumentation code in place, and run-time routines it calls."""
     from simprof.profiler.code.codegen import emit
     from simprof.profiler.code.context import ProgramContexts
     from simprof.profiler.reports import code_text
     from simprof.profiler.session.scheme_runs import Planner, saved_profiles
 
-    profiles = saved_profiles(recovered.program.sha256)
-    planner = Planner(setting, profiles)
+    planner = Planner(setting, saved_profiles(recovered.program.sha256))
     mode = setting.mode
     contexts, pricer = ProgramContexts(recovered), registry.pricer(mode, setting.options)
     shown = []
@@ -136,12 +132,8 @@ def render_code(
 def select(recovered: ProgramGraphs, selection: Selection) -> dict[int, str | None]:
     """Return the positions of the routines that a selection takes.
 
-    With each comes the alias by which it was selected, None where that is its own name.
-
-    Raises
-    ------
-    UsageError
-        If it does not fit the program.
+    With each comes the alias by which it was selected, None where that is its own name. Raises
+    UsageError if the selection does not fit the program.
     """
     from simprof.profiler.recovery.selection import SelectedRoutines
 
@@ -156,10 +148,7 @@ def select(recovered: ProgramGraphs, selection: Selection) -> dict[int, str | No
 def render(
     recovered: ProgramGraphs, selected: Mapping[int, str | None], form: str, width: int
 ) -> str:
-    """Return the graphs of the routines at positions `selected` in one of the formats.
-
-    `width`: cells of a line of text.
-    """
+    """Return the graphs of the routines at positions `selected` in one of the formats."""
     from simprof.profiler.reports import cfg_formats
 
     renderers: dict[str, Callable[[ProgramGraphs, Sequence[int]], str]] = {

@@ -63,15 +63,10 @@ def compare_command(
 
     names = tuple(setting.name for setting in wanted)
     rows = tuple(zip(names, comparison.measurements, strict=True))
-    emulations = (comparison.emulations, comparison.whole_emulations)
-    outputs.write_json(
-        partial(comparison_report.render_json, rows, *emulations, comparison.reasons),
-        chosen["json_file"],
-    )
+    about = rows, comparison.emulations, comparison.whole_emulations
+    json = partial(comparison_report.render_json, *about, comparison.reasons)
+    outputs.write_json(json, chosen["json_file"])
     extent = {"top": chosen["top"], "details": chosen["details"], "lines": comparison.lines}
-    outputs.write_report(
-        partial(comparison_report.render_text, rows, *emulations, **extent),
-        chosen["report"],
-        chosen["quiet"],
-    )
+    text = partial(comparison_report.render_text, *about, **extent)
+    outputs.write_report(text, chosen["report"], chosen["quiet"])
     return comparison.measurements[0].ending.code

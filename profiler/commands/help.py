@@ -8,25 +8,23 @@ one, `get_help`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import click
 
 from simprof.profiler.request.likeness import alike
 
+# Heading -> names of parameters, in the order in which they are shown
 HelpSections = Mapping[str, Sequence[str]]
-"""Heading -> names of parameters, in the order in which they are shown."""
-
+# Those of commands that run a program and report
 RUNS: HelpSections = {
     "What to run": ("stdin_file", "root", "writable", "sysroot", "environment", "replay"),
     "What to count": ("mode", "modes", "routines", "exclude", "user_only", "call_tree"),
     "What to write": ("output", "json_file", "report", "details", "quiet"),
     "Limits": ("max_instructions", "timeout", "memory_limit"),
 }
-"""Those of commands that run a program and report."""
-_FEW = 3
-"""A first sentence of fewer words than this says too little alone."""
+_FEW = 3  # A first sentence of fewer words than this says too little alone.
 
 
 def grouped(sections: HelpSections) -> type[click.Command]:
@@ -67,24 +65,30 @@ def in_sections(sections: HelpSections) -> type[click.Command]:
                 option.help = "Show the options used most, and exit."
             return option
 
-    def show_short(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-        if value and not ctx.resilient_parsing:
-            click.echo(short_help(ctx, sections))
-            ctx.exit()
-
+    show_short = _shows(lambda ctx: short_help(ctx, sections))
     return InSections
 
 
 def _help_all() -> click.Option:
+    return click.Option(
+        ["--help-all"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_shows(lambda ctx: ctx.get_help()),
+        help="Show all options, and exit.",
+    )
+
+
+def _shows(text: Callable[[click.Context], str]) -> Callable[..., None]:
+    """Return the callback of an option that prints a text and ends the command."""
+
     def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         if value and not ctx.resilient_parsing:
-            click.echo(ctx.get_help())
+            click.echo(text(ctx))
             ctx.exit()
 
-    text = "Show all options, and exit."
-    return click.Option(
-        ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show, help=text
-    )
+    return show
 
 
 def short_help(ctx: click.Context, sections: HelpSections) -> str:
@@ -118,6 +122,7 @@ def _brief(text: str) -> str:
 # word begins, and what is called otherwise here.
 SHORTEST_BEGINNING = 3
 
+# Words for what other names stand for here; the names that a command has are suggested.
 CALLED_HERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "csv": ("--json",),
@@ -133,20 +138,12 @@ CALLED_HERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "verbose": ("--details",),
     }
 )
-"""Words for what other names stand for here; the names that a command has are suggested."""
-
-VIEWS_CALLED: Mapping[str, str] = MappingProxyType(
-    {
-        "annotate": "show PROFILE source",
-        "edges": "show PROFILE edges",
-        "paths": "show PROFILE paths",
-        "report": "show PROFILE",
-        "routines": "show PROFILE routines",
-        "source": "show PROFILE source",
-        "tree": "show PROFILE tree",
-    }
+# Views of profiles that one may take for commands
+_VIEWS = ("edges", "paths", "routines", "source", "tree")
+VIEWS_CALLED = MappingProxyType(
+    {"annotate": "show PROFILE source", "report": "show PROFILE"}
+    | {view: f"show PROFILE {view}" for view in _VIEWS}
 )
-"""Views of profiles that one may take for commands."""
 
 
 def explained(error: click.UsageError) -> str:
@@ -164,9 +161,7 @@ def explained(error: click.UsageError) -> str:
 
 
 def meant(word: str, known: Iterable[str]) -> list[str]:
-    """Return the names that a word may stand for, the likeliest first.
-
-    `word`: As the user wrote it. `known`: The names that there are; options with their dashes.
+    """Return the names that a word may stand for, the likeliest first; options with their dashes.
 
     Examples
     --------
@@ -186,11 +181,9 @@ def meant(word: str, known: Iterable[str]) -> list[str]:
     otherwise = [name for name in CALLED_HERE.get(bare, ()) if name in names.values()]
     if otherwise:
         return otherwise
-    if len(bare) >= SHORTEST_BEGINNING:
-        begun = sorted(name for name in names if name.startswith(bare))
-        if begun:
-            return [names[name] for name in begun]
-    return [names[name] for name in alike(bare, names)]
+    begun = sorted(name for name in names if name.startswith(bare))
+    close = begun if begun and len(bare) >= SHORTEST_BEGINNING else alike(bare, names)
+    return [names[name] for name in close]
 
 
 def _options(command: click.Command) -> Iterator[str]:

@@ -54,8 +54,7 @@ class OneMode(click.ParamType[ModeSetting]):
     name = "mode"
 
     def __init__(self, *, planned: bool = False, several: str | None = None) -> None:
-        self._planned = planned
-        self.several = several
+        self._planned, self.several = planned, several
 
     def _choices(self) -> tuple[str, ...]:
         # Modes that cannot be used are among them: choosing one says what is wrong with it.
@@ -127,13 +126,7 @@ def settings(chosen: Iterable[ModeSetting], shared: SchemeOptions) -> tuple[Sett
 
 
 def refuse_unused(chosen: Iterable[str]) -> None:
-    """Refuse options that were given and that none of some modes reads.
-
-    Raises
-    ------
-    UsageError
-        Naming the first of them.
-    """
+    """Refuse options that were given and that none of some modes reads."""
     taken = tuple(dict.fromkeys(chosen))
     for name, using in _readers().items():
         flag = given(name)
@@ -161,10 +154,7 @@ def _is_bare(mode: str) -> bool:
 
 
 def modes_by_kind() -> str:
-    """Return the modes that instrument by what they collect: "acyclic paths: pp, ...; edges: ...".
-
-    A sentence of help texts, its first letter a capital one.
-    """
+    """Return the modes that instrument as a sentence: "Acyclic paths: pp, ...; edges: ...; ..."."""
     kinds: dict[ProfileKind, list[str]] = {kind: [] for kind in ProfileKind}
     for scheme in registry.definitions():
         if scheme.instruments:
@@ -181,7 +171,7 @@ def named(test: Callable[[SchemeDefinition], bool]) -> str:
 def scheme_options(edge_profile: str) -> Decorator:
     """Return the options that several schemes share; `collect` reads them.
 
-    `edge_profile`: What `--edge-profile` takes, for the help text.
+    `edge_profile`: what `--edge-profile` takes, for the help text.
     """
     guided = named(lambda scheme: scheme.guided)
     return together(

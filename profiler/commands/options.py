@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import click
 from click.core import ParameterSource
@@ -24,8 +24,7 @@ SIZE = re.compile(r"(\d{1,15})([KMGT]?)(?:iB|B)?", re.IGNORECASE)
 LONGEST_TIMEOUT = 1e9
 SMALLEST_STACK_SIZE = 64 << 10
 
-Decorator = Callable[[Any], Any]
-"""What adds an option to a command."""
+Decorator = Callable[[Any], Any]  # What adds an option to a command
 
 
 def together(*decorators: Decorator) -> Decorator:
@@ -132,21 +131,15 @@ class ProgramType(click.ParamType[str]):
 
 
 def possible_path(name: str) -> Path:
-    """Return a name as a path.
-
-    Raises
-    ------
-    click.BadParameter
-        If the name is empty (as a path it would mean the current directory), too long, a link
-        to itself, or in a directory that may not be searched.
-    """
-    if not name:
+    """Return a name as a path; click.BadParameter if there can be no such file or directory."""
+    if not name:  # as a path it would mean the current directory
         raise click.BadParameter("the name of a file or directory is empty")
     path = Path(name)
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         pass
+    # It is too long, a link to itself, or in a directory that may not be searched.
     except OSError as error:
         raise click.BadParameter(f"{name!r} cannot be used ({error.strerror})") from None
     return path
@@ -179,13 +172,7 @@ def choice(*values: StrEnum) -> click.Choice[str]:
 
 
 def check_directory(path: Path, option: str) -> Path:
-    """Return `path` if it is a directory.
-
-    Raises
-    ------
-    UsageError
-        If it is not.
-    """
+    """Return `path` if it is a directory; UsageError if it is not."""
     if not path.is_dir():
         raise UsageError(f"{option} {path} is not a directory: name one that exists")
     return path
@@ -196,28 +183,32 @@ def selection_options(verb: str, *, routine: bool = True) -> Decorator:
 
     `verb`: What is done with the routines: "Profile". `routine`: Whether `--routine` is among them.
     """
-    only = click.option(
-        "--routine",
-        "routines",
-        multiple=True,
-        metavar="GLOB",
-        help=f"{verb} only routines whose name or alias matches; repeatable.",
+    only = glob_options(
+        f"{verb} only routines", f"{verb} no routine", "whose name or alias matches"
     )
-    others = (
+    own = click.option(
+        "--user-only",
+        is_flag=True,
+        help=f"{verb} the program's own routines only: those compiled with -g from files that are "
+        "none of the C, C++ and Fortran libraries.",
+    )
+    return together(*(only if routine else only[1:]), own)
+
+
+def glob_options(only: str, none: str, matching: str) -> tuple[Decorator, Decorator]:
+    """Return `--routine` and `--exclude`, whose help texts begin with `only` and `none`."""
+    return (
         click.option(
-            "--exclude",
+            "--routine",
+            "routines",
             multiple=True,
             metavar="GLOB",
-            help=f"{verb} no routine whose name or alias matches; repeatable.",
+            help=f"{only} {matching}; repeatable.",
         ),
         click.option(
-            "--user-only",
-            is_flag=True,
-            help=f"{verb} the program's own routines only: those compiled with -g from files that "
-            "are none of the C, C++ and Fortran libraries.",
+            "--exclude", multiple=True, metavar="GLOB", help=f"{none} {matching}; repeatable."
         ),
     )
-    return together(only, *others) if routine else together(*others)
 
 
 def selection(chosen: Mapping[str, Any]) -> Selection:
@@ -253,14 +244,6 @@ def extent_options(rows: str = "5, with --details 10") -> Decorator:
             help=f"Rows in each table of the report.  [default: {rows}]",
         ),
     )
-
-
-class Extent(NamedTuple):
-    """How much a report shows."""
-
-    top: int | None = None  # Rows of its tables; None: as many as is usual.
-    details: bool = False  # Whether everything
-    follow: str | None = None  # Routine whose calls are shown as a tree
 
 
 def replay_cells_option() -> Decorator:
@@ -362,10 +345,7 @@ def processors(jobs: int | None) -> int:
 
 
 def given(name: str) -> str | None:
-    """Return the option of a parameter as the user wrote it on the command line; None: not there.
-
-    `name`: The parameter's; commands have some of those that are asked for.
-    """
+    """Return a parameter's option as the user wrote it on the command line, None without it."""
     context = click.get_current_context()
     if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
         return None
@@ -375,8 +355,8 @@ def given(name: str) -> str | None:
 
 
 INPUTS = ("train", "ref")
+# Width -> name of the build, as `experiments.suites.suite.BUILDS` has them
 BUILDS = {"64": "v9-O2", "32": "v8plus-O2"}
-"""Width -> name of the build, as `experiments.suites.suite.BUILDS` has them."""
 
 
 def width_of(build: str) -> Literal[32, 64]:
@@ -412,9 +392,7 @@ def several(
 ) -> Decorator:
     """Return an option of several values; the command is given a tuple, None for none.
 
-    - `flag`, `name`: The option, and the parameter that takes its values.
-    - `read`: Makes values of one text, which may have commas.
-    - `metavar`, `text`: What `--help` says.
+    `name`: the parameter that takes them. `read`: makes values of one text, which may have commas.
     """
 
     def joined(
@@ -423,9 +401,8 @@ def several(
         flat = tuple(each for group in value for each in group)
         for each in flat:
             if flat.count(each) > 1:
-                raise click.BadParameter(
-                    f"{getattr(each, 'name', each)} is named twice", ctx, param
-                )
+                named = getattr(each, "name", each)
+                raise click.BadParameter(f"{named} is named twice", ctx, param)
         return flat or None
 
     return click.option(

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from simprof.profiler.commands import streams
 from simprof.simulator.errors import UsageError
 
+T = TypeVar("T")
 STANDARD_STREAM = Path("-")
 
 
 def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> None:
     """Check early that every output can be written, and is neither an input nor another output.
 
-    Raises
-    ------
-    UsageError
-        Naming the first that cannot be.
+    Raises UsageError, naming the first that cannot be.
     """
     from simprof.profiler.profiles.output import check_writable
 
@@ -55,15 +54,14 @@ def write_json(text: Callable[[], str], file: Path | None) -> None:
         write_text(text(), file)
 
 
+# Makes a text for people from the columns that there are and whether it has colours
 Render = Callable[[int, bool], str]
-"""Makes a text for people from the columns that there are and whether it has colours."""
 
 
 def show(render: Render, output: Path | None = None, plain: int = streams.PLAIN_WIDTH) -> None:
-    """Write what people read to stdout or a file.
+    """Write what people read to a file, or to stdout (None or `-`).
 
-    - `output`: The file; None or `-`: stdout.
-    - `plain`: How many columns there are where neither the user nor a terminal says.
+    `plain`: how many columns there are where neither the user nor a terminal says.
     """
     on_stdout = output is None or output == STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None, plain)
@@ -83,29 +81,24 @@ def write_report(render: Render, file: Path | None, quiet: bool = False) -> None
 
 
 def check_form(chosen: Mapping[str, Any]) -> None:
-    """Check that at most one form other than the text for people is asked for.
-
-    Raises
-    ------
-    UsageError
-        If both are.
-    """
+    """Check that at most one form other than the text for people is asked for."""
     if chosen["as_csv"] and chosen["as_json"]:
         raise UsageError("--csv and --json: give one of them")
 
 
 def write_form(
     chosen: Mapping[str, Any],
-    csv: Callable[[], str],
-    json: Callable[[], str],
-    text: Render,
+    value: T,
+    csv: Callable[[T], str],
+    json: Callable[[T], str],
+    text: Callable[[T, int, bool], str],
     plain: int = streams.PLAIN_WIDTH,
 ) -> None:
-    """Write a result in the form that `profile_options.form_options` asks for."""
+    """Write a value in the form that `profile_options.form_options` asks for."""
     if chosen["as_csv"] or chosen["as_json"]:
-        write_text(csv() if chosen["as_csv"] else json(), chosen["output"])
+        write_text((csv if chosen["as_csv"] else json)(value), chosen["output"])
     else:
-        show(text, chosen["output"], plain)
+        show(partial(text, value), chosen["output"], plain)
 
 
 def write_notes(notes: Iterable[str]) -> None:

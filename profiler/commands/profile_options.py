@@ -14,12 +14,10 @@ from simprof.profiler.request.request import Phase
 if TYPE_CHECKING:
     from simprof.profiler.profiles.profile import RunMeasurement
 
-_LARGE = 1 << 19
-"""Bytes of a profile that takes more than a moment to read."""
+_LARGE = 1 << 19  # Bytes of a profile that takes more than a moment to read
 
-
+# A file that `simprof run -o` has written
 profile_argument = click.argument("profile", type=options.PATH, metavar="PROFILE")
-"""A file that `simprof run -o` has written."""
 
 program_option = click.option(
     "--program",
@@ -29,24 +27,12 @@ program_option = click.option(
     help="The program that ran, if it has moved.  [default: as the profile says]",
 )
 
-
+# Options that choose routines of a profile: `routines` and `exclude`, of globs
 routine_options = together(
-    click.option(
-        "--routine",
-        "routines",
-        multiple=True,
-        metavar="GLOB",
-        help="Only routines of which a name matches; repeatable.",
-    ),
-    click.option(
-        "--exclude",
-        multiple=True,
-        metavar="GLOB",
-        help="No routine of which a name matches; repeatable.",
-    ),
+    *options.glob_options("Only routines", "No routine", "of which a name matches")
 )
-"""Options that choose routines of a profile: `routines` and `exclude`, of globs."""
 
+# Options that choose and sort rows of a listing
 row_options = together(
     click.option(
         "--file",
@@ -76,7 +62,6 @@ row_options = together(
         "--descending", is_flag=True, help="Begin with the largest.  [default: for numbers]"
     ),
 )
-"""Options that choose and sort rows of a listing."""
 
 
 def form_options(remark: str = "") -> Decorator:

@@ -118,35 +118,23 @@ _RUN = [
         help="Use nothing that earlier runs have shown of the program, and keep nothing.",
     ),
 ]
+_LIMITS = ("max_instructions", "timeout", "memory_limit", "stack_size", "strict", "thread_seed")
+# Parameters that say how a program is run
 _OF_RUNS = (
-    "stdin_file",
-    "machine",
-    "root",
-    "writable",
-    "sysroot",
-    "environment",
-    "argv0",
-    "exe",
-    "cwd",
-    "max_instructions",
-    "timeout",
-    "memory_limit",
-    "stack_size",
-    "strict",
-    "thread_seed",
+    *("stdin_file", "machine", "root", "writable", "sysroot"),
+    *("environment", "argv0", "exe", "cwd", *_LIMITS),
 )
-"""Parameters that say how a program is run."""
 
+# The program, its arguments and the options of a run
 program_options = together(
     *_PROGRAM_OR_REPLAY,
     *_RESULTS,
     *_RUN,
     click.option("--self-check", is_flag=True, help="Check every intermediate result; slower."),
 )
-"""The program, its arguments and the options of a run."""
+# The same of a run that nothing is reported of
 recorded_options = together(*_PROGRAM, *_RUN)
-"""The same of a run that nothing is reported of."""
-
+# Options of calling contexts: a call tree, and windows of calls
 context_options = together(
     click.option(
         "--call-tree",
@@ -165,7 +153,6 @@ context_options = together(
         help="With --entry: in its first N calls only.",
     ),
 )
-"""Options of calling contexts: a call tree, and windows of calls."""
 FOLLOW = click.option(
     "--follow",
     metavar="ROUTINE",
@@ -176,11 +163,8 @@ FOLLOW = click.option(
 def program_file(elf: str | None, arguments: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
     """Return the program: as it was named, or else the one whose recorded run is replayed.
 
-    Raises
-    ------
-    UsageError
-        If there is neither, if the recording cannot be read, or if options say how to run a
-        program that is not run.
+    Raises UsageError if there is neither, if the recording cannot be read, or if options say how to
+    run a program that is not run.
     """
     replay = chosen["replay"]
     if replay is None:
@@ -203,14 +187,9 @@ def program_file(elf: str | None, arguments: tuple[str, ...], chosen: Mapping[st
 def check_files(
     elf: str, chosen: Mapping[str, Any], *outputs: Path | None, inputs: tuple[Path | None, ...] = ()
 ) -> None:
-    """Check early that all files named by options can be used.
+    """Check early that all files named by options can be used; UsageError names one that cannot.
 
     `outputs`, `inputs`: Those of the command beyond the ones that all share.
-
-    Raises
-    ------
-    UsageError
-        Naming the first that cannot be.
     """
     stdin, report = chosen["stdin_file"], chosen["report"]
     read = (Path(elf), stdin, chosen.get("replay"), *inputs)
@@ -245,17 +224,10 @@ def _encoded(text: str | None) -> bytes | None:
 
 
 def _own_file(elf: Path, exe: str | None, root: Path | None) -> bytes:
-    """Return the path of its file that the program sees.
-
-    The current directory, which the program may read where no `--root` is given, has no part in it:
-    counts would depend on where simprof is started.
-
-    Raises
-    ------
-    UsageError
-        If `--exe` is no absolute path.
-    """
+    """Return the path of its file that the program sees; UsageError if `exe` is not absolute."""
     if exe is None:
+        # The current directory, which the program may read where no `--root` is given, has no part
+        # in it: counts would depend on where simprof is started.
         return seen_file(elf, root)
     if not exe.startswith("/"):
         raise UsageError(f"--exe {exe}: give an absolute path, as /{exe}")
@@ -265,20 +237,18 @@ def _own_file(elf: Path, exe: str | None, root: Path | None) -> bytes:
 def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]) -> RunRequest:
     """Return the request for a run with these options, its scheme left at the default.
 
-    Raises
-    ------
-    UsageError
-        If a directory does not exist.
+    Raises UsageError if a directory does not exist.
     """
-    writable = chosen["writable"]
-    sysroot = chosen["sysroot"]
-    root = chosen["root"]
-    if root is not None:
-        options.check_directory(root, "--root")
+    directories = {name: chosen[name] for name in ("root", "writable", "sysroot")}
+    for name, directory in directories.items():
+        if directory is not None:
+            options.check_directory(directory, f"--{name}")
+    root = directories["root"]
     guest = GuestOptions(
         machine=None if chosen["machine"] is None else Platform(chosen["machine"]),
         root=Path() if root is None else root,
-        writable=None if writable is None else options.check_directory(writable, "--writable"),
+        writable=directories["writable"],
+        sysroot=directories["sysroot"],
         working=current_directory(),
         stdin=chosen["stdin_file"],
         environment=chosen["environment"],
@@ -286,13 +256,7 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         exe=_own_file(Path(elf), chosen["exe"], root),
         cwd=_encoded(chosen["cwd"]),
         stdout=streams.STDERR if takes_stdout(chosen) else streams.STDOUT,
-        max_instructions=chosen["max_instructions"],
-        timeout=chosen["timeout"],
-        memory_limit=chosen["memory_limit"],
-        stack_size=chosen["stack_size"],
-        strict=chosen["strict"],
-        thread_seed=chosen["thread_seed"],
-        sysroot=None if sysroot is None else options.check_directory(sysroot, "--sysroot"),
+        **{name: chosen[name] for name in _LIMITS},
     )
     return RunRequest(
         program=Path(elf),
@@ -321,13 +285,7 @@ def watched(request: RunRequest, progress: bool | None) -> Iterator[RunRequest]:
 
 
 def contexts(chosen: Mapping[str, Any], follow: str | None = None) -> ContextChoice | None:
-    """Return what is to be distinguished by calling context; None: nothing.
-
-    Raises
-    ------
-    UsageError
-        If options contradict each other.
-    """
+    """Return what is to be distinguished by calling context; None: nothing."""
     tree, entry, calls = chosen["call_tree"] or follow is not None, chosen["entry"], chosen["calls"]
     if calls is not None and entry is None:
         raise UsageError("--calls without --entry: name the routine whose calls these are")
@@ -335,7 +293,6 @@ def contexts(chosen: Mapping[str, Any], follow: str | None = None) -> ContextCho
         return None
     flag = "--entry" if entry is not None else "--follow" if follow is not None else "--call-tree"
     if chosen["replay"] is not None:
-        raise UsageError(
-            f"{flag} beside --replay: a recording does not tell who calls whom; run the program"
-        )
+        why = "a recording does not tell who calls whom; run the program"
+        raise UsageError(f"{flag} beside --replay: {why}")
     return ContextChoice(tree=tree, entry=entry, calls=calls, follow=follow)

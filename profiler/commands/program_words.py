@@ -14,9 +14,7 @@ import click
 from simprof.profiler.commands import streams
 from simprof.profiler.request.likeness import alike
 
-END = "--"
-"""What stands behind it are arguments of the program."""
-
+END = "--"  # What stands behind it are arguments of the program.
 _ARGUMENTS = "simprof.arguments"
 
 
@@ -74,21 +72,12 @@ def set_apart(
 ) -> tuple[list[str], list[str]]:
     """Put ``--`` before the program's arguments.
 
-    - `words`: Those of the command line behind the command.
     - `known`: simprof's options, with their dashes, and whether each takes a value.
     - `refuses`: Whether an unknown option behind the program that is nearly one of simprof's is
-      refused.
+      refused, by click.UsageError.
 
-    Returns
-    -------
-    list of str, list of str
-        The words, and those short options among simprof's, with their values, that stand behind
-        the program.
-
-    Raises
-    ------
-    click.UsageError
-        If such an option is refused.
+    Returns the words, and those short options among simprof's, with their values, that stand behind
+    the program.
 
     Examples
     --------

@@ -13,18 +13,14 @@ from typing import Any
 from simprof.profiler.commands import streams
 from simprof.profiler.request import request
 
-SHORTEST_RATED = 1.0
-"""Seconds of a phase before which its rate says nothing."""
-DELAY = 2.0
-"""Seconds before a bar is shown: what is over by then needs none."""
-PAUSE = 0.5
-"""Seconds that a program has written nothing for when the bar comes back."""
-TICK = 0.25
-"""Seconds after which it is drawn again."""
+SHORTEST_RATED = 1.0  # Seconds of a phase before which its rate says nothing
+DELAY = 2.0  # Seconds before a bar is shown: what is over by then needs none.
+PAUSE = 0.5  # Seconds that a program has written nothing for when the bar comes back
+TICK = 0.25  # Seconds after which it is drawn again
 COMPILING = "compiling the engine, once: 20 s"
 
+# Phases in which instructions are executed; in others their number stays.
 EXECUTING = (request.Phase.RUNNING, request.Phase.RERUNNING, request.Phase.REPLAYING)
-"""Phases in which instructions are executed; in others their number stays."""
 
 
 def wanted(choice: bool | None) -> bool:
@@ -39,11 +35,8 @@ def ready_engine(choice: bool | None = None) -> None:
     """
     from simprof.profiler.engine import kernel_cache
 
-    kernel_cache.ensure(None if choice is False else _tell_of_compiling)
-
-
-def _tell_of_compiling() -> None:
-    streams.write(streams.STDERR, f"simprof: {COMPILING}\n")
+    tell = partial(streams.write, streams.STDERR, f"simprof: {COMPILING}\n")
+    kernel_cache.ensure(None if choice is False else tell)
 
 
 @contextmanager
@@ -52,8 +45,7 @@ def phase_bar(
 ) -> Iterator[Callable[[int, int], None] | None]:
     """Show a bar for one phase; yields what is told how many things are done, and of how many.
 
-    `choice`: What the user asked for; None: nothing, and a terminal on stderr decides. `phase`:
-    What is done.
+    `choice`: what the user asked for; None: nothing, and a terminal on stderr decides.
     """
     with progress_bar(wanted(choice)) as callback:
         if callback is None:
@@ -95,8 +87,7 @@ class Bar:
 
     It is there after two seconds. A program that writes to the same terminal comes first: the bar
     is taken away before (`give_way`), and comes back below, when the last line of the program's is
-    whole and nothing has been written for half a second. A thread of its own does that, since a
-    phase may go on for long without a word.
+    whole and nothing has been written for half a second.
     """
 
     def __init__(self) -> None:
@@ -109,6 +100,7 @@ class Bar:
         self._task: Any = None
         self._lock = threading.Lock()
         self._end = threading.Event()
+        # A thread of its own draws, since a phase may go on for long without a word.
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,6 @@ from simprof.profiler.commands.modes import (
     refuse_unused,
     scheme_options,
 )
-from simprof.profiler.commands.options import Extent
 from simprof.profiler.commands.program_words import with_program
 from simprof.profiler.request.request import DEFAULT_MODE, Weights
 from simprof.profiler.schemes import registry
@@ -100,20 +100,15 @@ def run_command(
 
         wanted = replace(watched, mode=mode.mode, scheme=scheme, trace=trace, contexts=contexts)
         measurement = run_program(wanted)
-    extent = Extent(chosen["top"], chosen["details"], follow)
-    files = output, chosen["json_file"], chosen["report"]
-    write_results(measurement, *files, extent, quiet=chosen["quiet"])
+    write_results(measurement, chosen, output, follow)
     return measurement.ending.code
 
 
 def write_results(
     measurement: RunMeasurement,
+    chosen: Mapping[str, Any],
     output: Path | None,
-    json_file: Path | None,
-    report: Path | None,
-    extent: Extent,
-    *,
-    quiet: bool = False,
+    follow: str | None = None,
 ) -> None:
     """Save the profile, write the JSON, and show the report, in this order."""
     from simprof.profiler.reports import run_json, run_text
@@ -122,14 +117,10 @@ def write_results(
         from simprof.profiler.profiles.storage import save
 
         save(measurement, output)
-    outputs.write_json(partial(run_json.render, measurement), json_file)
-    outputs.write_report(
-        partial(
-            run_text.render, measurement, extent.top, details=extent.details, follow=extent.follow
-        ),
-        report,
-        quiet,
-    )
+    outputs.write_json(partial(run_json.render, measurement), chosen["json_file"])
+    render = partial(run_text.render, measurement, chosen["top"])
+    render = partial(render, details=chosen["details"], follow=follow)
+    outputs.write_report(render, chosen["report"], chosen.get("quiet", False))
 
 
 @click.command("record", cls=with_program())
@@ -154,7 +145,6 @@ def record_command(elf: str, arguments: tuple[str, ...], output: Path, **chosen:
         observation = observe(replace(watched, recording=output), ())
     result = observation.result
     size = output.stat().st_size
-    streams.write(
-        streams.STDERR, f"{output}: {result.instructions:,} instructions in {size:,} bytes\n"
-    )
+    text = f"{output}: {result.instructions:,} instructions in {size:,} bytes\n"
+    streams.write(streams.STDERR, text)
     return result.status

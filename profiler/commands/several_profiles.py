@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,10 @@ def diff_command(before: Path, after: Path, top: int, **chosen: Any) -> int:
     outputs.check_outputs(chosen["output"], inputs=(before, after))
     outputs.check_form(chosen)
     from simprof.profiler.profiles.differences import difference
-    from simprof.profiler.reports import difference_report
+    from simprof.profiler.reports.difference_report import render_csv, render_json, render_text
 
     found = difference(*map(profile_options.load_profile, (before, after)))
-    outputs.write_form(
-        chosen,
-        lambda: difference_report.render_csv(found),
-        lambda: difference_report.render_json(found),
-        lambda width, color: difference_report.render_text(found, top, width, color),
-    )
+    outputs.write_form(chosen, found, render_csv, render_json, partial(render_text, top=top))
     return 0
 
 

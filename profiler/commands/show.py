@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -18,44 +19,32 @@ from simprof.profiler.request.request import Phase, report_progress
 from simprof.simulator.errors import UsageError
 
 LISTINGS = ("routines", "edges", "paths")
-VIEWS = (*LISTINGS, "source", "tree")
-"""Words of the command line; without one, the report is shown."""
-REPORT, PAGE = "report", "page"
-DEFAULT_TOP = 20
-"""Rows of a listing for people."""
-
+VIEWS = (*LISTINGS, "source", "tree")  # Words of the command line
+REPORT, PAGE = "report", "page"  # What is shown without one, and what `--html` makes
+DEFAULT_TOP = 20  # Rows of a listing for people
+# What messages call that which has no word of its own
 NAMES = MappingProxyType({REPORT: "the report", PAGE: "the page of --html"})
-"""What messages call that which has no word of its own."""
 
+_OF_ROWS = ("routines", "exclude", "files", "least", "sort", "ascending", "descending")
 SECTIONS = {
     "How much": ("details", "top", "code"),
-    "Which rows, of routines, edges and paths": (
-        "routines",
-        "exclude",
-        "files",
-        "least",
-        "sort",
-        "ascending",
-        "descending",
-    ),
+    "Which rows, of routines, edges and paths": _OF_ROWS,
     "Where files are, for source and --html": ("elf", "moved"),
     "What to write": ("as_csv", "as_json", "output", "html", "progress"),
 }
+# Parameter -> what it has an effect on
 USED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "details": (REPORT,),
         "top": (REPORT, *LISTINGS),
         "code": ("source",),
-        **dict.fromkeys(SECTIONS["Which rows, of routines, edges and paths"], LISTINGS),
-        "elf": ("source", PAGE),
-        "moved": ("source", PAGE),
+        **dict.fromkeys(_OF_ROWS, LISTINGS),
+        **dict.fromkeys(("elf", "moved"), ("source", PAGE)),
         "as_csv": VIEWS,
-        "as_json": (REPORT, *VIEWS),
-        "output": (REPORT, *VIEWS),
+        **dict.fromkeys(("as_json", "output"), (REPORT, *VIEWS)),
         "progress": (PAGE,),
     }
 )
-"""Parameter -> what it has an effect on."""
 
 
 class Shown(NamedTuple):
@@ -123,13 +112,7 @@ def show_command(words: tuple[str, ...], html: Path | None, **chosen: Any) -> in
 
 
 def _asked(words: Sequence[str]) -> Shown:
-    """Return what the words of the command line ask for.
-
-    Raises
-    ------
-    UsageError
-        If the first is a view, or more follows a view than it takes.
-    """
+    """Return what the words of the command line ask for."""
     # A profile of such a name is written ./paths.
     at = next((place for place, word in enumerate(words) if word in VIEWS), len(words))
     profiles = tuple(map(options.possible_path, words[:at]))
@@ -164,10 +147,8 @@ def _refuse_unused(view: str, html: Path | None) -> None:
         if flag is not None and shown not in users:
             *most, last = (NAMES.get(user, user) for user in users)
             listed = f"{', '.join(most)} and {last}" if most else last
-            raise UsageError(
-                f"{flag} has no effect on {NAMES.get(shown, shown)}: leave it out, it is for "
-                f"{listed}"
-            )
+            what = f"{flag} has no effect on {NAMES.get(shown, shown)}"
+            raise UsageError(f"{what}: leave it out, it is for {listed}")
     if view == REPORT and html is None and given("as_json") is not None:
         for flag in filter(None, map(given, ("details", "top"))):
             raise UsageError(f"{flag} has no effect on --json, which has everything: leave it out")
@@ -179,16 +160,14 @@ def _report(profiles: Sequence[Path], chosen: Mapping[str, Any]) -> None:
 
     measurements = list(map(profile_options.load_profile, profiles))
     if chosen["as_json"]:
-        text = "".join(map(run_json.render, measurements))
-        outputs.write_text(text, chosen["output"])
+        outputs.write_text("".join(map(run_json.render, measurements)), chosen["output"])
         return
-    outputs.show(
-        lambda width, color: "\n".join(
-            run_text.render(each, chosen["top"], width, color, chosen["details"])
-            for each in measurements
-        ),
-        chosen["output"],
-    )
+    top, details = chosen["top"], chosen["details"]
+
+    def text(width: int, color: bool) -> str:
+        return "\n".join(run_text.render(each, top, width, color, details) for each in measurements)
+
+    outputs.show(text, chosen["output"])
 
 
 def _listing(shown: Shown, chosen: Mapping[str, Any]) -> None:
@@ -207,14 +186,10 @@ def _listing(shown: Shown, chosen: Mapping[str, Any]) -> None:
         top = DEFAULT_TOP
     if chosen["ascending"] and chosen["descending"]:
         raise UsageError("--ascending and --descending: leave out one of them")
-    wanted = ("routines", "exclude", "files")
-    choice = listings.RowChoice(
-        **{name: chosen[name] for name in wanted},
-        least=int(for_people) if chosen["least"] is None else chosen["least"],
-        sort=column,
-        ascending=chosen["ascending"] or (False if chosen["descending"] else None),
-        top=top,
-    )
+    least = int(for_people) if chosen["least"] is None else chosen["least"]
+    ascending = chosen["ascending"] or (False if chosen["descending"] else None)
+    names_wanted = chosen["routines"], chosen["exclude"], chosen["files"]
+    choice = listings.RowChoice(*names_wanted, least, column, ascending, top)
     measurement = profile_options.load_profile(shown.profiles[0])
     listings.check_matches(measurement, choice)
     if subject == "paths" and not mode_facts.collects_paths(measurement):
@@ -223,12 +198,8 @@ def _listing(shown: Shown, chosen: Mapping[str, Any]) -> None:
             "mode that does, such as pp"
         )
     listing = listings.listing(subject, measurement, choice)
-    outputs.write_form(
-        chosen,
-        lambda: listings.render_csv(listing),
-        lambda: listings.render_json(listing),
-        lambda width, color: listings.render_text(listing, width, color),
-    )
+    renderers = listings.render_csv, listings.render_json, listings.render_text
+    outputs.write_form(chosen, listing, *renderers)
 
 
 def _source(shown: Shown, chosen: Mapping[str, Any]) -> None:
@@ -247,13 +218,8 @@ def _source(shown: Shown, chosen: Mapping[str, Any]) -> None:
     annotator = Annotator(SourceCounts(measurement, program.program), sources, notes)
     found = annotator.everything(code) if target is None else annotator.target(target, code)
     outputs.write_notes(found.notes)
-    outputs.write_form(
-        chosen,
-        lambda: annotation.render_csv(found),
-        lambda: annotation.render_json(found),
-        lambda width, color: annotation.render_text(found, width, color),
-        UNFOLDED,
-    )
+    renderers = annotation.render_csv, annotation.render_json, annotation.render_text
+    outputs.write_form(chosen, found, *renderers, UNFOLDED)
 
 
 def _tree(shown: Shown, chosen: Mapping[str, Any]) -> None:
@@ -268,12 +234,8 @@ def _tree(shown: Shown, chosen: Mapping[str, Any]) -> None:
             f"{profile} has no call tree: record it by `simprof run --call-tree -o PROFILE`"
         )
     tree = call_tree.followed(measurement.call_tree, shown.target)
-    outputs.write_form(
-        chosen,
-        lambda: call_tree.render_csv(tree),
-        lambda: call_tree.render_json(measurement_head("tree", measurement), tree),
-        lambda width, color: call_tree.render_tree(tree, width, color),
-    )
+    json = partial(call_tree.render_json, measurement_head("tree", measurement))
+    outputs.write_form(chosen, tree, call_tree.render_csv, json, call_tree.render_tree)
 
 
 def _page(paths: Sequence[Path], html: Path, chosen: Mapping[str, Any]) -> None:

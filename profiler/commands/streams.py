@@ -13,18 +13,17 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 NAMES = {STDOUT: "stdout", STDERR: "stderr"}
 PLAIN_WIDTH = 100
 NARROWEST = 40
-LONGEST_LINE = 2000
-"""Characters of a message, which may name what a file holds."""
+LONGEST_LINE = 2000  # Characters of a message, which may name what a file holds
 
 
 def prepare() -> None:
     """Make the three descriptors safe to use, however simprof was started.
 
-    A descriptor that is closed would be given to the next file opened, and the program's output
-    would land in that file. It is occupied by the null device instead, opened in the direction
-    that nobody uses, so that reads and writes still fail as on a closed one. Text that the
-    terminal's encoding lacks is written with backslashes.
+    Text that the terminal's encoding lacks is written with backslashes.
     """
+    # A descriptor that is closed would be given to the next file opened, and the program's output
+    # would land in that file. It is occupied by the null device instead, opened in the direction
+    # that nobody uses, so that reads and writes still fail as on a closed one.
     for descriptor in (STDIN, STDOUT, STDERR):
         try:
             os.fstat(descriptor)
@@ -50,10 +49,7 @@ def _occupy(descriptor: int) -> None:
 def write(descriptor: int, text: str) -> None:
     """Write `text` to stdout (1) or stderr (2) at once.
 
-    Raises
-    ------
-    UsageError
-        If it cannot be written: the stream is closed, its disk is full, nobody reads it.
+    Raises UsageError if it cannot be written: the stream is closed, its disk is full, nobody reads.
     """
     stream = sys.stdout if descriptor == STDOUT else sys.stderr
     if not text.isascii():  # names in damaged files are no text
@@ -66,13 +62,7 @@ def write(descriptor: int, text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Write one line to stderr that begins with "simprof: ", whatever the text holds.
-
-    Raises
-    ------
-    UsageError
-        As `write` does.
-    """
+    """Write one line to stderr that begins with "simprof: ", whatever the text holds."""
     line = " ".join(text.split())
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
@@ -97,13 +87,7 @@ def _whole(descriptor: int) -> Iterator[None]:
 
 
 def write_bytes(descriptor: int, content: bytes) -> None:
-    """Write `content` to stdout (1) or stderr (2), as it is.
-
-    Raises
-    ------
-    UsageError
-        As `write` does.
-    """
+    """Write `content` to stdout (1) or stderr (2), as it is; errors as of `write`."""
     stream = sys.stdout if descriptor == STDOUT else sys.stderr
     with _whole(descriptor):
         stream.buffer.write(content)
@@ -113,13 +97,8 @@ def write_bytes(descriptor: int, content: bytes) -> None:
 def width(descriptor: int | None, plain: int = PLAIN_WIDTH) -> int:
     """Return how wide the lines of a report may be, at least 40 cells.
 
-    `descriptor`: Where it goes: 1, 2, or None for a file. `plain`: What it is where neither the
-    user nor a terminal says.
-
-    Returns
-    -------
-    int
-        What the variable COLUMNS says, else what the terminal says, else `plain`.
+    That is what the variable COLUMNS says, else the terminal, else `plain`. `descriptor`: where it
+    goes: 1, 2, or None for a file.
     """
     wanted = os.environ.get("COLUMNS", "")
     columns = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else 0

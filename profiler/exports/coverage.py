@@ -15,18 +15,14 @@ function
     A routine, in the file and on the line of its first instruction. One that was inlined wherever
     it is called is one, too: on the line where it is declared, with the sum of its copies.
 
-Routines that were never entered
---------------------------------
-The routines that a run never entered, as routines whose counts are all 0.
-
 A profile has the routines that were entered. Coverage is also about the others: they come from
-the program's graphs, as far as the profile's selection takes them.
+the program's graphs, as far as the profile's selection takes them, with counts that are all 0.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -42,10 +38,10 @@ from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 
+# Numbers of blocks: 0 is every function's entry, 1 its exit, as gcov has it. The others are
+# numbered throughout the program, because a line may have blocks of several functions.
 EXIT_BLOCK = 1
 FIRST_BLOCK = 2
-"""Numbers of blocks: 0 is every function's entry, 1 its exit, as gcov has it. The others are
-numbered throughout the program, because a line may have blocks of several functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +64,14 @@ class BranchCoverage:
 
 @dataclass
 class LineCoverage:
-    """A line: how often it was executed, its branches, and a function that it is part of.
-
-    `placing` says what the count can be relied on for.
-    """
+    """A line: how often it was executed, its branches, and a function that it is part of."""
 
     count: int
     branches: list[BranchCoverage] = field(default_factory=list)
     function: str | None = None
     blocks: list[int] = field(default_factory=list)
     has_unexecuted: bool = False
-    placing: Placing = Placing.OWN
+    placing: Placing = Placing.OWN  # What the count can be relied on for
 
 
 @dataclass(frozen=True)
@@ -105,9 +98,12 @@ class FileCoverage:
     @property
     def arms(self) -> list[Arm]:
         """All arms of all branches."""
-        return [
-            arm for line in self.lines.values() for branch in line.branches for arm in branch.arms
-        ]
+        return arms_of(self.lines.values())
+
+
+def arms_of(lines: Iterable[LineCoverage]) -> list[Arm]:
+    """Return all arms of all branches on some lines."""
+    return [arm for line in lines for branch in line.branches for arm in branch.arms]
 
 
 @lru_cache(maxsize=1)
@@ -118,9 +114,8 @@ def coverage(source: ExportSource) -> tuple[FileCoverage, ...]:
     files: dict[str, FileCoverage] = {}
     for line, known in counts.lines.items():
         file = files.setdefault(line.file, FileCoverage(line.file))
-        file.lines[line.line] = LineCoverage(
-            known.executions, placing=counts.placings.get(line, Placing.OWN)
-        )
+        placing = counts.placings.get(line, Placing.OWN)
+        file.lines[line.line] = LineCoverage(known.executions, placing=placing)
     first = FIRST_BLOCK
     for routine in measurement.routines:
         _add_routine(routine, first, counts, files)
@@ -134,10 +129,7 @@ def coverage(source: ExportSource) -> tuple[FileCoverage, ...]:
 def _add_routine(
     routine: RoutineProfile, first: int, counts: SourceCounts, files: Mapping[str, FileCoverage]
 ) -> None:
-    """Enter a routine as a function of its file, and what it knows of lines.
-
-    `first`: the number of its first block.
-    """
+    """Enter a routine, whose first block has number `first`, as a function of its file."""
     numbers = {block.name: number for number, block in enumerate(routine.block_counts, first)}
     numbers[EXIT] = EXIT_BLOCK
     lines: dict[str, set[int]] = defaultdict(set)
@@ -213,29 +205,25 @@ def _branches(
         if edge.kind is not EdgeKind.EARLY:
             ways[edge.source].append(edge)
     for block in routine.block_counts:
-        edges = ways[block.name]
-        if len(edges) > 1:
-            arms = tuple(
-                Arm(edge.count, edge.kind is EdgeKind.FALL_THROUGH, numbers[edge.target])
-                for edge in edges
-            )
+        arms = tuple(
+            Arm(edge.count, edge.kind is EdgeKind.FALL_THROUGH, numbers[edge.target])
+            for edge in ways[block.name]
+        )
+        if len(arms) > 1:
             yield block.transfer, BranchCoverage(numbers[block.name], block.count, arms)
 
 
 def whole(measurement: RunMeasurement, recovered: ProgramGraphs) -> RunMeasurement:
     """Return the measurement with all routines that it is about, entered or not, by address."""
-    missing = tuple(unexecuted(measurement, recovered))
-    routines = sorted((*measurement.routines, *missing), key=lambda routine: routine.key)
-    return replace(measurement, routines=tuple(routines))
-
-
-def unexecuted(measurement: RunMeasurement, recovered: ProgramGraphs) -> Iterator[RoutineProfile]:
-    """Yield the routines that were never entered."""
     entered = {routine.address for routine in measurement.routines}
     selected = _selected(measurement, recovered)
-    for cfg in recovered.routines:
-        if cfg.address not in entered and (selected is None or selected.takes(cfg)):
-            yield never_entered(cfg, recovered)
+    missing = [
+        never_entered(cfg, recovered)
+        for cfg in recovered.routines
+        if cfg.address not in entered and (selected is None or selected.takes(cfg))
+    ]
+    routines = sorted((*measurement.routines, *missing), key=lambda routine: routine.key)
+    return replace(measurement, routines=tuple(routines))
 
 
 def _selected(measurement: RunMeasurement, recovered: ProgramGraphs) -> SelectedRoutines | None:
@@ -256,11 +244,10 @@ def never_entered(cfg: ControlFlowGraph, recovered: ProgramGraphs) -> RoutinePro
     """Return a routine whose blocks and edges all have the count 0."""
     code = recovered.code
     names = [cfg.name_of(vertex) for vertex in range(cfg.vertex_count)]
-    kinds = code.transfers.kind
     blocks = []
     for block in cfg.blocks:
         transfer = -1 if block.instructions < 2 else code.index(block.end - 8)
-        delayed = transfer >= 0 and bool(HAS_DELAY_SLOT[kinds[transfer]])
+        delayed = transfer >= 0 and bool(HAS_DELAY_SLOT[code.transfers.kind[transfer]])
         blocks.append(BlockCount(block.start, block.instructions, block.is_slot, delayed, 0, 0))
     edges = (
         EdgeCount(names[edge.source], names[edge.target], edge.kind, 0, False) for edge in cfg.edges

@@ -1,21 +1,18 @@
-"""Formats of coverage: Cobertura's XML, lcov's tracefiles, gcov's JSON.
+"""Formats of coverage.
 
-Coverage as Cobertura's XML, which CI servers show: the definition `coverage-04.dtd`.
-
-A directory is a package, a file a class, a function a method. Characters that XML cannot hold are
-written with backslashes. There is no time in the file (`timestamp` is 0), so that the same profile
-always gives the same bytes.
-
-Coverage as lcov's tracefiles, which `genhtml` shows: geninfo(1), *Tracefile format*.
-
-Names are those of the linker: `genhtml --demangle-cpp` shows those of C++ as their authors wrote
-them. Characters that would end a name (commas, line ends) are written with backslashes.
-
-Coverage in the JSON of `gcov --json-format` (GCC's manual, *Invoking gcov*), version 2.
-
-Compressed by gzip, as gcov's own files are, which end in `.gcov.json.gz`. A line has one entry,
-also where it is part of several functions (inlined ones). Columns are not known and are 0; nothing
-is told of exceptions and of calls. `simprof_code` is none of gcov's words: how a line's code lies.
+Cobertura
+    XML, which CI servers show: the definition `coverage-04.dtd`. A directory is a package, a file a
+    class, a function a method. Characters that XML cannot hold are written with backslashes. There
+    is no time in the file, so that the same profile always gives the same bytes.
+lcov
+    Tracefiles, which `genhtml` shows: geninfo(1), *Tracefile format*. Names are those of the linker
+    (`--demangle-cpp`). Characters that would end one (commas, line ends) are written with
+    backslashes.
+gcov
+    The JSON of `gcov --json-format` (GCC's manual, *Invoking gcov*), version 2, compressed as
+    gcov's own files are. A line has one entry, also where it is part of several functions (inlined
+    ones). Columns are not known and are 0; nothing is told of exceptions and of calls.
+    `simprof_code` is none of gcov's words: how a line's code lies.
 """
 
 from __future__ import annotations
@@ -31,6 +28,7 @@ from simprof.profiler.exports.coverage import (
     FileCoverage,
     FunctionCoverage,
     LineCoverage,
+    arms_of,
     coverage,
 )
 from simprof.profiler.exports.source import ExportSource
@@ -80,23 +78,15 @@ def _add_package(
     classes = Xml.SubElement(package, "classes")
     for file in files:
         name = visible(source.place(file.file))
-        entry = Xml.SubElement(
-            classes,
-            "class",
-            {"name": name.rpartition("/")[2], "filename": name, **_rates(file.lines.values())},
-        )
+        named = {"name": name.rpartition("/")[2], "filename": name}
+        entry = Xml.SubElement(classes, "class", {**named, **_rates(file.lines.values())})
         methods = Xml.SubElement(entry, "methods")
         for function in file.functions:
-            _add_method(methods, function, file)
+            rates = _rates(file.lines[number] for number in function.lines)
+            named = {"name": readable(function.name), "signature": ""}
+            method = Xml.SubElement(methods, "method", {**named, **rates})
+            _add_lines(method, file, function.lines)
         _add_lines(entry, file, sorted(file.lines))
-
-
-def _add_method(methods: Xml.Element, function: FunctionCoverage, file: FileCoverage) -> None:
-    lines = [file.lines[number] for number in function.lines]
-    method = Xml.SubElement(
-        methods, "method", {"name": readable(function.name), "signature": "", **_rates(lines)}
-    )
-    _add_lines(method, file, function.lines)
 
 
 def _add_lines(parent: Xml.Element, file: FileCoverage, numbers: Iterable[int]) -> None:
@@ -109,22 +99,19 @@ def _add_lines(parent: Xml.Element, file: FileCoverage, numbers: Iterable[int]) 
 
 
 def _add_conditions(entry: Xml.Element, line: LineCoverage) -> None:
-    arms = [arm for branch in line.branches for arm in branch.arms]
+    arms = arms_of([line])
     entry.set("branch", "true")
     entry.set("condition-coverage", f"{_percent(arms)} ({_taken(arms)}/{len(arms)})")
     conditions = Xml.SubElement(entry, "conditions")
     for number, branch in enumerate(line.branches):
-        Xml.SubElement(
-            conditions,
-            "condition",
-            {"number": str(number), "type": "jump", "coverage": _percent(branch.arms)},
-        )
+        said = {"number": str(number), "type": "jump", "coverage": _percent(branch.arms)}
+        Xml.SubElement(conditions, "condition", said)
 
 
 def _rates(lines: Iterable[LineCoverage]) -> dict[str, str]:
     """Return the attributes that every level has. No complexity is computed: it is 0."""
     lines = tuple(lines)
-    arms = [arm for line in lines for branch in line.branches for arm in branch.arms]
+    arms = arms_of(lines)
     return {
         "line-rate": _rate(sum(line.count > 0 for line in lines), len(lines)),
         "branch-rate": _rate(_taken(arms), len(arms)),
@@ -190,27 +177,23 @@ def _branches(file: FileCoverage) -> Iterator[str]:
     yield f"BRH:{sum(arm.count > 0 for arm in arms)}"
 
 
-FORMAT_VERSION = "2"
-
-
 def write_gcov(source: ExportSource) -> bytes:
     """Return one report on all source files."""
     report = {
-        "format_version": FORMAT_VERSION,
+        "format_version": "2",
         "gcc_version": f"simprof {own_version()}",
         "current_working_directory": "",
         "data_file": source.measurement.program.file,
-        "files": [_file(file, source) for file in coverage(source)],
+        "files": [
+            {
+                "file": source.place(file.file),
+                "functions": [_function(function) for function in file.functions],
+                "lines": [_line(number, file.lines[number]) for number in sorted(file.lines)],
+            }
+            for file in coverage(source)
+        ],
     }
     return gzip.compress(json.dumps(report).encode(), mtime=0)
-
-
-def _file(file: FileCoverage, source: ExportSource) -> dict[str, object]:
-    return {
-        "file": source.place(file.file),
-        "functions": [_function(function) for function in file.functions],
-        "lines": [_line(number, file.lines[number]) for number in sorted(file.lines)],
-    }
 
 
 def _function(function: FunctionCoverage) -> dict[str, object]:

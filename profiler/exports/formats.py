@@ -38,7 +38,6 @@ class ExportFormat:
 
     name: str  # As `--format` takes it
     summary: str  # What a file holds, and what opens it, in one line
-    suffix: str  # How names of such files end
     place: str  # The function that writes it, "module:function" within this package
     needs: frozenset[FormatNeed] = frozenset()  # What it needs besides the profile
     # The names of the tables of which a file holds one; the first where none is asked for.
@@ -62,14 +61,12 @@ _ENTRIES = (
     ExportFormat(
         "cobertura",
         "coverage of lines, branches and functions as XML, for CI servers",
-        ".xml",
         "coverage_formats:write_cobertura",
         needs=_COVERAGE,
     ),
     ExportFormat(
         "callgrind",
         "instructions, source lines, branches and calls, for callgrind_annotate and KCachegrind",
-        ".callgrind",
         "callgrind:write",
         frozenset({FormatNeed.PROGRAM}),
         by_address=True,
@@ -77,21 +74,18 @@ _ENTRIES = (
     ExportFormat(
         "collapsed",
         "folded stacks with the program's instructions, for flamegraph.pl; from a call tree",
-        ".folded",
         "stacks:write_base",
         frozenset({FormatNeed.CALLS}),
     ),
     ExportFormat(
         "collapsed_added",
         "folded stacks with the instructions that the scheme added; from a call tree",
-        ".folded",
         "stacks:write_added",
         frozenset({FormatNeed.CALLS}),
     ),
     ExportFormat(
         "pprof",
         "stacks with addresses and lines, for `go tool pprof`; from a call tree",
-        ".pb.gz",
         "stacks:write_pprof",
         frozenset({FormatNeed.PROGRAM, FormatNeed.CALLS}),
         by_address=True,
@@ -99,14 +93,12 @@ _ENTRIES = (
     ExportFormat(
         "speedscope",
         "stacks for https://www.speedscope.app; from a call tree",
-        ".speedscope.json",
         "stacks:write_speedscope",
         frozenset({FormatNeed.CALLS}),
     ),
     ExportFormat(
         "csv",
         "one table of counts (--table), for spreadsheets and pandas",
-        ".csv",
         "tables:write_csv",
         by_routine=True,
         tables=tables.NAMES,
@@ -114,35 +106,30 @@ _ENTRIES = (
     ExportFormat(
         "dot",
         "graphs of the routines that ran, with counts on edges, for Graphviz",
-        ".dot",
         "graphs:write_dot",
         by_routine=True,
     ),
     ExportFormat(
         "gcov",
         "coverage in the JSON of `gcov --json-format`, for gcovr",
-        ".gcov.json.gz",
         "coverage_formats:write_gcov",
         needs=_COVERAGE,
     ),
     ExportFormat(
         "graphml",
         "graphs of the routines that ran, with counts, for networkx, yEd, Gephi",
-        ".graphml",
         "graphs:write_graphml",
         by_routine=True,
     ),
     ExportFormat(
         "lcov",
         "coverage of lines, branches and functions, for genhtml and editors",
-        ".info",
         "coverage_formats:write_lcov",
         needs=_COVERAGE,
     ),
     ExportFormat(
         "parquet",
         "one table of counts (--table), for pandas, DuckDB, Spark; needs simprof[parquet]",
-        ".parquet",
         "tables:write_parquet",
         by_routine=True,
         tables=tables.NAMES,
@@ -150,7 +137,6 @@ _ENTRIES = (
     ExportFormat(
         "tsim",
         "words executed, branches taken and not, as TSIM writes it, for RTEMS's covoar",
-        ".cov",
         "tsim:write",
     ),
 )
@@ -158,13 +144,7 @@ FORMATS: Mapping[str, ExportFormat] = MappingProxyType({each.name: each for each
 
 
 def find(name: str) -> ExportFormat:
-    """Return a format by its name.
-
-    Raises
-    ------
-    UsageError
-        If there is none.
-    """
+    """Return a format by its name; UsageError if there is none."""
     if name not in FORMATS:
         raise UsageError(f"{name!r} is no export format: choose from {', '.join(sorted(FORMATS))}")
     return FORMATS[name]
@@ -173,10 +153,7 @@ def find(name: str) -> ExportFormat:
 def select(form: ExportFormat, measurement: RunMeasurement, choice: RowChoice) -> RunMeasurement:
     """Return the measurement with those of its routines that a file is to have.
 
-    Raises
-    ------
-    UsageError
-        If the format has no such files, or no routine is left.
+    Raises UsageError if the format has no such files, or no routine is left.
     """
     if not (choice.routines or choice.exclude):
         return measurement
@@ -195,18 +172,14 @@ def select(form: ExportFormat, measurement: RunMeasurement, choice: RowChoice) -
 
 
 def export(form: ExportFormat, source: ExportSource) -> bytes:
-    """Return the content of a file.
-
-    Raises
-    ------
-    UsageError
-        If the profile, or the program, lacks what the format needs.
-    """
+    """Return the content of a file; UsageError if the profile or program lacks what it needs."""
     _check_table(form, source)
     if form.needs - {FormatNeed.CALLS}:
         _check_program(form, source)
-    if FormatNeed.CALLS in form.needs:
-        _check_calls(source)
+    if FormatNeed.CALLS in form.needs and source.measurement.call_tree is None:
+        raise UsageError(
+            f"{source.name} has no call tree: record it with `simprof run --call-tree -o`"
+        )
     return form.writer(source)
 
 
@@ -218,16 +191,8 @@ def _check_table(form: ExportFormat, source: ExportSource) -> None:
     if source.table not in form.tables:
         raise UsageError(f"{source.table!r} is no table: choose from {', '.join(form.tables)}")
     if source.table == "paths" and not mode_facts.collects_paths(source.measurement):
-        raise UsageError(
-            f"{source.name} has no paths: mode {source.measurement.mode} collects none"
-        )
-
-
-def _check_calls(source: ExportSource) -> None:
-    if source.measurement.call_tree is None:
-        raise UsageError(
-            f"{source.name} has no call tree: record it with `simprof run --call-tree -o`"
-        )
+        mode = source.measurement.mode
+        raise UsageError(f"{source.name} has no paths: mode {mode} collects none")
 
 
 def notes(form: ExportFormat, source: ExportSource) -> tuple[str, ...]:

@@ -1,15 +1,13 @@
-"""Formats of graphs: DOT and GraphML.
+"""Formats of graphs: the routines that ran, with how often blocks and edges were executed.
 
-The routines that ran as graphs in Graphviz's language, with counts on edges and blocks.
-
-As `simprof cfg --format dot` draws them: one cluster a routine, a style for each kind of edge.
-Edges are the thicker and blocks the redder the more of the routine's executions they have. What
-was never executed is grey; an edge with a counter of the scheme on it is blue.
-
-The routines that ran as GraphML, with how often blocks and edges were executed.
-
-As `simprof cfg --format graphml` writes them (`reports.cfg_formats`): `simprof explain` reads a
-file of one routine, with the counts as its weights. Activations that ended early left by no edge.
+DOT
+    As `simprof cfg --format dot` draws them: one cluster a routine, a style for each kind of edge.
+    Edges are the thicker and blocks the redder the more of the routine's executions they have. What
+    was never executed is grey; an edge with a counter of the scheme on it is blue.
+GraphML
+    As `simprof cfg --format graphml` writes them (`reports.cfg_formats`): `simprof explain` reads a
+    file of one routine, with the counts as its weights. Activations that ended early left by no
+    edge.
 """
 
 from __future__ import annotations
@@ -34,12 +32,7 @@ from simprof.profiler.reports.display import readable
 if TYPE_CHECKING:
     import graphviz
 
-WIDEST = 5.0
-"""Points, of the most frequent edge; those that were never followed have one."""
-
-RED = 0.0
-"""A hue; blocks differ in how much of it they have."""
-
+WIDEST = 5.0  # Points, of the most frequent edge; those that were never followed have one.
 UNUSED = "gray60"
 COUNTED = "blue"
 
@@ -114,7 +107,7 @@ def _label(block: VertexName, count: int, measurement: RunMeasurement) -> str:
 
 def _color(heat: float) -> str:
     """Return a colour by how hot a block is, from 0 (white) to 1 (red)."""
-    return f"{RED:.3f} {0.6 * heat:.3f} 1.000"
+    return f"0.000 {0.6 * heat:.3f} 1.000"
 
 
 def write_graphml(source: ExportSource) -> bytes:

@@ -19,7 +19,6 @@ from simprof.simulator.errors import UsageError
 class ExportSource:
     """A measurement and its program.
 
-    - `measurement`: What was measured.
     - `profile`: The profile's file, as messages call it too; None: there is none.
     - `elf`: The program's file; None: the one that the profile names.
     - `table`: Which table to write, in formats that hold one; None: the format's first.
@@ -51,13 +50,7 @@ class ExportSource:
 
     @cached_property
     def program(self) -> Program:
-        """The program.
-
-        Raises
-        ------
-        UsageError
-            If it is not there, or is another one now.
-        """
+        """The program; UsageError if it is not there, or is another one now."""
         found = find_program(self.measurement, self._elf, self.profile)
         if found.program is None:
             raise UsageError(f"{self.name}: {found.note}")

@@ -1,23 +1,20 @@
-"""Formats of stacks: folded stacks, speedscope, pprof.
+"""Formats of stacks.
 
-Stacks of a call tree, for formats that show them: `collapsed` and what others share.
+Every context of a call tree is a stack of routines, the program's first one outermost, with the
+instructions that were executed in its last routine. Recursion is folded as in the tree
+(`profiles.calls`).
 
-Every context is a stack of routines, the program's first one outermost, with the instructions that
-were executed in its last routine. Recursion is folded as in the tree (`profiles.calls`).
-
-A call tree as https://www.speedscope.app opens it: one profile of base, one of added.
-
-Its file format: https://www.speedscope.app/file-format-schema.json
-
-A call tree as pprof reads it: `profile.proto`, gzip'd.
-
-A context knows how much of its routine was executed in it, the profile which instructions of the
-routine were, in all contexts together. Both sums are exact in the file, routine by routine and line
-by line. Which lines a context executed is not known where a routine has several: there each has
-its share of every line, to the last instruction.
-
-https://github.com/google/pprof/blob/main/proto/profile.proto has the messages. Their fields are
-written here, one function a message: nothing else of protocol buffers is needed.
+collapsed
+    Folded stacks, one a line.
+speedscope
+    What https://www.speedscope.app opens: one profile of base, one of added.
+pprof
+    `profile.proto`, gzip'd; https://github.com/google/pprof/blob/main/proto/profile.proto has the
+    messages. Their fields are written here, one function a message: nothing else of protocol
+    buffers is needed. A context knows how much of its routine was executed in it, the profile which
+    instructions of the routine were, in all contexts together. Both sums are exact in the file,
+    routine by routine and line by line. Which lines a context executed is not known where a routine
+    has several: there each has its share of every line, to the last instruction.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ from simprof.simulator.errors import UsageError
 
 
 def call_tree(source: ExportSource) -> CallTree:
-    """Return the call tree of a profile, which must have one (`formats.Need.CALLS`)."""
+    """Return the call tree of a profile, which must have one (`FormatNeed.CALLS`)."""
     tree = source.measurement.call_tree
     assert tree is not None
     return tree
@@ -80,15 +77,12 @@ def _collapsed(tree: CallTree, weights: tuple[int, ...]) -> bytes:
     return "".join(lines).encode(errors="backslashreplace")
 
 
-SCHEMA = "https://www.speedscope.app/file-format-schema.json"
-
-
 def write_speedscope(source: ExportSource) -> bytes:
     """Return the file."""
     tree = without_sites(call_tree(source))
     program = Path(source.measurement.program.file).name
     content = {
-        "$schema": SCHEMA,
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
         "name": f"{program}, {mode_facts.setting_name(source.measurement)}",
         "exporter": f"simprof@{own_version()}",
         "activeProfileIndex": 0,
@@ -116,18 +110,11 @@ def _profile(name: str, tree: CallTree, weights: tuple[int, ...]) -> dict[str, o
 
 
 _VARINT, _BYTES = 0, 2
-LARGEST = (1 << 63) - 1
-"""Numbers in such a file have 64 bits."""
+LARGEST = (1 << 63) - 1  # Numbers in a file of pprof have 64 bits.
 
 
 def write_pprof(source: ExportSource) -> bytes:
-    """Return the file.
-
-    Raises
-    ------
-    UsageError
-        If there is no call tree, or a number in it is too large for the format.
-    """
+    """Return the file; UsageError if a number in the call tree is too large for the format."""
     tree = call_tree(source)
     if max((*tree.base, *tree.added), default=0) > LARGEST:
         raise UsageError(f"{source.name} has counts beyond 64 bits, which pprof files cannot hold")
@@ -224,26 +211,14 @@ class _Profile:
         routine = self._tree.routines[number]
         found = self._source.program.lines.find(routine.address)
         file = "" if found is None else found.file
-        fields = (
-            number + 1,
-            self._string(readable(routine.name)),
-            self._string(routine.name),
-            self._string(file),
-            0 if found is None else found.line,
-        )
+        names = map(self._string, (readable(routine.name), routine.name, file))
+        fields = (number + 1, *names, 0 if found is None else found.line)
         return b"".join(_number(field, value) for field, value in enumerate(fields, 1))
 
     def _mapping(self) -> bytes:
         addresses = [routine.address for routine in self._tree.routines] or [0]
-        fields = {
-            1: 1,
-            2: min(addresses),
-            3: max(addresses) + 4,
-            5: self._string(self._source.measurement.program.file),
-            7: 1,
-            8: 1,
-            9: 1,
-        }
+        file = self._string(self._source.measurement.program.file)
+        fields = {1: 1, 2: min(addresses), 3: max(addresses) + 4, 5: file, 7: 1, 8: 1, 9: 1}
         return b"".join(_number(field, value) for field, value in fields.items())
 
 
@@ -284,7 +259,7 @@ def _take(left: dict[int, int], amount: int) -> dict[int, int]:
 
 
 def _varint(value: int) -> bytes:
-    """Return a number as protocol buffers write_pprof it: seven bits a byte, the lowest first."""
+    """Return a number as protocol buffers write it: seven bits a byte, the lowest first."""
     content = bytearray()
     while value >= 1 << 7:
         content.append(value & 0x7F | 0x80)

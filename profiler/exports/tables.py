@@ -34,17 +34,8 @@ def render_csv(content: ProfileTable) -> bytes:
     return text.encode(errors="backslashreplace")
 
 
-INSTALL = "pip install 'simprof[parquet]'"
-
-
 def write_parquet(source: ExportSource) -> bytes:
-    """Return the table that was asked for.
-
-    Raises
-    ------
-    UsageError
-        If pyarrow is not installed, or a count does not fit 64 bits.
-    """
+    """Return the table that was asked for; UsageError without pyarrow, or for counts too large."""
     return render_parquet(_rows(source))
 
 
@@ -54,7 +45,8 @@ def render_parquet(content: ProfileTable) -> bytes:
         import pyarrow as arrow
         from pyarrow import parquet
     except ImportError:
-        raise UsageError(f"--format parquet needs pyarrow: `{INSTALL}` installs it") from None
+        install = "pip install 'simprof[parquet]'"
+        raise UsageError(f"--format parquet needs pyarrow: `{install}` installs it") from None
     rows = list(content.cells())
     columns = {
         column.name: _array(arrow, column, [row[place] for row in rows])

@@ -17,20 +17,12 @@ from simprof.profiler.profiles.code_counts import code_counts
 from simprof.simulator.errors import UsageError
 
 EXECUTED, TAKEN, NOT_TAKEN = 0x01, 0x08, 0x10
-WORD = 4
-WORDS_IN_LINE = 32
-LINE = WORD * WORDS_IN_LINE
+LINE = 128  # Bytes: 32 words
 END = 1 << 32
 
 
 def write(source: ExportSource) -> bytes:
-    """Return a coverage file.
-
-    Raises
-    ------
-    UsageError
-        If there is code beyond 4 GB, where the format has no addresses.
-    """
+    """Return a coverage file; UsageError if there is code beyond 4 GB, which has no address."""
     fields: dict[int, int] = defaultdict(int)
     for routine in source.measurement.routines:
         counts = code_counts(routine)
@@ -44,9 +36,8 @@ def write(source: ExportSource) -> bytes:
             f"--format tsim has 32-bit addresses, and there is code at {max(fields):#x}"
         )
     starts = sorted({address - address % LINE for address in fields})
-    return "".join(
-        f"{start:08x} : "
-        + " ".join(f"{fields.get(start + WORD * word, 0):x}" for word in range(WORDS_IN_LINE))
-        + "\n"
-        for start in starts
-    ).encode()
+    lines = []
+    for start in starts:
+        words = (f"{fields.get(address, 0):x}" for address in range(start, start + LINE, 4))
+        lines.append(f"{start:08x} : {' '.join(words)}\n")
+    return "".join(lines).encode()

@@ -43,7 +43,7 @@ BUILDS = (
 
 
 def render_text(
-    difference: Difference, top: int = 10, width: int = 100, color: bool = False
+    difference: Difference, width: int = 100, color: bool = False, top: int = 10
 ) -> str:
     """Return the report; `top`: rows in each table."""
     return print_parts(list(_parts(difference, top)), width, color)

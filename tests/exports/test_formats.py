@@ -33,7 +33,6 @@ def profile(tmp_path: Path) -> Path:
 def test_an_entry_is_named_as_it_is_found() -> None:
     for name, form in FORMATS.items():
         assert form.name == name == find(name).name
-        assert form.suffix.startswith(".")
         assert callable(form.writer)
 
 

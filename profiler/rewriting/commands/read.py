@@ -119,9 +119,7 @@ def _read_counters(files: tuple[Path, ...], chosen: Mapping[str, Any]) -> int:
         _check_writer(instrumented, path)
         if definition(file.header["mode"]).writes_trace:
             return _make_trace(merged(loaded), path, output, program)
-    profile = read_profile(merged(loaded), program)
-    extent = options.Extent(chosen["top"], chosen["details"])
-    write_results(profile, output, chosen["json_file"], chosen["report"], extent)
+    write_results(read_profile(merged(loaded), program), chosen, output)
     return 0
 
 
