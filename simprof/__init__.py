@@ -54,50 +54,24 @@ if TYPE_CHECKING:
     from simprof.simulator.errors import SimulatorError as SimprofError
     from simprof.simulator.errors import UsageError
 
-__all__ = [
-    "Block",
-    "Comparison",
-    "ControlFlowGraph",
-    "Edge",
-    "EdgeCount",
-    "EdgeKind",
-    "Measurement",
-    "PathCount",
-    "PlannedEdge",
-    "PlannedGraph",
-    "RecoveredProgram",
-    "RoutineProfile",
-    "SimprofError",
-    "UsageError",
-    "call_graph",
-    "compare",
-    "from_networkx",
-    "load",
-    "plan",
-    "recover",
-    "run",
-    "save",
-    "to_networkx",
-]
+__all__ = ["call_graph", "compare", "from_networkx", "load", "plan", "recover", "run", "save"]
+__all__ += ["to_networkx"]
+__all__ += ["Comparison", "Measurement", "PlannedEdge", "PlannedGraph", "RecoveredProgram"]
+__all__ += ["Block", "ControlFlowGraph", "Edge", "EdgeCount", "EdgeKind", "PathCount"]
+__all__ += ["RoutineProfile", "SimprofError", "UsageError"]
 
 _HOMES = {
-    "simprof.profiler.graphs.cfg": ("Block", "ControlFlowGraph", "Edge", "EdgeKind"),
-    "simprof.profiler.profiles.profile": ("EdgeCount", "PathCount", "RoutineProfile"),
+    "simprof.profiler.graphs.cfg": "Block ControlFlowGraph Edge EdgeKind",
+    "simprof.profiler.profiles.profile": "EdgeCount PathCount RoutineProfile",
     "simprof._graphs": (
-        "PlannedEdge",
-        "PlannedGraph",
-        "RecoveredProgram",
-        "call_graph",
-        "from_networkx",
-        "plan",
-        "recover",
-        "to_networkx",
+        "PlannedEdge PlannedGraph RecoveredProgram call_graph from_networkx plan recover "
+        "to_networkx"
     ),
-    "simprof._programs": ("compare", "load", "run", "save"),
-    "simprof._results": ("Comparison", "Measurement"),
-    "simprof.simulator.errors": ("UsageError",),
+    "simprof._programs": "compare load run save",
+    "simprof._results": "Comparison Measurement",
+    "simprof.simulator.errors": "UsageError",
 }
-_PLACES = {name: (module, name) for module, names in _HOMES.items() for name in names}
+_PLACES = {name: (module, name) for module, names in _HOMES.items() for name in names.split()}
 _PLACES["SimprofError"] = ("simprof.simulator.errors", "SimulatorError")
 
 

@@ -17,13 +17,8 @@ from simprof.simulator.errors import UsageError
 
 Text = str | bytes | os.PathLike[str]
 
-OUTPUTS = frozenset(
-    {
-        *("json", "report", "html", "output", "trace"),
-        *("top", "details", "summary", "progress", "quiet"),
-    }
-)
-"""Options about what a command writes, which have no meaning here."""
+# Options about what a command writes, which have no meaning here
+OUTPUTS = frozenset("json report html output trace top details summary progress quiet".split())
 
 
 def parse(
@@ -33,23 +28,13 @@ def parse(
     *,
     one_mode: bool = False,
 ) -> dict[str, Any]:
-    """Return the parameters of `command`, by the names under which it takes them.
+    """Return the parameters of a command of the command line, by the names that it gives them.
 
-    Parameters
-    ----------
-    command
-        The command of the command line.
-    arguments
-        Its positional arguments.
-    options
-        Values of its options, by keyword; None stands for the default.
-    one_mode
-        Whether options of a mode are taken, too, where the command takes several modes.
+    - `arguments`: Its positional arguments.
+    - `options`: Values of its options, by keyword; None stands for the default.
+    - `one_mode`: Whether options of a mode are taken, too, where the command takes several modes.
 
-    Raises
-    ------
-    UsageError
-        If there is no such option, or it does not take the value.
+    Raises UsageError if there is no such option, or it does not take the value.
     """
     known = {keyword(p): p for p in command.params if isinstance(p, click.Option)}
     for name in OUTPUTS:

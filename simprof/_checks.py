@@ -1,4 +1,4 @@
-"""Arguments of the public functions that are of the wrong type, refused in one line.
+"""Arguments of the public functions that are of the wrong type, refused by UsageError.
 
 Types are annotated, but nothing makes callers check them; what is passed on unchecked ends in an
 error about simprof's own code, or in a file that holds no profile.
@@ -18,43 +18,25 @@ if TYPE_CHECKING:
 
 
 def file_path(value: object, what: str) -> Path:
-    """Return the path of a file that a caller names.
-
-    Raises
-    ------
-    UsageError
-        Saying what to pass, if `value` is no name of a file; `what` is the argument's meaning.
-    """
+    """Return the path of a file that a caller names; `what` is the argument's meaning."""
     if not isinstance(value, str | os.PathLike):
         raise wrong(what, "the name of a file", value)
     return Path(value)
 
 
 def program(elf: object, arguments: object) -> list[Any]:
-    """Return a program's file and its arguments as the words of a command line.
-
-    Raises
-    ------
-    UsageError
-        Saying what to pass, if `elf` is no name of a file or `arguments` is no list.
-    """
+    """Return a program's file and its arguments as the words of a command line."""
     if not isinstance(elf, str | bytes | os.PathLike):
         raise wrong("elf", "the name of a program file", elf)
     return [elf, *words(arguments, "arguments")]
 
 
 def words(values: object, what: str) -> list[Any]:
-    """Return the items of a list that a caller gives.
-
-    Raises
-    ------
-    UsageError
-        If it is one text, whose characters would be the items, or no list at all.
-    """
-    if isinstance(values, str | bytes):
+    """Return the items of a list that a caller gives."""
+    if isinstance(values, str | bytes):  # whose characters would be the items
+        given = shown(values)
         raise UsageError(
-            f"{what} must be a list, with each text an item of its own: "
-            f"[{shown(values)}], not {shown(values)}"
+            f"{what} must be a list, with each text an item of its own: [{given}], not {given}"
         )
     if not isinstance(values, Iterable):
         raise wrong(what, "a list", values)
@@ -81,13 +63,7 @@ def shown(value: object) -> str:
 
 
 def check_weights(cfg: ControlFlowGraph, weights: Any) -> None:
-    """Refuse weights that are not one for each edge of `cfg`.
-
-    Raises
-    ------
-    UsageError
-        Saying how many weights the graph needs.
-    """
+    """Refuse weights that are not one for each edge of `cfg`."""
     if weights is None:
         return
     wanted = f"None or a list of {len(cfg.edges)} weights, one for each edge of {cfg.name}"
@@ -98,13 +74,7 @@ def check_weights(cfg: ControlFlowGraph, weights: Any) -> None:
 
 
 def check_networkx(graph: object, wanted: str) -> None:
-    """Refuse what is no graph of networkx.
-
-    Raises
-    ------
-    UsageError
-        Saying what to pass, which is `wanted`.
-    """
+    """Refuse what is no graph of networkx; `wanted`: what to pass."""
     import networkx as nx
 
     if not isinstance(graph, nx.Graph):

@@ -14,15 +14,10 @@ INSTALL = "pip install 'simprof[notebook]'"
 
 
 def data_frame(table: ProfileTable) -> pd.DataFrame:
-    """Return a table as a frame.
+    """Return a table as a frame; UsageError if pandas is not installed.
 
     Whole numbers are 64 bits wide ("Int64" where some are not known), or Python's own where they
     may have any length; unknown text is None.
-
-    Raises
-    ------
-    UsageError
-        If pandas is not installed.
 
     Examples
     --------
@@ -34,15 +29,11 @@ def data_frame(table: ProfileTable) -> pd.DataFrame:
     except ImportError:
         raise UsageError(f"to_frame needs pandas: `{INSTALL}` installs it") from None
     rows = list(table.cells())
-    columns = {
-        column.name: [row[place] for row in rows] for place, column in enumerate(table.columns)
-    }
-    return pd.DataFrame(
-        {
-            column.name: pd.Series(cells, dtype=_dtype(column, cells))
-            for column, cells in zip(table.columns, columns.values(), strict=True)
-        }
-    )
+    series = {}
+    for place, column in enumerate(table.columns):
+        cells = [row[place] for row in rows]
+        series[column.name] = pd.Series(cells, dtype=_dtype(column, cells))
+    return pd.DataFrame(series)
 
 
 def _dtype(column: DataColumn, cells: list[Any]) -> Any:
@@ -57,13 +48,7 @@ def _dtype(column: DataColumn, cells: list[Any]) -> Any:
 
 
 def pyplot() -> Any:
-    """Return `matplotlib.pyplot`.
-
-    Raises
-    ------
-    UsageError
-        If matplotlib is not installed.
-    """
+    """Return `matplotlib.pyplot`; UsageError if matplotlib is not installed."""
     try:
         from matplotlib import pyplot as plots
     except ImportError:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from simprof.profiler.graphfiles.reader import GraphDocument
     from simprof.profiler.graphs.cfg import ControlFlowGraph
 
-TOP = 10
-"""Routines that a notebook shows of a program: the largest."""
+TOP = 10  # Routines that a notebook shows of a program: the largest
 
 StrPath = str | os.PathLike[str]
 
@@ -50,41 +49,23 @@ class GraphOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class PlannedEdge:
-    """What a scheme does on one edge.
+    """What a scheme does on one edge."""
 
-    Attributes
-    ----------
-    source, target
-        Block names (of a program: start addresses), "ENTRY" or "EXIT".
-    actions
-        In the papers' notation: "r=4", "count[r]++".
-    sparc
-        Their instructions, and `cost`, how many of these one crossing of the edge executes.
-    count
-        How often the graph's runs cross the edge.
-    """
-
+    # Block names (of a program: start addresses), "ENTRY" or "EXIT".
     source: int | str
     target: int | str
-    actions: tuple[str, ...]
-    sparc: tuple[str, ...]
-    cost: int
-    count: int
+    actions: tuple[str, ...]  # In the papers' notation: "r=4", "count[r]++"
+    sparc: tuple[str, ...]  # Their instructions
+    cost: int  # How many of these one crossing of the edge executes
+    count: int  # How often the graph's runs cross the edge
 
 
 @dataclass(frozen=True)
 class PlannedGraph:
-    """A scheme on a graph.
-
-    Attributes
-    ----------
-    cfg
-        The graph.
-    answer
-        What `simprof explain --json` writes; `docs/SEMANTICS.md` describes its fields.
-    """
+    """A scheme on a graph, `cfg`."""
 
     cfg: ControlFlowGraph
+    # What `simprof explain --json` writes; `docs/SEMANTICS.md` describes its fields.
     answer: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -106,19 +87,13 @@ class PlannedGraph:
     def edges(self) -> tuple[PlannedEdge, ...]:
         """By edge id."""
         static = self.answer["static"]
-        rows = zip(
-            self.answer["edges"], static["code"], static["sparc"], static["costs"], strict=True
-        )
+        code, sparc = map(tuple, static["code"]), map(tuple, static["sparc"])
+        rows = zip(self.answer["edges"], code, sparc, static["costs"], strict=True)
         return tuple(
             PlannedEdge(
-                edge["source"],
-                edge["target"],
-                tuple(actions),
-                tuple(sparc),
-                cost,
-                edge["executions"],
+                edge["source"], edge["target"], does, instructions, cost, edge["executions"]
             )
-            for edge, actions, sparc, cost in rows
+            for edge, does, instructions, cost in rows
         )
 
     def _repr_html_(self) -> str:
@@ -130,15 +105,10 @@ class PlannedGraph:
             "base": f"{self.base:,} instructions",
             "added": f"{self.added:,} instructions",
         }
-        rows = [
-            (
-                f"{edge.source} > {edge.target}",
-                ", ".join(edge.actions),
-                f"{edge.cost:,}",
-                f"{edge.count:,}",
-            )
-            for edge in self.edges
-        ]
+        rows = []
+        for edge in self.edges:
+            numbers = f"{edge.cost:,}", f"{edge.count:,}"
+            rows.append((f"{edge.source} > {edge.target}", ", ".join(edge.actions), *numbers))
         carrying = sum(bool(edge.actions) for edge in self.edges)
         title = f"{carrying} of {len(rows)} edges carry code"
         return facts(summary) + html_table(title, ("edge", "actions", "cost", "count"), rows)
@@ -161,15 +131,10 @@ class RecoveredProgram(recovery.ProgramGraphs):
         blocks = (arrays.first_block[1:] - arrays.first_block[:-1]).tolist()
         edges = (arrays.first_edge[1:] - arrays.first_edge[:-1]).tolist()
         largest = sorted(range(len(blocks)), key=lambda number: -blocks[number])[:TOP]
-        rows = [
-            (
-                brief(arrays.names[number]),
-                f"{arrays.addresses[number]:#x}",
-                f"{blocks[number]:,}",
-                f"{edges[number]:,}",
-            )
-            for number in largest
-        ]
+        rows = []
+        for number in largest:
+            routine = brief(arrays.names[number]), f"{arrays.addresses[number]:#x}"
+            rows.append((*routine, f"{blocks[number]:,}", f"{edges[number]:,}"))
         title = f"{len(rows)} of {len(blocks)} routines, by blocks"
         columns = ("routine", "address", "blocks", "edges")
         return facts(summary) + html_table(title, columns, rows)
@@ -182,20 +147,12 @@ def plan(
 ) -> PlannedGraph:
     """Apply a scheme to a graph: number its paths, place its code, count its runs.
 
-    Parameters
-    ----------
-    graph
-        A routine of `recover`; a graph of networkx or a graph file's content, both as
-        `docs/SEMANTICS.md` describes them; or a graph file's name.
-    mode
-        The scheme, as for `simprof explain --mode`.
-    **options
-        Those of `simprof explain`, `_` for `-`.
+    - `graph`: A routine of `recover`; a graph of networkx or a graph file's content, both as
+      `docs/SEMANTICS.md` describes them; or a graph file's name.
+    - `mode`: The scheme, as for `simprof explain --mode`.
+    - `options`: Those of `simprof explain`, `_` for `-`.
 
-    Raises
-    ------
-    SimprofError
-        With one line that says what is wrong with the graph or an option.
+    Raises SimprofError with one line that says what is wrong with the graph or an option.
 
     Examples
     --------
@@ -237,11 +194,10 @@ def plan(
     if others:
         raise UsageError(f"mode {mode!r}: plan takes one mode")
     document = _document(graph)
-    weights = chosen["weights"]
     asked = analyse.AnalysisOptions(
         mode=setting.mode,
         enumerate=chosen["enumerate_paths"],
-        weights=None if weights is None else Weights(weights),
+        weights=None if chosen["weights"] is None else Weights(chosen["weights"]),
         scheme=setting.setting(collect(chosen)).options,
     )
     return PlannedGraph(document.cfg, analyse.analyse(document, asked))
@@ -250,15 +206,8 @@ def plan(
 def recover(elf: StrPath) -> RecoveredProgram:
     """Recover the control-flow graphs of `elf`, a static SPARC ELF file, from its code alone.
 
-    Returns
-    -------
-    RecoveredProgram
-        Its `routines` are the graphs, by address.
-
-    Raises
-    ------
-    SimprofError
-        If it is no program that simprof can run.
+    The `routines` of what is returned are the graphs, by address. Raises SimprofError if it is no
+    program that simprof can run.
 
     Examples
     --------
@@ -301,17 +250,11 @@ def to_networkx(
 ) -> nx.MultiDiGraph:
     """Return a graph as a networkx graph, whose attributes `docs/API.md` describes.
 
-    Parameters
-    ----------
-    graph
-        A control-flow graph, or a graph file's content (whose weights and runs are kept).
-    weights
-        Of a control-flow graph: the edges' attribute `weight`, by edge id.
+    - `graph`: A control-flow graph, or a graph file's content (whose weights and runs are kept).
+    - `weights`: Of a control-flow graph: the edges' attribute `weight`, by edge id.
 
-    Raises
-    ------
-    SimprofError
-        If `graph` is none of these, or `weights` does not have one item for each edge.
+    Raises SimprofError if `graph` is none of these, or `weights` does not have one item for each
+    edge.
 
     Examples
     --------
@@ -343,12 +286,8 @@ def from_networkx(graph: nx.MultiDiGraph) -> ControlFlowGraph:
     """Return the control-flow graph that a networkx graph stands for.
 
     The graph is one of `to_networkx`, or any directed graph with the attributes `entry` and
-    `exit`, the names of its first and last block.
-
-    Raises
-    ------
-    SimprofError
-        With one line that says what the graph lacks.
+    `exit`, the names of its first and last block. Raises SimprofError with one line that says what
+    the graph lacks.
 
     Examples
     --------
@@ -381,11 +320,8 @@ def _document(graph: Any) -> GraphDocument:
     if isinstance(graph, Mapping):
         return parse(graph, "graph")
     if isinstance(graph, recovery.ProgramGraphs):
-        raise UsageError(
-            "graph is a whole program: plan takes one routine, as recovered.routines[0]"
-        )
-    check_networkx(
-        graph,
-        "a routine of simprof.recover, a graph of networkx, or a graph file's content or name",
-    )
+        one = "plan takes one routine, as recovered.routines[0]"
+        raise UsageError(f"graph is a whole program: {one}")
+    wanted = "a routine of simprof.recover, a graph of networkx, or a graph file's content or name"
+    check_networkx(graph, wanted)
     return from_graph(graph)

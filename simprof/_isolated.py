@@ -23,10 +23,7 @@ def compare_isolated(
 ) -> SchemeComparison:
     """Measure several schemes as `session.compare_program` does, in a process of its own.
 
-    Raises
-    ------
-    SimulatorError
-        What that process raised; or, in one line, how it ended if it did not answer.
+    Raises SimulatorError: what that process raised, or how it ended if it did not answer.
     """
     guest = request.guest
     asked = replace(request, progress=None)
@@ -40,9 +37,8 @@ def compare_isolated(
             storage.from_bytes(process.pipe.recv_bytes(), name) for _ in range(head["measurements"])
         )
     except (EOFError, OSError):
-        raise errors.EngineError(
-            f"{request.program}: the process that ran it {process.dismiss()}"
-        ) from None
+        how = process.dismiss()
+        raise errors.EngineError(f"{request.program}: the process that ran it {how}") from None
     finally:
         process.kill()
     reasons = tuple(head["reasons"])

@@ -87,34 +87,18 @@ def run(
 ) -> Measurement:
     r"""Run a SPARC program under one scheme and measure what profiling it costs.
 
-    Parameters
-    ----------
-    elf
-        The program: a static SPARC ELF file.
-    mode
-        The scheme, as for `simprof run --mode`.
-    arguments
-        The program's arguments, without its own name.
-    stdout, stderr
-        Where the program's output goes: a file to be written, or a binary file object (of the
-        system, or `io.BytesIO`). None: nowhere.
-    isolated
-        Whether to run the program in a process of its own: a crash of the emulator is then an
-        error, and not the end of this process. It takes about a second longer.
-    **options
-        Those of `simprof run`, `_` for `-`. Without `stdin` the program's input is empty.
+    - `elf`: The program: a static SPARC ELF file.
+    - `mode`: The scheme, as for `simprof run --mode`.
+    - `arguments`: The program's arguments, without its own name.
+    - `stdout`, `stderr`: Where the program's output goes: a file to be written, or a binary file
+      object (of the system, or `io.BytesIO`). None: nowhere.
+    - `isolated`: Whether to run the program in a process of its own: a crash of the emulator is
+      then an error, and not the end of this process. It takes about a second longer.
+    - `options`: Those of `simprof run`, `_` for `-`. Without `stdin` the program's input is empty.
 
-    Returns
-    -------
-    Measurement
-        The profile and its costs. How the program ended is in `ending`; a program that fails is
-        no error.
-
-    Raises
-    ------
-    SimprofError
-        With one line that says what is wrong: an option, the program file, ..., or how the process
-        of an `isolated` run ended.
+    How the program ended is in the measurement's `ending`; a program that fails is no error. Raises
+    SimprofError with one line that says what is wrong: an option, the program file, ..., or how the
+    process of an `isolated` run ended.
 
     Examples
     --------
@@ -162,21 +146,12 @@ def compare(
 ) -> Comparison:
     """Run a SPARC program once for several schemes and measure what each costs.
 
-    Parameters
-    ----------
-    elf, arguments, stdout, stderr, isolated, **options
-        As for `run`.
-    modes
-        The schemes with their options ("tpp:cold=20"), in a list or as in `--mode`; None: all but
-        `edges`.
-    jobs
-        How many processes may measure a large program. With more than one, this process forks,
-        or that of an `isolated` comparison: let it have no threads then.
+    Parameters that `run` has, and errors, are as there.
 
-    Raises
-    ------
-    SimprofError
-        As `run`.
+    - `modes`: The schemes with their options ("tpp:cold=20"), in a list or as in `--mode`; None:
+      all but `edges`.
+    - `jobs`: How many processes may measure a large program. With more than one, this process
+      forks, or that of an `isolated` comparison: let it have no threads then.
 
     Examples
     --------
@@ -218,10 +193,7 @@ def compare(
 def load(profile: StrPath) -> Measurement:
     """Read a profile that `save` or `simprof run -o` wrote.
 
-    Raises
-    ------
-    SimprofError
-        If the file cannot be read or is no profile.
+    Raises SimprofError if the file cannot be read or is no profile.
     """
     from simprof._results import shown
     from simprof.profiler.profiles import storage
@@ -232,10 +204,8 @@ def load(profile: StrPath) -> Measurement:
 def save(measurement: Measurement, profile: StrPath) -> None:
     """Write a profile, whole or not at all.
 
-    Raises
-    ------
-    SimprofError
-        If the file cannot be written, or `measurement` is none; no file is touched then.
+    Raises SimprofError if the file cannot be written, or `measurement` is none; no file is touched
+    then.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from simprof._frames import data_frame, pyplot
 from simprof._html import facts, heading, html_table
-from simprof.profiler.profiles import accuracy, profile, tables
+from simprof.profiler.profiles import profile, tables
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import brief
 from simprof.simulator.errors import UsageError
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-TOP = 10
-"""Rows that a notebook shows, and bars in a plot."""
+TOP = 10  # Rows that a notebook shows, and bars in a plot
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,15 +31,8 @@ class Measurement(profile.RunMeasurement):
     def to_frame(self, table: str = tables.DEFAULT) -> pd.DataFrame:
         """Return one of the measurement's tables as a pandas frame.
 
-        Parameters
-        ----------
-        table
-            "routines", "edges", "paths" or "blocks": those of `simprof export --format csv`.
-
-        Raises
-        ------
-        SimprofError
-            If there is no such table, or pandas is not installed.
+        `table`: "routines", "edges", "paths" or "blocks": those of `simprof export --format csv`.
+        Raises SimprofError if there is no such table, or pandas is not installed.
 
         Examples
         --------
@@ -69,39 +61,21 @@ class Measurement(profile.RunMeasurement):
         >>> comparison.measurements["tpp"].attributed, comparison.measurements["pp"].attributed
         (1.0, None)
         """
-        flow = self.lost.get("flow_blocks")
-        if not flow:
-            return None
-        over, under = (self.lost.get(f"{kind}counted_blocks", 0) for kind in ("over", "under"))
-        judged = accuracy.Attribution(flow, over, under)
-        return float(1 - judged.overcount - judged.undercount)
+        judged = mode_facts.attribution(self)
+        return None if judged is None else float(judged.attributed)
 
     def plot(self, top: int = TOP, ax: Axes | None = None) -> Axes:
-        """Draw the routines with most added instructions as bars, beside their own instructions.
+        """Draw the `top` routines by added instructions as bars, beside their own instructions.
 
-        Parameters
-        ----------
-        top
-            How many.
-        ax
-            Where to draw; None: a new figure.
-
-        Raises
-        ------
-        SimprofError
-            If matplotlib is not installed.
+        `ax`: where to draw; None: a new figure. Raises SimprofError if matplotlib is not installed.
         """
         axes = pyplot().subplots()[1] if ax is None else ax
         shown = self._top(top)[::-1]
         names = [brief(routine.name, 30) for routine in shown]
         places = range(len(shown))
-        axes.barh(places, [routine.instructions for routine in shown], label="base")
-        axes.barh(
-            places,
-            [routine.added for routine in shown],
-            left=[routine.instructions for routine in shown],
-            label="added",
-        )
+        base = [routine.instructions for routine in shown]
+        axes.barh(places, base, label="base")
+        axes.barh(places, [routine.added for routine in shown], left=base, label="added")
         axes.set_yticks(places, names)
         axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel("instructions")
@@ -128,16 +102,10 @@ class Measurement(profile.RunMeasurement):
             summary["guided by"] = mode_facts.guided_by(self.guide)
         if price := mode_facts.guide_price(self):
             summary["edge profile"] = price
-        rows = [
-            (
-                brief(routine.name),
-                f"{routine.added:,}",
-                f"{routine.instructions:,}",
-                f"{routine.activations:,}",
-                f"{len(routine.path_counts):,}",
-            )
-            for routine in self._top(TOP)
-        ]
+        rows = []
+        for each in self._top(TOP):
+            counts = each.added, each.instructions, each.activations, len(each.path_counts)
+            rows.append((brief(each.name), *(f"{count:,}" for count in counts)))
         columns = ("routine", "added", "instructions", "entered", "paths")
         shown = f"{len(rows)} of {len(self.routines)} routines, by added instructions"
         notes = "".join(f"<p>{heading(warning)}</p>" for warning in self.warnings)
@@ -167,21 +135,12 @@ COMPARED = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several schemes on one program.
+    """Several schemes on one program."""
 
-    Attributes
-    ----------
-    measurements
-        By the name of the scheme, in the order asked for: "pp", "tpp:cold=1:loop=1".
-    emulations
-        How often the program was emulated for that.
-    whole_emulations
-        How many of these runs were whole: the others were given up because the graphs lacked
-        something.
-    """
-
+    # By the name of the scheme, in the order asked for: "pp", "tpp:cold=1:loop=1".
     measurements: Mapping[str, Measurement]
-    emulations: int
+    emulations: int  # How often the program was emulated for that
+    # How many of these runs were whole: others were given up because the graphs lacked something.
     whole_emulations: int
 
     def to_frame(self) -> pd.DataFrame:
@@ -189,11 +148,7 @@ class Comparison:
 
         Of schemes that an edge profile guides, `guided_by` says where that comes from, and
         `edge_profile_added` how many instructions collecting one adds, which are not in `added`.
-
-        Raises
-        ------
-        SimprofError
-            If pandas is not installed.
+        Raises SimprofError if pandas is not installed.
 
         Examples
         --------
@@ -207,15 +162,7 @@ class Comparison:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the overhead of each scheme as a bar.
 
-        Parameters
-        ----------
-        ax
-            Where to draw; None: a new figure.
-
-        Raises
-        ------
-        SimprofError
-            If matplotlib is not installed.
+        `ax`: where to draw; None: a new figure. Raises SimprofError if matplotlib is not installed.
         """
         axes = pyplot().subplots()[1] if ax is None else ax
         names = list(self.measurements)[::-1]
@@ -224,49 +171,21 @@ class Comparison:
         return axes
 
     def _rows(self) -> Sequence[tuple[Any, ...]]:
-        return [
-            (
-                name,
-                one.base,
-                one.added,
-                one.overhead,
-                mode_facts.increments(one),
-                one.sizes.get("counter_bytes"),
-                one.sizes.get("code_bytes"),
-                None if one.guide is None else str(one.guide),
-                None if one.guide is None else one.guide.added,
-                one.attributed,
-            )
-            for name, one in self.measurements.items()
-        ]
+        rows = []
+        for name, one in self.measurements.items():
+            costs = one.base, one.added, one.overhead, mode_facts.increments(one)
+            sizes = one.sizes.get("counter_bytes"), one.sizes.get("code_bytes")
+            guide = (None, None) if one.guide is None else (str(one.guide), one.guide.added)
+            rows.append((name, *costs, *sizes, *guide, one.attributed))
+        return rows
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: a row for each scheme."""
-        rows = [
-            (
-                name,
-                f"{added:,}",
-                f"{overhead:.2%}",
-                f"{increments:,}",
-                _number(counters),
-                _number(code),
-                guide or "",
-                _number(price),
-                "" if attributed is None else f"{attributed:.1%}",
-            )
-            for (
-                name,
-                _,
-                added,
-                overhead,
-                increments,
-                counters,
-                code,
-                guide,
-                price,
-                attributed,
-            ) in self._rows()
-        ]
+        rows = []
+        for name, _, added, overhead, increments, *sizes, guide, price, share in self._rows():
+            costs = f"{added:,}", f"{overhead:.2%}", f"{increments:,}", *map(_number, sizes)
+            attributed = "" if share is None else f"{share:.1%}"
+            rows.append((name, *costs, guide or "", _number(price), attributed))
         columns = (
             *("mode", "added", "overhead", "increments", "counter bytes", "code bytes"),
             *("guided by", "and to collect that", "attributed"),

@@ -105,125 +105,49 @@ if TYPE_CHECKING:
     from simprof.simulator.isa import assembler as asm
     from simprof.simulator.isa.assembler import Instruction, Register
 
-__all__ = [
-    "TOTAL_LIMIT",
-    "Action",
-    "AddRegister",
-    "Addressing",
-    "Block",
-    "Buffer",
-    "BufferUse",
-    "ControlFlowGraph",
-    "CountConstantPath",
-    "CountEdge",
-    "CountPath",
-    "CounterAccess",
-    "CounterLayout",
-    "CounterTable",
-    "Dag",
-    "DepthFirst",
-    "Edge",
-    "EdgeKind",
-    "Execution",
-    "Generator",
-    "Guard",
-    "GuidedDecoder",
-    "Instruction",
-    "InstrumentationPlan",
-    "Loop",
-    "Loss",
-    "MachineKind",
-    "Needs",
-    "PathDecoder",
-    "PathNumbering",
-    "PathRecord",
-    "PlanOrder",
-    "ProfileKind",
-    "Reading",
-    "Register",
-    "RegisterEffect",
-    "RegisterUse",
-    "RoutineCounters",
-    "RoutinePlan",
-    "Samples",
-    "SchemeCode",
-    "SchemeDefinition",
-    "SchemeOption",
-    "SchemeOptions",
-    "SetRegister",
-    "StateScope",
-    "TraceWriter",
-    "UnfinishedPath",
-    "UsageError",
-    "WriteTrace",
-    "Writer",
-    "asm",
-    "count_needs",
-    "depth_first",
-    "heuristic",
-    "natural_loops",
-    "number",
-    "path_record",
-    "samples",
-    "shapes",
-    "truncated_dag",
-]
+# As the sections above
+__all__ = ["Loss", "ProfileKind", "SchemeCode", "SchemeDefinition", "UsageError"]
+__all__ += ["RegisterUse", "SchemeOption", "SchemeOptions"]
+__all__ += ["TOTAL_LIMIT", "Block", "ControlFlowGraph", "Dag", "DepthFirst", "Edge", "EdgeKind"]
+__all__ += ["Loop", "PathNumbering", "PathRecord", "depth_first", "heuristic", "natural_loops"]
+__all__ += ["number", "path_record", "truncated_dag"]
+__all__ += ["Addressing", "Buffer", "BufferUse", "CounterTable", "InstrumentationPlan", "PlanOrder"]
+__all__ += ["Action", "AddRegister", "CountConstantPath", "CountEdge", "CountPath", "Execution"]
+__all__ += ["Guard", "RegisterEffect", "SetRegister", "StateScope", "WriteTrace"]
+__all__ += ["CounterAccess", "CounterLayout", "Generator", "Instruction", "MachineKind", "Needs"]
+__all__ += ["Register", "Samples", "Writer", "asm", "count_needs", "samples", "shapes"]
+__all__ += ["GuidedDecoder", "PathDecoder", "Reading", "RoutineCounters", "RoutinePlan"]
+__all__ += ["TraceWriter", "UnfinishedPath"]
 
 _HOMES = {
-    "simprof.profiler.code.cost_samples": ("Samples", "samples"),
-    "simprof.profiler.code.layout": ("CounterLayout",),
-    "simprof.profiler.code.snippet_parts": ("CounterAccess", "Generator", "Needs"),
-    "simprof.profiler.code.writer": ("Writer",),
-    "simprof.profiler.graphs.cfg": ("Block", "ControlFlowGraph", "Edge", "EdgeKind"),
-    "simprof.profiler.graphs.loops": ("DepthFirst", "Loop", "depth_first", "natural_loops"),
-    "simprof.profiler.code.snippets_paths": ("count_needs",),
-    "simprof.profiler.graphs.dag": ("Dag",),
-    "simprof.profiler.graphs.numbering": ("PathNumbering", "TOTAL_LIMIT", "number"),
-    "simprof.profiler.graphs.paths": ("PathRecord", "path_record", "truncated_dag"),
-    "simprof.profiler.graphs.spanning": ("heuristic",),
+    "simprof.profiler.code.cost_samples": "Samples samples",
+    "simprof.profiler.code.layout": "CounterLayout",
+    "simprof.profiler.code.snippet_parts": "CounterAccess Generator Needs",
+    "simprof.profiler.code.writer": "Writer",
+    "simprof.profiler.graphs.cfg": "Block ControlFlowGraph Edge EdgeKind",
+    "simprof.profiler.graphs.loops": "DepthFirst Loop depth_first natural_loops",
+    "simprof.profiler.code.snippets_paths": "count_needs",
+    "simprof.profiler.graphs.dag": "Dag",
+    "simprof.profiler.graphs.numbering": "PathNumbering TOTAL_LIMIT number",
+    "simprof.profiler.graphs.paths": "PathRecord path_record truncated_dag",
+    "simprof.profiler.graphs.spanning": "heuristic",
     "simprof.profiler.plan.actions": (
-        "Action",
-        "AddRegister",
-        "CountConstantPath",
-        "CountEdge",
-        "CountPath",
-        "Execution",
-        "Guard",
-        "RegisterEffect",
-        "SetRegister",
-        "WriteTrace",
+        "Action AddRegister CountConstantPath CountEdge CountPath Execution Guard RegisterEffect "
+        "SetRegister WriteTrace"
     ),
     "simprof.profiler.plan.decoders": (
-        "GuidedDecoder",
-        "PathDecoder",
-        "Reading",
-        "RoutineCounters",
-        "RoutinePlan",
-        "TraceWriter",
-        "UnfinishedPath",
+        "GuidedDecoder PathDecoder Reading RoutineCounters RoutinePlan TraceWriter UnfinishedPath"
     ),
-    "simprof.profiler.plan.plan": (
-        "Addressing",
-        "Buffer",
-        "BufferUse",
-        "CounterTable",
-        "InstrumentationPlan",
-    ),
-    "simprof.profiler.request.request": ("RegisterUse", "SchemeOptions"),
+    "simprof.profiler.plan.plan": "Addressing Buffer BufferUse CounterTable InstrumentationPlan",
+    "simprof.profiler.request.request": "RegisterUse SchemeOptions",
     "simprof.profiler.schemes.definition": (
-        "Loss",
-        "PlanOrder",
-        "ProfileKind",
-        "SchemeCode",
-        "SchemeDefinition",
-        "SchemeOption",
-        "StateScope",
+        "Loss PlanOrder ProfileKind SchemeCode SchemeDefinition SchemeOption StateScope"
     ),
-    "simprof.simulator.binary.program": ("MachineKind",),
-    "simprof.simulator.errors": ("UsageError",),
-    "simprof.simulator.isa.assembler": ("Instruction", "Register"),
+    "simprof.simulator.binary.program": "MachineKind",
+    "simprof.simulator.errors": "UsageError",
+    "simprof.simulator.isa.assembler": "Instruction Register",
 }
-_PLACES = {name: module for module, names in _HOMES.items() for name in names}
+_PLACES = {name: module for module, names in _HOMES.items() for name in names.split()}
 _MODULES = {"asm": "simprof.simulator.isa.assembler", "shapes": "simprof.profiler.code.shapes"}
 
 
