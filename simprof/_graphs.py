@@ -90,10 +90,8 @@ class PlannedGraph:
         code, sparc = map(tuple, static["code"]), map(tuple, static["sparc"])
         rows = zip(self.answer["edges"], code, sparc, static["costs"], strict=True)
         return tuple(
-            PlannedEdge(
-                edge["source"], edge["target"], does, instructions, cost, edge["executions"]
-            )
-            for edge, does, instructions, cost in rows
+            PlannedEdge(edge["source"], edge["target"], does, made, cost, edge["executions"])
+            for edge, does, made, cost in rows
         )
 
     def _repr_html_(self) -> str:
