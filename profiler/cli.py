@@ -22,13 +22,11 @@ if TYPE_CHECKING:  # importing `typing` would take time in which Ctrl-C shows a 
 
 FAILURE = 125
 INTERRUPTED = 130
-FEWEST_FILES = 16
-"""Open files with which all commands work."""
-LEAST_SPACE = 1 << 30
-"""Bytes of address space with which libraries can be loaded."""
+FEWEST_FILES = 16  # Open files with which all commands work
+LEAST_SPACE = 1 << 30  # Bytes of address space with which libraries can be loaded
+# New objects between two searches for unused cycles. Nearly all that a run makes lives to its
+# end, so that Python's usual 700 would have it spend a fifth of its time on searching.
 YOUNG_OBJECTS = 1_000_000
-"""New objects between two searches for unused cycles. Nearly all that a run makes lives to its
-end, so that Python's usual 700 would have it spend a fifth of its time on searching."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -52,11 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def leave(status: int) -> NoReturn:
-    """End the process at once.
-
-    Python would first take apart everything that the run has built, which takes a quarter of a
-    second; the system does it in no time.
-    """
+    """End the process at once."""
     from contextlib import suppress
 
     from simprof.simulator import stopping
@@ -66,6 +60,8 @@ def leave(status: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # what must be written has been, and was checked
             stream.flush()
+    # Python would first take apart everything that the run has built, which takes a quarter of a
+    # second; the system does it in no time.
     os._exit(status)
 
 

@@ -13,104 +13,97 @@ import click
 
 
 class Subcommand(NamedTuple):
-    """Where a subcommand is ("module:name"), and what it does, in one line.
+    """A subcommand, a function NAME_command."""
 
-    Modules are strings: those of the wings lie above this package, which must not import them.
-    """
-
-    place: str
-    summary: str
+    module: str  # Its name: modules of the wings lie above this package, which must not import them
+    summary: str  # What it does, in one line
 
 
+# Heading -> subcommands, in the order in which help shows them
 GROUPS = MappingProxyType(
     {
         "Measure": {
             "run": Subcommand(
-                "simprof.profiler.commands.run:run_command",
-                "Run a program under one scheme and report.",
+                "simprof.profiler.commands.run", "Run a program under one scheme and report."
             ),
             "compare": Subcommand(
-                "simprof.profiler.commands.compare:compare_command",
+                "simprof.profiler.commands.compare",
                 "Run a program under many schemes and show them in a table.",
             ),
             "record": Subcommand(
-                "simprof.profiler.commands.run:record_command",
+                "simprof.profiler.commands.run",
                 "Run a program once, for schemes to be measured by later.",
             ),
             "instrument": Subcommand(
-                "simprof.profiler.rewriting.commands.instrument:instrument_command",
+                "simprof.profiler.rewriting.commands.instrument",
                 "Write a program with a scheme's code in its place.",
             ),
             "verify": Subcommand(
-                "simprof.profiler.rewriting.commands.verify:verify_command",
+                "simprof.profiler.rewriting.commands.verify",
                 "Run instrumented programs, and compare with what is predicted.",
             ),
             "read": Subcommand(
-                "simprof.profiler.rewriting.commands.read:read_command",
+                "simprof.profiler.rewriting.commands.read",
                 "Read what an instrumented program has counted, or a trace.",
             ),
         },
         "Look": {
             "show": Subcommand(
-                "simprof.profiler.commands.show:show_command",
+                "simprof.profiler.commands.show",
                 "Show what saved profiles hold: report, rows, source, tree, page.",
             ),
             "diff": Subcommand(
-                "simprof.profiler.commands.several_profiles:diff_command",
-                "Compare two saved profiles.",
+                "simprof.profiler.commands.several_profiles", "Compare two saved profiles."
             ),
             "merge": Subcommand(
-                "simprof.profiler.commands.several_profiles:merge_command", "Add up saved profiles."
+                "simprof.profiler.commands.several_profiles", "Add up saved profiles."
             ),
             "export": Subcommand(
-                "simprof.profiler.commands.export:export_command",
+                "simprof.profiler.commands.export",
                 "Write a saved profile in the format of another tool.",
             ),
             "cfg": Subcommand(
-                "simprof.profiler.commands.cfg:cfg_command", "Show a program's control-flow graphs."
+                "simprof.profiler.commands.cfg", "Show a program's control-flow graphs."
             ),
         },
         "Learn": {
             "explain": Subcommand(
-                "simprof.profiler.commands.explain:explain_command",
+                "simprof.profiler.commands.explain",
                 "Explain a scheme on small graphs, step by step.",
             )
         },
         "Evaluate": {
             "suite": Subcommand(
-                "simprof.profiler.experiments.commands.suite:suite_command",
+                "simprof.profiler.experiments.commands.suite",
                 "List, build and run suites of programs.",
             ),
             "sweep": Subcommand(
-                "simprof.profiler.experiments.commands.sweep:sweep_command",
+                "simprof.profiler.experiments.commands.sweep",
                 "Run a grid of programs, modes and options into one file.",
             ),
             "table": Subcommand(
-                "simprof.profiler.experiments.commands.table:table_command",
+                "simprof.profiler.experiments.commands.table",
                 "Reproduce the papers' tables and graphs on a suite.",
             ),
             "regress": Subcommand(
-                "simprof.profiler.experiments.commands.regress:regress_command",
+                "simprof.profiler.experiments.commands.regress",
                 "Record what programs count, and check that it stays so.",
             ),
         },
         "Set up": {
             "doctor": Subcommand(
-                "simprof.profiler.commands.set_up:doctor_command",
+                "simprof.profiler.commands.set_up",
                 "Say what is installed, what works, what is missing.",
             ),
             "cache": Subcommand(
-                "simprof.profiler.commands.set_up:cache_command",
-                "List or clear the analysis cache.",
+                "simprof.profiler.commands.set_up", "List or clear the analysis cache."
             ),
             "completion": Subcommand(
-                "simprof.profiler.commands.set_up:completion_command",
-                "Print what a shell needs to complete commands.",
+                "simprof.profiler.commands.set_up", "Print what a shell needs to complete commands."
             ),
         },
     }
 )
-"""Heading -> subcommands, in the order in which help shows them."""
 SUBCOMMANDS = MappingProxyType(
     {name: each for group in GROUPS.values() for name, each in group.items()}
 )
@@ -127,8 +120,8 @@ class LazyGroup(click.Group):
         """Import and return a subcommand; None where there is none of that name."""
         if cmd_name not in SUBCOMMANDS:
             return None
-        module, _, name = SUBCOMMANDS[cmd_name].place.partition(":")
-        command: click.Command = getattr(import_module(module), name)
+        module = import_module(SUBCOMMANDS[cmd_name].module)
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -28,8 +28,7 @@ from simprof.profiler.reports.display import readable
 NO_FILE = "???"
 OUTSIDE = "(in no graph)"
 NOT_IN_ROUTINES = "(trace buffers)"
-_Key = tuple[str, int]
-"""A routine's name and address."""
+_Key = tuple[str, int]  # A routine's name and address
 
 
 def write(source: ExportSource) -> bytes:

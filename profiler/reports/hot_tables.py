@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from simprof.profiler.graphs.cfg import VertexName
-from simprof.profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile, RunMeasurement
+from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.tables import block_counts, known_line, path_lines
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import ShortNames, identifier, known_as, percent, shorten_list
@@ -30,9 +30,11 @@ from simprof.profiler.reports.tables import (
 )
 from simprof.profiler.request.library_sources import is_library_source
 
+T = TypeVar("T")
+
+# Marks behind a path's blocks or lines
 ITERATIONS, UNFINISHED = "(loop iterations)", "(unfinished)"
 INFERRED, SHORTENED = "(inferred)", "(shortened)"
-"""Marks behind a path's blocks or lines."""
 
 
 class ExecutedPath(NamedTuple):
@@ -55,27 +57,6 @@ class ExecutedPath(NamedTuple):
         return "".join(f" {mark}" for mark, applies in marks if applies)
 
 
-class ExecutedEdge(NamedTuple):
-    """An edge and its routine."""
-
-    routine: RoutineProfile
-    edge: EdgeCount
-
-
-class ExecutedBlock(NamedTuple):
-    """A block, its routine, and how often it was executed."""
-
-    executions: int
-    routine: RoutineProfile
-    block: VertexName
-
-
-def executed_paths(measurement: RunMeasurement) -> list[ExecutedPath]:
-    """Return the paths that were executed; those whose executions took most instructions first."""
-    paths = _ranked_paths(measurement)
-    return [each for each in paths if not measurement.is_of_another_run(each.path)]
-
-
 def paths_of_another_run(measurement: RunMeasurement) -> list[ExecutedPath]:
     """Return the paths whose counts are those of the run that made the edge profile."""
     return [each for each in _ranked_paths(measurement) if measurement.is_of_another_run(each.path)]
@@ -96,7 +77,8 @@ def hot_flow(measurement: RunMeasurement) -> list[ExecutedPath]:
 
     `pp` counts such an iteration as an edge (EPP 4.1).
     """
-    paths = executed_paths(measurement)
+    ranked = _ranked_paths(measurement)
+    paths = [each for each in ranked if not measurement.is_of_another_run(each.path)]
     on_paths: Counter[int] = Counter()
     for each in paths:
         on_paths[each.routine.address] += each.flow
@@ -122,26 +104,19 @@ def _loops_of_one_block(routine: RoutineProfile) -> list[ExecutedPath]:
     return found
 
 
-def executed_edges(measurement: RunMeasurement) -> list[ExecutedEdge]:
-    """Return the edges that were crossed; those crossed most often first."""
+def _most_executed(
+    measurement: RunMeasurement,
+    top: int,
+    counts: Callable[[RoutineProfile], Iterable[tuple[int, T]]],
+) -> list[tuple[int, RoutineProfile, T]]:
+    """Return the edges, or blocks, that were executed most often, with their counts."""
     ranked = [
-        ExecutedEdge(routine, edge)
+        (count, routine, each)
         for routine in measurement.routines
-        for edge in routine.edge_counts
-        if edge.count
-    ]
-    return sorted(ranked, key=lambda each: (-each.edge.count, each.routine.address))
-
-
-def executed_blocks(measurement: RunMeasurement) -> list[ExecutedBlock]:
-    """Return the blocks that were executed; those executed most often first."""
-    ranked = [
-        ExecutedBlock(count, routine, block)
-        for routine in measurement.routines
-        for block, count in block_counts(routine).items()
+        for count, each in counts(routine)
         if count
     ]
-    return sorted(ranked, key=lambda each: (-each.executions, each.routine.address))
+    return sorted(ranked, key=lambda each: (-each[0], each[1].address))[:top]
 
 
 def hot_parts(measurement: RunMeasurement, top: int, details: bool) -> Iterator[Part]:
@@ -246,8 +221,10 @@ def blocks_text(path: PathCount) -> str:
 
 def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> Table:
     """List the edges crossed most often, and the source line that each leads to."""
-    shown = executed_edges(measurement)[:top]
-    lines = _line_cells([(each.edge.target, each.edge.source) for each in shown], measurement)
+    shown = _most_executed(
+        measurement, top, lambda routine: ((edge.count, edge) for edge in routine.edge_counts)
+    )
+    lines = _line_cells([(edge.target, edge.source) for _, _, edge in shown], measurement)
     table = columns(
         number("executions"),
         name("routine"),
@@ -255,17 +232,19 @@ def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> Table:
         *map(text, ("kind", "counter") if details else ()),
         *_line_columns(measurement),
     )
-    for (routine, edge), line in zip(shown, lines, strict=True):
+    for (count, routine, edge), line in zip(shown, lines, strict=True):
         more = (str(edge.kind), "yes" if edge.instrumented else "-") if details else ()
         ends = f"{edge.source} > {edge.target}"
-        table.add_row(edge.count, marked(routine), ends, *more, *line)
+        table.add_row(count, marked(routine), ends, *more, *line)
     return table
 
 
 def _hot_blocks(measurement: RunMeasurement, top: int) -> Table:
     """List the blocks executed most often, and their source lines."""
-    shown = executed_blocks(measurement)[:top]
-    lines = _line_cells([(each.block,) for each in shown], measurement)
+    shown = _most_executed(
+        measurement, top, lambda routine: ((n, block) for block, n in block_counts(routine).items())
+    )
+    lines = _line_cells([(block,) for _, _, block in shown], measurement)
     heads = number("executions"), name("routine"), text("block"), *_line_columns(measurement)
     table = columns(*heads)
     for (count, routine, block), line in zip(shown, lines, strict=True):

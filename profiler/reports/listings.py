@@ -199,6 +199,7 @@ def _no_match(option: str, what: str, names: Iterable[str], pattern: str) -> Usa
     )
 
 
+# Table -> the column that `RowChoice.least` is about, and those that it is sorted by
 LEAST_AND_ORDER: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
         "routines": ("entered", ("added", "instructions")),
@@ -209,7 +210,6 @@ LEAST_AND_ORDER: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
         "blocks": ("executions", ("executions",)),
     }
 )
-"""Table -> the column that `RowChoice.least` is about, and those that it is sorted by."""
 
 
 def listing(subject: str, measurement: RunMeasurement, choice: RowChoice) -> Listing:

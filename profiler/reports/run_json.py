@@ -34,13 +34,13 @@ def to_object(measurement: RunMeasurement) -> dict[str, object]:
     `paths` and `blocks` are there only where the scheme collects them, `attribution` only where
     an exact path profile of the same run judges this one.
     """
-    names = {
-        "edges": True,
-        "blocks": mode_facts.counts_blocks(measurement),
-        "paths": mode_facts.collects_paths(measurement),
-    }
-    tables = {name: _rows(measurement, name) for name, is_there in names.items() if is_there}
-    return summary_object(measurement) | tables
+    result = summary_object(measurement)
+    result["edges"] = _rows(measurement, "edges")
+    if mode_facts.counts_blocks(measurement):
+        result["blocks"] = _rows(measurement, "blocks")
+    if mode_facts.collects_paths(measurement):
+        result["paths"] = _rows(measurement, "paths")
+    return result
 
 
 def _rows(measurement: RunMeasurement, name: str) -> list[dict[str, object]]:

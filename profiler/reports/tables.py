@@ -51,8 +51,8 @@ class Column:
     kind: CellAlignment
 
 
+# An entry of a table; a number is given as such where it may have a short form.
 Value = int | str
-"""An entry of a table; a number is given as such where it may have a short form."""
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,7 @@ def shown(entry: Value, kind: CellAlignment, place: ColumnPlace) -> list[str]:
 
 
 Cell = Value | Styled
-Pieces = list[Styled]
-"""One line of output, in pieces of one style each."""
+Pieces = list[Styled]  # One line of output, in pieces of one style each
 
 
 @dataclass(frozen=True)
