@@ -9,10 +9,7 @@ two builds
     The files differ, so that addresses may have moved. Routines are matched by name; those that
     share one also by the file that they were compiled from, and in order. An edge is known by the
     source lines of the blocks that it leads from and to, and by its kind; a path by the lines of
-    its blocks. Lines count from the first line of their routine, so that text inserted above it
-    changes nothing; lines of other files (inline functions) count as they are. Edges of the same
-    lines and kind are added up. Blocks whose lines are unknown are known by their distance from
-    the routine's start.
+    its blocks. Edges of the same lines and kind are added up.
 
 Only what differs is listed, the largest change first.
 """
@@ -93,18 +90,10 @@ def difference(before: RunMeasurement, after: RunMeasurement) -> Difference:
         counted = [table.paths(_of_this_run(run, s)) if s else {} for table, s, run in found]
         paths += _changes(name, *counted)
     routines = [each for name, sides in pairs if (each := _routine(name, *sides)) is not None]
-    return Difference(
-        before,
-        after,
-        same,
-        tuple(
-            sorted(
-                routines, key=lambda r: (_size(r.instructions) + _size(r.added), _size(r.entered))
-            )
-        ),
-        tuple(sorted(edges, key=lambda edge: _size(edge.executions))),
-        tuple(sorted(paths, key=lambda path: _size(path.executions))),
-    )
+    routines.sort(key=lambda r: (_size(r.instructions) + _size(r.added), _size(r.entered)))
+    for changes in (edges, paths):
+        changes.sort(key=lambda change: _size(change.executions))
+    return Difference(before, after, same, tuple(routines), tuple(edges), tuple(paths))
 
 
 def _of_this_run(measurement: RunMeasurement, routine: RoutineProfile) -> RoutineProfile:
@@ -232,15 +221,18 @@ class _ByLine:
             places = [self._place(routine, first, vertex) for vertex in vertices]
             if not repeats:
                 places = [place for place, _ in groupby(places)]
-            key = (tuple(key for key, _ in places), kind)
-            known = total[key][2] if key in total else 0
-            total[key] = tuple(text for _, text in places), kind, known + count
+            keys, texts = zip(*places, strict=True) if places else ((), ())
+            known = total[keys, kind][2] if (keys, kind) in total else 0
+            total[keys, kind] = texts, kind, known + count
         return total
 
     def _place(
         self, routine: RoutineProfile, first: SourceLine | None, vertex: VertexName
     ) -> tuple[Hashable, str]:
         """Return what identifies a vertex in any build, and what it is called."""
+        # Lines count from the first line of their routine, so that text inserted above it changes
+        # nothing; lines of other files (inline functions) count as they are. Blocks whose lines are
+        # unknown are known by their distance from the routine's start.
         if not isinstance(vertex.start, int):
             return vertex.start, vertex.start
         line = self._lines.get(vertex.start)

@@ -6,11 +6,10 @@ the profile's own lines are used, which are those of the starts of blocks.
 Terms
 -----
 executions
-    As gcov counts them (`accumulate_line_info` of its source): a line is the set of blocks that
-    hold an instruction of it, and was executed as often as control entered this set from outside,
-    plus as often as it went round within it, cycle by cycle. So `for (i = 0; i < 9; i++)` counts 1
-    for its beginning and 9 for the turns, whatever blocks a compiler makes of it. A line of which
-    there are copies (inline functions, templates) has the sum of all.
+    As gcov counts them: a line is the set of blocks that hold an instruction of it, and was
+    executed as often as control entered this set from outside, plus as often as it went round
+    within it, cycle by cycle. A line of which there are copies (inline functions, templates) has
+    the sum of all.
 base
     Instructions of the line that were executed: the sum of their executions.
 added
@@ -347,6 +346,8 @@ def _matches(names: Iterable[str], patterns: Iterable[str]) -> bool:
 
 def _entries(edges: Iterable[EdgeCount], blocks: set[VertexName]) -> int:
     """Return how often a set of blocks was entered from outside, or gone round in."""
+    # As `accumulate_line_info` of gcov's source: `for (i = 0; i < 9; i++)` counts 1 for its
+    # beginning and 9 for the turns, whatever blocks a compiler makes of it.
     total = 0
     inner: dict[VertexName, dict[VertexName, int]] = defaultdict(lambda: defaultdict(int))
     for edge in edges:

@@ -12,10 +12,6 @@ share                        `instructions` of those of the whole run
 
 1. Columns and rows of a table        `table`, `COLUMNS`
 2. Values as cells of files           `cell` (CSV, Parquet, frames), `ProfileTable.objects` (JSON)
-
-An address is text, "0x101918", in all files. JSON has no hexadecimal numbers and rounds integers
-beyond 2^53 in many readers; spreadsheets show large ones as 1.05E+06; disassemblers, `addr2line`
-and debuggers print and take this form; and a row joins with another one by comparing text.
 """
 
 from __future__ import annotations
@@ -103,6 +99,9 @@ def cell(column: DataColumn, value: Value) -> Cell:
 
 def address_text(address: int) -> str:
     """Return an address as all files have it."""
+    # JSON has no hexadecimal numbers and rounds integers beyond 2^53 in many readers; spreadsheets
+    # show large ones as 1.05E+06; disassemblers, `addr2line` and debuggers print and take this
+    # form; and a row joins with another one by comparing text.
     return f"{address:#x}"
 
 
@@ -112,9 +111,7 @@ def listed(column: DataColumn, value: Value) -> list[Cell] | None:
         return None
     if column.kind is ColumnKind.POSITIONS:
         return list(value)  # type: ignore[arg-type]
-    return [
-        f"{each.file}:{each.line}" if isinstance(each, SourceLine) else str(each) for each in value
-    ]
+    return [f"{e.file}:{e.line}" if isinstance(e, SourceLine) else str(e) for e in value]
 
 
 def lines_text(lines: Iterable[SourceLine]) -> str:

@@ -1,10 +1,5 @@
 """One execution of the program on one set of graphs, and what it shows that its file does not.
 
-A run on graphs that lack an entry would have to be made again, from its start: plans depend on the
-graphs. So a run is made on graphs with all entries that calls of `setjmp` may give their routines
-(`recovery.calls`), and its schemes count for each graph that such a routine may turn out
-to have (`engine.segments`). What a run on the right graphs would have counted is then there.
-
 Steps -> functions
 1. the graphs with all expected entries                    `expected_entries`
 2. what the kernel does on each edge for the schemes       `_lowering`
@@ -59,6 +54,10 @@ Array = npt.NDArray[np.int64]
 GRACE = 3_000_000
 
 
+# A run on graphs that lack an entry would have to be made again, from its start: plans depend on
+# the graphs. So a run is made on graphs with all entries that calls of `setjmp` may give their
+# routines (`recovery.calls`), and its schemes count for each graph that such a routine may turn out
+# to have (`engine.segments`). What a run on the right graphs would have counted is then there.
 class ExpectedEntries:
     """Blocks by which control may come into their routines, though the graphs do not say so."""
 
@@ -238,11 +237,9 @@ class ProgramRun:
 
 @dataclass(frozen=True)
 class Counted(ProgramRun):
-    """What a run has counted; as an execution, a recorded one.
+    """What a run has counted; as an execution, a recorded one."""
 
-    Its graphs lack nothing: it was recorded on them.
-    """
-
+    # its graphs lack nothing: it was recorded on them
     given_up = False
     expected = None
     discoveries = Discoveries()

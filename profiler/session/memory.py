@@ -11,11 +11,10 @@ All of it depends on the program's file and on simprof's code alone, or is check
 - *Costs* of the code of routines are a function of graphs, a setting, and of where the counters
   are, which is kept with each.
 - *Plans* are a function of graphs and a setting.
-- *Discoveries* are those of an earlier run that was asked for in the same way. They are a guess:
-  the run that begins with them counts only if all that it asked of the outside, and all that it was
-  answered, was the same as then (`record`), so that it was the same run. If not, everything begins
-  again with what the file alone shows, and the next run so asked for guesses nothing. So no result
-  depends on what is in the cache.
+- *Discoveries* are those of an earlier run that was asked for in the same way, and a guess
+  (`PastRun`).
+
+So no result depends on what is in the cache.
 """
 
 from __future__ import annotations
@@ -49,6 +48,10 @@ _RUN = "run-"
 _LINES = "lines"
 
 
+# Its discoveries are a guess: the run that begins with them counts only if all that it asked of the
+# outside, and all that it was answered, was the same as then (`record`), so that it was the same
+# run. If not, everything begins again with what the file alone shows, and the next run so asked for
+# guesses nothing.
 @dataclass(frozen=True)
 class PastRun:
     """What is kept of a run."""

@@ -70,14 +70,11 @@ class Invocation:
 
 @dataclass(frozen=True)
 class Observation:
-    """A finished run, with everything that its schemes are measured by.
+    """A finished run, with everything that its schemes are measured by."""
 
-    The graphs contain every transfer that the program executed, apart from `unattributed`.
-    """
-
-    # invocation, program, recovered: What was asked for, the program, and its graphs.
-    invocation: Invocation
+    invocation: Invocation  # What was asked for
     program: Program
+    # The graphs contain every transfer that the program executed, apart from `unattributed`.
     recovered: ProgramGraphs
     schemes: Sequence[SchemeRun]  # Those that were asked for, in order
     # Mode -> scheme of the run. Those by which others are judged (TPP 5) are among them, even if
@@ -125,10 +122,7 @@ class Observation:
 
     @property
     def edge_counts(self) -> EdgeCounts:
-        """Graph -> the counts of its edges in this run.
-
-        None for a graph whose routine was not entered, or is not among those of the run.
-        """
+        """Graph -> the counts of its edges; None: not entered, or not among those of the run."""
         graphs = self.recovered.arrays
         names = zip(graphs.addresses.tolist(), graphs.names, strict=True)
         numbers = {name: number for number, name in enumerate(names)}

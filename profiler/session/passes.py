@@ -456,10 +456,7 @@ def _turned_out(stage: Stage, runs: Runs, execution: ProgramExecution) -> Progra
 
 
 def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
-    """Return what a pass leaves whose graphs lacked nothing.
-
-    Schemes that had to wait for an edge profile are replayed on what it has counted.
-    """
+    """Return what a pass leaves whose graphs lacked nothing; replay schemes that had to wait."""
     if stage.completes is not None:
         return _completed(runs, stage, observation)
     runs = replace(runs, observation=observation)
@@ -542,10 +539,7 @@ def _completed(runs: Runs, stage: Stage, again: Observation) -> Runs:
 
 
 def _write_trace(study: Study, runs: Runs) -> Runs:
-    """Run once more, as the run did, and write the next of the traces that are wanted.
-
-    All routines are traced, whatever the user selected.
-    """
+    """Run once more, as the run did, and write the next of the traces, of all routines."""
     from simprof.profiler.session.recordings import TraceOrder  # which few sessions need
 
     setting, path = study.orders[runs.traces]

@@ -2,8 +2,7 @@
 
 A profile says which edges carried code, not which code. Graphs follow from the file and from what
 the run discovered, and the profile's edges tell the latter; plans follow from graphs and options,
-which the profile has; and a scheme that was guided by a first run was guided by the same counts
-that are in the profile. Whatever does not come out as the profile has it is left out, and counted.
+which the profile has. Whatever does not come out as the profile has it is left out, and counted.
 """
 
 from __future__ import annotations
@@ -104,6 +103,7 @@ def _planned(
     """Plan and generate in the order of the run, for that decides where counters are."""
     setting = Setting(measurement.mode, measurement.mode, options)
     saved = saved_profiles(recovered.program.sha256)
+    # a scheme that was guided by a first run was guided by the counts that are in the profile
     planner = Planner(setting, saved, measurement.edge_profile().counts_for)
     pricer = registry.pricer(measurement.mode, options)
     contexts = ProgramContexts(recovered)

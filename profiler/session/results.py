@@ -463,11 +463,9 @@ def _counts(routine: RoutineReading) -> dict[str, int]:
 
 
 def _lost(routine: RoutineReading) -> dict[str, int]:
-    """Return what the scheme lost, by name, and how many edges its counters leave without a count.
-
-    Of a scheme that an edge profile guides, edge counts are no loss but an input.
-    """
+    """Return what the scheme lost, by name, and how many edges its counters give no count of."""
     reading = routine.reading
+    # of a scheme that an edge profile guides, edge counts are no loss but an input
     if reading.edges is not None or routine.definition.guided:
         return dict(reading.lost)
     return {**reading.lost, "unknown_edges": len(routine.events.edges)}

@@ -20,8 +20,7 @@ from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.request import SchemeOptions, Setting
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import plain
-from simprof.profiler.session.observation import chosen_options
+from simprof.profiler.session.observation import chosen_options, scheme_options
 from simprof.profiler.session.scheme_runs import EdgeCounts, Planner
 from simprof.profiler.trace.format import discovery_fields, read_discoveries
 from simprof.simulator.errors import UsageError
@@ -105,15 +104,9 @@ def _named(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[EdgeCount, ...
 
 
 def option_fields(options: SchemeOptions) -> dict[str, Any]:
-    """Return options as a header has them; `of_header` reads them."""
-    profile = options.edge_profile
-    return {
-        "path_limit": options.path_limit,
-        "weights": str(options.weights),
-        "table": str(options.table),
-        "edge_profile": None if profile is None else str(profile),
-        **{name: plain(value) for name, value in options.own},
-    }
+    """Return options as a header has them: the schemes' own where they were given."""
+    left = {option.name for option in registry.options()}.difference(dict(options.own))
+    return {name: value for name, value in scheme_options(options).items() if name not in left}
 
 
 def of_header(file: CounterFile) -> PlanRecipe:
