@@ -1,10 +1,4 @@
-"""The program's address space: host memory, page rights, the break, free ranges.
-
-Terms. A *region* is one host buffer of up to 4 GiB at one guest address, reserved without being
-committed. The *page table* of a region has one byte per 8 KiB page (`RIGHTS`, `EXECUTED` and
-others); the native translation hook (`traps.fill_translation`) reads it, so changing a right is one
-array store and a flush of the engine's translation cache.
-"""
+"""The program's address space: host memory, page rights, the break, free ranges."""
 
 from __future__ import annotations
 
@@ -78,7 +72,6 @@ class Layout:
 
     limit_address: int
     stack_top: int
-    stack_size: int
     mmap_start: int
     mmap_end: int
     grows_down: bool  # mappings go from mmap_end downwards
@@ -89,7 +82,6 @@ STACK_SIZE: Final = 256 << 20  # largest stack of a program in bytes: the room t
 LAYOUT_64: Final = Layout(
     limit_address=1 << 43,
     stack_top=0x4000802000,
-    stack_size=STACK_SIZE,
     mmap_start=0x4000802000,
     mmap_end=0x4000802000 + (32 << 30),
     grows_down=False,
@@ -97,7 +89,6 @@ LAYOUT_64: Final = Layout(
 LAYOUT_32: Final = Layout(
     limit_address=0xF0000000,
     stack_top=0x40802000,
-    stack_size=STACK_SIZE,
     mmap_start=0x1000000,
     mmap_end=0x40802000 - STACK_SIZE - 2 * PAGE_SIZE,
     grows_down=True,
@@ -117,6 +108,10 @@ _MMAP_ARGUMENTS: Final = (
 )
 
 
+# Terms. A *region* is one host buffer of up to 4 GiB at one guest address, reserved without being
+# committed. The *page table* of a region has one byte per 8 KiB page (`RIGHTS`, `EXECUTED` and
+# others); the native translation hook (`traps.fill_translation`) reads it, so changing a right is
+# one array store and a flush of the engine's translation cache.
 class Region:
     """Host memory for guest addresses [base, base + size)."""
 
@@ -164,12 +159,10 @@ def _bits(protection: Protection) -> int:
 
 
 class AddressSpace:
-    """The program's memory. Sizes in bytes; what changes the map takes whole pages.
+    """The program's memory. Sizes in bytes; what changes the map takes whole pages."""
 
-    Addresses are masked to 32 bits for 32-bit programs. `limit`: Most bytes that may have contents
-    at one time; `OutOfMemory` beyond.
-    """
-
+    # Addresses are masked to 32 bits for 32-bit programs. `limit`: Most bytes that may have
+    # contents at one time; `OutOfMemory` beyond.
     def __init__(self, is64: bool, limit: int) -> None:
         self.layout = LAYOUT_64 if is64 else LAYOUT_32
         self.limit_address = self.layout.limit_address
@@ -192,11 +185,6 @@ class AddressSpace:
         layout = self.layout
         self._next = layout.mmap_end if layout.grows_down else layout.mmap_start
 
-    @property
-    def regions(self) -> tuple[Region, ...]:
-        """All regions so far."""
-        return tuple(self._regions.values())
-
     # -- regions and pages
 
     def add_region(self, base: int, size: int) -> Region:
@@ -215,7 +203,7 @@ class AddressSpace:
     def _pieces(
         self, address: int, size: int, create: bool = False
     ) -> Iterator[tuple[Region | None, int, int]]:
-        """Split [address, address + size) by region: (region or None, start, end)."""
+        # Split [address, address + size) by region: (region or None, start, end).
         end = address + size
         while address < end:
             number = address // REGION_SIZE
@@ -236,7 +224,7 @@ class AddressSpace:
         return region.pages[first : ((end - region.base - 1) >> _PAGE_SHIFT) + 1]
 
     def _first_without(self, address: int, size: int, bit: int) -> int | None:
-        """First address of the range whose page lacks `bit`, or None."""
+        # First address of the range whose page lacks `bit`, or None.
         if 0 < size <= PAGE_SIZE - address % PAGE_SIZE:
             return None if self.page_bits(address) & bit else address
         for region, start, end in self._pieces(address, size):
@@ -267,10 +255,7 @@ class AddressSpace:
 
     def is_free(self, address: int, size: int) -> bool:
         """Whether no page of the range is mapped."""
-        return not any(
-            region is not None and (self._slice(region, start, end) & MAPPED).any()
-            for region, start, end in self._pieces(address, size)
-        )
+        return self._mapped(address, address + size) is None
 
     def mappings(self) -> Iterator[Mapping]:
         """Everything that is mapped, by address, neighbours of equal rights joined."""
@@ -415,7 +400,7 @@ class AddressSpace:
         return None
 
     def _mapped(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return where the first mapped page in [start, end) begins and the last one ends."""
+        # Return where the first mapped page in [start, end) begins and the last one ends.
         found: list[int] = []
         for region, first, last in self._pieces(start, end - start):
             if region is not None:
@@ -441,24 +426,20 @@ class AddressSpace:
             return self._break
         if address > self._break:
             top, end = self._break_top, page_up(address)
-            if end > top and not self._extend_break(top, end):
-                return self._break
+            if end > top:
+                if not self.is_free(top, end - top):
+                    return self._break
+                try:
+                    self.map(top, end - top, Protection.READ | Protection.WRITE)
+                except OutOfMemory:
+                    return self._break
+                self._break_top = end
             start, end = self._break, min(address, top)
             if end > start and self.is_mapped(start, end - start):
                 for at in range(start, end, _PIECE):
                     self.load(at, bytes(min(_PIECE, end - at)))
         self._break = address
         return address
-
-    def _extend_break(self, start: int, end: int) -> bool:
-        if not self.is_free(start, end - start):
-            return False
-        try:
-            self.map(start, end - start, Protection.READ | Protection.WRITE)
-        except OutOfMemory:
-            return False
-        self._break_top = end
-        return True
 
     # -- contents
 

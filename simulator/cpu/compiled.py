@@ -1,18 +1,4 @@
-"""Native functions: compiled by numba, or taken as the machine code that an earlier process had.
-
-Importing numba and having it find what it has compiled takes a quarter of a second, more than a
-small program runs. So what numba has made of all C functions (those with an address: for hooks, for
-pointers in arrays, and for Python) can be had as one object file (`dump`) and be given to a later
-process (`load`), which needs llvmlite alone to link it.
-
-Modules of native code take everything from here: `types`, `ir`, `intrinsic`, `jit`, `inline`,
-`c_function` and `for_python`. Where machine code has been loaded, `types` and `ir` stand for
-nothing, bodies are not read, and only C functions can be called: Python must call nothing else.
-
-numba knows only the file that a function stands in, and would take what it has kept though another
-module has changed whose functions and numbers are compiled into it. So what it keeps lies in a
-directory whose name has a digest of all of that (`_directory`).
-"""
+"""Native functions: compiled by numba, or taken as the machine code that an earlier process had."""
 
 from __future__ import annotations
 
@@ -39,6 +25,9 @@ _PASS = "numba:run_pass"  # the event of which numba's compiler makes many
 _PYTHON = ("Py", "_Py")  # how the names of functions begin that Python itself has
 
 
+# Modules of native code take everything from here: `types`, `ir`, `intrinsic`, `jit`, `inline`,
+# `c_function` and `for_python`. Where machine code has been loaded, `types` and `ir` stand for
+# nothing, bodies are not read, and only C functions can be called: Python must call nothing else.
 class Nothing:
     """Stands for numba's types and llvmlite's where machine code is loaded: nobody looks at it."""
 
@@ -154,6 +143,10 @@ def host() -> str:
     return f"{binding.get_process_triple()} {binding.get_host_cpu_name()} {features}"
 
 
+# Importing numba and having it find what it has compiled takes a quarter of a second, more than a
+# small program runs. So what numba has made of all C functions (those with an address: for hooks,
+# for pointers in arrays, and for Python) can be had as one object file (`dump`) and be given to a
+# later process (`load`), which needs llvmlite alone to link it.
 def load(code: bytes) -> None:
     """Take all C functions from machine code, before any module of native code is imported."""
     from llvmlite import binding
@@ -254,7 +247,7 @@ def for_python(function: Callable[P, T]) -> Callable[P, T]:
 
 @contextmanager
 def _kept(function: Callable[..., Any]) -> Iterator[bool]:
-    """Have numba keep what the body makes of a function in `_directory`; yields whether it can."""
+    # Have numba keep what the body makes of a function in `_directory`; yields whether it can.
     if not _State.keeps:
         yield False
         return
@@ -270,11 +263,12 @@ def _kept(function: Callable[..., Any]) -> Iterator[bool]:
         settings.CACHE_DIR = before
 
 
+# numba knows only the file that a function stands in, and would take what it has kept though
+# another module has changed whose functions and numbers are compiled into it. So what it keeps lies
+# in a directory whose name has a digest of all of that (`_directory`).
 def _directory(function: Callable[..., Any], chosen: str) -> Path | None:
-    """Return where to keep what a function is compiled to, None if it cannot be kept.
-
-    `chosen`: numba's directory; empty for that beside the sources.
-    """
+    # Return where to keep what a function is compiled to, None if it cannot be kept.
+    # `chosen`: numba's directory; empty for that beside the sources.
     module = function.__module__
     beside = Path(function.__code__.co_filename).parent / "__pycache__"
     stem = module.rpartition(".")[2]
@@ -298,12 +292,10 @@ def _directory(function: Callable[..., Any], chosen: str) -> Path | None:
 
 @cache
 def digest(module: str) -> str:
-    """Return 16 digits that change when anything does that is compiled into a module's functions.
-
-    That is the module's file, those of modules of the same package that it names (or whose
-    functions and classes it does), and so on, and all numbers that these modules have: they are
-    constants in machine code.
-    """
+    """Return 16 digits that change with anything that is compiled into a module's functions."""
+    # That is the module's file, those of modules of the same package that it names (or whose
+    # functions and classes it does), and so on, and all numbers that these modules have: they are
+    # constants in machine code.
     package = module.partition(".")[0]
     found: dict[str, bytes] = {}
     due = [module]
@@ -341,10 +333,8 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def call_at(address: Any, *arguments: Any, result: Any = None) -> tuple[Any, Callable[..., Any]]:
-    """Return what an intrinsic returns that calls the C function at its first argument.
-
-    All types are those of integers; `result` is None for a function that returns nothing.
-    """
+    """Return what an intrinsic returns that calls the C function at its first argument."""
+    # All types are those of integers; `result` is None for a function that returns nothing.
     from llvmlite import ir
     from numba import types
 
@@ -358,10 +348,8 @@ def call_at(address: Any, *arguments: Any, result: Any = None) -> tuple[Any, Cal
 
 
 def element_at(bits: int, is_set: bool) -> tuple[Any, Callable[..., Any]]:
-    """Return what an intrinsic returns that gets, or sets, element `index` of the array at `base`.
-
-    Elements have so many bits; all values are int64.
-    """
+    """Return what an intrinsic returns that gets or sets element `index` of the array at `base`."""
+    # Elements have so many bits; all values are int64.
     from llvmlite import ir
     from numba import types
 

@@ -4,20 +4,6 @@ This is the only file that knows Unicorn. What its public interface cannot do (r
 PSTATE, the FPU, condition codes) is done on the engine's own state structure (`cpu_state`). Its
 address is derived, not assumed:
 
-1. `_read_context` saves the engine's context into a buffer of our own. (On SPARC64 Unicorn
-   declares that context as empty; a copy of the context's header with the size filled in makes
-   the same call save everything.)
-2. `_locate` finds magic values just written to %g1..%g7 in there, and from the window pointer
-   saved beside them computes where the live structure is.
-3. `_check_identity`, `_check_registers` compare what the structure says with what is known
-   otherwise: the engine's handle, version words, registers written on one side and read on the
-   other.
-4. `_prepare` sets user mode with FPU, windows and address width; `_self_test` executes a nest of
-   saves and restores, floating point, and a carry chain.
-5. `_find_fault_address` finds the engine's record of the last faulting address by making a fault.
-6. `Cpu.note_traps` has the engine ask a function of ours whether a trap stops it, instead of its
-   own: the engine asks before it forgets where the trap happened. A trap is made to see that.
-
 A build for which any of this fails is refused with `EngineError` before a program runs.
 """
 
@@ -26,6 +12,8 @@ from __future__ import annotations
 import ctypes
 import mmap
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, Final
@@ -45,8 +33,8 @@ from simprof.simulator.cpu.cpu_state import (
     SYSTEM_PAGE,
     CpuState,
     Pstate,
-    condition_codes,
 )
+from simprof.simulator.cpu.native import read_condition_codes
 from simprof.simulator.errors import EngineError
 from simprof.simulator.isa.sparc import STACK_BIAS_64
 
@@ -118,14 +106,11 @@ _REFUSALS = {
 
 
 class Cpu:
-    """One SPARC64 processor in user mode.
+    """One SPARC64 processor in user mode; raises `EngineError` for a build that is unknown."""
 
-    `is64`: False for programs with 32-bit addresses (PSTATE.AM set). `windows`: Register windows,
-    3..32. Raises `EngineError` where the engine is not of a build that is known to work.
-    """
-
-    # More windows trap less, but a program that reads stack memory which it never set can tell:
-    # what was spilled there stays there.
+    # `is64`: False for programs with 32-bit addresses (PSTATE.AM set). `windows`: Register windows,
+    # 3..32. More windows trap less, but a program that reads stack memory which it never set can
+    # tell: what was spilled there stays there.
 
     def __init__(self, is64: bool, windows: int = MAX_WINDOWS) -> None:
         if not 3 <= windows <= MAX_WINDOWS:
@@ -248,12 +233,10 @@ class Cpu:
         return self.state_address - word
 
     def note_traps(self, function: int) -> None:
-        """Have a native function note each trap's pc, so that `trap_pc` says where it happened.
-
-        `function`: C address of `bool(handle, int number)`, which copies pc to
-        `trap_states[0].tpc`, and says whether the trap is to end the run with `Stop.ILLEGAL`.
-        Raises `EngineError` where the engine does not call it.
-        """
+        """Have a native function note each trap's pc for `trap_pc`; raises `EngineError`."""
+        # `function`: C address of `bool(handle, int number)`, which copies pc to
+        # `trap_states[0].tpc`, and says whether the trap is to end the run with `Stop.ILLEGAL`. The
+        # error is raised where the engine does not call it.
         ctypes.c_uint64.from_address(self.handle + _STOP_WORD).value = function
         _check_trap_pc(self)
 
@@ -314,17 +297,12 @@ class Cpu:
 
     # -- windows
 
-    def sync_wrapped_outs(self) -> None:
-        """Bring the outs of the last window, which live twice, in step (engine's copy wins)."""
+    def sync_wrapped(self, *, to_copy: bool) -> None:
+        """Copy the outs of the last window, which live twice: file -> engine's copy, or back."""
         state, top = self.state, self.windows * REGISTERS_PER_WINDOW
         if state.cwp == self.windows - 1:
-            state.registers[0:8] = state.registers[top : top + 8]
-
-    def sync_wrapped_copy(self) -> None:
-        """Bring the engine's copy of the last window's outs in step with the register file."""
-        state, top = self.state, self.windows * REGISTERS_PER_WINDOW
-        if state.cwp == self.windows - 1:
-            state.registers[top : top + 8] = state.registers[0:8]
+            source, target = (0, top) if to_copy else (top, 0)
+            state.registers[target : target + 8] = state.registers[source : source + 8]
 
     def window_stack_pointer(self, window: int) -> int:
         """Return window's %sp with the bias added, masked: where its registers are saved."""
@@ -333,17 +311,18 @@ class Cpu:
 
     def window_bytes(self, window: int) -> bytes:
         """Return %l0-7, %i0-7 of a window as they are saved on the stack."""
-        total = self.windows * REGISTERS_PER_WINDOW
-        first = window * REGISTERS_PER_WINDOW + 8
-        values = [self.state.registers[(first + i) % total] & self.address_mask for i in range(16)]
+        values = [self.state.registers[place] & self.address_mask for place in self._places(window)]
         return self._window_layout.pack(*values)
 
     def set_window_bytes(self, window: int, data: bytes) -> None:
         """Set %l0-7, %i0-7 of a window from their saved form."""
-        total = self.windows * REGISTERS_PER_WINDOW
-        first = window * REGISTERS_PER_WINDOW + 8
-        for i, value in enumerate(self._window_layout.unpack(data)):
-            self.state.registers[(first + i) % total] = value
+        values = self._window_layout.unpack(data)
+        for place, value in zip(self._places(window), values, strict=True):
+            self.state.registers[place] = value
+
+    def _places(self, window: int) -> list[int]:
+        first, total = window * REGISTERS_PER_WINDOW + 8, self.windows * REGISTERS_PER_WINDOW
+        return [place % total for place in range(first, first + 16)]
 
     def drop_oldest_window(self) -> None:
         """Take the oldest caller's window out of the register file (it has been saved)."""
@@ -375,6 +354,8 @@ def _refuse(what: str) -> EngineError:
     )
 
 
+# The engine's context is saved into a buffer of our own. (On SPARC64 Unicorn declares that context
+# as empty; a copy of its header with the size filled in makes the same call save everything.)
 def _read_context(engine: Any) -> bytes:
     context: Any = engine.context_save()
     header_and_declared = context.size
@@ -396,6 +377,8 @@ def _read_context(engine: Any) -> bytes:
     return bytes(buffer)
 
 
+# Finds magic values just written to %g1..%g7 in the context, and from the window pointer saved
+# beside them computes where the live structure is.
 def _locate(engine: Any) -> CpuState:
     for number, value in enumerate(_MAGIC, start=1):
         engine.reg_write(_SPARC_G0 + number, value)
@@ -420,7 +403,7 @@ def _locate(engine: Any) -> CpuState:
 
 
 def _readable_from(address: int) -> int:
-    """Return how many bytes from `address` on the process may read and write."""
+    # Return how many bytes from `address` on the process may read and write.
     end = address
     for line in Path("/proc/self/maps").read_text("ascii", "replace").splitlines():
         extent, rights = line.split()[:2]
@@ -430,6 +413,8 @@ def _readable_from(address: int) -> int:
     return end - address
 
 
+# Compares what the structure says with what is known otherwise: the engine's handle, version words,
+# and (`_check_registers`) registers written on one side and read on the other.
 def _check_identity(engine: Any, state: CpuState, snapshot: CpuState) -> None:
     version = state.definition.iu_version | state.maxtl << 8 | (state.nwindows - 1)
     checks = {
@@ -462,6 +447,7 @@ def _check_registers(engine: Any, state: CpuState) -> None:
         raise _refuse("state check failed: registers do not agree")
 
 
+# Sets user mode with FPU, windows and address width.
 def _prepare(state: CpuState, is64: bool, windows: int) -> None:
     for array in (state.globals, state.registers, state.fp):
         ctypes.memset(ctypes.addressof(array), 0, ctypes.sizeof(array))
@@ -504,6 +490,7 @@ def _load(op3: int, rd: int, offset: int) -> int:
     return 3 << 30 | rd << 25 | op3 << 19 | 1 << 14 | 1 << 13 | offset
 
 
+# The self-test executes a nest of saves and restores, floating point, and a carry chain.
 def _self_test_program(windows: int) -> tuple[int, ...]:
     move_down = _alu(0x02, 11, 0, 27)  # mov %i3, %o3
     nest = [word for _ in range(windows - 2) for word in (_SAVE, move_down)]
@@ -538,7 +525,7 @@ def _self_test(cpu: Cpu) -> None:
         cpu.stop()
 
     callback = _INTERRUPT(interrupt)
-    with _TemporaryHook(cpu, HookKind.INTERRUPT, callback):
+    with _temporary_hook(cpu, HookKind.INTERRUPT, callback):
         cpu.run(_TEST_CODE, _TEST_CODE + 4)
     results = {
         "traps": traps == [(_TEST_TRAP, _TEST_CODE + 4 * len(program) - 4)],
@@ -546,37 +533,36 @@ def _self_test(cpu: Cpu) -> None:
         "rounding direction": state.fp_status[1] == 1,
         "windows": (state.cwp, state.canrestore, state.globals[3]) == (0, 0, 5),
         "carry": (cpu.register(8), cpu.register(9)) == (0x1FFFFFFFE, 1),
-        "condition codes": condition_codes(state) == (0b1001, 0),
+        "condition codes": read_condition_codes(state) == (0b1001, 0),
     }
     for what, holds in results.items():
         if not holds:
             raise _refuse(f"self-test failed: {what}")
 
 
-class _TemporaryHook:
-    def __init__(self, cpu: Cpu, kind: HookKind, callback: Any) -> None:
-        self._cpu, self._kind, self._callback = cpu, kind, callback
-
-    def __enter__(self) -> None:
-        address = ctypes.cast(self._callback, ctypes.c_void_p).value
-        assert address is not None
-        self._hook = self._cpu.add_hook(self._kind, address, 0)
-
-    def __exit__(self, *error: object) -> None:
-        uclib.uc_hook_del(self._cpu._engine._uch, self._hook)
+@contextmanager
+def _temporary_hook(cpu: Cpu, kind: HookKind, callback: Any) -> Iterator[None]:
+    hook = cpu.add_hook(kind, ctypes.cast(callback, ctypes.c_void_p).value or 0, 0)
+    try:
+        yield
+    finally:
+        uclib.uc_hook_del(cpu._engine._uch, hook)
 
 
+# A trap is made to see that the engine asks a function of ours whether a trap stops it
+# (`Cpu.note_traps`), instead of its own: it asks before it forgets where the trap happened.
 def _check_trap_pc(cpu: Cpu) -> None:
     callback = _INTERRUPT(lambda handle, number, user_data: cpu.stop())
     cpu.poke(_TEST_CODE, _trap_always(_TEST_TRAP), _NOP)
     cpu.forget_code(SYSTEM_PAGE, SYSTEM_PAGE + PAGE_SIZE)
-    with _TemporaryHook(cpu, HookKind.INTERRUPT, callback):
+    with _temporary_hook(cpu, HookKind.INTERRUPT, callback):
         cpu.run(_TEST_CODE, _TEST_CODE + 4)
     if cpu.trap_pc != _TEST_CODE:
         raise _refuse("a trap does not give its pc")
     cpu.flush_translations()
 
 
+# Finds the engine's record of the last faulting address by making a fault.
 def _find_fault_address(cpu: Cpu) -> int:
     def translate(handle: int, address: int, kind: int, result: Any, user_data: int) -> bool:
         result[0], result[1] = address, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC
@@ -588,7 +574,7 @@ def _find_fault_address(cpu: Cpu) -> int:
     size = min(_HANDLE_SEARCH, _readable_from(cpu.handle))
     candidates = set(range(cpu.handle, cpu.handle + size - 7, 8))
     callback = _TRANSLATE(translate)
-    with _TemporaryHook(cpu, HookKind.TRANSLATION, callback):
+    with _temporary_hook(cpu, HookKind.TRANSLATION, callback):
         for address in (0x5A5A5A5A5A58, 0x123456789AB8):
             cpu.state.globals[1] = address
             if cpu.run(_TEST_CODE, _TEST_CODE + 4) is not Stop.FAULT:

@@ -1,12 +1,4 @@
-"""The emulator's SPARC64 state structure, as Unicorn 2.1 lays it out.
-
-Unicorn offers no public way to reach the window registers, PSTATE or the FPU enable bits, so
-`cpu` works on the structure itself. This is the structure's description and nothing else; that
-it describes the build at hand is checked by `cpu` each time an engine is made.
-
-Condition codes are kept lazily: `cc_op` says how to compute them from `cc_src`, `cc_src2` and
-`cc_dst`; see `condition_codes`.
-"""
+"""The emulator's SPARC64 state structure, as Unicorn 2.1 lays it out."""
 
 from __future__ import annotations
 
@@ -48,6 +40,9 @@ class _Definition(ctypes.Structure):
     )
 
 
+# Unicorn offers no public way to reach the window registers, PSTATE or the FPU enable bits, so
+# `cpu` works on the structure itself. This is the structure's description and nothing else; that it
+# describes the build at hand is checked by `cpu` each time an engine is made.
 class CpuState(ctypes.Structure):
     """The state of one SPARC64 processor. Registers are host integers."""
 
@@ -136,9 +131,9 @@ FPRS_FEF = 4  # the FPU is enabled (user's bit)
 ASI_PRIMARY_NO_FAULT = 0x82
 FEATURE_QUAD_FLOAT = 2
 
-NEGATIVE, ZERO, OVERFLOW, CARRY = 1 << 23, 1 << 22, 1 << 21, 1 << 20
 
-
+# Condition codes are kept lazily: `cc_op` says how to compute them from `cc_src`, `cc_src2` and
+# `cc_dst`; see `native.condition_codes`.
 class CcOp(IntEnum):
     """What the lazily kept condition codes are to be computed from."""
 
@@ -154,52 +149,6 @@ class CcOp(IntEnum):
     TSUB = 9
     TSUBTV = 10
     LOGIC = 11  # flags of the result only, as every operation has
-
-
-def _overflow_and_carry(op: CcOp, source: int, source2: int, result: int, sign: int) -> int:
-    differ = source ^ source2
-    if op in _SUMS:
-        differ = ~differ
-        carries = (source & source2) | (~result & (source | source2))
-        carry = result < source
-    else:
-        carries = (~source & source2) | (result & (~source | source2))
-        carry = source < source2
-    if op in (CcOp.ADDX, CcOp.SUBX):  # with a carry that came in
-        carry = bool(carries & sign)
-    return (CARRY if carry else 0) | (OVERFLOW if differ & (source ^ result) & sign else 0)
-
-
-_SUMS = frozenset((CcOp.ADD, CcOp.ADDX, CcOp.TADD, CcOp.TADDTV))
-_DIFFERENCES = frozenset((CcOp.SUB, CcOp.SUBX, CcOp.TSUB, CcOp.TSUBTV))
-_TRAPPING = frozenset((CcOp.TADDTV, CcOp.TSUBTV))
-_TAGGED = frozenset((CcOp.TADD, CcOp.TSUB))
-
-
-def _flags(op: CcOp, source: int, source2: int, result: int, bits: int) -> int:
-    mask = (1 << bits) - 1
-    sign = 1 << (bits - 1)
-    narrow, narrow2, value = source & mask, source2 & mask, result & mask
-    flags = (NEGATIVE if value & sign else 0) | (ZERO if value == 0 else 0)
-    if op in _SUMS or op in _DIFFERENCES:
-        flags |= _overflow_and_carry(op, narrow, narrow2, value, sign)
-    if bits == 32:
-        if op is CcOp.DIV and source2:
-            flags |= OVERFLOW
-        if op in _TRAPPING:  # a tag overflow would have trapped
-            flags &= ~OVERFLOW
-        if op in _TAGGED and (source | source2) & 3:
-            flags |= OVERFLOW
-    return flags
-
-
-def condition_codes(state: CpuState) -> tuple[int, int]:
-    """Return (icc, xcc), each as four bits N Z V C (SPARC V9 5.2.8)."""
-    op = CcOp(state.cc_op)
-    if op in (CcOp.FLAGS, CcOp.DYNAMIC):
-        return state.psr >> 20 & 15, state.xcc >> 20 & 15
-    operands = state.cc_src, state.cc_src2, state.cc_dst
-    return _flags(op, *operands, 32) >> 20, _flags(op, *operands, 64) >> 20
 
 
 def set_condition_codes(state: CpuState, icc: int, xcc: int) -> None:

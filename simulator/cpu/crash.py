@@ -1,17 +1,4 @@
-"""What is left to do when native code crashes: to say so, and to end.
-
-The engine translates whatever a program holds, and may die of it. A handler of the fatal signals
-then writes one line, which tells the program and the block that was executed last, and ends the
-process with the exit status of simprof's own failures. Nothing else is safe at this point, and
-nothing else is needed: output files have no name before they are whole, and a shell waits to
-remove temporary folders.
-
-The same way out is for an engine that does not stop when it is told to: the third Ctrl-C of a run,
-or other signal that stops it, ends the process.
-
-Where somebody else handles such a signal (Python's `faulthandler`, say), it stays theirs; worker
-processes leave it to the system, and what it means to their parent (`leave_to_parent`).
-"""
+"""What is left to do when native code crashes: to say so, and to end."""
 
 from __future__ import annotations
 
@@ -66,6 +53,11 @@ _MESSAGE_WORDS: Final = 4
 _STDERR: Final = 2
 
 
+# The engine translates whatever a program holds, and may die of it. A handler of the fatal signals
+# then writes one line, which tells the program and the block that was executed last, and ends the
+# process with the exit status of simprof's own failures. Nothing else is safe at this point, and
+# nothing else is needed: output files have no name before they are whole, and a shell waits to
+# remove temporary folders.
 @native(types.void(types.uint64, types.uint64))
 def end_process(words: Any, number: Any) -> None:
     """Write what is said at a signal, and end the process."""
@@ -97,6 +89,11 @@ class _SignalStack(ctypes.Structure):
     _fields_ = (("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
 
 
+# The same way out is for an engine that does not stop when it is told to: the third Ctrl-C of a
+# run, or other signal that stops it, ends the process.
+#
+# Where somebody else handles such a signal (Python's `faulthandler`, say), it stays theirs; worker
+# processes leave it to the system, and what it means to their parent (`leave_to_parent`).
 class _Policy:
     reports = True
 
@@ -108,11 +105,9 @@ def leave_to_parent() -> None:
 
 @contextmanager
 def reported(program: Path, clock: NDArray[np.int64], block: int, endings: int) -> Iterator[None]:
-    """Have crashes in a `with` block end the process with a message that names `program`.
-
-    `block`, `endings`: The words of the clock that have the address of the current block, and that
-    of the handler's state.
-    """
+    """Have crashes in a `with` block end the process with a message that names `program`."""
+    # `block`, `endings`: The words of the clock that have the address of the current block, and
+    # that of the handler's state.
     if not _Policy.reports:
         yield
         return
@@ -165,7 +160,7 @@ def _make_words(
 
 
 def _take(libc: ctypes.CDLL, number: int) -> bool:
-    """Handle a signal whose action is the system's; return whether it was."""
+    # Handle a signal whose action is the system's; return whether it was.
     old = ctypes.create_string_buffer(ACTION_BYTES)
     libc.sigaction(int(number), None, old)
     if ctypes.c_uint64.from_buffer(old).value != 0:

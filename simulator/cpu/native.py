@@ -1,23 +1,23 @@
-"""What native hooks are made of: access to memory and calls by address, register windows, regions.
-
-Hooks are compiled by numba and kept on disk (`compiled`), so they hold no addresses: they find
-everything through arrays of words whose address they are given. Indices and addresses are unsigned
-throughout.
-"""
+"""What native hooks are made of: access to memory, calls by address, register windows, regions."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from simprof.simulator.cpu.compiled import call_at, intrinsic, ir, jit, types
-from simprof.simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CpuState
+from simprof.simulator.cpu.address_space import EXECUTED, Protection
+from simprof.simulator.cpu.compiled import c_function, call_at, intrinsic, ir, jit, types
+from simprof.simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CcOp, CpuState
 
 # -- memory access and calls by address
 
 
+# Hooks are compiled by numba and kept on disk (`compiled`), so they hold no addresses: they find
+# everything through arrays of words whose address they are given. Indices and addresses are
+# unsigned throughout.
 def _pointer(builder: Any, address: Any, bits: int) -> Any:
     return builder.inttoptr(address, ir.IntType(bits).as_pointer())
 
@@ -54,8 +54,7 @@ store64 = _make_store(64, types.uint64)
 
 
 def _make_swap(kind: Any) -> Any:
-    """Make what reverses the bytes of a word."""
-
+    # Make what reverses the bytes of a word.
     @intrinsic
     def swap(typing_context: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -163,25 +162,45 @@ def region_of(regions: Any, address: Any) -> Any:
     return np.uint64(0)
 
 
+READ: Final = int(Protection.READ)
+WRITE: Final = int(Protection.WRITE)
+
+
 @native(types.uint64(types.uint64, types.uint64, types.uint64, types.uint64))
-def host_address(regions: Any, address: Any, size: Any, rights: Any) -> Any:
-    """Host address of guest bytes within one page that has `rights`; 0 where there are none."""
+def host_range(regions: Any, address: Any, size: Any, rights: Any) -> Any:
+    """Host address of guest bytes of one region whose pages all have `rights`, or 0."""
+    # Also 0 where bytes are to be written that have been executed: Python must know.
     row = region_of(regions, address)
     if row == np.uint64(0):
         return np.uint64(0)
     offset = address - load64(row)
-    page = load64(row + np.uint64(24)) + (offset >> np.uint64(13))
-    if np.uint64(load8(page)) & rights != rights:
+    if offset + size > load64(row + np.uint64(8)):
         return np.uint64(0)
-    if (offset & np.uint64(8191)) + size > np.uint64(8192):
-        return np.uint64(0)
+    pages = load64(row + np.uint64(24))
+    last = (offset + size - np.uint64(1)) >> np.uint64(13)
+    page = offset >> np.uint64(13)
+    while page <= last:
+        bits = np.uint64(load8(pages + page))
+        if bits & rights != rights:
+            return np.uint64(0)
+        if rights == np.uint64(WRITE) and bits & np.uint64(EXECUTED) != np.uint64(0):
+            return np.uint64(0)
+        page += np.uint64(1)
     return load64(row + np.uint64(16)) + offset
 
+
+# -- registers
 
 CAN_SAVE: Final = CpuState.cansave.offset
 CAN_RESTORE: Final = CpuState.canrestore.offset
 CWP: Final = CpuState.cwp.offset
 REGISTERS: Final = CpuState.registers.offset
+CC_OP: Final = CpuState.cc_op.offset
+_CC_SRC: Final = CpuState.cc_src.offset
+_CC_SRC2: Final = CpuState.cc_src2.offset
+_CC_DST: Final = CpuState.cc_dst.offset
+PSR: Final = CpuState.psr.offset  # icc and, in XCC, xcc lie in bits 20..23
+XCC: Final = CpuState.xcc.offset
 
 
 @native(types.void(types.uint64, types.uint64, types.boolean))
@@ -219,3 +238,76 @@ def move_window(cpu: Any, windows: Any, window: Any, host: Any, mode: Any) -> No
             low = np.uint32(load64(register) & np.uint64(0xFFFFFFFF))
             store32(host + np.uint64(number) * np.uint64(4), swap32(low))
         index += np.uint64(1)
+
+
+# -- condition codes
+
+
+@native(types.uint64(types.uint32, types.uint64, types.uint64, types.uint64, types.uint64))
+def _overflow_and_carry(op: Any, source: Any, source2: Any, result: Any, sign: Any) -> Any:
+    # V and C, as 2 and 1, of a sum or a difference; the operands have its width.
+    added = op >= np.uint32(CcOp.ADD) and op <= np.uint32(CcOp.TADDTV)
+    if op == np.uint32(CcOp.ADDX):
+        carries = (source & source2) | (~result & (source | source2))
+        carry = carries & sign != np.uint64(0)
+    elif op == np.uint32(CcOp.SUBX):
+        carries = (~source & source2) | (result & (~source | source2))
+        carry = carries & sign != np.uint64(0)
+    elif added:
+        carry = result < source
+    else:
+        carry = source < source2
+    differ = source ^ source2
+    if added:
+        differ = ~differ
+    flags = np.uint64(1) if carry else np.uint64(0)
+    if differ & (source ^ result) & sign != np.uint64(0):
+        flags |= np.uint64(2)
+    return flags
+
+
+@native(types.uint64(types.uint64, types.uint64))
+def _lazy_codes(cpu: Any, bits: Any) -> Any:
+    # Four bits N Z V C of icc (32 `bits`) or xcc (64).
+    op = load32(cpu + np.uint64(CC_OP))
+    sign = np.uint64(1) << (bits - np.uint64(1))
+    mask = sign | (sign - np.uint64(1))
+    first = load64(cpu + np.uint64(_CC_SRC))
+    second = load64(cpu + np.uint64(_CC_SRC2))
+    result = load64(cpu + np.uint64(_CC_DST)) & mask
+    flags = np.uint64(8) if result & sign != np.uint64(0) else np.uint64(0)
+    if result == np.uint64(0):
+        flags |= np.uint64(4)
+    if op >= np.uint32(CcOp.ADD) and op <= np.uint32(CcOp.TSUBTV):
+        flags |= _overflow_and_carry(op, first & mask, second & mask, result, sign)
+    if bits == np.uint64(32):
+        if op == np.uint32(CcOp.DIV) and second != np.uint64(0):
+            flags |= np.uint64(2)
+        if op == np.uint32(CcOp.TADDTV) or op == np.uint32(CcOp.TSUBTV):
+            flags &= ~np.uint64(2)
+        tagged = op == np.uint32(CcOp.TADD) or op == np.uint32(CcOp.TSUB)
+        if tagged and (first | second) & np.uint64(3) != np.uint64(0):
+            flags |= np.uint64(2)
+    return flags
+
+
+@native(types.uint64(types.uint64))
+def condition_codes(cpu: Any) -> Any:
+    """Four bits of icc, and above them those of xcc."""
+    if load32(cpu + np.uint64(CC_OP)) <= np.uint32(CcOp.FLAGS):
+        icc = np.uint64(load32(cpu + np.uint64(PSR)) >> np.uint32(20))
+        xcc = np.uint64(load32(cpu + np.uint64(XCC)) >> np.uint32(20))
+    else:
+        icc, xcc = _lazy_codes(cpu, np.uint64(32)), _lazy_codes(cpu, np.uint64(64))
+    return (xcc & np.uint64(15)) << np.uint64(4) | icc & np.uint64(15)
+
+
+@c_function(types.int64(types.uint64))
+def _codes_at(cpu: Any) -> Any:
+    return np.int64(condition_codes(cpu))
+
+
+def read_condition_codes(state: CpuState) -> tuple[int, int]:
+    """Return (icc, xcc), each as four bits N Z V C (SPARC V9 5.2.8)."""
+    codes = _codes_at(ctypes.addressof(state))
+    return codes & 15, codes >> 4

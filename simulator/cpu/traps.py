@@ -1,16 +1,10 @@
-"""Native hooks: what the engine calls while it runs, compiled by numba.
-
-Each is a C function pointer (`address`) with the state it works on behind `user_data`: blocks are
-counted (`count_block`), pages granted (`fill_translation`), code looked at (`check_code`), traps
-noted and answered (`note_trap`, `handle_trap`), signals that stop a run taken (`SignalHandler`).
-The compiled code is cached on disk, so it holds no addresses: it finds everything through the
-arrays below, Python callbacks included. Indices and addresses are unsigned throughout.
-"""
+"""Native hooks: what the engine calls while it runs, compiled by numba."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any, Final
 
@@ -18,33 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.simulator.binary.program import PAGE_SIZE
+from simprof.simulator.cpu import cpu_state, crash
 from simprof.simulator.cpu.address_space import CHANGED, EXECUTED, SHADOWED, Protection
 from simprof.simulator.cpu.compiled import c_function, types
-from simprof.simulator.cpu.cpu_state import (
-    PROCESSOR_WORD,
-    REGISTERS_PER_WINDOW,
-    SHADOWS,
-    SYSTEM_PAGE,
-    CpuState,
-)
-from simprof.simulator.cpu.crash import (
-    ACTION_BYTES,
-    LAST_INTERRUPT,
-    EndingWord,
-    end_process,
-    remember,
-)
 from simprof.simulator.cpu.native import (
     CAN_RESTORE,
     CAN_SAVE,
     CWP,
+    READ,
     REGISTERS,
+    WRITE,
     call1,
     call2,
     call_control,
     copy_wrapped,
     get_word,
-    host_address,
+    host_range,
     kept_word,
     load8,
     load32,
@@ -59,6 +42,7 @@ from simprof.simulator.cpu.native import (
     store64,
     swap32,
 )
+from simprof.simulator.isa.sparc import STACK_BIAS_64
 
 
 class ClockWord(IntEnum):
@@ -156,18 +140,15 @@ MAX_CODE_RANGES: Final = 4096
 FIRST_FLUSH: Final = 1000
 MOST_FILLS: Final = 1 << 20
 
-_TRAP_WORDS: Final = 16
-_PC: Final = CpuState.pc.offset
-_TRAP_PC: Final = CpuState.trap_states.offset  # tpc of the first
-_NPC: Final = CpuState.npc.offset
+_PC: Final = cpu_state.CpuState.pc.offset
+_TRAP_PC: Final = cpu_state.CpuState.trap_states.offset  # tpc of the first
+_NPC: Final = cpu_state.CpuState.npc.offset
 _SPILL_TRAPS: Final = 0x80
 _FILL_TRAPS: Final = 0xC0
 _TRAPS_END: Final = 0x100
 _ILLEGAL_INSTRUCTION: Final = 0x10
 _TRAPS: Final = 0x10000  # numbers from here on are the engine's own reasons to leave its code
 _REMEMBER: Final = -2  # a number that nothing has
-_RIGHT_READ: Final = int(Protection.READ)
-_RIGHT_WRITE: Final = int(Protection.WRITE)
 _RIGHT_EXECUTE: Final = int(Protection.EXECUTE)
 _ACCESS_READ: Final = 16
 _ACCESS_WRITE: Final = 17
@@ -177,6 +158,12 @@ _ACCESS_FETCH: Final = 18
 # -- blocks
 
 
+# Each is a C function pointer (`address`) with the state it works on behind `user_data`: blocks are
+# counted (`count_block`), pages granted (`fill_translation`), code looked at (`check_code`), traps
+# noted and answered (`note_trap`, `handle_trap`), signals that stop a run taken (`stopped_by`). The
+# compiled code is cached on disk, so it holds no addresses: it finds everything through the arrays
+# below, Python callbacks included. Indices and addresses are unsigned throughout.
+#
 # The block hook that is used where no observer is given.
 @c_function(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr))
 def count_block(engine: Any, address: Any, size: Any, user_data: Any) -> None:
@@ -253,9 +240,9 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
     state = pointer_value(user_data)
     _count_fill(state)
     if kind == _ACCESS_READ:
-        need = np.uint8(_RIGHT_READ)
+        need = np.uint8(READ)
     elif kind == _ACCESS_WRITE:
-        need = np.uint8(_RIGHT_WRITE)
+        need = np.uint8(WRITE)
     else:
         need = np.uint8(_RIGHT_EXECUTE)
     row = region_of(get_word(state, FillWord.REGIONS), address)
@@ -273,34 +260,24 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
                         rights = load8(page)
                 rights |= np.uint8(EXECUTED)
                 store8(page, rights)
-            granted = rights & np.uint8(_RIGHT_READ | _RIGHT_WRITE)
+            granted = rights & np.uint8(READ | WRITE)
             place = address
             if rights & np.uint8(SHADOWED) != np.uint8(0):
                 if kind == _ACCESS_FETCH:
                     granted = np.uint8(_RIGHT_EXECUTE)
-                    place += np.uint64(SHADOWS)
+                    place += np.uint64(cpu_state.SHADOWS)
             elif rights & np.uint8(EXECUTED) != np.uint8(0):
                 granted |= rights & np.uint8(_RIGHT_EXECUTE)
             store64(pointer_value(result), place)
             store32(pointer_value(result) + np.uint64(8), np.uint32(granted))
             return True
-    if address == np.uint64(SYSTEM_PAGE) and kind == _ACCESS_FETCH:
+    if address == np.uint64(cpu_state.SYSTEM_PAGE) and kind == _ACCESS_FETCH:
         store64(pointer_value(result), address)
         store32(pointer_value(result) + np.uint64(8), np.uint32(_RIGHT_EXECUTE))
         return True
     set_word(state, FillWord.FAULT_ACCESS, np.uint64(kind))
     set_word(state, FillWord.FAULT_RIGHTS, np.uint64(rights))
     return False
-
-
-@native(types.boolean(types.uint64, types.uint64))
-def _is_unchanged(regions: Any, address: Any) -> Any:
-    row = region_of(regions, address)
-    if row == np.uint64(0):
-        return False
-    offset = address - load64(row)
-    page = load8(load64(row + np.uint64(24)) + (offset >> np.uint64(13)))
-    return bool(page & np.uint8(CHANGED) == np.uint8(0))
 
 
 @c_function(types.void(types.voidptr, types.voidptr, types.voidptr, types.voidptr))
@@ -312,8 +289,12 @@ def check_code(engine: Any, block: Any, previous: Any, user_data: Any) -> None:
     row = state + np.uint64(8 * CodeWord.FIRST)
     for _ in range(get_word(state, CodeWord.COUNT)):
         if load64(row) <= address and address + size <= load64(row + np.uint64(8)):
-            if _is_unchanged(get_word(state, CodeWord.REGIONS), address):
-                return
+            region = region_of(get_word(state, CodeWord.REGIONS), address)
+            if region != np.uint64(0):
+                page = (address - load64(region)) >> np.uint64(13)
+                bits = load8(load64(region + np.uint64(24)) + page)
+                if bits & np.uint8(CHANGED) == np.uint8(0):
+                    return
             break
         row += np.uint64(16)
     call2(get_word(state, CodeWord.PYTHON), address, size)
@@ -331,7 +312,7 @@ def note_trap(engine: Any, number: Any) -> Any:
     if number == np.int32(_REMEMBER):
         return False
     if number >= np.int32(0) and number < np.int32(_TRAPS):
-        cpu = load64(engine + np.uint64(PROCESSOR_WORD)) + offset
+        cpu = load64(engine + np.uint64(cpu_state.PROCESSOR_WORD)) + offset
         store64(cpu + np.uint64(_TRAP_PC), load64(cpu + np.uint64(_PC)))
     return number == np.int32(_ILLEGAL_INSTRUCTION)
 
@@ -342,42 +323,41 @@ def remember_state(offset: int) -> None:
     kind(address_of(note_trap))(offset, _REMEMBER)
 
 
-@native(types.boolean(types.uint64, types.uint64))
-def _is_in_block(clock: Any, pc: Any) -> Any:
-    start = get_word(clock, ClockWord.BLOCK_ADDRESS)
-    return pc - start < get_word(clock, ClockWord.BLOCK_SIZE)
+@native(types.uint64(types.uint64, types.uint64))
+def saved_at(state: Any, window: Any) -> Any:
+    """Address in the program at which `window` is saved: its %sp without the bias."""
+    position = window * np.uint64(cpu_state.REGISTERS_PER_WINDOW) + np.uint64(6)
+    cpu = get_word(state, TrapWord.CPU)
+    stack = load64(cpu + np.uint64(REGISTERS) + position * np.uint64(8))
+    if get_word(state, TrapWord.IS64) != np.uint64(0):
+        return stack + np.uint64(STACK_BIAS_64)
+    return stack & np.uint64(0xFFFFFFFF)
 
 
 @native(types.boolean(types.uint64, types.boolean))
 def _spill_or_fill(state: Any, fill: Any) -> Any:
-    """Move one window; False where its place on the stack cannot be used."""
+    # Move one window and count it; False where its place on the stack cannot be used.
     cpu = get_word(state, TrapWord.CPU)
     windows = get_word(state, TrapWord.WINDOWS)
-    is64 = get_word(state, TrapWord.IS64) != np.uint64(0)
+    is64 = get_word(state, TrapWord.IS64)
+    can_restore, can_save = cpu + np.uint64(CAN_RESTORE), cpu + np.uint64(CAN_SAVE)
     copy_wrapped(cpu, windows, False)
-    saved = np.uint64(load32(cpu + np.uint64(CAN_RESTORE)))
-    distance = np.uint64(1) if fill else saved
+    distance = np.uint64(1) if fill else np.uint64(load32(can_restore))
     window = (np.uint64(load32(cpu + np.uint64(CWP))) + distance) % windows
-    position = window * np.uint64(REGISTERS_PER_WINDOW) + np.uint64(6)
-    stack = load64(cpu + np.uint64(REGISTERS) + position * np.uint64(8))
-    if is64:
-        stack += np.uint64(2047)
-        size = np.uint64(128)
-    else:
-        stack &= np.uint64(0xFFFFFFFF)
-        size = np.uint64(64)
-    right = np.uint64(_RIGHT_READ if fill else _RIGHT_WRITE)
-    host = host_address(get_word(state, TrapWord.REGIONS), stack, size, right)
-    if host == np.uint64(0) or stack & np.uint64(7) != np.uint64(0):
+    stack, size = saved_at(state, window), np.uint64(64) + np.uint64(64) * is64
+    right = np.uint64(READ if fill else WRITE)
+    host = host_range(get_word(state, TrapWord.REGIONS), stack, size, right)
+    in_one_page = (stack & np.uint64(PAGE_SIZE - 1)) + size <= np.uint64(PAGE_SIZE)
+    if host == np.uint64(0) or stack & np.uint64(7) != np.uint64(0) or not in_one_page:
         return False
     move_window(cpu, windows, window, host, np.int64(fill) + 2 * np.int64(is64))
     change = np.uint32(1) if fill else np.uint32(0xFFFFFFFF)
-    can_restore = cpu + np.uint64(CAN_RESTORE)
-    can_save = cpu + np.uint64(CAN_SAVE)
     store32(can_restore, np.uint32(load32(can_restore) + change))
     store32(can_save, np.uint32(load32(can_save) - change))
     if fill:
         copy_wrapped(cpu, windows, True)
+    count = np.uint64(TrapWord.FILLS if fill else TrapWord.SPILLS)
+    set_word(state, count, get_word(state, count) + np.uint64(1))
     return True
 
 
@@ -394,14 +374,6 @@ def _resume_in_block(clock: Any, pc: Any) -> None:
         set_word(clock, ClockWord.STATE, np.uint64(RESUME_STATE))
 
 
-@native(types.boolean(types.uint64, types.uint32))
-def _saves_context(state: Any, number: Any) -> Any:
-    if number == np.uint32(ContextTrap.FLUSH):
-        return True
-    either = number == np.uint32(ContextTrap.GET) or number == np.uint32(ContextTrap.SET)
-    return either and get_word(state, TrapWord.IS64) != np.uint64(0)
-
-
 # What is neither spilled nor filled here goes on to Python, or to what Python has put into
 # `TrapWord.CONTEXTS`.
 @c_function(types.void(types.voidptr, types.uint32, types.voidptr))
@@ -414,15 +386,17 @@ def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
         clock = get_word(state, TrapWord.CLOCK)
         npc = load64(cpu + np.uint64(_PC))  # the engine has moved it there
         pc = load64(cpu + np.uint64(_TRAP_PC))
-        if _is_in_block(clock, pc) and _spill_or_fill(state, fill):
-            count = np.uint64(TrapWord.FILLS if fill else TrapWord.SPILLS)
-            set_word(state, count, get_word(state, count) + np.uint64(1))
+        into_block = pc - get_word(clock, ClockWord.BLOCK_ADDRESS)
+        if into_block < get_word(clock, ClockWord.BLOCK_SIZE) and _spill_or_fill(state, fill):
             _resume_in_block(clock, pc)
             store64(cpu + np.uint64(_PC), pc)
             store64(cpu + np.uint64(_NPC), npc)
             return
     contexts = get_word(state, TrapWord.CONTEXTS)
-    if contexts != np.uint64(0) and _saves_context(state, number):
+    saves = number == np.uint32(ContextTrap.FLUSH)
+    if get_word(state, TrapWord.IS64) != np.uint64(0):
+        saves |= number == np.uint32(ContextTrap.GET) or number == np.uint32(ContextTrap.SET)
+    if contexts != np.uint64(0) and saves:
         call2(contexts, state, np.uint64(number))
     else:
         call1(get_word(state, TrapWord.PYTHON), np.uint64(number))
@@ -433,9 +407,7 @@ def move_window_ahead(state: Any, fill: Any, unused: Any) -> None:
     """Spill or fill a window before the instruction executes that would trap for it."""
     # A trap takes the engine out of its code and back, which costs ten times what moving a window
     # does. Where the move is not possible nothing happens: the trap then says why.
-    if _spill_or_fill(state, fill != np.uint64(0)):
-        count = np.uint64(TrapWord.FILLS if fill != np.uint64(0) else TrapWord.SPILLS)
-        set_word(state, count, get_word(state, count) + np.uint64(1))
+    _spill_or_fill(state, fill != np.uint64(0))
 
 
 # -- Ctrl-C and other signals
@@ -452,31 +424,28 @@ def _on_signal(number: Any, argument: Any) -> None:
     set_word(clock, ClockWord.LIMIT, np.uint64(0xFFFFFFFFFFFFFFFF))
     endings = get_word(clock, ClockWord.ENDINGS)
     if endings != np.uint64(0):
-        again = get_word(endings, EndingWord.INTERRUPTS) + np.uint64(1)
-        set_word(endings, EndingWord.INTERRUPTS, again)
-        if again >= np.uint64(LAST_INTERRUPT):
-            end_process(endings, np.uint64(number))
+        again = get_word(endings, crash.EndingWord.INTERRUPTS) + np.uint64(1)
+        set_word(endings, crash.EndingWord.INTERRUPTS, again)
+        if again >= np.uint64(crash.LAST_INTERRUPT):
+            crash.end_process(endings, np.uint64(number))
 
 
-class SignalHandler:
-    """Makes signals stop the run whose clock is given, for the time of a `with` block."""
-
-    def __init__(self, clock: NDArray[np.int64], numbers: Sequence[int]) -> None:
-        self._clock = clock
-        self._libc = ctypes.CDLL(None)
-        self._previous = {number: ctypes.create_string_buffer(ACTION_BYTES) for number in numbers}
-
-    def __enter__(self) -> None:
-        remember(_on_signal, self._clock.ctypes.data)
-        action = ctypes.create_string_buffer(ACTION_BYTES)  # no flags, empty mask
-        ctypes.c_uint64.from_buffer(action).value = address_of(_on_signal)
-        for number, previous in self._previous.items():
-            self._libc.sigaction(number, action, previous)
-
-    def __exit__(self, *error: object) -> None:
-        for number, previous in self._previous.items():
-            self._libc.sigaction(number, previous, None)
-        remember(_on_signal, 0)
+@contextmanager
+def stopped_by(numbers: Sequence[int], clock: NDArray[np.int64]) -> Iterator[None]:
+    """Have signals stop the run whose clock is given, for the time of a `with` block."""
+    libc = ctypes.CDLL(None)
+    kept = {number: ctypes.create_string_buffer(crash.ACTION_BYTES) for number in numbers}
+    crash.remember(_on_signal, clock.ctypes.data)
+    action = ctypes.create_string_buffer(crash.ACTION_BYTES)  # no flags, empty mask
+    ctypes.c_uint64.from_buffer(action).value = address_of(_on_signal)
+    for number, previous in kept.items():
+        libc.sigaction(number, action, previous)
+    try:
+        yield
+    finally:
+        for number, previous in kept.items():
+            libc.sigaction(number, previous, None)
+        crash.remember(_on_signal, 0)
 
 
 def address_of(function: Any) -> int:

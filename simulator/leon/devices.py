@@ -1,9 +1,4 @@
-"""The devices that bare LEON3 programs touch (GRLIB IP Core User's Manual): registers of 32 bits.
-
-`Bus` has them beside the memory; `do_access` does on it what the engine leaves to us: accesses of
-devices, of alternate spaces, of data beside code. Time is given in processor cycles. What a device
-leaves out it refuses or reads as zero; the guide says which.
-"""
+"""The devices that bare LEON3 programs touch (GRLIB IP Core Manual): registers of 32 bits."""
 
 from __future__ import annotations
 
@@ -278,6 +273,9 @@ class BusError(Exception):
     """Nothing answers at an address."""
 
 
+# `Bus` has them beside the memory; `do_access` does on it what the engine leaves to us: accesses of
+# devices, of alternate spaces, of data beside code. Time is given in processor cycles. What a
+# device leaves out it refuses or reads as zero; the guide says which.
 class Bus:
     """Memory and devices; `now`: the time in processor cycles."""
 

@@ -1,11 +1,4 @@
-"""A bare LEON3: a program in supervisor mode, the processor, memory and devices, wired and run.
-
-The engine's processor is a V9 in user mode, as for Linux programs. What V8's supervisor mode has
-beyond that is done here: words that the engine would take for something else, or for nothing, are
-executed from shadows that have `illtrap` in their place (`is_supervisors`), so that each stops the
-engine with an exact pc. Traps go to the program's trap table, and their handlers are told to the
-observer as handlers of signals are.
-"""
+"""A bare LEON3: a program in supervisor mode, the processor, memory and devices, wired and run."""
 
 from __future__ import annotations
 
@@ -60,6 +53,11 @@ _MEMORY_SPACES: Final = (0x01, 0x08, 0x09, 0x0A, 0x0B, 0x1C)
 _ALTERNATES: Final = (*range(0x10, 0x18), 0x19, 0x1A, 0x1D, 0x1F, 0x3C)
 
 
+# The engine's processor is a V9 in user mode, as for Linux programs. What V8's supervisor mode has
+# beyond that is done here: words that the engine would take for something else, or for nothing, are
+# executed from shadows that have `illtrap` in their place (`is_supervisors`), so that each stops
+# the engine with an exact pc. Traps go to the program's trap table, and their handlers are told to
+# the observer as handlers of signals are.
 def are_supervisors(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Say of each of `words` whether it is an instruction that the engine leaves to us."""
     op, op3 = words >> 30, words >> 19 & 63
@@ -145,7 +143,7 @@ class LeonMachine(BaseMachine):
         )
 
     def _set_limit(self) -> None:
-        """Have the engine stop for the next timer, a pending interrupt, or the budget's end."""
+        # Have the engine stop for the next timer, a pending interrupt, or the budget's end.
         limit = self._budget()
         due = self._bus.timers.next_interrupt()
         if due is not None:
@@ -246,7 +244,7 @@ class LeonMachine(BaseMachine):
         self._trap(kind)
 
     def _trap(self, kind: int, origin: int | None = None) -> None:
-        """Enter a trap of the instruction at pc, which does not complete; see `Fault.origin`."""
+        # Enter a trap of the instruction at pc, which does not complete; see `Fault.origin`.
         state = self.cpu.state
         pc, npc = int(state.pc), int(state.npc)
         self._position.interrupt(pc)
@@ -258,7 +256,7 @@ class LeonMachine(BaseMachine):
         self._ending = MachineEnding(_STATUS_ERROR_MODE, "fault", _SIGABRT, fault)
 
     def _enter_trap(self, kind: int, pc: int, npc: int, resumes_at: int, between: bool) -> None:
-        """Go to the handler of a trap; see `Observer.signal_delivered` for the last two."""
+        # Go to the handler of a trap; see `Observer.signal_delivered` for the last two.
         state = self.cpu.state
         stack_pointer = int(self.cpu.window()[6])
         self._traps += 1

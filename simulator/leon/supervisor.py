@@ -1,10 +1,4 @@
-"""SPARC V8's privileged state and traps (The SPARC Architecture Manual, Version 8, 4.2, 7, B.26).
-
-The engine is a V9 processor in user mode. Of its window registers, CANSAVE and CANRESTORE say how
-many windows can be taken until the next invalid one in either direction: they follow from CWP and
-WIM, and `save` and `restore` keep them right. In an invalid window, where trap handlers begin, both
-are 0, so that each of these instructions traps and is done here.
-"""
+"""SPARC V8's privileged state and traps (SPARC Architecture Manual, Version 8, 4.2, 7, B.26)."""
 
 from __future__ import annotations
 
@@ -14,6 +8,7 @@ from typing import Final
 
 from simprof.simulator.cpu import cpu_state
 from simprof.simulator.cpu.cpu import Cpu
+from simprof.simulator.cpu.native import read_condition_codes
 from simprof.simulator.isa.decode import simm13
 
 _IMPLEMENTATION: Final = 0xF300_0000  # LEON3
@@ -39,6 +34,10 @@ class TrapType(IntEnum):
     SOFTWARE = 0x80
 
 
+# The engine is a V9 processor in user mode. Of its window registers, CANSAVE and CANRESTORE say how
+# many windows can be taken until the next invalid one in either direction: they follow from CWP and
+# WIM, and `save` and `restore` keep them right. In an invalid window, where trap handlers begin,
+# both are 0, so that each of these instructions traps and is done here.
 class Supervisor:
     """PSR, WIM and TBR of one processor, which begins as boot loaders leave it."""
 
@@ -56,7 +55,7 @@ class Supervisor:
     @property
     def psr(self) -> int:
         """The processor state register."""
-        codes = cpu_state.condition_codes(self._cpu.state)[0] << 20
+        codes = read_condition_codes(self._cpu.state)[0] << 20
         bits = (
             (_EF, self._floating_point),
             (_S, self.supervisor),
@@ -99,11 +98,11 @@ class Supervisor:
         """Make a window, counted around, the current one."""
         cpu = self._cpu
         state = cpu.state
-        cpu.sync_wrapped_outs()
+        cpu.sync_wrapped(to_copy=False)
         state.cwp = window % cpu.windows
         first = ctypes.addressof(state) + cpu_state.CpuState.registers.offset
         state.window = first + int(state.cwp) * cpu_state.REGISTERS_PER_WINDOW * 8
-        cpu.sync_wrapped_copy()
+        cpu.sync_wrapped(to_copy=True)
         self._arrange()
 
     def _arrange(self) -> None:

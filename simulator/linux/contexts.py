@@ -1,9 +1,4 @@
-"""Saving and restoring what a program is doing: register windows, signal handlers, contexts.
-
-What Linux/SPARC does in the kernel: flushing the windows to the stack (`ta 3`, and before every
-frame), building signal frames and returning from them, and the get and set context traps that
-the 64-bit C library's setjmp and longjmp are made of.
-"""
+"""Saving and restoring what a program is doing: register windows, signal handlers, contexts."""
 
 from __future__ import annotations
 
@@ -14,17 +9,15 @@ from dataclasses import dataclass, field, replace
 
 from simprof.simulator.cpu.address_space import AddressSpace, GuestFault
 from simprof.simulator.cpu.cpu import Cpu
-from simprof.simulator.cpu.cpu_state import condition_codes, set_condition_codes
+from simprof.simulator.cpu.cpu_state import set_condition_codes
+from simprof.simulator.cpu.native import read_condition_codes
 from simprof.simulator.linux.signals import (
     FRAME_SIZE,
     SA_ONSTACK,
     SS_DISABLE,
     SS_ONSTACK,
-    AlternateStack,
-    Frame,
     FrameFormat,
     Registers,
-    SignalAction,
     SignalInfo,
     SignalState,
 )
@@ -93,6 +86,9 @@ class InterruptedFrames:
         return interrupted
 
 
+# What Linux/SPARC does in the kernel: flushing the windows to the stack (`ta 3`, and before every
+# frame), building signal frames and returning from them, and the get and set context traps that the
+# 64-bit C library's setjmp and longjmp are made of.
 class Contexts:
     """Window, signal and context operations on one processor."""
 
@@ -116,11 +112,11 @@ class Contexts:
             raise GuestFault(window.address)
 
     def _flush(self) -> tuple[SavedWindow, ...]:
-        """Write out all windows; return those whose place on the stack cannot be written."""
+        # Write out all windows; return those whose place on the stack cannot be written.
         if self.flush_natively():
             return ()
         cpu, unsaved = self._cpu, []
-        cpu.sync_wrapped_outs()
+        cpu.sync_wrapped(to_copy=False)
         while cpu.state.canrestore:
             unsaved += self._save(cpu.oldest_window())
             cpu.drop_oldest_window()
@@ -140,14 +136,14 @@ class Contexts:
         cpu = self._cpu
         address = cpu.window_stack_pointer(cpu.state.cwp)
         data = self._memory.read(address, cpu.window_size)
-        cpu.sync_wrapped_outs()
+        cpu.sync_wrapped(to_copy=False)
         cpu.set_window_bytes(cpu.state.cwp, data)
-        cpu.sync_wrapped_copy()
+        cpu.sync_wrapped(to_copy=True)
 
     def move_window(self, fill: bool) -> None:
         """Spill the oldest window or fill the caller's; raises `GuestFault`."""
         cpu, state = self._cpu, self._cpu.state
-        cpu.sync_wrapped_outs()
+        cpu.sync_wrapped(to_copy=False)
         window = (state.cwp + 1) % cpu.windows if fill else cpu.oldest_window()
         address = cpu.window_stack_pointer(window)
         if address & 7:
@@ -159,13 +155,12 @@ class Contexts:
         cpu.set_window_bytes(window, self._memory.read(address, cpu.window_size))
         state.canrestore += 1
         state.cansave -= 1
-        cpu.sync_wrapped_copy()
+        cpu.sync_wrapped(to_copy=True)
 
     def enter_stack(self, stack: int) -> None:
         """Go on with a stack that ends at `stack`, as the kernel lets a new thread begin."""
         # It begins with a copy of the current frame; all windows but this one are free. Raises
         # `GuestFault` where that cannot be copied.
-        # It begins with a copy of the current frame; all windows but this one are free.
         cpu, window = self._cpu, self._cpu.window()
         bias, mask = cpu.stack_bias, cpu.address_mask
         pointer = (window[_SP] + bias) & mask
@@ -183,20 +178,10 @@ class Contexts:
     def registers(self) -> Registers:
         """Return the registers that a signal frame saves."""
         state, window = self._cpu.state, self._cpu.window()
-        icc, xcc = condition_codes(state)
-        return Registers(
-            pc=state.pc,
-            npc=state.npc,
-            y=state.y,
-            ccr=xcc << 4 | icc,
-            asi=state.asi & 0xFF,
-            globals=(0, *state.globals[1:8]),
-            outs=tuple(window[0:8]),
-            fp=tuple(state.fp),
-            fsr=state.fsr,
-            gsr=state.gsr,
-            fprs=state.fprs,
-        )
+        icc, xcc = read_condition_codes(state)
+        control = state.pc, state.npc, state.y, xcc << 4 | icc, state.asi & 0xFF
+        whole = (0, *state.globals[1:8]), tuple(window[0:8]), tuple(state.fp)
+        return Registers(*control, *whole, state.fsr, state.gsr, state.fprs)
 
     def set_registers(self, registers: Registers) -> None:
         """Set the registers that a signal frame saves."""
@@ -213,39 +198,29 @@ class Contexts:
     # -- signals
 
     def enter_handler(self, info: SignalInfo, clock: tuple[int, ...]) -> None:
-        """Build the frame of a handler and go there.
-
-        `clock` comes back from `leave_handler`. Raises `GuestFault` where no frame can be written;
-        nothing has changed then but that windows have been flushed.
-        """
+        """Build the frame of a handler and go there; raises `GuestFault` where it cannot be."""
+        # Nothing has changed then but that windows have been flushed. `clock` comes back from
+        # `leave_handler`.
         cpu, signals = self._cpu, self._signals
         unsaved = self._flush()
         registers = self.registers()
         action = signals.action(info.number)
         stack = (registers.outs[_SP] + cpu.stack_bias) & cpu.address_mask
-        address = (self._stack_top(action, stack) - FRAME_SIZE) & ~15 & cpu.address_mask
-        mask = signals.blocked if self.saved_mask is None else self.saved_mask
         alternate = signals.alternate
         if signals.on_alternate_stack(stack):
             alternate = replace(alternate, flags=alternate.flags | SS_ONSTACK)
-        frame = Frame(info, registers, mask, alternate)
-        window = cpu.window_bytes(cpu.state.cwp)
-        self._memory.write(address, self._format.pack(frame, window, address))
+        elif action.flags & SA_ONSTACK and not alternate.flags & SS_DISABLE:
+            stack = alternate.address + alternate.size
+        address = (stack - FRAME_SIZE) & ~15 & cpu.address_mask
+        mask = signals.blocked if self.saved_mask is None else self.saved_mask
+        saved = cpu.window_bytes(cpu.state.cwp)
+        frame = self._format.pack(address, saved, info, registers, mask, alternate)
+        self._memory.write(address, frame)
         self.saved_mask = None
         self.interrupted.keep(address, Interrupted(registers, unsaved, clock))
         signals.enter_handler(info.number)
-        self._start_handler(info.number, action, address)
-
-    def _stack_top(self, action: SignalAction, stack: int) -> int:
-        alternate = self._signals.alternate
-        wanted = action.flags & SA_ONSTACK and not alternate.flags & SS_DISABLE
-        if wanted and not self._signals.on_alternate_stack(stack):
-            return alternate.address + alternate.size
-        return stack
-
-    def _start_handler(self, number: int, action: SignalAction, address: int) -> None:
-        cpu, window = self._cpu, self._cpu.window()
-        window[0] = number
+        window = cpu.window()
+        window[0] = info.number
         window[1] = address + self._format.info_offset
         window[2] = address + self._format.context_offset
         window[_SP] = (address - cpu.stack_bias) & cpu.address_mask
@@ -263,17 +238,15 @@ class Contexts:
         if self.interrupted.is_empty:
             raise GuestFault(address)
         interrupted = self.interrupted.take(address)
-        frame = self._format.unpack(data, interrupted.registers if interrupted else None)
+        delivered = interrupted.registers if interrupted else None
+        registers, mask, stack = self._format.unpack(data, delivered)
         self._flush()
         for window in interrupted.unsaved if interrupted else ():
             self._memory.write(window.address, window.data)
-        self.set_registers(frame.registers)
+        self.set_registers(registers)
         self._load_current()
-        self._signals.blocked = frame.mask
-        stack = frame.alternate
-        self._signals.alternate = AlternateStack(
-            stack.address, stack.flags & ~SS_ONSTACK, stack.size
-        )
+        self._signals.blocked = mask
+        self._signals.alternate = replace(stack, flags=stack.flags & ~SS_ONSTACK)
         return interrupted
 
     # -- contexts of 64-bit programs
@@ -283,7 +256,7 @@ class Contexts:
         self.flush_windows()
         state, window, memory = self._cpu.state, self._cpu.window(), self._memory
         address = window[0]
-        icc, xcc = condition_codes(state)
+        icc, xcc = read_condition_codes(state)
         tstate = xcc << 36 | icc << 32 | (state.asi & 0xFF) << 24
         values = (tstate, state.pc, state.npc, state.y, *state.globals[1:8], *window[0:8])
         saved = (*values, window[16 + 6], window[16 + 7])

@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from simprof.simulator.isa.sparc import O_ACCMODE, O_APPEND, O_NONBLOCK
 from simprof.simulator.linux.files import HostCalls
-from simprof.simulator.linux.outside import LARGEST_OFFSET, DirectoryEntry, FileStatus
+from simprof.simulator.linux.outside import DirectoryEntry, FileStatus, moved
 from simprof.simulator.linux.process import RandomBytes
 from simprof.simulator.linux.sandbox import failure
 
@@ -157,10 +158,7 @@ class Directory(HostFile):
         raise failure(errno.EISDIR)
 
     def seek(self, offset: int, whence: int) -> int:
-        base = {0: 0, 1: self.position}.get(whence)
-        if base is None or not 0 <= base + offset <= LARGEST_OFFSET:
-            raise failure(errno.EINVAL)
-        self.position = base + offset
+        self.position = moved((0, self.position), offset, whence)
         if self.position == 0:
             self._entries, self.kept = None, 0
         return self.position
@@ -202,8 +200,7 @@ class Device(OpenFile):
 def device_status(name: str) -> FileStatus:
     """Status of a special file under /dev or /proc/self."""
     minors = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
-    if name in minors:
-        number = minors[name]
+    if (number := minors.get(name)) is not None:
         return FileStatus(1000 + number, stat.S_IFCHR | 0o666, 1, 0, 0, 1 << 8 | number)
     if name == "tty":
         return FileStatus(1100, stat.S_IFCHR | 0o666, 1, 0, 0, 5 << 8)
@@ -228,13 +225,8 @@ class Text(OpenFile):
         return self._data[offset : offset + size]
 
     def seek(self, offset: int, whence: int) -> int:
-        if whence not in (0, 1):
-            raise failure(errno.EINVAL)
-        position = offset + (self._offset if whence else 0)
-        if not 0 <= position <= LARGEST_OFFSET:
-            raise failure(errno.EINVAL)
-        self._offset = position
-        return position
+        self._offset = moved((0, self._offset), offset, whence)
+        return self._offset
 
     def status(self) -> FileStatus:
         return device_status("text")
@@ -315,15 +307,14 @@ class DescriptorTable:
         self._hold = hold
         self._files: dict[int, OpenFile] = {}
         self.closed_on_exec: set[int] = set()  # numbers with FD_CLOEXEC
-        for number, flags in ((0, 0), (1, 1), (2, 1)):
+        for number, flags in enumerate((0, 1, 1)):
             self.install(HostFile(host, number, flags), at=number)
 
     def get(self, number: int) -> OpenFile:
         """Return an open file; OSError EBADF where there is none."""
-        file = self._files.get(number)
-        if file is None:
+        if number not in self._files:
             raise failure(errno.EBADF)
-        return file
+        return self._files[number]
 
     def numbers(self) -> list[int]:
         """Return the numbers in use."""
@@ -333,10 +324,8 @@ class DescriptorTable:
         self, file: OpenFile, *, lowest: int = 0, at: int | None = None, on_exec: bool = False
     ) -> int:
         """Give `file` the number `at`, or the lowest free one from `lowest` on."""
-        number = lowest if at is None else at
-        if at is None:
-            while number in self._files:
-                number += 1
+        free = (each for each in itertools.count(lowest) if each not in self._files)
+        number = next(free) if at is None else at
         if not 0 <= number < MAX_DESCRIPTORS:
             raise failure(errno.EBADF if at is not None else errno.EMFILE)
         if number in self._files:

@@ -1,9 +1,4 @@
-"""Data between the program's memory and files: moved a piece at a time, or mapped and shared.
-
-A program names buffers of any length, which may overlap: what it moves in one call can be more than
-all of its memory. simprof holds one piece of it at a time. As on Linux, a call moves what comes
-before the first byte that the program may not use, and fails where that is nothing.
-"""
+"""Data between the program's memory and files: moved a piece at a time, or mapped and shared."""
 
 from __future__ import annotations
 
@@ -30,6 +25,9 @@ CheckTime = Callable[[], None]
 Vectors = Sequence[tuple[int, int]]  # buffers: (address, length in bytes) of each
 
 
+# A program names buffers of any length, which may overlap: what it moves in one call can be more
+# than all of its memory. simprof holds one piece of it at a time. As on Linux, a call moves what
+# comes before the first byte that the program may not use, and fails where that is nothing.
 def read_into(
     guest: Guest,
     vectors: Vectors,
@@ -37,11 +35,9 @@ def read_into(
     offset: int | None,
     check_time: CheckTime = lambda: None,
 ) -> int:
-    """Read from a file into buffers; return how many bytes.
-
-    `offset`: Where in the file; None: at its own offset. `check_time`: Called between pieces; may
-    raise `RunInterrupted`. Raises `OSError` or `GuestFault` if nothing could be read.
-    """
+    """Read from a file into buffers; return how many bytes; raises if nothing could be read."""
+    # `offset`: Where in the file; None: at its own offset. `check_time`: Called between pieces; may
+    # raise `RunInterrupted`. Raised are `OSError` and `GuestFault`.
     memory = guest.memory
     done = 0
     for piece in _pieces(memory, vectors, Protection.WRITE):
@@ -103,7 +99,7 @@ def write(guest: Guest, data: bytes, file: OpenFile, offset: int | None) -> int:
 
 
 def _usable(memory: AddressSpace, vectors: Vectors, right: Protection) -> Iterator[tuple[int, int]]:
-    """Yield buffers as far as they can be used, and `MAX_IO` bytes at most."""
+    # Yield buffers as far as they can be used, and `MAX_IO` bytes at most.
     left = MAX_IO
     for address, length in vectors:
         wanted = min(length, left)
@@ -117,7 +113,7 @@ def _usable(memory: AddressSpace, vectors: Vectors, right: Protection) -> Iterat
 
 
 def _pieces(memory: AddressSpace, vectors: Vectors, right: Protection) -> Iterable[Vectors]:
-    """Split buffers, as far as they can be used, into pieces; there may be one that is empty."""
+    # Split buffers, as far as they can be used, into pieces; there may be one that is empty.
     if len(vectors) == 1:
         ((address, length),) = vectors
         if length <= PIECE and memory.usable(address, length, right) == length:
@@ -146,15 +142,12 @@ CHUNK = 1 << 20
 
 # System calls that see what a file contains and leave it alone.
 READING = frozenset("read readv pread64 preadv preadv2".split())
-_FIRST, _SECOND, _THIRD = 0, 1, 2
-_ONE = (_FIRST,)
 # System calls that read or write files -> which arguments are descriptors of such files.
 DESCRIPTORS: Mapping[str, tuple[int, ...]] = {
-    **dict.fromkeys(READING, _ONE),
-    **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2"), _ONE),
-    **dict.fromkeys(("ftruncate", "ftruncate64", "fallocate"), _ONE),
-    **dict.fromkeys(("sendfile", "sendfile64"), (_FIRST, _SECOND)),
-    **dict.fromkeys(("splice", "copy_file_range"), (_FIRST, _THIRD)),
+    **dict.fromkeys((*READING, "write", "writev", "pwrite64", "pwritev", "pwritev2"), (0,)),
+    **dict.fromkeys(("ftruncate", "ftruncate64", "fallocate"), (0,)),
+    **dict.fromkeys(("sendfile", "sendfile64"), (0, 1)),
+    **dict.fromkeys(("splice", "copy_file_range"), (0, 2)),
 }
 # System calls that may change a file by its name.
 BY_NAME = frozenset("truncate truncate64 open openat openat2 creat".split())

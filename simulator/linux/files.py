@@ -1,11 +1,4 @@
-"""The real outside world: files below the sandbox's root, and three standard streams.
-
-The public methods are the calls that `outside.RecordingHost` records. Handles are ints; 0, 1 and 2
-are the standard streams. `base` is the handle of the directory where a relative `path` starts, None
-for the initial working directory. Every method raises OSError with the host's errno where the call
-fails. Only regular files and directories are ever opened; devices, sockets and named pipes of the
-host are refused with EACCES.
-"""
+"""The real outside world: files below the sandbox's root, and three standard streams."""
 
 from __future__ import annotations
 
@@ -50,6 +43,11 @@ class _Open:
     is_directory: bool = False
 
 
+# The public methods are the calls that `outside.RecordingHost` records. Handles are ints; 0, 1 and
+# 2 are the standard streams. `base` is the handle of the directory where a relative `path` starts,
+# None for the initial working directory. Every method raises OSError with the host's errno where
+# the call fails. Only regular files and directories are ever opened; devices, sockets and named
+# pipes of the host are refused with EACCES.
 class Host:
     """Files below `root`, read-only but for `writable`, and the standard streams."""
 
@@ -131,20 +129,15 @@ class Host:
         parts = canonical_parts(path) if path.startswith(b"/") else ()
         is_own = self._program is not None and parts == self._seen_program
         beside = None if is_own or not parts else self._beside_program(parts)
-        if is_own or beside is not None:
+        tries = [path] if is_own else [path, beside] if beside is not None else []
+        for each in tries:
             with suppress(OSError):
-                place = self._sandbox.resolve(start, path, follow=follow)
+                place = self._sandbox.resolve(start, each, follow=follow)
                 if place.exists:
                     return place
                 place.close()
         if is_own:
             return ResolvedPath(parts, Realm.SPECIAL, special="program")
-        if beside is not None:
-            with suppress(OSError):
-                place = self._sandbox.resolve((), beside, follow=follow)
-                if place.exists:
-                    return place
-                place.close()
         return self._sandbox.resolve(start, path, follow=follow)
 
     def _beside_program(self, parts: Parts) -> bytes | None:
@@ -160,10 +153,9 @@ class Host:
         return b"/" + b"/".join((*directory, *parts[len(seen) :]))
 
     def _entry(self, handle: int) -> _Open:
-        entry = self._handles.get(handle)
-        if entry is None:
+        if handle not in self._handles:
             raise failure(errno.EBADF)
-        return entry
+        return self._handles[handle]
 
     def _changeable(self, place: ResolvedPath) -> None:
         # The writable directory itself is an entry of one that is not.
@@ -190,11 +182,10 @@ class Host:
 
     def open(self, base: int | None, path: bytes, access: FileAccess, mode: int) -> int | Special:
         """Open a file; return its handle, or which special file it is."""
-        follow = not access & FileAccess.NO_FOLLOW and not (
-            access & FileAccess.CREATE and access & FileAccess.EXCLUSIVE
-        )
+        is_new = bool(access & FileAccess.CREATE and access & FileAccess.EXCLUSIVE)
+        follow = not access & FileAccess.NO_FOLLOW and not is_new
         with self._resolve(base, path, follow) as place:
-            if access & FileAccess.CREATE and access & FileAccess.EXCLUSIVE and place.exists:
+            if is_new and place.exists:
                 raise failure(errno.EEXIST)
             if place.realm is not Realm.REAL:
                 return self._open_unreal(place, access)
@@ -246,22 +237,19 @@ class Host:
             self._owned(place)
         descriptor = os.open(place.name, _host_flags(access), dir_fd=place.directory)
         try:
-            self._check_opened(descriptor, access, writing)
+            # Judge again what was really opened: names may have changed since the walk.
+            opened = os.fstat(descriptor)
+            if not stat.S_ISREG(opened.st_mode):
+                raise failure(errno.EACCES)
+            if writing:
+                self._refuse_foreign_link(opened)
+            if access & FileAccess.TRUNCATE:
+                os.ftruncate(descriptor, 0)
         except BaseException:
             os.close(descriptor)
             raise
         self.opened.add(Path(f"/proc/self/fd/{descriptor}").readlink())
         return self._keep(descriptor, place.parts, bool(access & FileAccess.WRITE))
-
-    def _check_opened(self, descriptor: int, access: FileAccess, writing: bool) -> None:
-        # Judge again what was really opened: names may have changed since the walk.
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise failure(errno.EACCES)
-        if writing:
-            self._refuse_foreign_link(status)
-        if access & FileAccess.TRUNCATE:
-            os.ftruncate(descriptor, 0)
 
     def _keep(
         self, descriptor: int, parts: Parts, writable: bool = False, is_directory: bool = False
@@ -280,8 +268,7 @@ class Host:
     # Reading and writing
 
     def _descriptor(self, handle: int) -> int:
-        entry = self._entry(handle)
-        if entry.is_directory:
+        if (entry := self._entry(handle)).is_directory:
             raise failure(errno.EISDIR)
         return entry.descriptor
 
@@ -339,14 +326,11 @@ class Host:
         return self._inodes.setdefault(identity, len(self._inodes) + 1)
 
     def _translate(self, status: os.stat_result) -> FileStatus:
-        directory = stat.S_ISDIR(status.st_mode)
-        return FileStatus(
-            inode=self._inode((status.st_dev, status.st_ino)),
-            mode=status.st_mode,
-            links=1 if directory else status.st_nlink,
-            size=4096 if directory else status.st_size,
-            modified=status.st_mtime_ns,
-        )
+        inode, mode = self._inode((status.st_dev, status.st_ino)), status.st_mode
+        links, size = status.st_nlink, status.st_size
+        if stat.S_ISDIR(mode):
+            links, size = 1, 4096
+        return FileStatus(inode, mode, links, size, status.st_mtime_ns)
 
     def _shown_directory(self, parts: Parts) -> FileStatus:
         inode = self._inode((-2, _path_number(parts)))
@@ -375,9 +359,8 @@ class Host:
                 return
             if rights & os.W_OK and not self._sandbox.may_change(place.parts):
                 raise failure(errno.EROFS)
-            if place.status is not None and not os.access(
-                place.name, rights, dir_fd=place.directory
-            ):
+            is_real = place.status is not None
+            if is_real and not os.access(place.name, rights, dir_fd=place.directory):
                 raise failure(errno.EACCES)
 
     def read_link(self, base: int | None, path: bytes) -> bytes | Special:
@@ -415,7 +398,9 @@ class Host:
             names = self._sandbox.names(entry.parts)
             entries += [DirectoryEntry(n, self._inode((-3, _path_number((n,)))), 0) for n in names]
             return tuple(entries)
-        for name in _names(entry.descriptor):
+        with os.scandir(entry.descriptor) as found:
+            names = sorted(os.fsencode(each.name) for each in found)
+        for name in names:
             self.check_time()
             try:
                 status = os.stat(name, dir_fd=entry.descriptor, follow_symlinks=False)
@@ -490,13 +475,8 @@ class Host:
             if target.exists:
                 raise failure(errno.EEXIST)
             self._changeable(target)
-            os.link(
-                source.name,
-                target.name,
-                src_dir_fd=source.directory,
-                dst_dir_fd=target.directory,
-                follow_symlinks=False,
-            )
+            places = {"src_dir_fd": source.directory, "dst_dir_fd": target.directory}
+            os.link(source.name, target.name, **places, follow_symlinks=False)
             self._own_links.add((status.st_dev, status.st_ino))
 
     def make_link(self, text: bytes, base: int | None, path: bytes) -> None:
@@ -536,9 +516,8 @@ class Host:
         """Set a named file's times, in nanoseconds."""
         with self._resolve(base, path, follow) as place:
             self._owned(place)
-            os.utime(
-                place.name, ns=(accessed, modified), dir_fd=place.directory, follow_symlinks=False
-            )
+            times = accessed, modified
+            os.utime(place.name, ns=times, dir_fd=place.directory, follow_symlinks=False)
 
     def change_open_times(self, handle: int, accessed: int, modified: int) -> None:
         """Set an open file's times, in nanoseconds."""
@@ -570,11 +549,6 @@ def _resolve_below(
         return place
     place.close()
     return None
-
-
-def _names(descriptor: int) -> list[bytes]:
-    with os.scandir(descriptor) as entries:
-        return sorted(os.fsencode(entry.name) for entry in entries)
 
 
 def _path_number(parts: Parts) -> int:

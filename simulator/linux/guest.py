@@ -1,15 +1,4 @@
-"""The seam between the operating system and the machine: what each asks of the other.
-
-The emulated Linux sees the machine as a `Guest`, so that it can be tested without an engine;
-`machine.Machine` is one. One system call runs like this: the machine takes the trap (`ta 0x6d` in
-64-bit programs, `ta 0x10` in 32-bit ones), gives `SystemCalls.call` the number in %g1 and the six
-argument registers %o0..%o5 (masked to 32 bits for 32-bit programs), then acts on the `Outcome`.
-After every call but `Exited` it delivers signals that are pending and not blocked.
-
-A call that waits on the outside world (a terminal, a pipe) asks `Host.interrupted` ten times a
-second and raises `RunInterrupted` where a budget is spent or Ctrl-C was pressed; the machine then
-ends the run at that call.
-"""
+"""The seam between the operating system and the machine: what each asks of the other."""
 
 from __future__ import annotations
 
@@ -21,6 +10,9 @@ from simprof.simulator.cpu.address_space import AddressSpace
 from simprof.simulator.linux.signals import SignalState
 
 
+# A call that waits on the outside world (a terminal, a pipe) asks `Host.interrupted` ten times a
+# second and raises `RunInterrupted` where a budget is spent or Ctrl-C was pressed; the machine then
+# ends the run at that call.
 class RunInterrupted(Exception):  # noqa: N818 - nothing is wrong
     """A waiting system call was told to stop (budget or Ctrl-C); the run ends there."""
 
@@ -146,6 +138,11 @@ class GuestThreads(Protocol):
         """Make a signal pending for one thread that is alive."""
 
 
+# The emulated Linux sees the machine as a `Guest`, so that it can be tested without an engine;
+# `machine.Machine` is one. One system call runs like this: the machine takes the trap (`ta 0x6d` in
+# 64-bit programs, `ta 0x10` in 32-bit ones), gives `SystemCalls.call` the number in %g1 and the six
+# argument registers %o0..%o5 (masked to 32 bits for 32-bit programs), then acts on the `Outcome`.
+# After every call but `Exited` it delivers signals that are pending and not blocked.
 class Guest(Protocol):
     """The machine as system calls see it."""
 

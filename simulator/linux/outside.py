@@ -1,9 +1,4 @@
-"""What is kept of every touch of the outside world, so that a program can be run a second time.
-
-`files.Host` really touches files, below its sandbox's root, in methods that return plain values or
-raise OSError. `RecordingHost` passes calls on and keeps a log; then it answers from it without
-touching anything, so that the program's output does not appear twice.
-"""
+"""What is kept of every touch of the outside world, so that a program can be run a second time."""
 
 from __future__ import annotations
 
@@ -13,7 +8,7 @@ import marshal
 import os
 import struct
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from enum import IntFlag
 from functools import partial
@@ -47,14 +42,18 @@ class ReplayMismatchError(SimulatorError):
 _TIME_IS_UP = "check_time"
 
 
+# `files.Host` really touches files, below its sandbox's root, in methods that return plain values
+# or raise OSError. `RecordingHost` passes calls on and keeps a log; then it answers from it without
+# touching anything, so that the program's output does not appear twice.
 class RecordingHost:
     """Passes calls on to another host and logs every one; can start again from its log.
 
-    `host`: A `files.Host`; None: every call must be in the log. `log`: Where calls are kept, and
-    what is known already. A run that was cut short may be replayed up to where it was cut: a call
-    that was interrupted is interrupted again. Any call raises `ReplayMismatchError` where it
-    differs from the recorded one at its place.
+    Any call raises `ReplayMismatchError` where it differs from the recorded one at its place.
     """
+
+    # A run that was cut short may be replayed up to where it was cut: a call that was interrupted
+    # is interrupted again. `host` is a `files.Host`; None: every call must be in the log, which
+    # keeps calls and has what is known already.
 
     def __init__(self, host: Any, log: CallLog | None = None) -> None:
         self.interrupted: Callable[[], bool] = lambda: False
@@ -63,9 +62,7 @@ class RecordingHost:
         self.log = CallLog() if log is None else log
 
     def rewind(self) -> None:
-        """Answer the calls of a second run from the log, and go on from there; raises as
-        `CallLog.check`.
-        """
+        """Answer a second run's calls from the log, then go on; raises as `CallLog.check`."""
         # The outside does not notice: what the first run wrote is not written again, and what it
         # opened is still open, under the same handles, when the log ends.
         self.log.check()
@@ -202,7 +199,9 @@ class CallLog:
             self._file.write(data)
             if size - self._looked > STEP:
                 self._looked = size
-                _check_room(self._file.fileno())
+                free = os.fstatvfs(self._file.fileno())
+                if free.f_bavail * free.f_frsize < ROOM:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             place = f"{gettempdir()} cannot take them ({error.strerror})"
             self._drop(f"{place}: set TMPDIR to a directory with room")
@@ -214,9 +213,7 @@ class CallLog:
         self.close()
 
     def check(self) -> None:
-        """Raise `UnsupportedError` unless all calls are kept, without which no second run is
-        possible.
-        """
+        """Raise `UnsupportedError` unless all calls are kept, as a second run needs."""
         if self._lost:
             raise UnsupportedError(
                 "the program has to be emulated a second time, but the answers to its system "
@@ -237,14 +234,8 @@ class CallLog:
         self._file.close()
 
 
-def _check_room(descriptor: int) -> None:
-    free = os.fstatvfs(descriptor)
-    if free.f_bavail * free.f_frsize < ROOM:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
 def _plain(value: object) -> object:
-    """Return an answer as what `marshal` can write: a tuple says by its first item what it was."""
+    # Return an answer as what `marshal` can write: a tuple says by its first item what it was.
     if isinstance(value, int | bytes):
         return value
     if isinstance(value, FileStatus):
@@ -270,6 +261,13 @@ def _valued(plain: Any) -> object:
 LARGEST_OFFSET = (1 << 63) - 1  # in a file, in bytes
 
 BLOCK_SIZE = 4096  # st_blksize of everything, in bytes
+
+
+def moved(origins: Sequence[int], offset: int, whence: int) -> int:
+    """Return where a seek leads that counts from `origins[whence]`; raises OSError."""
+    if not (0 <= whence < len(origins) and 0 <= origins[whence] + offset <= LARGEST_OFFSET):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+    return origins[whence] + offset
 
 
 # What a program can see of files is made the same on every machine. Inode numbers count up from 1

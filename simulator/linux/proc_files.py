@@ -1,8 +1,4 @@
-"""Files of /proc/self, as Linux would write them of a process that runs on a processor of its own.
-
-What depends on the machine there follows from the program's run here, so that it is the same
-everywhere: every page that is mapped counts as resident, of the stack those that have been reached.
-"""
+"""Files of /proc/self, as Linux would write them of a process that has a processor of its own."""
 
 from __future__ import annotations
 
@@ -26,6 +22,9 @@ _DESCRIPTORS: Final = 64  # that the kernel makes room for at first
 _QUEUE: Final = 1024  # signals that may wait
 
 
+# What depends on the machine there follows from the program's run here, so that it is the same
+# everywhere: every page that is mapped counts as resident, of the stack those that have been
+# reached.
 def _maps(task: Task) -> bytes:
     lines = []
     stack = task.guest.stack_pointer()

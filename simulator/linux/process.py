@@ -91,8 +91,7 @@ def start_process(
 ) -> StartState:
     """Load `program` into empty memory and build its stack.
 
-    Raises `ProgramFileError` where the program does not fit into memory; `UsageError` where
-    arguments and environment are too large.
+    Raises `ProgramFileError` where it does not fit; `UsageError` where its arguments do not.
     """
     own = program.parts[0] if program.parts else program
     try:
@@ -115,9 +114,8 @@ def start_process(
     base = 0 if interpreter is None else interpreter.bias
     texts = arguments, environment, file_name
     pointer = _build_stack(own, memory, stack, *texts, seed, base)
-    if interpreter is None:
-        return StartState(own.entry, pointer, stack)
-    return StartState(loaded_part(interpreter).entry, pointer, stack, interpreter)
+    entry = own.entry if interpreter is None else loaded_part(interpreter).entry
+    return StartState(entry, pointer, stack, interpreter)
 
 
 def _load_interpreter(program: Program, memory: AddressSpace) -> Module | None:
@@ -159,14 +157,7 @@ def _page_runs(segments: Sequence[Segment]) -> list[tuple[int, int, Protection]]
 
 
 def _rights(segment: Segment) -> Protection:
-    rights = Protection.NONE
-    if segment.readable:
-        rights |= Protection.READ
-    if segment.writable:
-        rights |= Protection.WRITE
-    if segment.executable:
-        rights |= Protection.EXECUTE
-    return rights
+    return Protection(segment.readable | segment.writable << 1 | segment.executable << 2)
 
 
 def _page_down(address: int) -> int:
@@ -223,11 +214,8 @@ def _build_stack(
     block = b"".join(text + b"\0" for text in strings)
     position -= len(block)
     memory.load(position, block)
-    pointers = []
-    address = position
-    for text in strings:
-        pointers.append(address)
-        address += len(text) + 1
+    lengths = (len(text) + 1 for text in strings)
+    *pointers, _ = itertools.accumulate(lengths, initial=position)
     position = position // 16 * 16 - 16
     memory.load(position, RandomBytes(seed, "AT_RANDOM").take(16))
     count = len(arguments)
@@ -241,7 +229,7 @@ def _build_stack(
 
 
 def _auxiliary(program: Program, random: int, name: int, interpreter: int = 0) -> Mapping[int, int]:
-    """Return the auxiliary vector; `interpreter`: where that is loaded."""
+    # Return the auxiliary vector; `interpreter`: where that is loaded.
     values = {
         _AT_PHDR: program.program_headers_address,
         _AT_PHENT: program.program_header_size,
@@ -250,10 +238,7 @@ def _auxiliary(program: Program, random: int, name: int, interpreter: int = 0) -
         _AT_BASE: interpreter,
         _AT_FLAGS: 0,
         _AT_ENTRY: program.entry,
-        _AT_UID: USER,
-        _AT_EUID: USER,
-        _AT_GID: USER,
-        _AT_EGID: USER,
+        **dict.fromkeys((_AT_UID, _AT_EUID, _AT_GID, _AT_EGID), USER),
         _AT_HWCAP: HARDWARE_CAPABILITIES,
         _AT_CLKTCK: CLOCK_TICKS,
         _AT_RANDOM: random,
@@ -265,6 +250,5 @@ def _auxiliary(program: Program, random: int, name: int, interpreter: int = 0) -
 
 def program_auxiliary(program: Program) -> Mapping[int, int]:
     """Return what the auxiliary vector says of the program's file."""
-    own = (_AT_PHDR, _AT_PHNUM, _AT_ENTRY)
     everything = _auxiliary(program, 0, 0)
-    return {key: everything[key] for key in own}
+    return {key: everything[key] for key in (_AT_PHDR, _AT_PHNUM, _AT_ENTRY)}

@@ -1,16 +1,4 @@
-"""Where a path of the emulated program leads: nowhere but below one directory.
-
-The program sees *root*, and nothing beside it, at a path that is the same on every host: at "/",
-or where `seen_at` says. Above there is a *skeleton*: each ancestor is a directory that holds the
-next component and nothing else, so that `getcwd`, `realpath` and `..` behave. The host's own path
-of root is another name of root, for arguments and links that are absolute. `/dev` and `/proc` are
-*special*: a few names that the emulated kernel itself provides; the host's are never touched.
-
-Paths are walked one component at a time from a held descriptor of root, each component opened with
-O_NOFOLLOW; symbolic links are read and followed by hand, so neither links nor `..` nor a
-directory renamed meanwhile can lead out. A walk ends in a `ResolvedPath`, whose canonical parts
-contain no link: whether it may be written is decided by them.
-"""
+"""Where a path of the emulated program leads: nowhere but below one directory."""
 
 from __future__ import annotations
 
@@ -19,10 +7,10 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
-from types import TracebackType
 
 from simprof.simulator.errors import UsageError
 
@@ -76,15 +64,15 @@ class ResolvedPath:
     def __enter__(self) -> ResolvedPath:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
+# The program sees *root*, and nothing beside it, at a path that is the same on every host: at "/",
+# or where `seen_at` says. Above there is a *skeleton*: each ancestor is a directory that holds the
+# next component and nothing else, so that `getcwd`, `realpath` and `..` behave. The host's own path
+# of root is another name of root, for arguments and links that are absolute. `/dev` and `/proc` are
+# *special*: a few names that the emulated kernel itself provides; the host's are never touched.
 class Sandbox:
     """Resolves paths below `root`; raises `UsageError` where a directory cannot be used."""
 
@@ -146,7 +134,9 @@ class Sandbox:
 
     def open_directory(self, parts: Parts) -> int:
         """Open the real directory at canonical `parts`; -1 where that is not a real one."""
-        if parts[: len(self.root)] != self.root or (not self.root and self._is_special(parts)):
+        # All of /dev, /proc and /sys is special if root is "/".
+        is_special = parts[:1] in _TOPS if self.hides_special else bool(_special_names(parts))
+        if parts[: len(self.root)] != self.root or (not self.root and is_special):
             return -1
         try:
             return self._open_real(parts)
@@ -163,12 +153,6 @@ class Sandbox:
             return self._open_real(parts)
         except OSError:
             return -1
-
-    def _is_special(self, parts: Parts) -> bool:
-        """Whether a directory below "/" is special: all of /dev, /proc and /sys if root is "/"."""
-        if self.hides_special:
-            return parts[:1] in _TOPS
-        return bool(_special_names(parts))
 
     def _open_real(self, parts: Parts) -> int:
         descriptor = os.dup(self._root_descriptor)
@@ -205,16 +189,20 @@ class Sandbox:
         """Whether `parts` is a name of root."""
         return parts in (self.root, *self._other_roots)
 
-    def unspell(self, components: list[bytes]) -> list[bytes]:
+    def unspell(self, components: Parts) -> Parts:
         """Replace root as it is called on the host by its canonical parts."""
-        if self.root and tuple(components[: len(self.root)]) == self.root:
+        if self.root and components[: len(self.root)] == self.root:
             return components
         for other in self._other_roots:
-            if other and tuple(components[: len(other)]) == other:
-                return [*self.root, *components[len(other) :]]
+            if other and components[: len(other)] == other:
+                return (*self.root, *components[len(other) :])
         return components
 
 
+# Paths are walked one component at a time from a held descriptor of root, each component opened
+# with O_NOFOLLOW; symbolic links are read and followed by hand, so neither links nor `..` nor a
+# directory renamed meanwhile can lead out. A walk ends in a `ResolvedPath`, whose canonical parts
+# contain no link: whether it may be written is decided by them.
 class _Walk:
     # A canonical position and the components still to go.
 
@@ -249,7 +237,7 @@ class _Walk:
         return self._here()
 
     def _queue(self, path: bytes, start: Parts) -> None:
-        components = _split(path)
+        components = canonical_parts(path)
         if path.startswith(b"/"):
             components = self._sandbox.unspell(components)
             start = ()
@@ -337,17 +325,15 @@ class _Walk:
             self._descriptor = self._sandbox.open_below_special(self._at)
             if self._descriptor >= 0:
                 return self._step_real(name)
-        if special is not None and self._todo:
-            raise failure(errno.ENOTDIR)
-        if special is None and self._todo:
-            raise failure(errno.ENOENT)
+        if self._todo:
+            raise failure(errno.ENOENT if special is None else errno.ENOTDIR)
         realm = Realm.SPECIAL if special is not None else Realm.SKELETON
         self.close()
         return ResolvedPath(parts, realm, special=special, exists=special is not None)
 
 
 def _special_names(parts: Parts) -> Iterable[bytes]:
-    """Names in a special directory; empty where `parts` is none."""
+    # Names in a special directory; empty where `parts` is none.
     own = _below_self(parts)
     if parts == (b"dev",):
         return (*_DEVICES, *_STREAMS, b"fd")
@@ -369,18 +355,14 @@ def _special_file(parts: Parts) -> str | None:
 
 
 def _below_self(parts: Parts) -> Parts | None:
-    """Return what follows /proc/self, or the same by number; None: it is elsewhere."""
+    # Return what follows /proc/self, or the same by number; None: it is elsewhere.
     is_own = len(parts) >= 2 and parts[1] in (b"self", str(PROCESS_ID).encode())
     return parts[2:] if parts[:1] == (b"proc",) and is_own else None
 
 
-def _split(path: bytes) -> list[bytes]:
-    return [part for part in path.split(b"/") if part]
-
-
 def canonical_parts(path: bytes) -> Parts:
     """Split an absolute path into its components."""
-    return tuple(_split(path))
+    return tuple(part for part in path.split(b"/") if part)
 
 
 def _real_directory(path: Path, option: str) -> bytes:
@@ -396,10 +378,7 @@ def _real_directory(path: Path, option: str) -> bytes:
 def _pseudo_devices() -> frozenset[int]:
     # The host's /proc and /sys are never entered, whatever root is.
     devices = set()
-    top = Path("/").stat().st_dev
     for name in ("/proc", "/sys"):
-        try:
+        with suppress(OSError):
             devices.add(Path(name).stat().st_dev)
-        except OSError:
-            continue
-    return frozenset(devices - {top})
+    return frozenset(devices - {Path("/").stat().st_dev})

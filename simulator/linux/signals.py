@@ -1,8 +1,4 @@
-"""Signals: what is installed, blocked and pending, and the frames that handlers run on.
-
-Frames are those of Linux/SPARC (arch/sparc/kernel/signal_64.c and signal32.c): a register save
-area, siginfo, the interrupted registers, the floating-point registers, the mask.
-"""
+"""Signals: what is installed, blocked and pending, and the frames that handlers run on."""
 
 from __future__ import annotations
 
@@ -58,6 +54,10 @@ class AlternateStack:
     address: int = 0
     flags: int = 2
     size: int = 0
+
+
+# stack_t by width: address, flags, size.
+STACK_LAYOUT = {True: struct.Struct(">Qi4xQ"), False: struct.Struct(">IiI")}
 
 
 class Signal(IntEnum):
@@ -240,16 +240,6 @@ class Registers:
 
 
 @dataclass(frozen=True)
-class Frame:
-    """A signal frame's contents, but for the save area at its start."""
-
-    info: SignalInfo
-    registers: Registers
-    mask: int
-    alternate: AlternateStack
-
-
-@dataclass(frozen=True)
 class _Shape:
     """Offsets in bytes from the frame's start."""
 
@@ -274,6 +264,9 @@ _FPU = ">32QQQQ"
 _PSR_ICC_SHIFT = 20
 
 
+# Frames are those of Linux/SPARC (arch/sparc/kernel/signal_64.c and signal32.c): a register save
+# area, siginfo, the interrupted registers, the floating-point registers, the mask.
+#
 # The third argument of a handler is what Linux passes, the address of the siginfo (64-bit programs)
 # or of the registers (32-bit programs). Programs that read it as a `ucontext_t`, as on other
 # systems, find pc, npc, y and the global registers where `ucontext_t` has them, in bytes that Linux
@@ -289,30 +282,32 @@ class FrameFormat:
         self._word = "Q" if is64 else "I"
         self._mask = (1 << (64 if is64 else 32)) - 1
 
-    def pack(self, frame: Frame, window: bytes, address: int) -> bytes:
-        """Return the frame's bytes for placement at `address`; `window` is its save area."""
-        shape, registers = self._shape, frame.registers
-        data = bytearray(FRAME_SIZE)
+    def pack(
+        self,
+        address: int,  # of the frame
+        window: bytes,  # its save area
+        info: SignalInfo,
+        registers: Registers,
+        mask: int,
+        alternate: AlternateStack,
+    ) -> bytes:
+        """Return a frame's bytes."""
+        shape, data = self._shape, bytearray(FRAME_SIZE)
         data[: len(window)] = window
-        self._pack_info(data, frame.info)
-        self._pack_registers(data, registers)
-        struct.pack_into(f">{self._word}", data, shape.fpu_pointer, address + shape.fpu)
-        values = (*registers.fp, registers.fsr, registers.gsr, registers.fprs)
-        struct.pack_into(_FPU, data, shape.fpu, *values)
-        data[shape.mask : shape.mask + 8] = sigset(frame.mask, self._is64)
-        stack = frame.alternate
-        layout = ">QixxxxQ" if self._is64 else ">IiI"
-        struct.pack_into(layout, data, shape.stack, stack.address, stack.flags, stack.size)
-        return bytes(data)
-
-    def _pack_info(self, data: bytearray, info: SignalInfo) -> None:
-        start = self._shape.info
-        struct.pack_into(">iii", data, start, info.number, 0, info.code)
-        place = start + (16 if self._is64 else 12)
+        struct.pack_into(">iii", data, shape.info, info.number, 0, info.code)
+        place = shape.info + (16 if self._is64 else 12)
         if info.address is not None:
             struct.pack_into(f">{self._word}", data, place, info.address & self._mask)
         else:
             struct.pack_into(">II", data, place, info.process, info.user)
+        self._pack_registers(data, registers)
+        struct.pack_into(f">{self._word}", data, shape.fpu_pointer, address + shape.fpu)
+        values = (*registers.fp, registers.fsr, registers.gsr, registers.fprs)
+        struct.pack_into(_FPU, data, shape.fpu, *values)
+        data[shape.mask : shape.mask + 8] = sigset(mask, self._is64)
+        stack = alternate.address, alternate.flags, alternate.size
+        STACK_LAYOUT[self._is64].pack_into(data, shape.stack, *stack)
+        return bytes(data)
 
     def _pack_registers(self, data: bytearray, registers: Registers) -> None:
         shape, mask = self._shape, self._mask
@@ -333,24 +328,24 @@ class FrameFormat:
             overlay = [state, *control, *saved[1:16]]
         struct.pack_into(f">{len(overlay)}{self._word}", data, shape.overlay, *overlay)
 
-    def unpack(self, data: bytes, delivered: Registers | None) -> Frame:
-        """Read a frame back; `delivered` are the registers that were packed."""
+    def unpack(
+        self, data: bytes, delivered: Registers | None
+    ) -> tuple[Registers, int, AlternateStack]:
+        """Return registers, mask and other stack; `delivered`: the registers that were packed."""
         # Of the two copies of pc and npc, the one that differs from `delivered` counts.
         shape = self._shape
         registers = self._unpack_registers(data)
         if delivered is not None:
-            pc, npc = struct.unpack_from(
-                f">2{self._word}", data, shape.overlay + (8 if self._is64 else 4)
-            )
+            place = shape.overlay + (8 if self._is64 else 4)
+            pc, npc = struct.unpack_from(f">2{self._word}", data, place)
             original = delivered.pc & self._mask, delivered.npc & self._mask
             if (registers.pc, registers.npc) == original and (pc, npc) != original:
                 if npc == original[1]:  # a handler that moves pc alone
                     npc = (pc + 4) & self._mask
                 registers = replace(registers, pc=pc, npc=npc)
         mask = parse_sigset(data[shape.mask : shape.mask + 8], self._is64)
-        layout = ">QixxxxQ" if self._is64 else ">IiI"
-        stack = AlternateStack(*struct.unpack_from(layout, data, shape.stack))
-        return Frame(SignalInfo(0, 0), registers, mask, stack)
+        stack = AlternateStack(*STACK_LAYOUT[self._is64].unpack_from(data, shape.stack))
+        return registers, mask, stack
 
     def _unpack_registers(self, data: bytes) -> Registers:
         shape = self._shape
@@ -366,16 +361,5 @@ class FrameFormat:
             saved = tuple(h << 32 | value for h, value in zip(upper, low, strict=True))
             ccr = both >> 8 & 0xF0 | state >> _PSR_ICC_SHIFT & 15
             asi = both & 0xFF
-        return Registers(
-            pc=pc,
-            npc=npc,
-            y=y,
-            ccr=ccr,
-            asi=asi,
-            globals=tuple(saved[:8]),
-            outs=tuple(saved[8:]),
-            fp=fpu[:32],
-            fsr=fpu[32],
-            gsr=fpu[33],
-            fprs=fpu[34],
-        )
+        whole = tuple(saved[:8]), tuple(saved[8:]), fpu[:32]
+        return Registers(pc, npc, y, ccr, asi, *whole, *fpu[32:])

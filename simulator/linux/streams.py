@@ -1,9 +1,4 @@
-"""The emulated program's standard input, output and error.
-
-Each is a host file descriptor or a buffer. Output always looks like a pipe to the program, so that
-instruction counts do not depend on where the output goes; a full pipe is waited for, so that no
-write is ever short. Waiting asks `interrupted` every 50 ms.
-"""
+"""The emulated program's standard input, output and error."""
 
 from __future__ import annotations
 
@@ -13,9 +8,10 @@ import os
 import select
 import stat
 from collections.abc import Callable
+from io import BytesIO
 
 from simprof.simulator.linux.guest import RunInterrupted
-from simprof.simulator.linux.outside import LARGEST_OFFSET, FileStatus
+from simprof.simulator.linux.outside import FileStatus, moved
 from simprof.simulator.linux.sandbox import failure
 
 _POLL_SECONDS = 0.05
@@ -24,12 +20,9 @@ _NULL_DEVICE = 0x103  # /dev/null's number: 1:3
 _Interrupted = Callable[[], bool]
 
 
-class _InputBuffer:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.offset = 0
-
-
+# Each is a host file descriptor or a buffer. Output always looks like a pipe to the program, so
+# that instruction counts do not depend on where the output goes; a full pipe is waited for, so that
+# no write is ever short. Waiting asks `interrupted` every 50 ms.
 class StandardStreams:
     """Handles 0, 1 and 2."""
 
@@ -44,8 +37,8 @@ class StandardStreams:
         # terminal is read, where the user ends a line.
         before_output: Callable[[bytes], None] | None = None,
     ) -> None:
-        source = _InputBuffer(stdin) if isinstance(stdin, bytes) else stdin
-        self._streams: tuple[_InputBuffer | int | bytearray, ...] = (source, stdout, stderr)
+        source = BytesIO(stdin) if isinstance(stdin, bytes) else stdin
+        self._streams: tuple[BytesIO | int | bytearray, ...] = (source, stdout, stderr)
         self.output = hashlib.sha256()  # of what was written to standard output
         self._before_output = before_output or (lambda _: None)
         self._terminals = {
@@ -65,14 +58,12 @@ class StandardStreams:
                 self._before_output(b"\n")
             _wait(stream, False, interrupted)
             return os.read(stream, size)
-        data = stream.data[stream.offset : stream.offset + size]
-        stream.offset += len(data)
-        return data
+        return stream.read(size)
 
     def write(self, handle: int, data: bytes, interrupted: _Interrupted) -> int:
         """Write all of `data`; return its length."""
         stream = self._streams[handle]
-        if isinstance(stream, _InputBuffer):
+        if isinstance(stream, BytesIO):
             raise failure(errno.EBADF)
         if isinstance(stream, bytearray):
             self._note(handle, data)
@@ -97,22 +88,16 @@ class StandardStreams:
     def read_at(self, handle: int, size: int, offset: int) -> bytes:
         """Read at `offset` where the stream is a regular file."""
         stream = self._streams[handle]
-        if isinstance(stream, _InputBuffer):
-            return stream.data[offset : offset + size]
+        if isinstance(stream, BytesIO):
+            return bytes(stream.getbuffer()[offset : offset + size])
         return os.pread(_seekable(handle, stream), size, offset)
 
     def seek(self, handle: int, offset: int, whence: int) -> int:
         """Move the offset where the stream is a regular file."""
         stream = self._streams[handle]
-        if not isinstance(stream, _InputBuffer):
+        if not isinstance(stream, BytesIO):
             return os.lseek(_seekable(handle, stream), offset, whence)
-        if not 0 <= whence <= 2:
-            raise failure(errno.EINVAL)
-        position = (0, stream.offset, len(stream.data))[whence] + offset
-        if not 0 <= position <= LARGEST_OFFSET:
-            raise failure(errno.EINVAL)
-        stream.offset = position
-        return position
+        return stream.seek(moved((0, stream.tell(), len(stream.getbuffer())), offset, whence))
 
     def status(self, handle: int) -> FileStatus | os.stat_result:
         """Status as the program sees it (inode 0 in a `FileStatus`), or of the regular file."""
@@ -120,8 +105,8 @@ class StandardStreams:
         pipe = FileStatus(0, stat.S_IFIFO | 0o600, 1, 0, 0)
         if handle != 0 or isinstance(stream, bytearray):
             return pipe
-        if isinstance(stream, _InputBuffer):
-            return FileStatus(0, stat.S_IFREG | 0o644, 1, len(stream.data), 0)
+        if isinstance(stream, BytesIO):
+            return FileStatus(0, stat.S_IFREG | 0o644, 1, len(stream.getbuffer()), 0)
         status = os.fstat(stream)
         if stat.S_ISREG(status.st_mode):
             return status

@@ -1,8 +1,4 @@
-"""Linux/SPARC structures as bytes, in both widths (64-bit, 32-bit).
-
-Layouts follow `arch/sparc/include/uapi/asm` and `include/uapi/asm-generic` of Linux 6.1. All
-functions that encode return the bytes that the kernel would copy out.
-"""
+"""Linux/SPARC structures as bytes, in both widths (64-bit, 32-bit)."""
 
 from __future__ import annotations
 
@@ -24,6 +20,8 @@ _STATFS_TYPE = 0xEF53  # ext2/3/4
 _STATFS_BLOCKS = 1 << 20
 
 
+# Layouts follow `arch/sparc/include/uapi/asm` and `include/uapi/asm-generic` of Linux 6.1. All
+# functions that encode return the bytes that the kernel would copy out.
 def stat(status: FileStatus, is64: bool) -> bytes:
     """`struct stat` of the plain stat calls."""
     seconds, nanoseconds = divmod(status.modified, SECOND)
@@ -130,11 +128,8 @@ def utsname() -> bytes:
 def directory_entries(
     entries: Sequence[DirectoryEntry], position: int, room: int, layout: str
 ) -> tuple[bytes, int]:
-    """Encode as many entries from `position` on as fit into `room` bytes.
-
-    `layout`: "dirent64", or "dirent" with 8-byte ("dirent/64") or 4-byte ("dirent/32") words.
-    Returned with the position after the last entry encoded.
-    """
+    """Encode what fits into `room` bytes of entries from `position` on; return it and its end."""
+    # `layout`: "dirent64", or "dirent" with 8-byte ("dirent/64") or 4-byte ("dirent/32") words.
     encoded = b""
     for entry in entries[position:]:
         record = _dirent(entry, position + 1, layout)

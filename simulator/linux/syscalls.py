@@ -1,10 +1,4 @@
-"""Linux system calls: number -> name -> the declared function that performs it.
-
-Groups of calls are tables of declarations (`task.CallGroup`); names and numbers are data
-(`isa.sparc`). What no group knows answers ENOSYS. Such calls, and those for services that are
-missing here, fail as on a Linux without the service (`MissingServices`); they are counted for the
-report, and with `strict` the first of them ends the run.
-"""
+"""Linux system calls: number -> name -> the declared function that performs it."""
 
 from __future__ import annotations
 
@@ -42,6 +36,10 @@ from simprof.simulator.linux.task import (
 _MOST_REFUSED = 1000
 
 
+# Groups of calls are tables of declarations (`task.CallGroup`); names and numbers are data
+# (`isa.sparc`). What no group knows answers ENOSYS. Such calls, and those for services that are
+# missing here, fail as on a Linux without the service (`MissingServices`); they are counted for the
+# report, and with `strict` the first of them ends the run.
 class SystemCalls:
     """The emulated kernel, with one process and its threads."""
 

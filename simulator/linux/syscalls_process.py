@@ -154,7 +154,7 @@ class MemoryCalls(CallGroup):
     # The others
 
     def _range(self, address: int, length: int, error: int = errno.ENOMEM) -> int:
-        """Check a page-aligned range; return its size in whole pages."""
+        # Check a page-aligned range; return its size in whole pages.
         if address % PAGE_SIZE:
             raise failure(errno.EINVAL)
         size = page_up(length)
@@ -254,7 +254,7 @@ class MemoryCalls(CallGroup):
         self._memory.unmap(old, old_size)
 
     def _mapped_range(self, address: int, length: int) -> int:
-        """Check a range as `_range`, and that all of it is mapped."""
+        # Check a range as `_range`, and that all of it is mapped.
         size = self._range(address, length)
         if size and not self._memory.is_mapped(address, size):
             raise failure(errno.ENOMEM)
@@ -362,7 +362,7 @@ class ProcessCalls(CallGroup):
             self._grow_stack(STACK_SIZE if soft is None else min(soft, STACK_SIZE))
 
     def _grow_stack(self, size: int) -> None:
-        """Let the stack have `size` bytes, as far as there are so many below it."""
+        # Let the stack have `size` bytes, as far as there are so many below it.
         task = self._task
         low, high = task.stack_top - page_up(size), task.stack_top - task.stack_size
         if low < high and self._memory.is_free(low, high - low):

@@ -1,8 +1,4 @@
-"""System calls on threads, the futexes on which they wait, signals, and virtual time.
-
-A thread waits by `Waits` and is woken by `GuestThreads.wake`; the scheduler is the machine's. What
-a program with one thread waits for by itself comes with virtual time or never.
-"""
+"""System calls on threads, the futexes on which they wait, signals, and virtual time."""
 
 from __future__ import annotations
 
@@ -19,6 +15,7 @@ from simprof.simulator.linux.sandbox import PROCESS_ID, failure
 from simprof.simulator.linux.signals import (
     SS_DISABLE,
     SS_ONSTACK,
+    STACK_LAYOUT,
     UNBLOCKABLE,
     AlternateStack,
     Signal,
@@ -51,6 +48,9 @@ _COMMAND, _CLOCK_REALTIME = 0x7F, 256
 _ANY_BIT = 0xFFFFFFFF
 
 
+#
+# A thread waits by `Waits` and is woken by `GuestThreads.wake`; the scheduler is the machine's.
+# What a program with one thread waits for by itself comes with virtual time or never.
 class ThreadCalls(CallGroup):
     """Threads and futexes."""
 
@@ -185,7 +185,7 @@ class ThreadCalls(CallGroup):
         return max(0, span)
 
     def _wake(self, address: int, count: int, bits: int = _ANY_BIT) -> int:
-        """Wake the first `count` threads that wait there; return how many there were."""
+        # Wake the first `count` threads that wait there; return how many there were.
         woken = self._take(address, count, bits)
         for thread, _ in woken:
             self._guest.threads.wake(thread, 0)
@@ -199,7 +199,7 @@ class ThreadCalls(CallGroup):
         return taken
 
     def _requeue(self, address: int, count: int, target: int, most: int) -> tuple[int, int]:
-        """Wake some threads, and let others wait elsewhere; return how many of each."""
+        # Wake some threads, and let others wait elsewhere; return how many of each.
         self._memory.read(target, 4)
         woken = self._wake(address, count)
         if moved := self._take(address, most):
@@ -207,7 +207,7 @@ class ThreadCalls(CallGroup):
         return woken, len(moved)
 
     def _wake_op(self, address: int, count: int, second: int, more: int, encoded: int) -> int:
-        """Change the second word, wake at the first, and at the second if it was as told."""
+        # Change the second word, wake at the first, and at the second if it was as told.
         old = self._task.signed32(self._word(second))
         operand, compared = _signed12(encoded >> 12), _signed12(encoded)
         if encoded >> 31:
@@ -382,7 +382,7 @@ class SignalCalls(CallGroup):
     # The alternate stack
 
     def _sigaltstack(self, new: int, old: int) -> None:
-        layout = struct.Struct(">Qi4xQ" if self._task.is64 else ">IiI")
+        layout = STACK_LAYOUT[self._task.is64]
         current = self._signals.alternate
         inside = self._signals.on_alternate_stack(self._guest.stack_pointer())
         data = self._memory.read(new, layout.size) if new else b""

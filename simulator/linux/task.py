@@ -1,11 +1,4 @@
-"""The emulated process as its kernel sees it, and how system calls are declared.
-
-A group of calls (`CallGroup`) is a table of declarations, "NAMES: KINDS" -> function. The kinds say
-how the argument registers are read, one after the other, before the function is called with what
-they hold (`Task.__init__` lists them). What it returns is the call's result, or bytes for the
-program, or both; None is 0. It raises OSError (host errno), `GuestFault` or `OutOfMemory` where the
-call fails.
-"""
+"""The emulated process as its kernel sees it, and how system calls are declared."""
 
 from __future__ import annotations
 
@@ -141,11 +134,11 @@ class Task:
     def sleep(self, nanoseconds: int | None, *, retry: bool = False) -> None:
         """Let the calling thread wait, for ever where `nanoseconds` of virtual time is None.
 
-        The call is performed again afterwards where others ran. `retry`: Whether what other threads
-        do may end the wait before. Raises `UnsupportedError` if nothing can end the wait of a
-        program with one thread; `WaitingError` where there are other threads, unless the time has
-        passed.
+        Raises `UnsupportedError` if nothing can end the wait of a program with one thread;
+        `WaitingError` where there are other threads, unless the time has passed.
         """
+        # The call is performed again afterwards where others ran. `retry`: Whether what other
+        # threads do may end the wait before.
         threads = self.guest.threads
         if threads.is_expired:
             return
@@ -291,6 +284,11 @@ class Task:
         )
 
 
+# A group of calls (`CallGroup`) is a table of declarations, "NAMES: KINDS" -> function. The kinds
+# say how the argument registers are read, one after the other, before the function is called with
+# what they hold (`Task.__init__` lists them). What it returns is the call's result, or bytes for
+# the program, or both; None is 0. It raises OSError (host errno), `GuestFault` or `OutOfMemory`
+# where the call fails.
 class CallGroup(ABC):
     """System calls that belong together, with what they do as methods."""
 

@@ -1,14 +1,4 @@
-"""What every machine is: processor and memory wired, a run that is timed, guarded and ended.
-
-`Machine` puts Linux around it, `simulator.leon.machine.LeonMachine` the devices of a bare board.
-Exceptions do not cross the engine: `_guard` keeps them, stops it, and `_result` raises them.
-
-A run is stopped from outside (Ctrl-C, other signals, the wall-clock budget) by the clock's
-INTERRUPTED and LIMIT words. The block hook sees LIMIT at its next event; a system call that waits
-for the outside world asks for INTERRUPTED several times a second. Should the engine hear of
-neither, a loop within one block say, the budget's thread ends the process; so does the third Ctrl-C
-(`simprof.simulator.cpu.crash`).
-"""
+"""What every machine is: processor and memory wired, a run that is timed, guarded and ended."""
 
 from __future__ import annotations
 
@@ -43,6 +33,8 @@ STATUS_BUDGET: Final = 124
 _CRASH_WORDS: Final = (traps.ClockWord.BLOCK_ADDRESS, traps.ClockWord.ENDINGS)
 
 
+# `Machine` puts Linux around it, `simulator.leon.machine.LeonMachine` the devices of a bare board.
+# Exceptions do not cross the engine: `_guard` keeps them, stops it, and `_result` raises them.
 class BaseMachine(ABC):
     """A program, a processor and memory; subclasses set `_code`, `_shadows` and `_position`."""
 
@@ -104,12 +96,12 @@ class BaseMachine(ABC):
         finish: Callable[[], None],
         stop: Callable[[], None] | None = None,
     ) -> tuple[float, float]:
-        """Run `loop`, then `finish` in any case; return seconds and seconds of the processor."""
+        # Run `loop`, then `finish` in any case; return seconds and seconds of the processor.
         # `stop` ends a run in which no block hook looks at the clock.
         started, cpu_started = time.perf_counter(), time.process_time()
         with (
             crash.reported(self.program.path, self._clock, *_CRASH_WORDS),
-            traps.SignalHandler(self._clock, that_stop_a_run()),
+            traps.stopped_by(that_stop_a_run(), self._clock),
             stop_after(self._clock, self.limits.timeout, stop),
         ):
             try:
@@ -123,16 +115,11 @@ class BaseMachine(ABC):
             raise self._error
         assert self._ending is not None
         return RunResult(
-            status=self._ending.status,
-            reason=self._ending.reason,
-            signal=self._ending.signal,
-            fault=self._ending.fault,
+            **vars(self._ending),
             instructions=self.instructions,
             seconds=seconds,
             cpu_seconds=cpu_seconds,
             last_pc=int(self.cpu.state.pc),
-            refusal=self._ending.refusal,
-            waits=self._ending.waits,
             **counts,
         )
 
@@ -165,7 +152,7 @@ class BaseMachine(ABC):
         return self._ending is not None or self._error is not None
 
     def _guard(self, action: Callable[[], None]) -> None:
-        """Run a callback's work; keep exceptions for `run`, stop the engine when it is over."""
+        # Run a callback's work; keep exceptions for `run`, stop the engine when it is over.
         try:
             action()
         except RunInterrupted:
@@ -181,7 +168,7 @@ class BaseMachine(ABC):
         return NO_LIMIT if budget is None else min(budget, NO_LIMIT)
 
     def _ends_from_outside(self) -> bool:
-        """End the run if its time or budget is over, or Ctrl-C was pressed; say whether it is."""
+        # End the run if its time or budget is over, or Ctrl-C was pressed; say whether it is.
         interruption = int(self._clock[traps.ClockWord.INTERRUPTED])
         if interruption == traps.Interruption.TIMEOUT:
             self._ending = MachineEnding(STATUS_BUDGET, "budget")
@@ -193,7 +180,7 @@ class BaseMachine(ABC):
         return self._ending is not None
 
     def _resumes(self, number: int, npc: int) -> bool:
-        """Go where `_loop` wanted to, if a trap is that of starting the engine in a delay slot."""
+        # Go where `_loop` wanted to, if a trap is that of starting the engine in a delay slot.
         if number != RESUME_TRAP or npc != SYSTEM_PAGE + 4:
             return False
         self.cpu.state.pc, self.cpu.state.npc = self._resume_at
@@ -238,6 +225,11 @@ _NUDGE_SECONDS: Final = 0.05
 STUCK_SECONDS = 10.0
 
 
+# A run is stopped from outside (Ctrl-C, other signals, the wall-clock budget) by the clock's
+# INTERRUPTED and LIMIT words. The block hook sees LIMIT at its next event; a system call that waits
+# for the outside world asks for INTERRUPTED several times a second. Should the engine hear of
+# neither, a loop within one block say, the budget's thread ends the process; so does the third
+# Ctrl-C (`simprof.simulator.cpu.crash`).
 @contextmanager
 def stop_after(
     clock: NDArray[np.int64], seconds: float | None, stop: Callable[[], None] | None
@@ -390,7 +382,7 @@ def stack_depth(machine: BaseMachine, top: int) -> int:
     # start, without the bias.
     cpu = machine.cpu
     word = cpu.window_size // 16
-    cpu.sync_wrapped_outs()
+    cpu.sync_wrapped(to_copy=False)
     # the innermost windows may be in registers still: the memory of their frames is older
     windows = [(cpu.state.cwp + k) % cpu.windows for k in range(cpu.state.canrestore + 1)]
     held = {cpu.window_stack_pointer(window): cpu.window_bytes(window) for window in windows}

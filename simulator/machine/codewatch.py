@@ -1,13 +1,4 @@
-"""Watching what the program executes: only its own, unchanged code can be profiled.
-
-The graphs of a program are made from its file. Code that the program generates, or changes after
-the fact, would be profiled wrongly, so it is noticed and refused. Nothing of this costs anything
-while blocks execute: the engine reports each block when it translates it (`traps.check_code` passes
-the plain cases), and translates a block again after its bytes have changed.
-
-Code in writable segments that is only valid after start-up (`Program.late_code`) counts as it is
-when it is first executed.
-"""
+"""Watching what the program executes: only its own, unchanged code can be profiled."""
 
 from __future__ import annotations
 
@@ -44,6 +35,13 @@ class LoadedCode:
     earlier: frozenset[tuple[int, tuple[int, ...]]]
 
 
+# The graphs of a program are made from its file. Code that the program generates, or changes after
+# the fact, would be profiled wrongly, so it is noticed and refused. Nothing of this costs anything
+# while blocks execute: the engine reports each block when it translates it (`traps.check_code`
+# passes the plain cases), and translates a block again after its bytes have changed.
+#
+# Code in writable segments that is only valid after start-up (`Program.late_code`) counts as it is
+# when it is first executed.
 class CodeWatch:
     """Decides about code that the engine is about to translate."""
 
@@ -175,7 +173,7 @@ class CodeWatch:
         )
 
     def _differs(self, address: int, code: bytes) -> bool:
-        """Whether code differs from the file's (our own patches aside)."""
+        # Whether code differs from the file's (our own patches aside).
         original = bytearray(len(code))
         for segment in self._segments:
             low = max(address, segment.address)

@@ -95,7 +95,7 @@ def _space(cpu: Cpu, word: int) -> int:
 
 
 def _fp_index(number: int) -> int:
-    """Return which of the 32 doubles a double or quad register, as encoded, is or begins with."""
+    # Return which of the 32 doubles a double or quad register, as encoded, is or begins with.
     return (number & 1) << 4 | number >> 1
 
 

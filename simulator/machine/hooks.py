@@ -101,13 +101,10 @@ class Hooks:
     def answer_contexts(
         self, signals: NDArray[np.uint64], observer: NativeHook | None
     ) -> Callable[[], bool]:
-        """Have window flushes and contexts done natively from now on; return what flushes the
-        windows.
-
-        `signals`: The program's mask of blocked signals (`SignalState.words`). `observer`: Who is
-        to be told of contexts that are set. The returned function says whether all windows could be
-        written.
-        """
+        """Have window flushes and contexts done natively; return what flushes the windows."""
+        # `signals`: The program's mask of blocked signals (`SignalState.words`). `observer`: Who is
+        # to be told of contexts that are set. The returned function says whether all windows could
+        # be written.
         from simprof.simulator.linux import native_contexts  # most programs never need it
 
         self.trap[TrapWord.SIGNALS] = signals.ctypes.data
@@ -129,9 +126,7 @@ class Hooks:
         return bool(self.trap[TrapWord.CONTEXTS])
 
     def silence(self, sizes: Mapping[BlockPlace, int], before: Mapping[BlockPlace, int]) -> None:
-        """Have no events for blocks, by their sizes in bytes; `before`: those that are silent so
-        far.
-        """
+        """Have no events for blocks, by their sizes in bytes; `before`: those silent so far."""
         # As long as their translations live. A block that the engine translates otherwise than
         # thought raises events all the same.
         cpu, observer = self._cpu, self._observer

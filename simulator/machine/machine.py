@@ -1,10 +1,4 @@
-"""The whole machine: a program, a processor, memory and an operating system, wired and run.
-
-How a run goes: `Machine.run` starts the processor and gets control back when the block hook has
-stopped at a limit, when an access or an instruction has faulted, or when a trap handler has
-decided that the run is over. Window traps never come to Python; system calls and all other traps
-come to `_on_trap`, code that is translated and not plainly the program's own to `CodeWatch`.
-"""
+"""The whole machine: a program, a processor, memory and an operating system, wired and run."""
 
 from __future__ import annotations
 
@@ -16,7 +10,7 @@ from typing import Final
 
 from simprof.simulator.binary.dynamic import module_at
 from simprof.simulator.binary.program import PAGE_SIZE, Program
-from simprof.simulator.cpu.address_space import MAPPED, GuestFault
+from simprof.simulator.cpu.address_space import MAPPED, STACK_SIZE, GuestFault
 from simprof.simulator.cpu.cpu import MemoryAccess, Stop
 from simprof.simulator.cpu.cpu_state import FPRS_FEF, set_condition_codes
 from simprof.simulator.cpu.traps import ClockWord, FillWord, TrapWord
@@ -25,7 +19,7 @@ from simprof.simulator.isa.sparc import ERRNO, SIGNAL_ACTION_CALLS, SIGNALS
 from simprof.simulator.linux import guest
 from simprof.simulator.linux.contexts import Contexts
 from simprof.simulator.linux.files import HostCalls
-from simprof.simulator.linux.process import StackPlace, StartState, start_process
+from simprof.simulator.linux.process import StackPlace, start_process
 from simprof.simulator.linux.signals import SignalInfo, SignalState
 from simprof.simulator.linux.syscalls import SystemCalls
 from simprof.simulator.linux.task import Task
@@ -49,6 +43,10 @@ PYTHON_CONTEXT_TRAPS = 64
 _CONTEXT_TRAPS: Final = (faults.Trap.GET_CONTEXT, faults.Trap.SET_CONTEXT)
 
 
+# How a run goes: `Machine.run` starts the processor and gets control back when the block hook has
+# stopped at a limit, when an access or an instruction has faulted, or when a trap handler has
+# decided that the run is over. Window traps never come to Python; system calls and all other traps
+# come to `_on_trap`, code that is translated and not plainly the program's own to `CodeWatch`.
 class Machine(BaseMachine):
     """Runs one program once; implements `guest.Guest`."""
 
@@ -105,7 +103,16 @@ class Machine(BaseMachine):
         if file_name is None:
             file_name = os.fsencode(program.path) if argv0 is None else argv0
         command = (file_name if argv0 is None else argv0, *arguments)
-        start = self._start(command, environment, seed, file_name, heap_start)
+        start = start_process(
+            program,
+            self._space,
+            self._stack_place(),
+            arguments=command,
+            environment=environment,
+            seed=seed,
+            file_name=file_name,
+            heap_start=heap_start,
+        )
         task = Task(
             self,
             host,
@@ -130,37 +137,21 @@ class Machine(BaseMachine):
         if module is not None:
             self._code.add_module(module)
 
-    def _start(
-        self,
-        command: Sequence[bytes],
-        environment: Sequence[bytes],
-        seed: int,
-        file_name: bytes,
-        heap_start: int | None,
-    ) -> StartState:
+    def _stack_place(self) -> StackPlace:
         layout = self._space.layout
-        size = min(self.limits.stack, layout.stack_size, self._space.limit // 4)
-        return start_process(
-            self.program,
-            self._space,
-            StackPlace(layout.stack_top, max(size // PAGE_SIZE * PAGE_SIZE, PAGE_SIZE)),
-            arguments=command,
-            environment=environment,
-            seed=seed,
-            file_name=file_name,
-            heap_start=heap_start,
-        )
+        size = min(self.limits.stack, STACK_SIZE, self._space.limit // 4)
+        return StackPlace(layout.stack_top, max(size // PAGE_SIZE * PAGE_SIZE, PAGE_SIZE))
 
     # -- running
 
     def run(self, bare: bool = False) -> running.RunResult:
         """Run the program to its end.
 
-        `bare`: Without any block hook: nothing is counted or observed and instruction budgets do
-        not hold, for measuring the engine's own speed only. Raises `UnsupportedError` where the
-        program waits for ever, or runs code that is not in its file; `EngineError` where the
-        emulator failed.
+        Raises `UnsupportedError` where the program waits for ever, or runs code that is not in its
+        file; `EngineError` where the emulator failed.
         """
+        # `bare`: Without any block hook: nothing is counted or observed and instruction budgets do
+        # not hold, for measuring the engine's own speed only.
         hook = None if bare or self._observer is None else self._observer.hook
         self._hooks.install(hook, count=not bare)
         self._is_bare = bare
@@ -213,7 +204,7 @@ class Machine(BaseMachine):
             raise self._stopped_without_reason()
 
     def _at_stop(self) -> None:
-        """Do what the processor has been stopped for: the next thread's turn, or silent blocks."""
+        # Do what the processor has been stopped for: the next thread's turn, or silent blocks.
         if self._thinning is not None and self.threads.is_alone:
             self._thin_out(self._thinning)
         elif self._thinning is not None and self._silent:
@@ -301,11 +292,10 @@ class Machine(BaseMachine):
             else:
                 self._on_exception(number)
         except GuestFault as error:
-            mapped = bool(self._space.page_bits(error.address) & MAPPED)
-            self._on_fault(faults.stack_fault(error.address, mapped))
+            self._on_fault(faults.stack_fault(error.address, self._is_mapped(error)))
 
     def _on_context_trap(self, number: int) -> None:
-        """Answer a trap of `ContextTrap`: the first few, and those that native code cannot."""
+        # Answer a trap of `ContextTrap`: the first few, and those that native code cannot.
         self._note_context()
         if number == faults.Trap.FLUSH_WINDOWS:
             self._contexts.flush_windows()
@@ -361,7 +351,7 @@ class Machine(BaseMachine):
                 address += len(word)
         except GuestFault as error:
             self._position.interrupt(pc)
-            mapped = bool(self._space.page_bits(error.address) & MAPPED)
+            mapped = self._is_mapped(error)
             self._on_fault(faults.memory_fault(MemoryAccess.WRITE, error.address, mapped))
             return
         self._position.go_past(pc)
@@ -385,14 +375,16 @@ class Machine(BaseMachine):
 
     # -- faults and signals
 
+    def _is_mapped(self, fault: GuestFault) -> bool:
+        return self._space.is_mapped(fault.address, 1)
+
     def _on_fault(self, kind: faults.FaultKind, origin: int | None = None) -> None:
         info = faults.signal_info(kind)
-        number = info.number
-        blocked = self.signals.blocked >> (number - 1) & 1
-        if not blocked and self.signals.has_handler(number):
+        blocked = self.signals.blocked >> (info.number - 1) & 1
+        if not blocked and self.signals.has_handler(info.number):
             self._deliver(info, kind)
-            return
-        self._end_by_fault(kind, origin)
+        else:
+            self._end_by_fault(kind, origin)
 
     def _end_by_fault(self, kind: faults.FaultKind, origin: int | None = None) -> None:
         number, pc = int(kind.signal), int(self.cpu.state.pc)
@@ -409,8 +401,7 @@ class Machine(BaseMachine):
         try:
             self._contexts.enter_handler(info, self._position.saved())
         except GuestFault as error:
-            mapped = bool(self._space.page_bits(error.address) & MAPPED)
-            self._end_by_fault(kind or faults.stack_fault(error.address, mapped))
+            self._end_by_fault(kind or faults.stack_fault(error.address, self._is_mapped(error)))
             return
         self._position.note_redirection()
         if self._observer is not None:
@@ -523,8 +514,7 @@ class Machine(BaseMachine):
         try:
             interrupted = self._contexts.leave_handler()
         except GuestFault as error:
-            mapped = bool(self._space.page_bits(error.address) & MAPPED)
-            self._end_by_fault(faults.frame_fault(error.address, mapped))
+            self._end_by_fault(faults.frame_fault(error.address, self._is_mapped(error)))
             return
         pc = int(self.cpu.state.pc)
         self._position.note_redirection()

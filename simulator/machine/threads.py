@@ -1,15 +1,4 @@
-"""The program's threads: one processor, shared out in virtual time.
-
-A thread runs until its quantum of instructions is over, until a system call waits, or until it
-yields or ends. Which one is next, and for how long, follows from a seed alone: the same program
-with the same seed executes the same instructions in the same order.
-
-With seed 0, threads take turns in the order in which they became able to run, `QUANTUM`
-instructions each. Any other seed draws both: the next thread among those that can run, and a
-quantum of `SHORTEST` times a power of two.
-
-A quantum ends before a translation block, and so does a budget; no block is cut for either.
-"""
+"""The program's threads: one processor, shared out in virtual time."""
 
 from __future__ import annotations
 
@@ -54,6 +43,15 @@ _G7, _O0, _O1 = 7, 0, 1
 Call = tuple[int, tuple[int, ...]]  # a system call: number and arguments
 
 
+# A thread runs until its quantum of instructions is over, until a system call waits, or until it
+# yields or ends. Which one is next, and for how long, follows from a seed alone: the same program
+# with the same seed executes the same instructions in the same order.
+#
+# With seed 0, threads take turns in the order in which they became able to run, `QUANTUM`
+# instructions each. Any other seed draws both: the next thread among those that can run, and a
+# quantum of `SHORTEST` times a power of two.
+#
+# A quantum ends before a translation block, and so does a budget; no block is cut for either.
 class Turns:
     """What a seed decides: who is next, and for how long."""
 
@@ -178,7 +176,7 @@ class Threads:
         self._alive.append(thread)
         self._ready.append(thread)
         if len(self._alive) == 2:
-            self._begin_quantum()
+            self.deadline = self._now + self._turns.quantum()
         self.is_alone = False
         if self.observer is not None:
             self.observer.thread_started(thread.number, parent.number)
@@ -193,44 +191,33 @@ class Threads:
 
     def send(self, number: int, signal: int) -> None:
         """Make a signal pending for one thread."""
-        self._send(self._find(number), self._info(signal, SI_TKILL))
+        self._send(self._find(number), SignalInfo(signal, SI_TKILL, None, PROCESS_ID, USER))
 
     def _send(self, thread: _Thread, info: SignalInfo) -> None:
-        if thread is self._running:
+        if thread.saved is None:
             self.signals.post(info)
             return
-        assert thread.saved is not None
         signals = thread.saved.signals
         others = tuple(each for each in signals.pending if each.number != info.number)
         signals = replace(signals, pending=(*others, info))
         thread.saved = replace(thread.saved, signals=signals)
-        self._interrupt(thread, info.number)
+        # The signal ends a wait if the thread does not block it and it is not ignored.
+        blocked = signals.blocked >> (info.number - 1) & 1
+        is_waiting = thread.call is not None and thread.outcome is None
+        if is_waiting and not blocked and not self.signals.is_ignored(info.number):
+            self.calls.give_up(thread.number)
+            thread.outcome = CallInterrupted(thread.restarts)
+            self._make_ready(thread)
 
     def send_to_any(self, signal: int) -> None:
         """Make a signal pending for the whole program: a thread that does not block it takes it."""
-        bit = 1 << (signal - 1)
-        if not self.signals.blocked & bit:
-            self.signals.post(self._info(signal))
-            return
-        for thread in self._alive:
-            if thread.saved is not None and not thread.saved.signals.blocked & bit:
-                self._send(thread, self._info(signal))
-                return
-        self.signals.post(self._info(signal), shared=True)
-
-    def _info(self, signal: int, code: int = SI_USER) -> SignalInfo:
-        return SignalInfo(signal, code, None, PROCESS_ID, USER)
-
-    def _interrupt(self, thread: _Thread, signal: int) -> None:
-        """End a wait by a signal that the thread does not block, unless it is ignored."""
-        assert thread.saved is not None
-        blocked = thread.saved.signals.blocked >> (signal - 1) & 1
-        is_waiting = thread.call is not None and thread.outcome is None
-        if not is_waiting or blocked or self.signals.is_ignored(signal):
-            return
-        self.calls.give_up(thread.number)
-        thread.outcome = CallInterrupted(thread.restarts)
-        self._make_ready(thread)
+        bit, info = 1 << (signal - 1), SignalInfo(signal, SI_USER, None, PROCESS_ID, USER)
+        others = [(each, each.saved.signals) for each in self._alive if each.saved is not None]
+        takers = [thread for thread, signals in others if not signals.blocked & bit]
+        if self.signals.blocked & bit and takers:
+            self._send(takers[0], info)
+        else:
+            self.signals.post(info, shared=bool(self.signals.blocked & bit))
 
     # -- what the machine asks
 
@@ -249,15 +236,12 @@ class Threads:
 
     def waits(self) -> tuple[ThreadWait, ...]:
         """Return where all threads wait: the program is at a deadlock."""
-        return tuple(
-            ThreadWait(
-                thread.place,
-                self.calls.name(thread.call[0]),
-                self.trap_pc if thread.saved is None else thread.saved.trap_pc,
-            )
-            for thread in self._alive
-            if thread.call is not None
-        )
+        waits = []
+        for thread in self._alive:
+            if thread.call is not None:
+                trap_pc = self.trap_pc if thread.saved is None else thread.saved.trap_pc
+                waits.append(ThreadWait(thread.place, self.calls.name(thread.call[0]), trap_pc))
+        return tuple(waits)
 
     def block(self, wait: Waits, call: Call) -> None:
         """Let the current thread wait in a system call."""
@@ -288,7 +272,7 @@ class Threads:
                 return False
             self.calls.task.pass_time(min(ends) - self.calls.task.elapsed)
         self._switch(self._ready.pop(self._turns.choose(len(self._ready))))
-        self._begin_quantum()
+        self.deadline = self._now + self._turns.quantum()
         return True
 
     def take_call(self) -> tuple[Call | None, Outcome | None]:
@@ -309,9 +293,6 @@ class Threads:
     def _now(self) -> int:
         return int(self.clock[ClockWord.INSTRUCTIONS])
 
-    def _begin_quantum(self) -> None:
-        self.deadline = self._now + self._turns.quantum()
-
     def _find(self, number: int) -> _Thread:
         return next(thread for thread in self._alive if thread.number == number)
 
@@ -321,14 +302,11 @@ class Threads:
 
     def _gather(self) -> bool:
         elapsed = self.calls.task.elapsed
-        over = [
-            each
-            for each in self._alive
-            if each.until is not None and each.until <= elapsed and each not in self._ready
-        ]
+        over = [each for each in self._alive if each.until is not None and each.until <= elapsed]
         for thread in sorted(over, key=lambda each: (each.until, each.number)):
-            thread.is_expired = True
-            self._make_ready(thread)
+            if thread not in self._ready:
+                thread.is_expired = True
+                self._ready.append(thread)
         for thread in self._alive:
             if thread.call is not None and thread.retry and thread.noted != self.events:
                 self._make_ready(thread)
@@ -344,7 +322,9 @@ class Threads:
         leaving = self._running
         if leaving in self._alive:
             self._account()
-            leaving.saved = self._save()
+            is_redirected = bool(self.clock[ClockWord.REDIRECTED] == self._now)
+            state = self.cpu.save(), self.clock[self._words], is_redirected, self.signals.save()
+            leaving.saved = _Saved(*state, self.contexts.interrupted, self.trap_pc)
         self._since = self._now
         self._running = thread
         assert thread.saved is not None
@@ -352,16 +332,6 @@ class Threads:
         thread.saved = None
         if self.observer is not None:
             self.observer.thread_switched(thread.number)
-
-    def _save(self) -> _Saved:
-        return _Saved(
-            self.cpu.save(),
-            self.clock[self._words],
-            bool(self.clock[ClockWord.REDIRECTED] == self._now),
-            self.signals.save(),
-            self.contexts.interrupted,
-            self.trap_pc,
-        )
 
     def _load(self, saved: _Saved) -> None:
         self.cpu.load(saved.processor)

@@ -16,7 +16,8 @@ from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE
 from simprof.profiler.code.runtime_code import Routines, runtime_code
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.cpu.cpu import Cpu, HookKind, Stop
-from simprof.simulator.cpu.cpu_state import condition_codes, set_condition_codes
+from simprof.simulator.cpu.cpu_state import set_condition_codes
+from simprof.simulator.cpu.native import read_condition_codes
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, assemble
 
@@ -128,11 +129,11 @@ class CodeBench:
     def _load(self, state: State) -> None:
         for number in range(1, 32):
             self.cpu.set_register(number, state.registers[number])
-        self.cpu.sync_wrapped_outs()
+        self.cpu.sync_wrapped(to_copy=False)
         set_condition_codes(self.cpu.state, state.icc, state.xcc)
         self.cpu.state.y = state.y
 
     def _store(self) -> State:
         registers = [self.cpu.register(number) for number in range(32)]
-        icc, xcc = condition_codes(self.cpu.state)
+        icc, xcc = read_condition_codes(self.cpu.state)
         return State(registers, icc, xcc, int(self.cpu.state.y))

@@ -13,9 +13,9 @@ from simprof.simulator.cpu.cpu import Cpu, HookKind, Stop
 from simprof.simulator.cpu.cpu_state import (
     SYSTEM_PAGE,
     CpuState,
-    condition_codes,
     set_condition_codes,
 )
+from simprof.simulator.cpu.native import read_condition_codes
 from simprof.simulator.errors import EngineError
 
 CODE = SYSTEM_PAGE + 0x400
@@ -119,7 +119,7 @@ def test_lazy_condition_codes_are_those_the_engine_computes(
     cpu.state.globals[1], cpu.state.globals[2] = first, second
     set_condition_codes(cpu.state, int(carry), int(carry))
     stepper.run(word)
-    lazy = condition_codes(cpu.state)
+    lazy = read_condition_codes(cpu.state)
     set_condition_codes(cpu.state, int(carry), int(carry))
     stepper.run(word, READ_CCR)
     computed = cpu.register(10)

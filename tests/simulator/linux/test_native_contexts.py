@@ -82,7 +82,7 @@ class _Bench:
         for window in range(windows):
             place = self._stack_place(source) - cpu.stack_bias
             state.registers[window * REGISTERS_PER_WINDOW + 6] = place & cpu.address_mask
-        cpu.sync_wrapped_copy()
+        cpu.sync_wrapped(to_copy=True)
         context = self._stack_place(source) - (UC_REGISTERS if source.random() < 0.1 else 0)
         cpu.window()[0], cpu.window()[1] = context & _WORD, source.choice((0, 1, 1 << 40))
         self.signals.blocked = source.getrandbits(64)
@@ -280,7 +280,7 @@ def test_upper_halves_of_stack_pointers_mean_nothing_to_programs_of_32_bits(
         for window in range(bench.cpu.windows):
             place = window * REGISTERS_PER_WINDOW + 6
             bench.cpu.state.registers[place] |= source.getrandbits(32) << 32
-        bench.cpu.sync_wrapped_copy()
+        bench.cpu.sync_wrapped(to_copy=True)
         before = bench.snapshot()
         fault = bench.in_python(ContextTrap.FLUSH)
         expected = bench.snapshot()
