@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from simprof.simulator.binary.program import PAGE_SIZE, page_up
 REGION_SIZE: Final = 1 << 32
 MAX_REGIONS: Final = 60
 _PAGE_SHIFT: Final = 13
-_MAP_NORESERVE: Final = 0x4000
+_OWN_MEMORY: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE
 _MAP_FIXED: Final = 0x10
 
 # Bits of a page's byte; the low three are Protection.
@@ -118,9 +119,8 @@ class Region:
     def __init__(self, base: int, size: int) -> None:
         self.base = base
         self.size = size
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
         try:
-            self.buffer = mmap.mmap(-1, size, flags=flags)
+            self.buffer = mmap.mmap(-1, size, flags=_OWN_MEMORY)
         except (OSError, ValueError) as error:
             raise OutOfMemory(f"cannot reserve {size} bytes of address space: {error}") from error
         self.host = ctypes.addressof(ctypes.c_char.from_buffer(self.buffer))
@@ -130,8 +130,7 @@ class Region:
     def clear(self, start: int, end: int) -> None:
         """Zero the pages [start, end) and give their host memory back."""
         if any(first < end and start < last for first, last in self._shared):
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-            self._map_host(start, end, flags, -1, 0)
+            self._map_host(start, end, _OWN_MEMORY, -1, 0)
             self._shared = [part for each in self._shared for part in _outside(each, start, end)]
         else:
             self.buffer.madvise(mmap.MADV_DONTNEED, start - self.base, end - start)
@@ -183,7 +182,8 @@ class AddressSpace:
         self._break = 0
         self._break_top = 0  # end of the pages that the break has mapped
         layout = self.layout
-        self._next = layout.mmap_end if layout.grows_down else layout.mmap_start
+        # Behind which address, or below which one, `find_free` searches first.
+        self.next_mapping = layout.mmap_end if layout.grows_down else layout.mmap_start
 
     # -- regions and pages
 
@@ -262,9 +262,8 @@ class AddressSpace:
         current: Mapping | None = None
         for region in sorted(self._regions.values(), key=lambda each: each.base):
             pages = region.pages & (RIGHTS | MAPPED)
-            cuts = np.flatnonzero(np.diff(pages)) + 1
-            starts = [0, *cuts.tolist()]
-            for first, last in zip(starts, [*cuts.tolist(), len(pages)], strict=True):
+            cuts = (np.flatnonzero(np.diff(pages)) + 1).tolist()
+            for first, last in itertools.pairwise((0, *cuts, len(pages))):
                 if not pages[first] & MAPPED:
                     continue
                 start, end = (region.base + (page << _PAGE_SHIFT) for page in (first, last))
@@ -371,17 +370,13 @@ class AddressSpace:
             return hint
         layout = self.layout
         search = self._search_down if layout.grows_down else self._search_up
-        free = search(size, self._next)
+        free = search(size, self.next_mapping)
         if free is None:
             free = search(size, layout.limit_address if layout.grows_down else layout.mmap_start)
         if free is None:
             raise OutOfMemory(f"no free range of {size} bytes")
-        self._next = free if layout.grows_down else free + size
+        self.next_mapping = free if layout.grows_down else free + size
         return free
-
-    def start_mappings(self, address: int) -> None:
-        """Say behind which address `find_free` is to search first."""
-        self._next = address
 
     def _search_up(self, size: int, start: int) -> int | None:
         while start + size <= self.layout.mmap_end:

@@ -122,12 +122,8 @@ def _watched() -> Iterator[None]:
         def on_end(self, event: object) -> None:
             """Do nothing."""
 
-    listener = Once()
-    events.register(_PASS, listener)
-    try:
+    with events.install_listener(_PASS, Once()):
         yield
-    finally:
-        events.unregister(_PASS, listener)
 
 
 def is_plain() -> bool:

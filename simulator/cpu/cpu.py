@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum, IntEnum
 from pathlib import Path
@@ -55,7 +55,6 @@ _TEST_DATA: Final = SYSTEM_PAGE + 0x1000
 # Offset in the engine's handle of the C address of `bool(handle, int number)`, which the engine
 # calls at each trap to ask whether it is to stop.
 _STOP_WORD: Final = 0xE0
-
 RESUME_TRAP: Final = 0x17E
 _TEST_TRAP: Final = 0x17C
 
@@ -354,6 +353,12 @@ def _refuse(what: str) -> EngineError:
     )
 
 
+def _require(test: str, results: Mapping[str, bool]) -> None:
+    for what, holds in results.items():
+        if not holds:
+            raise _refuse(f"{test}: {what}")
+
+
 # The engine's context is saved into a buffer of our own. (On SPARC64 Unicorn declares that context
 # as empty; a copy of its header with the size filled in makes the same call save everything.)
 def _read_context(engine: Any) -> bytes:
@@ -426,9 +431,7 @@ def _check_identity(engine: Any, state: CpuState, snapshot: CpuState) -> None:
         "PSTATE": state.pstate == 0,
         "version register": state.version == version,
     }
-    for what, holds in checks.items():
-        if not holds:
-            raise _refuse(f"state check failed: {what}")
+    _require("state check failed", checks)
     name = state.definition.name  # safe to follow: the checks above hold
     if not name or not name.startswith(_KNOWN_CPUS):
         raise _refuse("state check failed: CPU name")
@@ -438,13 +441,10 @@ def _check_registers(engine: Any, state: CpuState) -> None:
     state.globals[3] = 0xABCDEF
     engine.reg_write(_SPARC_O5, 0x777)
     engine.reg_write(_SPARC_PC, 0x12344)
-    both = (
-        engine.reg_read(_SPARC_G0 + 3) == 0xABCDEF
-        and state.registers[state.cwp * REGISTERS_PER_WINDOW + 5] == 0x777
-        and (state.pc, state.npc) == (0x12344, 0x12348)
-    )
-    if not both:
-        raise _refuse("state check failed: registers do not agree")
+    output = state.registers[state.cwp * REGISTERS_PER_WINDOW + 5]
+    both = engine.reg_read(_SPARC_G0 + 3) == 0xABCDEF and output == 0x777
+    both = both and (state.pc, state.npc) == (0x12344, 0x12348)
+    _require("state check failed", {"registers do not agree": both})
 
 
 # Sets user mode with FPU, windows and address width.
@@ -535,9 +535,7 @@ def _self_test(cpu: Cpu) -> None:
         "carry": (cpu.register(8), cpu.register(9)) == (0x1FFFFFFFE, 1),
         "condition codes": read_condition_codes(state) == (0b1001, 0),
     }
-    for what, holds in results.items():
-        if not holds:
-            raise _refuse(f"self-test failed: {what}")
+    _require("self-test failed", results)
 
 
 @contextmanager

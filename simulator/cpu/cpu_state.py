@@ -13,7 +13,6 @@ SHADOWS = 1 << 44
 REGISTERS_PER_WINDOW = 16
 # Offset in the engine's handle of the address of the structure that holds the state structure.
 PROCESSOR_WORD = 0x1B8
-
 _U32 = ctypes.c_uint32
 _U64 = ctypes.c_uint64
 

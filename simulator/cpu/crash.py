@@ -22,7 +22,6 @@ FATAL: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, si
 LAST_INTERRUPT: Final = 3  # this signal to stop ends the process; the first asks it to stop
 STATUS_CRASHED: Final = 125
 STOPPING: Final = (signal.SIGINT, *ENDING)
-
 _DIGITS: Final = 16
 _STACK_BYTES: Final = 64 << 10
 ACTION_BYTES: Final = 256  # more than struct sigaction has

@@ -162,8 +162,7 @@ def region_of(regions: Any, address: Any) -> Any:
     return np.uint64(0)
 
 
-READ: Final = int(Protection.READ)
-WRITE: Final = int(Protection.WRITE)
+READ, WRITE = int(Protection.READ), int(Protection.WRITE)
 
 
 @native(types.uint64(types.uint64, types.uint64, types.uint64, types.uint64))
@@ -191,14 +190,10 @@ def host_range(regions: Any, address: Any, size: Any, rights: Any) -> Any:
 
 # -- registers
 
-CAN_SAVE: Final = CpuState.cansave.offset
-CAN_RESTORE: Final = CpuState.canrestore.offset
-CWP: Final = CpuState.cwp.offset
-REGISTERS: Final = CpuState.registers.offset
-CC_OP: Final = CpuState.cc_op.offset
-_CC_SRC: Final = CpuState.cc_src.offset
-_CC_SRC2: Final = CpuState.cc_src2.offset
-_CC_DST: Final = CpuState.cc_dst.offset
+CAN_SAVE, CAN_RESTORE = CpuState.cansave.offset, CpuState.canrestore.offset
+CWP, REGISTERS = CpuState.cwp.offset, CpuState.registers.offset
+CC_OP, _CC_SRC = CpuState.cc_op.offset, CpuState.cc_src.offset
+_CC_SRC2, _CC_DST = CpuState.cc_src2.offset, CpuState.cc_dst.offset
 PSR: Final = CpuState.psr.offset  # icc and, in XCC, xcc lie in bits 20..23
 XCC: Final = CpuState.xcc.offset
 

@@ -77,7 +77,6 @@ CLOCK_WORDS: Final = 32
 class Interruption(IntEnum):
     """Why LIMIT was set to -1 from outside."""
 
-    NONE = 0
     TIMEOUT = 2
     ERROR = 3  # a Python callback failed; the exception is kept
     SIGNAL = 256  # and the number of the signal: Ctrl-C, or another one
@@ -94,7 +93,7 @@ class TrapWord(IntEnum):
     FILLS = 5
     IS64 = 6
     WINDOWS = 7
-    CONTEXTS = 8  # void(uint64 these words, uint64 number): ContextTrap; 0: they go to Python
+    CONTEXTS = 8  # void(uint64 these words, uint64 number): of contexts; 0: to Python
     SIGNALS = 9  # address of the mask of blocked signals
     ON_CONTEXT = 10  # void(uint64 OBSERVER): a context was set; TELL_NOBODY, TELL_PYTHON
     OBSERVER = 11
@@ -104,12 +103,34 @@ TELL_NOBODY: Final = 0
 TELL_PYTHON: Final = 1
 
 
-class ContextTrap(IntEnum):
-    """Traps that save or restore what a program is doing."""
+class Trap(IntEnum):
+    """Trap numbers that the engine reports (SPARC V9 7.5, JPS1 7.5)."""
 
-    FLUSH = 0x103
-    GET = 0x16E
-    SET = 0x16F
+    ILLEGAL_INSTRUCTION = 0x10
+    PRIVILEGED_OPCODE = 0x11
+    FPU_DISABLED = 0x20
+    FP_EXCEPTION = 0x21
+    FP_OTHER = 0x22
+    TAG_OVERFLOW = 0x23
+    DIVISION_BY_ZERO = 0x28
+    DATA_ACCESS = 0x30
+    DATA_ACCESS_MMU = 0x31
+    UNALIGNED = 0x34
+    UNALIGNED_LDDF = 0x35
+    UNALIGNED_STDF = 0x36
+    PRIVILEGED_ACTION = 0x37
+    DATA_MISS = 0x68
+    SPILL = 0x80
+    FILL = 0xC0
+    WINDOWS_END = 0x100
+    SOFTWARE = 0x100
+    BREAKPOINT = 0x101
+    SOFTWARE_DIVISION = 0x102
+    FLUSH_WINDOWS = 0x103
+    SYSTEM_CALL_32 = 0x110
+    SYSTEM_CALL_64 = 0x16D
+    GET_CONTEXT = 0x16E
+    SET_CONTEXT = 0x16F
 
 
 class FillWord(IntEnum):
@@ -139,14 +160,9 @@ class CodeWord(IntEnum):
 MAX_CODE_RANGES: Final = 4096
 FIRST_FLUSH: Final = 1000
 MOST_FILLS: Final = 1 << 20
-
 _PC: Final = cpu_state.CpuState.pc.offset
 _TRAP_PC: Final = cpu_state.CpuState.trap_states.offset  # tpc of the first
 _NPC: Final = cpu_state.CpuState.npc.offset
-_SPILL_TRAPS: Final = 0x80
-_FILL_TRAPS: Final = 0xC0
-_TRAPS_END: Final = 0x100
-_ILLEGAL_INSTRUCTION: Final = 0x10
 _TRAPS: Final = 0x10000  # numbers from here on are the engine's own reasons to leave its code
 _REMEMBER: Final = -2  # a number that nothing has
 _RIGHT_EXECUTE: Final = int(Protection.EXECUTE)
@@ -314,7 +330,7 @@ def note_trap(engine: Any, number: Any) -> Any:
     if number >= np.int32(0) and number < np.int32(_TRAPS):
         cpu = load64(engine + np.uint64(cpu_state.PROCESSOR_WORD)) + offset
         store64(cpu + np.uint64(_TRAP_PC), load64(cpu + np.uint64(_PC)))
-    return number == np.int32(_ILLEGAL_INSTRUCTION)
+    return number == np.int32(Trap.ILLEGAL_INSTRUCTION)
 
 
 def remember_state(offset: int) -> None:
@@ -380,8 +396,8 @@ def _resume_in_block(clock: Any, pc: Any) -> None:
 def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
     """Answer window traps; give every other trap, and what fails, to Python."""
     state = pointer_value(user_data)
-    if number >= np.uint32(_SPILL_TRAPS) and number < np.uint32(_TRAPS_END):
-        fill = number >= np.uint32(_FILL_TRAPS)
+    if number >= np.uint32(Trap.SPILL) and number < np.uint32(Trap.WINDOWS_END):
+        fill = number >= np.uint32(Trap.FILL)
         cpu = get_word(state, TrapWord.CPU)
         clock = get_word(state, TrapWord.CLOCK)
         npc = load64(cpu + np.uint64(_PC))  # the engine has moved it there
@@ -393,9 +409,9 @@ def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
             store64(cpu + np.uint64(_NPC), npc)
             return
     contexts = get_word(state, TrapWord.CONTEXTS)
-    saves = number == np.uint32(ContextTrap.FLUSH)
+    saves = number == np.uint32(Trap.FLUSH_WINDOWS)
     if get_word(state, TrapWord.IS64) != np.uint64(0):
-        saves |= number == np.uint32(ContextTrap.GET) or number == np.uint32(ContextTrap.SET)
+        saves |= number == np.uint32(Trap.GET_CONTEXT) or number == np.uint32(Trap.SET_CONTEXT)
     if contexts != np.uint64(0) and saves:
         call2(contexts, state, np.uint64(number))
     else:

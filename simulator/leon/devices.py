@@ -82,8 +82,10 @@ class Uart:
 
     def read(self, offset: int) -> int:
         """Return the register at `offset`, in bytes."""
-        if offset == 0x00:
-            return self._receive()
+        if offset == 0x00 and self._is_ready():
+            byte = self._input.pop(0)
+            self._report_input()
+            return byte
         if offset == 0x04:
             return _SHIFT_EMPTY | _FIFO_EMPTY | (_DATA_READY if self._is_ready() else 0)
         return {0x08: self._control, 0x0C: self._scaler}.get(offset, 0)
@@ -108,13 +110,6 @@ class Uart:
         self._output.clear()
         while data:
             data = data[self._host.write(1, data) :]
-
-    def _receive(self) -> int:
-        if not self._is_ready():
-            return 0
-        byte = self._input.pop(0)
-        self._report_input()
-        return byte
 
     def _report_input(self) -> None:
         if self._control & _RECEIVE_INTERRUPT and self._is_ready():
@@ -353,8 +348,8 @@ _ACCESSES[_STFSR] = _ACCESSES[_STFSR]._replace(size=4)  # V9's is 8 bytes with r
 
 def access_size(word: int) -> int:
     """Return the bytes that a load or store reads or writes; 0 where it is none of V8's."""
-    access = _ACCESSES.get(plain_operation(word))
-    return 0 if access is None else access.size
+    op3 = plain_operation(word)
+    return _ACCESSES[op3].size if op3 in _ACCESSES else 0
 
 
 def plain_operation(word: int) -> int:
@@ -375,18 +370,11 @@ def do_access(cpu: Cpu, word: int, bus: Bus) -> None:
         _set(cpu, op3, number, value & 0xFFFF_FFFF_FFFF_FFFF)
     elif not access.loads:
         bus.write(address, access.size, _get(cpu, op3, number) & ((1 << bits) - 1))
-    elif op3 == _LDSTUB:
-        value = bus.read(address, 1)
-        bus.write(address, 1, 0xFF)
-        cpu.set_register(number, value)
-    elif op3 == _SWAP:
-        value = bus.read(address, 4)
-        bus.write(address, 4, cpu.register(number) & _WORD)
-        cpu.set_register(number, value)
     else:
-        value = bus.read(address, 4)
-        if value == cpu.register(word & 31) & _WORD:
-            bus.write(address, 4, cpu.register(number) & _WORD)
+        value = bus.read(address, access.size)
+        if op3 != _CASA or value == cpu.register(word & 31) & _WORD:
+            stored = 0xFF if op3 == _LDSTUB else cpu.register(number) & _WORD
+            bus.write(address, access.size, stored)
         cpu.set_register(number, value)
 
 

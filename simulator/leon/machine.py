@@ -13,21 +13,20 @@ from numpy.typing import NDArray
 from simprof.simulator.binary.program import PAGE_SIZE, Program, page_up
 from simprof.simulator.cpu.address_space import Protection
 from simprof.simulator.cpu.cpu import MemoryAccess, Stop
-from simprof.simulator.cpu.traps import RESUME_STATE, ClockWord, FillWord
+from simprof.simulator.cpu.traps import RESUME_STATE, ClockWord, FillWord, Trap
 from simprof.simulator.errors import ProgramFileError, UnsupportedError, UsageError
 from simprof.simulator.leon.devices import Bus, BusError, access_size, do_access
 from simprof.simulator.leon.supervisor import Supervisor, TrapType
 from simprof.simulator.linux.files import HostCalls
 from simprof.simulator.machine.base import BaseMachine, Position
 from simprof.simulator.machine.codewatch import CodeWatch, Shadows
-from simprof.simulator.machine.faults import Trap, effective_address
+from simprof.simulator.machine.faults import effective_address
 from simprof.simulator.machine.running import Fault, Limits, MachineEnding, Observer, RunResult
 
 WINDOWS: Final = 8
 MEMORY: Final = 0x4000_0000
 # Bytes of memory, as qemu's machine has it; less where --memory-limit says so.
 MEMORY_SIZE: Final = 128 << 20
-
 _STATUS_ERROR_MODE: Final = 134
 _SIGABRT: Final = 6
 _LONGEST_BLOCK: Final = 512
@@ -127,26 +126,18 @@ class LeonMachine(BaseMachine):
     # -- running
 
     def run(self) -> RunResult:
-        """Run the program to its end.
-
-        Raises `UnsupportedError` where the program waits for ever, changes its code, or wants what
-        this machine lacks; `EngineError` where the emulator failed.
-        """
+        """Run the program to its end; raises `UnsupportedError` and `EngineError`."""
+        # Unsupported is that the program waits for ever, changes its code, or wants what this
+        # machine lacks.
         self._hooks.install(None if self._observer is None else self._observer.hook, count=True)
-        seconds, cpu_seconds = self._execute(self._loop, lambda: self._send(self._bus.uart.flush))
-        return self._result(
-            seconds,
-            cpu_seconds,
-            system_calls=self._traps,
-            spills=self._overflows,
-            fills=self._underflows,
-        )
+        times = self._execute(self._loop, lambda: self._send(self._bus.uart.flush))
+        spills, fills = self._overflows, self._underflows
+        return self._result(*times, system_calls=self._traps, spills=spills, fills=fills)
 
     def _set_limit(self) -> None:
         # Have the engine stop for the next timer, a pending interrupt, or the budget's end.
         limit = self._budget()
-        due = self._bus.timers.next_interrupt()
-        if due is not None:
+        if (due := self._bus.timers.next_interrupt()) is not None:
             stop = due - self._idle
             if self._overlong == self.instructions:
                 stop = max(stop, self.instructions + _LONGEST_BLOCK)
@@ -164,20 +155,18 @@ class LeonMachine(BaseMachine):
         return self.instructions + (_LONGEST_BLOCK if lands else 0)
 
     def _interrupt(self) -> int:
-        number = self._bus.controller.highest()
-        return number if number and self._supervisor.may_interrupt(number) else 0
+        number, supervisor = self._bus.controller.highest(), self._supervisor
+        taken = supervisor.enabled and (number == 15 or number > supervisor.level)
+        return number if taken else 0
 
     def _after(self, stop: Stop) -> None:
-        self._guard(lambda: self._act_on(stop))
-
-    def _act_on(self, stop: Stop) -> None:
         if stop is Stop.FAULT:
-            self._on_memory_fault()
+            self._guard(self._on_memory_fault)
         elif stop is Stop.ILLEGAL:
-            self._on_illegal()
+            self._guard(self._on_illegal)
         elif self._clock[ClockWord.STOPPED]:
             self._clock[ClockWord.STOPPED] = 0
-            self._on_limit()
+            self._guard(self._on_limit)
         else:
             raise self._stopped_without_reason()
 
@@ -195,8 +184,7 @@ class LeonMachine(BaseMachine):
             if self._shifted == self.instructions:
                 self._overlong = self.instructions
             else:
-                self._idle = due - self.instructions
-                self._shifted = self.instructions
+                self._idle, self._shifted = due - self.instructions, self.instructions
         self._bus.timers.update(self.instructions + self._idle)
         number = self._interrupt()
         if not number or self._earliest_stop() > self.instructions:
@@ -224,23 +212,22 @@ class LeonMachine(BaseMachine):
             self._trap(_TYPES.get(Trap(number), TrapType.DATA_ACCESS))
 
     def _on_software_trap(self, number: int, pc: int, npc: int) -> None:
-        if not self._supervisor.enabled:
-            self._halt(number)
-            return
-        if pc + 4 != self._position.block_end:
-            self._position.interrupt(pc + 4)
-        between = npc != pc + 4
-        self._enter_trap(TrapType.SOFTWARE + number, pc, npc, npc, between)
+        if self._supervisor.enabled:
+            if pc + 4 != self._position.block_end:
+                self._position.interrupt(pc + 4)
+            self._enter_trap(TrapType.SOFTWARE + number, pc, npc, npc, npc != pc + 4)
+        elif number == 0:  # it stops the processor
+            self._ending = MachineEnding(int(self.cpu.window()[0]) & 0xFF, "exit")
+        else:
+            self._trap(TrapType.SOFTWARE + number)
 
     def _on_window_trap(self, pc: int, *, fill: bool) -> None:
         kind = self._supervisor.move_window(self._position.instruction(pc), fill=fill)
         if kind is None:
             self._position.go_past(pc)
             return
-        if fill:
-            self._underflows += 1
-        else:
-            self._overflows += 1
+        self._underflows += fill
+        self._overflows += not fill
         self._trap(kind)
 
     def _trap(self, kind: int, origin: int | None = None) -> None:
@@ -266,13 +253,6 @@ class LeonMachine(BaseMachine):
         self._interrupted.append(resumes_at)
         if self._observer is not None:
             self._observer.signal_delivered(resumes_at, stack_pointer, between)
-
-    def _halt(self, number: int) -> None:
-        # A software trap while traps are disabled stops the processor.
-        if number == 0:
-            self._ending = MachineEnding(int(self.cpu.window()[0]) & 0xFF, "exit")
-        else:
-            self._trap(TrapType.SOFTWARE + number)
 
     # -- memory
 
@@ -359,18 +339,14 @@ class LeonMachine(BaseMachine):
         if not self._supervisor.supervisor:
             self._trap(TrapType.PRIVILEGED_INSTRUCTION)
         elif op3 < _WRASR:
-            self.cpu.set_register(word >> 25 & 31, self._register(op3, word >> 14 & 31))
+            supervisor, number = self._supervisor, word >> 14 & 31
+            configuration = 1 << 8 | WINDOWS - 1 if number == _CONFIGURATION else 0
+            values = {_RDPSR: supervisor.psr, _RDWIM: supervisor.wim, _RDTBR: supervisor.tbr}
+            self.cpu.set_register(word >> 25 & 31, values.get(op3, configuration))
             self._position.go_past(pc)
         else:
             value = self.cpu.register(word >> 14 & 31) ^ self._supervisor.operand(word)
             self._set_register(pc, op3, word >> 25 & 31, value & 0xFFFF_FFFF)
-
-    def _register(self, op3: int, number: int) -> int:
-        supervisor = self._supervisor
-        if op3 == _RDASR:
-            return 1 << 8 | WINDOWS - 1 if number == _CONFIGURATION else 0
-        values = {_RDPSR: supervisor.psr, _RDWIM: supervisor.wim, _RDTBR: supervisor.tbr}
-        return values[op3]
 
     def _set_register(self, pc: int, op3: int, number: int, value: int) -> None:
         supervisor = self._supervisor

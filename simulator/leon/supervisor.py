@@ -56,13 +56,8 @@ class Supervisor:
     def psr(self) -> int:
         """The processor state register."""
         codes = read_condition_codes(self._cpu.state)[0] << 20
-        bits = (
-            (_EF, self._floating_point),
-            (_S, self.supervisor),
-            (_PS, self.previous),
-            (_ET, self.enabled),
-        )
-        flags = sum(bit for bit, is_set in bits if is_set)
+        flags = _EF * self._floating_point | _S * self.supervisor
+        flags |= _PS * self.previous | _ET * self.enabled
         return _IMPLEMENTATION | codes | flags | self.level << 8 | int(self._cpu.state.cwp)
 
     @psr.setter
@@ -96,8 +91,7 @@ class Supervisor:
 
     def go_to_window(self, window: int) -> None:
         """Make a window, counted around, the current one."""
-        cpu = self._cpu
-        state = cpu.state
+        cpu, state = self._cpu, self._cpu.state
         cpu.sync_wrapped(to_copy=False)
         state.cwp = window % cpu.windows
         first = ctypes.addressof(state) + cpu_state.CpuState.registers.offset
@@ -123,9 +117,7 @@ class Supervisor:
 
     def operand(self, word: int) -> int:
         """Return the second operand of an instruction: a register, or its immediate."""
-        if not word >> 13 & 1:
-            return self._cpu.register(word & 31)
-        return simm13(word)
+        return simm13(word) if word >> 13 & 1 else self._cpu.register(word & 31)
 
     def move_window(self, word: int, *, fill: bool) -> TrapType | None:
         """Do the `save` or `restore` (`fill`) at hand, or return the trap that it makes."""
@@ -148,10 +140,6 @@ class Supervisor:
         self._cpu.set_register(18, npc)
         self.tbr = self.tbr & 0xFFFF_F000 | kind << 4
         return self.tbr
-
-    def may_interrupt(self, level: int) -> bool:
-        """Whether an interrupt of this level is taken now."""
-        return self.enabled and (level == 15 or level > self.level)
 
     def leave(self, target: int) -> TrapType | None:
         """Do what `rett` does to this state; return the trap that it makes instead, if any."""

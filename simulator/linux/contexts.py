@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from simprof.simulator.cpu.address_space import AddressSpace, GuestFault
 from simprof.simulator.cpu.cpu import Cpu
@@ -25,7 +25,6 @@ from simprof.simulator.linux.signals import (
 # Where handlers without a restorer return to: nothing is mapped there, so the machine notices.
 RETURN_ADDRESS_64 = (1 << 43) + 0x100000
 RETURN_ADDRESS_32 = 0xFFFFE000
-
 _G7, _SP, _O7 = 7, 6, 7
 _FP_OFFSET, _I7_OFFSET = 14, 15  # words in a saved window
 _LARGEST_FRAME = 1 << 24  # bytes
@@ -38,12 +37,7 @@ UC_FP = 208
 UC_FP_ENABLED = 498
 
 
-@dataclass(frozen=True)
-class SavedWindow:
-    """A window that could not be written to its place on the stack."""
-
-    address: int
-    data: bytes
+SavedWindow = tuple[int, bytes]  # a window that could not be written, and its place on the stack
 
 
 @dataclass(frozen=True)
@@ -52,7 +46,7 @@ class Interrupted:
 
     registers: Registers
     unsaved: tuple[SavedWindow, ...]
-    clock: tuple[int, ...] = field(default=())
+    clock: tuple[int, ...] = ()
 
 
 class InterruptedFrames:
@@ -108,8 +102,8 @@ class Contexts:
 
     def flush_windows(self) -> None:
         """Write the callers' windows and the current one to the stack; raises `GuestFault`."""
-        for window in self._flush():
-            raise GuestFault(window.address)
+        for address, _ in self._flush():
+            raise GuestFault(address)
 
     def _flush(self) -> tuple[SavedWindow, ...]:
         # Write out all windows; return those whose place on the stack cannot be written.
@@ -129,7 +123,7 @@ class Contexts:
         try:
             self._memory.write(address, data)
         except GuestFault:
-            return [SavedWindow(address, data)]
+            return [(address, data)]
         return []
 
     def _load_current(self) -> None:
@@ -241,8 +235,8 @@ class Contexts:
         delivered = interrupted.registers if interrupted else None
         registers, mask, stack = self._format.unpack(data, delivered)
         self._flush()
-        for window in interrupted.unsaved if interrupted else ():
-            self._memory.write(window.address, window.data)
+        for place, window in interrupted.unsaved if interrupted else ():
+            self._memory.write(place, window)
         self.set_registers(registers)
         self._load_current()
         self._signals.blocked = mask
@@ -254,12 +248,11 @@ class Contexts:
     def get_context(self) -> None:
         """Store the context at %o0 (`ta 0x6e`); pc is that after the trap."""
         self.flush_windows()
-        state, window, memory = self._cpu.state, self._cpu.window(), self._memory
+        registers, window, memory = self.registers(), self._cpu.window(), self._memory
         address = window[0]
-        icc, xcc = read_condition_codes(state)
-        tstate = xcc << 36 | icc << 32 | (state.asi & 0xFF) << 24
-        values = (tstate, state.pc, state.npc, state.y, *state.globals[1:8], *window[0:8])
-        saved = (*values, window[16 + 6], window[16 + 7])
+        tstate = registers.ccr << 32 | registers.asi << 24
+        control = tstate, registers.pc, registers.npc, registers.y
+        saved = *control, *registers.globals[1:], *registers.outs, *window[22:24]
         memory.write(address + UC_MASK, struct.pack(">Q", self._signals.blocked))
         memory.write(address + UC_REGISTERS, struct.pack(">21Q", *saved))
         memory.write(address + UC_FP_ENABLED, b"\0")

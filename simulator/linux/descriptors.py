@@ -17,11 +17,8 @@ from simprof.simulator.linux.process import RandomBytes
 from simprof.simulator.linux.sandbox import failure
 
 MAX_DESCRIPTORS = 1024  # RLIMIT_NOFILE
-
 PIPE_SIZE = 65536  # capacity of a pipe in bytes
-
 _ENTRY = 200  # bytes of a directory's entry without its name
-
 _SETTABLE_FLAGS = O_APPEND | O_NONBLOCK
 
 
@@ -103,13 +100,11 @@ class HostFile(OpenFile):
 
     @property
     def is_stream(self) -> bool:
-        if self.handle > 2:
-            return False  # the host opens regular files alone
         try:
-            self.host.seek(self.handle, 0, 1)
+            # The host opens regular files alone, besides the standard streams.
+            return self.handle <= 2 and self.host.seek(self.handle, 0, 1) < 0
         except OSError:
             return True
-        return False
 
     def read(self, size: int) -> bytes:
         return self.host.read(self.handle, size)

@@ -18,9 +18,7 @@ MAX_IO = 0x7FFF_E000  # most bytes that one call moves, as on Linux
 # Most bytes that are moved at a time. A pipe holds less, so that what is written to one at once
 # arrives at once.
 PIECE = 1 << 20
-
 _SIGPIPE = 13
-
 CheckTime = Callable[[], None]
 Vectors = Sequence[tuple[int, int]]  # buffers: (address, length in bytes) of each
 
@@ -139,7 +137,6 @@ def _split(vectors: Iterator[tuple[int, int]]) -> Iterator[Vectors]:
 
 
 CHUNK = 1 << 20
-
 # System calls that see what a file contains and leave it alone.
 READING = frozenset("read readv pread64 preadv preadv2".split())
 # System calls that read or write files -> which arguments are descriptors of such files.

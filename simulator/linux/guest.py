@@ -91,17 +91,8 @@ class ThreadExited:
     status: int
 
 
-Outcome = (
-    Returned
-    | Failed
-    | Refused
-    | Exited
-    | Replaced
-    | Waits
-    | CallInterrupted
-    | Yields
-    | ThreadExited
-)
+_Answered = Returned | Failed | Refused | Replaced
+Outcome = _Answered | Exited | Waits | CallInterrupted | Yields | ThreadExited
 
 
 class GuestThreads(Protocol):

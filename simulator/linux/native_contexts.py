@@ -38,12 +38,9 @@ from simprof.simulator.isa.sparc import STACK_BIAS_64
 from simprof.simulator.linux.contexts import UC_FP, UC_FP_ENABLED, UC_MASK, UC_REGISTERS
 from simprof.simulator.linux.signals import UNBLOCKABLE
 
-_GLOBALS: Final = CpuState.globals.offset
-_WINDOW: Final = CpuState.window.offset
-_PC: Final = CpuState.pc.offset
-_NPC: Final = CpuState.npc.offset
-_ASI: Final = CpuState.asi.offset
-_FSR: Final = CpuState.fsr.offset
+_GLOBALS, _WINDOW = CpuState.globals.offset, CpuState.window.offset
+_PC, _NPC = CpuState.pc.offset, CpuState.npc.offset
+_ASI, _FSR = CpuState.asi.offset, CpuState.fsr.offset
 _FP: Final = CpuState.fp.offset
 _ROUNDING: Final = CpuState.fp_status.offset + 1
 _GSR: Final = CpuState.gsr.offset
@@ -221,16 +218,16 @@ def _replace_context(state: Any) -> Any:
 # This module is imported when a program makes the first such trap, so that others need not load it.
 @c_function(types.void(types.uint64, types.uint64))
 def handle_context(state: Any, number: Any) -> None:
-    """Answer the traps of `traps.ContextTrap`; give to Python what is special."""
+    """Answer the traps that save and restore contexts; give to Python what is special."""
     # `state` is the address of the trap hook's words. pc is that after the trap.
     cpu = get_word(state, traps.TrapWord.CPU)
     following = load64(cpu + np.uint64(_PC)) + np.uint64(4)
     if get_word(state, traps.TrapWord.IS64) == np.uint64(0):
         following &= np.uint64(0xFFFFFFFF)
     store64(cpu + np.uint64(_NPC), following)
-    if number == np.uint64(traps.ContextTrap.FLUSH):
+    if number == np.uint64(traps.Trap.FLUSH_WINDOWS):
         done = flush(state)
-    elif number == np.uint64(traps.ContextTrap.GET):
+    elif number == np.uint64(traps.Trap.GET_CONTEXT):
         done = _get_context(state)
     else:
         done = _replace_context(state)

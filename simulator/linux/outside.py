@@ -259,7 +259,6 @@ def _valued(plain: Any) -> object:
 
 
 LARGEST_OFFSET = (1 << 63) - 1  # in a file, in bytes
-
 BLOCK_SIZE = 4096  # st_blksize of everything, in bytes
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from simprof.simulator.binary.program import PAGE_SIZE
-from simprof.simulator.cpu.address_space import Mapping, Protection
+from simprof.simulator.cpu.address_space import Protection
 from simprof.simulator.linux.outside import USER
 from simprof.simulator.linux.process import CLOCK_TICKS, PARENT_ID
 from simprof.simulator.linux.sandbox import PROCESS_ID
@@ -52,21 +52,16 @@ class _Sizes:
         self.code = self.data = self.stack = self.all = 0
         self.code_start = self.code_end = 0
         for mapping in task.guest.memory.mappings():
+            size = mapping.end - mapping.start
             if mapping.start <= pointer < mapping.end:
-                self.stack = mapping.end - pointer // PAGE_SIZE * PAGE_SIZE
-                self.all += self.stack
-            else:
-                self._add(mapping)
-
-    def _add(self, mapping: Mapping) -> None:
-        size = mapping.end - mapping.start
-        self.all += size
-        if mapping.protection & Protection.EXECUTE:
-            self.code_start = self.code_start or mapping.start
-            self.code_end = self.code_end or mapping.end
-            self.code += size
-        elif mapping.protection & Protection.WRITE:
-            self.data += size
+                self.stack = size = mapping.end - pointer // PAGE_SIZE * PAGE_SIZE
+            elif mapping.protection & Protection.EXECUTE:
+                self.code_start = self.code_start or mapping.start
+                self.code_end = self.code_end or mapping.end
+                self.code += size
+            elif mapping.protection & Protection.WRITE:
+                self.data += size
+            self.all += size
 
 
 def _signal_masks(task: Task) -> tuple[int, int, int, int]:

@@ -17,11 +17,8 @@ from simprof.simulator.isa.sparc import STACK_BIAS_64, WINDOW_SAVE_WORDS
 from simprof.simulator.linux.outside import USER
 
 PARENT_ID = 1  # number of the emulated program's parent process
-
 HARDWARE_CAPABILITIES = 0x1F  # AT_HWCAP: flush, stbar, swap, muldiv, V9
-
 CLOCK_TICKS = 100  # AT_CLKTCK and the unit of times(2), per second
-
 _AT_NULL, _AT_PHDR, _AT_PHENT, _AT_PHNUM, _AT_PAGESZ, _AT_BASE, _AT_FLAGS = 0, 3, 4, 5, 6, 7, 8
 _AT_ENTRY, _AT_UID, _AT_EUID, _AT_GID, _AT_EGID = 9, 11, 12, 13, 14
 _AT_HWCAP, _AT_CLKTCK, _AT_SECURE, _AT_RANDOM, _AT_EXECFN = 16, 17, 23, 25, 31
@@ -174,10 +171,10 @@ def _stack_beside(
         return usual
     size = usual.size
     if not program.is64:
-        memory.start_mappings(program.load_bias - size - _LARGE_PAGE)
+        memory.next_mapping = program.load_bias - size - _LARGE_PAGE
         return StackPlace(program.load_bias, size)
     top = page_up(end) + _BREAK_ROOM + PAGE_SIZE + size
-    memory.start_mappings(top)
+    memory.next_mapping = top
     return StackPlace(top, size)
 
 

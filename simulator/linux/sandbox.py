@@ -15,9 +15,7 @@ from pathlib import Path
 from simprof.simulator.errors import UsageError
 
 Parts = tuple[bytes, ...]  # components of a canonical absolute path; () is "/"
-
 PROCESS_ID = 1000  # the emulated program's process number
-
 _MAX_LINKS = 40
 _MAX_PATH = 4096
 _SEARCH = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0)

@@ -23,15 +23,15 @@ class SignalAction:
 
 def parse_sigaction(data: bytes, restorer: int, is64: bool) -> SignalAction:
     """Decode rt_sigaction's structure (32 or 20 bytes)."""
-    size = 24 if is64 else 12
-    handler, flags, _ = struct.unpack(">QQQ" if is64 else ">III", data[:size])
-    return SignalAction(handler, flags, parse_sigset(data[size:], is64), restorer)
+    layout = _ACTION[is64]
+    handler, flags, _ = layout.unpack_from(data)
+    return SignalAction(handler, flags, parse_sigset(data[layout.size :], is64), restorer)
 
 
 def sigaction(action: SignalAction, is64: bool) -> bytes:
     """Encode rt_sigaction's structure."""
-    head = (action.handler, action.flags, action.restorer)
-    return struct.pack(">QQQ" if is64 else ">III", *head) + sigset(action.mask, is64)
+    head = _ACTION[is64].pack(action.handler, action.flags, action.restorer)
+    return head + sigset(action.mask, is64)
 
 
 def sigset(mask: int, is64: bool) -> bytes:
@@ -56,7 +56,9 @@ class AlternateStack:
     size: int = 0
 
 
-# stack_t by width: address, flags, size.
+# By width: handler, flags and restorer of rt_sigaction's structure, which its mask follows;
+# address, flags and size of stack_t.
+_ACTION = {True: struct.Struct(">QQQ"), False: struct.Struct(">III")}
 STACK_LAYOUT = {True: struct.Struct(">Qi4xQ"), False: struct.Struct(">IiI")}
 
 
@@ -80,11 +82,8 @@ SA_ONSTACK = 0x1
 SA_RESTART = 0x2
 SA_RESETHAND = 0x4
 SA_NODEFER = 0x20
-
 SS_ONSTACK, SS_DISABLE = 1, 2
-
 UNBLOCKABLE = 1 << (Signal.KILL - 1) | 1 << (Signal.STOP - 1)
-
 _WORD = (1 << 64) - 1
 
 
@@ -259,7 +258,6 @@ _SHAPE_64 = _Shape(816, 192, 320, 192, 224, 480, 528, 0, 512, 488)
 _SHAPE_32 = _Shape(816, 96, 224, 224, 376, 312, 456, 736, 304, 324)
 
 FRAME_SIZE = 816  # bytes of a frame in either width
-
 _FPU = ">32QQQQ"
 _PSR_ICC_SHIFT = 20
 

@@ -16,7 +16,6 @@ from simprof.simulator.linux.sandbox import failure
 
 _POLL_SECONDS = 0.05
 _NULL_DEVICE = 0x103  # /dev/null's number: 1:3
-
 _Interrupted = Callable[[], bool]
 
 

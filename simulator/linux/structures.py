@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from simprof.simulator.linux.outside import BLOCK_SIZE, USER, DirectoryEntry, FileStatus
 
 StatfsEncoder = Callable[[bool], bytes]  # `statfs` or `statfs64`
-
 SECOND = 1_000_000_000  # nanoseconds
-
 # Seconds, and nanoseconds or microseconds, by width: in 64-bit programs the latter are an int.
 TIMESPEC = {True: struct.Struct(">qq"), False: struct.Struct(">ii")}
 TIMEVAL = {True: struct.Struct(">qi4x"), False: struct.Struct(">ii")}
@@ -18,6 +16,11 @@ TIMEVAL = {True: struct.Struct(">qi4x"), False: struct.Struct(">ii")}
 STATX_BASIC = 0x7FF
 _STATFS_TYPE = 0xEF53  # ext2/3/4
 _STATFS_BLOCKS = 1 << 20
+
+
+def signed(value: int, bits: int) -> int:
+    """Return the lowest bits of a value as a signed number."""
+    return (value & (1 << bits) - 1 ^ 1 << bits - 1) - (1 << bits - 1)
 
 
 # Layouts follow `arch/sparc/include/uapi/asm` and `include/uapi/asm-generic` of Linux 6.1. All
@@ -34,10 +37,10 @@ def stat(status: FileStatus, is64: bool) -> bytes:
             device, inode, mode, links, USER, USER, rdev, size, *times, BLOCK_SIZE,
             status.blocks, 0, 0,
         )  # fmt: skip
-    times32 = (_signed32(seconds), nanoseconds) * 3
+    times32 = (signed(seconds, 32), nanoseconds) * 3
     return struct.pack(
         ">H2xIHhHHH2xiiIiIiIii8x",
-        device, inode, mode, links, USER, USER, rdev, _signed32(size), *times32, BLOCK_SIZE,
+        device, inode, mode, links, USER, USER, rdev, signed(size, 32), *times32, BLOCK_SIZE,
         status.blocks,
     )  # fmt: skip
 
@@ -94,13 +97,13 @@ def _statfs(layout: str) -> bytes:
 def timespec(nanoseconds: int, wide: bool) -> bytes:
     """`struct timespec`; `wide` for 64-bit programs and the *_time64 calls."""
     seconds, rest = divmod(nanoseconds, SECOND)
-    return TIMESPEC[wide].pack(seconds if wide else _signed32(seconds), rest)
+    return TIMESPEC[wide].pack(seconds if wide else signed(seconds, 32), rest)
 
 
 def timeval(nanoseconds: int, is64: bool) -> bytes:
     """`struct timeval`."""
     seconds, rest = divmod(nanoseconds, SECOND)
-    return TIMEVAL[is64].pack(seconds if is64 else _signed32(seconds), rest // 1000)
+    return TIMEVAL[is64].pack(seconds if is64 else signed(seconds, 32), rest // 1000)
 
 
 def rusage(user_nanoseconds: int, is64: bool) -> bytes:
@@ -116,7 +119,7 @@ def sysinfo(uptime: int, total: int, free: int, is64: bool) -> bytes:
         return struct.pack(">q3Q6QH6x2QI4x", uptime, 0, 0, 0, *memory, 1, 0, 0, 1)
     # The unit stays 1, as under qemu-user: the C library's arithmetic depends on it.
     shown = tuple(min(value, 0xFFFFE000) for value in memory)
-    return struct.pack(">i3I6IH2x2II8x", _signed32(uptime), 0, 0, 0, *shown, 1, 0, 0, 1)
+    return struct.pack(">i3I6IH2x2II8x", signed(uptime, 32), 0, 0, 0, *shown, 1, 0, 0, 1)
 
 
 def utsname() -> bytes:
@@ -149,8 +152,3 @@ def _dirent(entry: DirectoryEntry, offset: int, layout: str) -> bytes:
     length = (2 * word + 2 + len(entry.name) + 2 + word - 1) & ~(word - 1)
     head = struct.pack(">QQH" if word == 8 else ">IIH", entry.inode, offset, length)
     return (head + entry.name).ljust(length - 1, b"\0") + bytes([entry.kind])
-
-
-def _signed32(value: int) -> int:
-    value &= 0xFFFFFFFF
-    return value - (1 << 32) if value & 0x80000000 else value

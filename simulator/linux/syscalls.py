@@ -48,26 +48,17 @@ class SystemCalls:
     ) -> None:
         self.task = task
         self._memory = MemoryCalls(task, on_code_file)
-        self._threads = ThreadCalls(task)
+        self.threads = ThreadCalls(task)
         self._names = SYSTEM_CALLS_64 if task.is64 else SYSTEM_CALLS_32
         groups = (
             *(DescriptorCalls(task), PathCalls(task), self._memory, ProcessCalls(task)),
-            *(TimeCalls(task), SignalCalls(task), MissingServices(task), self._threads),
+            *(TimeCalls(task), SignalCalls(task), MissingServices(task), self.threads),
         )
         self._handlers: dict[str, Handler] = {}
         for group in groups:
             self._handlers.update(group.handlers())
         self._strict = strict
         self.refused: Counter[guest.RefusedCall] = Counter()  # how often each call was refused
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Return the names of all calls that are emulated."""
-        return frozenset(self._handlers)
-
-    def give_up(self, number: int) -> None:
-        """Forget that a thread waits: a signal has ended its call."""
-        self._threads.give_up(number)
 
     def name(self, number: int) -> str:
         """Return the name of system call `number`."""
@@ -135,7 +126,6 @@ class SystemCalls:
 
 _AT_SYMLINK_NOFOLLOW, _AT_EMPTY_PATH = 0x100, 0x1000
 _EXECUTE = 1
-
 _ON_SOCKETS = (
     "bind", "connect", "listen", "accept", "accept4", "getsockname", "getpeername", "getsockopt",
     "setsockopt", "send", "sendto", "sendmsg", "sendmmsg", "recv", "recvfrom", "recvmsg",

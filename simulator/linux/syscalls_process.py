@@ -32,11 +32,9 @@ from simprof.simulator.linux.task import CallGroup, Perform, Task, failing, noth
 
 # Takes the host's path of a file, and the address at which it was mapped.
 CodeFile = Callable[[bytes, int], None]
-
 _MAP_SHARED_VALIDATE = 3
 _MADV_DONTNEED, _MADV_REMOVE, _MADV_DONTNEED_LOCKED = 4, 9, 24
 _CHUNK = 1 << 20
-
 # By width: what stands for no limit, and how soft and hard limits lie in memory.
 _LIMITS = {True: ((1 << 64) - 1, struct.Struct(">QQ")), False: (0x7FFFFFFF, struct.Struct(">II"))}
 _USUAL_STACK = 8 << 20  # of Linux; C libraries give every thread as much

@@ -9,22 +9,9 @@ from contextlib import suppress
 
 from simprof.simulator.cpu.address_space import GuestFault
 from simprof.simulator.isa.sparc import ERRNO
-from simprof.simulator.linux import guest, structures
+from simprof.simulator.linux import guest, signals, structures
 from simprof.simulator.linux.process import CLOCK_TICKS
 from simprof.simulator.linux.sandbox import PROCESS_ID, failure
-from simprof.simulator.linux.signals import (
-    SS_DISABLE,
-    SS_ONSTACK,
-    STACK_LAYOUT,
-    UNBLOCKABLE,
-    AlternateStack,
-    Signal,
-    SignalAction,
-    parse_sigaction,
-    parse_sigset,
-    sigaction,
-    sigset,
-)
 from simprof.simulator.linux.task import (
     CallGroup,
     Perform,
@@ -209,7 +196,7 @@ class ThreadCalls(CallGroup):
     def _wake_op(self, address: int, count: int, second: int, more: int, encoded: int) -> int:
         # Change the second word, wake at the first, and at the second if it was as told.
         old = self._task.signed32(self._word(second))
-        operand, compared = _signed12(encoded >> 12), _signed12(encoded)
+        operand, compared = (structures.signed(each, 12) for each in (encoded >> 12, encoded))
         if encoded >> 31:
             operand = 1 << (operand & 31)
         operation, comparison = encoded >> 28 & 7, encoded >> 24 & 15
@@ -242,11 +229,6 @@ _COMPARISONS: Mapping[int, Callable[[int, int], bool]] = {
 }
 
 
-def _signed12(value: int) -> int:
-    value &= 0xFFF
-    return value - (1 << 12) if value >> 11 else value
-
-
 _HIGHEST = 64
 _BLOCK, _UNBLOCK, _SETMASK = 1, 2, 4
 _MIN_STACK_64, _MIN_STACK_32 = 4096, 2048
@@ -262,18 +244,17 @@ class SignalCalls(CallGroup):
 
     def declarations(self) -> Mapping[str, Perform]:
         """Return the calls: "NAMES: KINDS" -> what they do."""
-        signals = self._signals
         return {
             "rt_sigaction: i p p p =8": self._rt_sigaction,
             "sigaction: i p p": self._old_sigaction,
             "rt_sigprocmask: p p >? =8": self._rt_sigprocmask,
             "sigprocmask: p p >?": self._old_sigprocmask,
-            "rt_sigpending: >": lambda: sigset(self._held(), self._task.is64),
+            "rt_sigpending: >": lambda: signals.sigset(self._held(), self._task.is64),
             "sigpending: >": lambda: struct.pack(">I", self._held() & _WORD_32),
             "rt_sigsuspend: p =8": lambda at: self._suspend(self._read_set(at)),
-            "sigsuspend: u": lambda mask: self._suspend(signals.blocked & ~_WORD_32 | mask),
+            "sigsuspend: u": lambda mask: self._suspend(self._signals.blocked & ~_WORD_32 | mask),
             "rt_sigtimedwait rt_sigtimedwait_time64: p p p =8": self._rt_sigtimedwait,
-            "pause:": lambda: self._suspend(signals.blocked),
+            "pause:": lambda: self._suspend(self._signals.blocked),
             "sigaltstack: p p": self._sigaltstack,
             "rt_sigreturn sigreturn:": self._sigreturn,
             "kill rt_sigqueueinfo: i i": self._kill,
@@ -286,21 +267,21 @@ class SignalCalls(CallGroup):
     def _rt_sigaction(self, number: int, new: int, old: int, restorer: int) -> None:
         is64 = self._task.is64
 
-        def decode(data: bytes) -> SignalAction:
-            return parse_sigaction(data, restorer, is64)
+        def decode(data: bytes) -> signals.SignalAction:
+            return signals.parse_sigaction(data, restorer, is64)
 
         size = 32 if is64 else 20
-        self._act(number, new, old, size, decode, lambda action: sigaction(action, is64))
+        self._act(number, new, old, size, decode, lambda action: signals.sigaction(action, is64))
 
     def _old_sigaction(self, number: int, new: int, old: int) -> None:
         # 32-bit programs: one mask word, and the new-style frames marked by a negative number.
         layout = struct.Struct(">IIII")
 
-        def decode(data: bytes) -> SignalAction:
+        def decode(data: bytes) -> signals.SignalAction:
             handler, mask, flags, restorer = layout.unpack(data)
-            return SignalAction(handler, flags, mask, restorer)
+            return signals.SignalAction(handler, flags, mask, restorer)
 
-        def encode(action: SignalAction) -> bytes:
+        def encode(action: signals.SignalAction) -> bytes:
             mask = action.mask & _WORD_32
             return layout.pack(action.handler, mask, action.flags, action.restorer)
 
@@ -312,10 +293,11 @@ class SignalCalls(CallGroup):
         new: int,
         old: int,
         size: int,
-        decode: Callable[[bytes], SignalAction],
-        encode: Callable[[SignalAction], bytes],
+        decode: Callable[[bytes], signals.SignalAction],
+        encode: Callable[[signals.SignalAction], bytes],
     ) -> None:
-        if not 1 <= number <= _HIGHEST or (new and number in (Signal.KILL, Signal.STOP)):
+        kept = (signals.Signal.KILL, signals.Signal.STOP) if new else ()
+        if not 1 <= number <= _HIGHEST or number in kept:
             raise failure(errno.EINVAL)
         data = self._memory.read(new, size) if new else b""
         if old:
@@ -329,13 +311,13 @@ class SignalCalls(CallGroup):
         return self._signals.pending & self._signals.blocked
 
     def _read_set(self, address: int) -> int:
-        return parse_sigset(self._memory.read(address, 8), self._task.is64)
+        return signals.parse_sigset(self._memory.read(address, 8), self._task.is64)
 
     def _rt_sigprocmask(self, how: int, new: int) -> bytes:
         before = self._signals.blocked
         if new:
             self._change_mask(how, self._read_set(new), before)
-        return sigset(before, self._task.is64)
+        return signals.sigset(before, self._task.is64)
 
     def _old_sigprocmask(self, how: int, new: int) -> bytes:
         before = self._signals.blocked
@@ -357,7 +339,7 @@ class SignalCalls(CallGroup):
     # Waiting
 
     def _suspend(self, mask: int) -> guest.Outcome:
-        mask &= ~UNBLOCKABLE
+        mask &= ~signals.UNBLOCKABLE
         if not self._signals.pending & ~mask:
             self._task.sleep(None, retry=True)
         self._guest.suspend(mask)
@@ -382,26 +364,26 @@ class SignalCalls(CallGroup):
     # The alternate stack
 
     def _sigaltstack(self, new: int, old: int) -> None:
-        layout = STACK_LAYOUT[self._task.is64]
+        layout = signals.STACK_LAYOUT[self._task.is64]
         current = self._signals.alternate
         inside = self._signals.on_alternate_stack(self._guest.stack_pointer())
         data = self._memory.read(new, layout.size) if new else b""
         if old:
-            flags = SS_ONSTACK if inside else current.flags & SS_DISABLE
+            flags = signals.SS_ONSTACK if inside else current.flags & signals.SS_DISABLE
             self._memory.write(old, layout.pack(current.address, flags, current.size))
         if not data:
             return
         if inside:
             raise failure(errno.EPERM)
         address, flags, size = layout.unpack(data)
-        if flags & ~(SS_ONSTACK | SS_DISABLE):
+        if flags & ~(signals.SS_ONSTACK | signals.SS_DISABLE):
             raise failure(errno.EINVAL)
-        if flags & SS_DISABLE:
-            self._signals.alternate = AlternateStack()
+        if flags & signals.SS_DISABLE:
+            self._signals.alternate = signals.AlternateStack()
             return
         if size < (_MIN_STACK_64 if self._task.is64 else _MIN_STACK_32):
             raise failure(errno.ENOMEM)
-        self._signals.alternate = AlternateStack(address, 0, size)
+        self._signals.alternate = signals.AlternateStack(address, 0, size)
 
     def _sigreturn(self) -> guest.Outcome:
         self._guest.return_from_signal()

@@ -6,6 +6,7 @@ import errno
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from simprof.simulator.errors import UnsupportedError
@@ -17,7 +18,6 @@ from simprof.simulator.linux.process import RandomBytes
 from simprof.simulator.linux.sandbox import failure
 
 Arguments = tuple[int, ...]  # the six argument registers, unsigned
-
 Handler = Callable[[Arguments], int | Outcome]
 Perform = Callable[..., int | bytes | tuple[int, bytes] | Outcome | None]
 
@@ -26,7 +26,6 @@ Perform = Callable[..., int | bytes | tuple[int, bytes] | Outcome | None]
 START_TIME = 1_767_225_600 * structures.SECOND
 UPTIME = 1000 * structures.SECOND
 _LAST_TIME = (1 << 63) - 1
-
 AT_FDCWD = -100
 _MMAP2_UNIT = 4096  # mmap2 counts its offset in these, whatever the page size
 
@@ -101,8 +100,8 @@ class Task:
             "s": (1, guest.memory.read_string),
             "S": (1, lambda at: guest.memory.read_string(at) if at else b""),
             "f": (1, self.file),
-            "r": (1, self.readable),
-            "w": (1, self.writable),
+            "r": (1, partial(self._opened, False)),  # a file that is open for reading
+            "w": (1, partial(self._opened, True)),
             "b": (2, lambda address, size: [(address, size)]),  # a buffer
             "v": (2, self.vectors),  # an iovec array
             "@": (1, self.base),  # a directory, as its host handle
@@ -187,18 +186,16 @@ class Task:
     @staticmethod
     def signed32(value: int) -> int:
         """Read an argument as an `int`."""
-        value &= 0xFFFFFFFF
-        return value - (1 << 32) if value >> 31 else value
+        return structures.signed(value, 32)
 
     @staticmethod
     def signed64(value: int) -> int:
         """Read a value as a `long long`."""
-        value &= (1 << 64) - 1
-        return value - (1 << 64) if value >> 63 else value
+        return structures.signed(value, 64)
 
     def signed(self, value: int) -> int:
         """Read an argument as a `long`."""
-        return self.signed64(value) if self.is64 else self.signed32(value)
+        return structures.signed(value, 64 if self.is64 else 32)
 
     @staticmethod
     def pair(high: int, low: int) -> int:
@@ -243,15 +240,9 @@ class Task:
         """Return an open file; OSError EBADF where there is none."""
         return self.descriptors.get(self.signed32(descriptor))
 
-    def readable(self, descriptor: int) -> OpenFile:
-        """Return a file that is open for reading; OSError EBADF where there is none."""
-        if not (file := self.file(descriptor)).readable:
-            raise failure(errno.EBADF)
-        return file
-
-    def writable(self, descriptor: int) -> OpenFile:
-        """Return a file that is open for writing; OSError EBADF where there is none."""
-        if not (file := self.file(descriptor)).writable:
+    def _opened(self, for_writing: bool, descriptor: int) -> OpenFile:
+        file = self.file(descriptor)
+        if not (file.writable if for_writing else file.readable):
             raise failure(errno.EBADF)
         return file
 

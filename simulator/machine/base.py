@@ -261,24 +261,17 @@ def _watch(
     while not done.wait(_NUDGE_SECONDS):
         if stop is not None:
             stop()
-        if int(clock[traps.ClockWord.INSTRUCTIONS]) != executed or not _is_in_engine():
+        # Whether the main thread is in the engine's native code, not in Python that it has called.
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)
+        is_in_engine = frame is not None and frame.f_code.co_name == "emu_start"
+        if int(clock[traps.ClockWord.INSTRUCTIONS]) != executed or not is_in_engine:
             executed, stuck_since = int(clock[traps.ClockWord.INSTRUCTIONS]), time.monotonic()
         elif time.monotonic() - stuck_since > STUCK_SECONDS:
-            _give_up(int(clock[traps.ClockWord.BLOCK_ADDRESS]))
-
-
-def _is_in_engine() -> bool:
-    # The main thread is in the engine's native code, not in Python that it has called.
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    return frame is not None and frame.f_code.co_name == "emu_start"
-
-
-def _give_up(block: int) -> None:
-    # Native code that loops cannot be ended otherwise than with the process.
-    where = f"in or behind the block at {block:#x}"
-    line = f"simprof: the emulator does not stop {where}: please report this program\n"
-    os.write(2, line.encode())
-    os._exit(SimulatorError.exit_status)
+            # Native code that loops cannot be ended otherwise than with the process.
+            where = f"in or behind the block at {int(clock[traps.ClockWord.BLOCK_ADDRESS]):#x}"
+            line = f"simprof: the emulator does not stop {where}: please report this program\n"
+            os.write(2, line.encode())
+            os._exit(SimulatorError.exit_status)
 
 
 _SAVED_WORDS: Final = slice(traps.ClockWord.RESUME_PC, traps.ClockWord.RESUMED_STATE + 1)

@@ -17,7 +17,7 @@ from simprof.simulator.cpu.cpu import Cpu
 from simprof.simulator.cpu.cpu_state import SHADOWS
 from simprof.simulator.cpu.traps import MAX_CODE_RANGES
 from simprof.simulator.errors import UnsupportedError
-from simprof.simulator.machine.running import LateBlock, tell_nobody
+from simprof.simulator.machine.running import LateBlock
 
 _UNIMP_MASK = 0xC1C00000  # op and op2 of `unimp` are zero
 
@@ -56,16 +56,15 @@ class CodeWatch:
         memory: AddressSpace,
         shadows: Shadows,
         on_late_code: Callable[[], None] | None = None,
-        on_late_block: LateBlock = tell_nobody,
+        on_late_block: LateBlock = lambda address, words: None,
     ) -> None:
         self._program = program
         self._is_dynamic = bool(program.parts)
         self._code, self._late_code = program.code, program.late_code
         self._segments: tuple[Segment, ...] = program.segments
         self._modules: set[Module] = set()
-        self._versions: dict[
-            tuple[int, int], list[tuple[int, ...]]
-        ] = {}  # late blocks: (address, size)
+        # Late blocks: (address, size) -> the words that they have had.
+        self._versions: dict[tuple[int, int], list[tuple[int, ...]]] = {}
         self._on_late_code = on_late_code
         self._on_late_block = on_late_block
         self._cpu = cpu
@@ -111,8 +110,12 @@ class CodeWatch:
         if _inside(self._late_code, address, address + size):
             if self._is_dynamic:
                 self._note_late(address, code)
-            else:
-                self._check_late(address, code)
+                return
+            if self._on_late_code is not None and not self._late:
+                self._on_late_code()
+            for place, word in enumerate(_words(code)):
+                if self._late.setdefault(address + 4 * place, word) != word:
+                    raise self._refusal("changes its own code at", address + 4 * place)
             return
         if _inside(self._code, address, address + size):
             if self._differs(address, code):
@@ -120,14 +123,6 @@ class CodeWatch:
             return
         if int.from_bytes(code[:4], "big") & _UNIMP_MASK:
             raise self._refusal("runs code that is not in its file's code sections, at", address)
-
-    def _check_late(self, address: int, code: bytes) -> None:
-        if self._on_late_code is not None and not self._late:
-            self._on_late_code()
-        for offset in range(0, len(code), 4):
-            word = int.from_bytes(code[offset : offset + 4], "big")
-            if self._late.setdefault(address + offset, word) != word:
-                raise self._refusal("changes its own code at", address + offset)
 
     def add_module(self, module: Module) -> None:
         """Take note of a module that the program has loaded."""
@@ -141,11 +136,8 @@ class CodeWatch:
     @property
     def loaded(self) -> LoadedCode:
         """What a dynamically linked program has executed that its own file does not have."""
-        blocks = frozenset(
-            (address, words)
-            for (address, _), versions in self._versions.items()
-            for words in versions
-        )
+        versions = self._versions.items()
+        blocks = frozenset((address, words) for (address, _), each in versions for words in each)
         earlier = frozenset(
             (address, words)
             for address, words in blocks
@@ -163,8 +155,7 @@ class CodeWatch:
                 raise self._refusal("changes its own code to and fro at", address)
             versions.append(words)
             self._on_late_block(address, words)
-        for number, word in enumerate(words):
-            self._late[address + 4 * number] = word
+        self._late.update((address + 4 * number, word) for number, word in enumerate(words))
 
     def _refusal(self, what: str, address: int) -> UnsupportedError:
         return UnsupportedError(

@@ -3,43 +3,15 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from enum import IntEnum
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from simprof.simulator.cpu.cpu import Cpu, MemoryAccess
+from simprof.simulator.cpu.traps import Trap
 from simprof.simulator.isa.decode import simm13
 from simprof.simulator.isa.sparc import LOADS_AND_STORES
 from simprof.simulator.linux.signals import Signal, SignalInfo
 from simprof.simulator.machine.codewatch import is_reserved
-
-
-class Trap(IntEnum):
-    """Trap numbers that the engine reports (SPARC V9 7.5, JPS1 7.5)."""
-
-    PRIVILEGED_OPCODE = 0x11
-    FPU_DISABLED = 0x20
-    FP_EXCEPTION = 0x21
-    FP_OTHER = 0x22
-    TAG_OVERFLOW = 0x23
-    DIVISION_BY_ZERO = 0x28
-    DATA_ACCESS = 0x30
-    DATA_ACCESS_MMU = 0x31
-    UNALIGNED = 0x34
-    UNALIGNED_LDDF = 0x35
-    UNALIGNED_STDF = 0x36
-    PRIVILEGED_ACTION = 0x37
-    DATA_MISS = 0x68
-    SPILL = 0x80
-    FILL = 0xC0
-    WINDOWS_END = 0x100
-    SOFTWARE = 0x100
-    BREAKPOINT = 0x101
-    SOFTWARE_DIVISION = 0x102
-    FLUSH_WINDOWS = 0x103
-    SYSTEM_CALL_32 = 0x110
-    SYSTEM_CALL_64 = 0x16D
-    GET_CONTEXT = 0x16E
-    SET_CONTEXT = 0x16F
 
 
 def effective_address(cpu: Cpu, word: int) -> int:
@@ -126,32 +98,24 @@ def without_no_fault(word: int) -> int | None:
 
 def finish_load(cpu: Cpu, word: int, data: bytes | None, little_endian: bool = False) -> None:
     """Complete a load with the bytes read; None, an address that faults, reads as zero."""
-    op3 = _op3(word, 3)
+    op3, number = _op3(word, 3), word >> 25 & 31
     access = _ALTERNATE_LOADS[op3]
     data = bytes(access.size) if data is None else data
-    number = word >> 25 & 31
-    if op3 in (_LDFA, _LDDFA, _LDQFA):
-        _finish_fp_load(cpu, op3, number, data, little_endian)
-        return
-    if op3 == _LDDA:
-        halves = data[:4], data[4:]
-        for half, register in zip(halves, (number & 30, number | 1), strict=True):
-            order: str = "little" if little_endian else "big"
-            cpu.set_register(register, int.from_bytes(half, order))  # type: ignore[arg-type]
-        return
-    value = int.from_bytes(data, "little" if little_endian else "big", signed=access.signed)
-    cpu.set_register(number, value & 0xFFFFFFFFFFFFFFFF)
-
-
-def _finish_fp_load(cpu: Cpu, op3: int, number: int, data: bytes, little_endian: bool) -> None:
+    # Integers of up to 8 bytes, and words of what is longer or goes into two registers.
+    step = 4 if op3 == _LDDA else min(8, access.size)
+    parts = [data[at : at + step] for at in range(0, access.size, step)]
+    order: Literal["little", "big"] = "little" if little_endian else "big"
+    values = [int.from_bytes(part, order, signed=access.signed) for part in parts]
     if op3 == _LDFA:
-        cpu.set_fp_word(number, int.from_bytes(data, "little" if little_endian else "big"))
-        return
-    first = _fp_index(number)
-    for offset in range(0, len(data), 8):
-        part = data[offset : offset + 8]
-        value = int.from_bytes(part, "little" if little_endian else "big")
-        cpu.state.fp[first + offset // 8] = value
+        cpu.set_fp_word(number, values[0])
+    elif op3 in (_LDDFA, _LDQFA):
+        first = _fp_index(number)
+        cpu.state.fp[first : first + len(values)] = values
+    elif op3 == _LDDA:
+        cpu.set_register(number & 30, values[0])
+        cpu.set_register(number | 1, values[1])
+    else:
+        cpu.set_register(number, values[0] & 0xFFFFFFFFFFFFFFFF)
 
 
 def load_size(word: int) -> int:
@@ -185,7 +149,7 @@ _FP_CAUSES = (
     (0x01, 6, "inexact floating-point result"),
 )
 
-_FIXED = {
+_FIXED: dict[int, FaultKind] = {
     Trap.PRIVILEGED_OPCODE: FaultKind(Signal.ILL, _ILL_PRVOPC, "privileged instruction"),
     Trap.PRIVILEGED_ACTION: FaultKind(Signal.ILL, _ILL_PRVOPC, "privileged access"),
     Trap.TAG_OVERFLOW: FaultKind(Signal.EMT, _EMT_TAGOVF, "tag overflow"),
@@ -197,9 +161,8 @@ _FIXED = {
 
 def trap_fault(number: int, cpu: Cpu, pc: int, word: int) -> FaultKind:
     """Say what trap `number` by instruction `word` at `pc` means to the program."""
-    fixed = _FIXED.get(Trap(number)) if number in list(Trap) else None
-    if fixed is not None:
-        return FaultKind(fixed.signal, fixed.code, fixed.text, pc)
+    if number in _FIXED:
+        return replace(_FIXED[number], address=pc)
     if number in (Trap.UNALIGNED, Trap.UNALIGNED_LDDF, Trap.UNALIGNED_STDF):
         address = effective_address(cpu, word)
         return FaultKind(Signal.BUS, _BUS_ADRALN, "unaligned access", address)
@@ -212,8 +175,7 @@ def trap_fault(number: int, cpu: Cpu, pc: int, word: int) -> FaultKind:
             for bit, code, text in _FP_CAUSES:
                 if fsr & bit:
                     return FaultKind(Signal.FPE, code, text, pc)
-        text = "floating-point operation that is not implemented"
-        return FaultKind(Signal.FPE, 0, text, pc)
+        return FaultKind(Signal.FPE, 0, "floating-point operation that is not implemented", pc)
     if number >= Trap.SOFTWARE:
         text = f"software trap {number - Trap.SOFTWARE:#x}, which Linux does not define"
         return FaultKind(Signal.ILL, _ILL_ILLTRP, text, pc)
@@ -222,11 +184,8 @@ def trap_fault(number: int, cpu: Cpu, pc: int, word: int) -> FaultKind:
 
 def memory_fault(access: MemoryAccess, address: int, mapped: bool) -> FaultKind:
     """Say what a refused memory access means to the program."""
-    verb = {
-        MemoryAccess.READ: "read from",
-        MemoryAccess.WRITE: "write to",
-        MemoryAccess.FETCH: "jump to",
-    }[access]
+    verbs = {MemoryAccess.READ: "read from", MemoryAccess.WRITE: "write to"}
+    verb = verbs.get(access, "jump to")
     what = "protected" if mapped else "unmapped"
     return _segmentation_fault(f"{verb} {what} address {address:#x}", address, mapped)
 
@@ -252,8 +211,7 @@ def frame_fault(address: int, mapped: bool) -> FaultKind:
 def illegal_instruction(pc: int, word: int) -> FaultKind:
     """Say what an illegal instruction means; names what the emulator lacks."""
     text = f"illegal instruction {word:#010x}"
-    missing = _missing_extension(word)
-    if missing:
+    if missing := _missing_extension(word):
         text += f" (the emulator does not have {missing})"
     return FaultKind(Signal.ILL, _ILL_ILLOPC, text, pc)
 

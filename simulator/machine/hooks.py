@@ -13,19 +13,9 @@ from simprof.simulator.cpu import traps
 from simprof.simulator.cpu.address_space import AddressSpace
 from simprof.simulator.cpu.cpu import Cpu, HookKind
 from simprof.simulator.cpu.cpu_state import SYSTEM_PAGE, CpuState
-from simprof.simulator.cpu.traps import (
-    FIRST_FLUSH,
-    TELL_NOBODY,
-    TELL_PYTHON,
-    ClockWord,
-    CodeWord,
-    FillWord,
-    TrapWord,
-)
 from simprof.simulator.machine.running import BlockPlace, NativeHook
 
 NO_LIMIT = 1 << 62
-
 _TRAP_CALLBACK = _PAGE_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
 _CODE_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64)
 
@@ -61,42 +51,42 @@ class Hooks:
         self.fill = np.zeros(16, np.int64)
         self._observer: NativeHook | None = None
         self._block_hook = ctypes.c_size_t(0)
-        self._code = np.zeros(CodeWord.FIRST + 2 * len(code), np.int64)
+        self._code = np.zeros(traps.CodeWord.FIRST + 2 * len(code), np.int64)
         table = memory.table.ctypes.data
         on_trap_address, on_code_address, on_reserved_address = (
             ctypes.cast(callback, ctypes.c_void_p).value or 0 for callback in self._callbacks
         )
         traps.remember_state(cpu.state_offset)
         cpu.note_traps(traps.address_of(traps.note_trap))
-        clock[ClockWord.STOP_FUNCTION] = cpu.stop_function
-        clock[ClockWord.ENGINE] = cpu.handle
-        clock[ClockWord.NPC_POINTER] = cpu.state_address + CpuState.npc.offset
-        clock[ClockWord.WINDOW_POINTER] = cpu.state_address + CpuState.window.offset
-        clock[ClockWord.CAN_SAVE] = cpu.state_address + CpuState.cansave.offset
-        clock[ClockWord.CAN_RESTORE] = cpu.state_address + CpuState.canrestore.offset
-        clock[ClockWord.LIMIT] = NO_LIMIT
-        clock[ClockWord.WINDOW_MOVER] = traps.address_of(traps.move_window_ahead)
-        clock[ClockWord.TRAP_WORDS] = self.trap.ctypes.data
+        clock[traps.ClockWord.STOP_FUNCTION] = cpu.stop_function
+        clock[traps.ClockWord.ENGINE] = cpu.handle
+        clock[traps.ClockWord.NPC_POINTER] = cpu.state_address + CpuState.npc.offset
+        clock[traps.ClockWord.WINDOW_POINTER] = cpu.state_address + CpuState.window.offset
+        clock[traps.ClockWord.CAN_SAVE] = cpu.state_address + CpuState.cansave.offset
+        clock[traps.ClockWord.CAN_RESTORE] = cpu.state_address + CpuState.canrestore.offset
+        clock[traps.ClockWord.LIMIT] = NO_LIMIT
+        clock[traps.ClockWord.WINDOW_MOVER] = traps.address_of(traps.move_window_ahead)
+        clock[traps.ClockWord.TRAP_WORDS] = self.trap.ctypes.data
         self._no_regions = np.zeros(1, np.int64)  # native code finds no stack in them
         words = self.trap
-        words[TrapWord.CLOCK] = clock.ctypes.data
-        words[TrapWord.CPU] = cpu.state_address
-        words[TrapWord.REGIONS] = table if moves_windows else self._no_regions.ctypes.data
-        words[TrapWord.PYTHON] = on_trap_address
-        words[TrapWord.IS64] = cpu.is64
-        words[TrapWord.WINDOWS] = cpu.windows
+        words[traps.TrapWord.CLOCK] = clock.ctypes.data
+        words[traps.TrapWord.CPU] = cpu.state_address
+        words[traps.TrapWord.REGIONS] = table if moves_windows else self._no_regions.ctypes.data
+        words[traps.TrapWord.PYTHON] = on_trap_address
+        words[traps.TrapWord.IS64] = cpu.is64
+        words[traps.TrapWord.WINDOWS] = cpu.windows
         words = self.fill
-        words[FillWord.REGIONS] = table
-        words[FillWord.NEXT_FLUSH] = words[FillWord.STEP] = FIRST_FLUSH
-        words[FillWord.FLUSH_FUNCTION] = cpu.control_function
-        words[FillWord.FLUSH_ENGINE] = cpu.handle
-        words[FillWord.FLUSH_CODE] = cpu.flush_code
-        words[FillWord.PYTHON] = on_reserved_address
+        words[traps.FillWord.REGIONS] = table
+        words[traps.FillWord.NEXT_FLUSH] = words[traps.FillWord.STEP] = traps.FIRST_FLUSH
+        words[traps.FillWord.FLUSH_FUNCTION] = cpu.control_function
+        words[traps.FillWord.FLUSH_ENGINE] = cpu.handle
+        words[traps.FillWord.FLUSH_CODE] = cpu.flush_code
+        words[traps.FillWord.PYTHON] = on_reserved_address
         words = self._code
-        words[CodeWord.REGIONS] = table
-        words[CodeWord.PYTHON] = on_code_address
-        words[CodeWord.COUNT] = len(code)
-        words[CodeWord.FIRST :] = [place for each in code for place in (each.start, each.end)]
+        words[traps.CodeWord.REGIONS] = table
+        words[traps.CodeWord.PYTHON] = on_code_address
+        words[traps.CodeWord.COUNT] = len(code)
+        words[traps.CodeWord.FIRST :] = [place for each in code for place in (each.start, each.end)]
 
     def answer_contexts(
         self, signals: NDArray[np.uint64], observer: NativeHook | None
@@ -107,23 +97,18 @@ class Hooks:
         # be written.
         from simprof.simulator.linux import native_contexts  # most programs never need it
 
-        self.trap[TrapWord.SIGNALS] = signals.ctypes.data
+        self.trap[traps.TrapWord.SIGNALS] = signals.ctypes.data
         if observer is None:
-            self.trap[TrapWord.ON_CONTEXT] = TELL_NOBODY
+            self.trap[traps.TrapWord.ON_CONTEXT] = traps.TELL_NOBODY
         elif observer.on_context is None:
-            self.trap[TrapWord.ON_CONTEXT] = TELL_PYTHON
+            self.trap[traps.TrapWord.ON_CONTEXT] = traps.TELL_PYTHON
         else:
-            self.trap[TrapWord.ON_CONTEXT] = observer.on_context()
-            self.trap[TrapWord.OBSERVER] = observer.user_data
-        self.trap[TrapWord.CONTEXTS] = traps.address_of(native_contexts.handle_context)
+            self.trap[traps.TrapWord.ON_CONTEXT] = observer.on_context()
+            self.trap[traps.TrapWord.OBSERVER] = observer.user_data
+        self.trap[traps.TrapWord.CONTEXTS] = traps.address_of(native_contexts.handle_context)
 
         state = self.trap.ctypes.data
         return lambda: bool(native_contexts.flush_windows(state))
-
-    @property
-    def answers_contexts(self) -> bool:
-        """Whether `answer_contexts` has been called."""
-        return bool(self.trap[TrapWord.CONTEXTS])
 
     def silence(self, sizes: Mapping[BlockPlace, int], before: Mapping[BlockPlace, int]) -> None:
         """Have no events for blocks, by their sizes in bytes; `before`: those silent so far."""

@@ -13,7 +13,7 @@ from simprof.simulator.binary.program import PAGE_SIZE, Program
 from simprof.simulator.cpu.address_space import MAPPED, STACK_SIZE, GuestFault
 from simprof.simulator.cpu.cpu import MemoryAccess, Stop
 from simprof.simulator.cpu.cpu_state import FPRS_FEF, set_condition_codes
-from simprof.simulator.cpu.traps import ClockWord, FillWord, TrapWord
+from simprof.simulator.cpu.traps import ClockWord, FillWord, Trap, TrapWord
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.sparc import ERRNO, SIGNAL_ACTION_CALLS, SIGNALS
 from simprof.simulator.linux import guest
@@ -40,7 +40,7 @@ NEXT_LOOK: Final = 4_000_000
 DENSE_END: Final = 1_000_000
 # Traps and signals that Python answers before native code is loaded, as long as 500 of them.
 PYTHON_CONTEXT_TRAPS = 64
-_CONTEXT_TRAPS: Final = (faults.Trap.GET_CONTEXT, faults.Trap.SET_CONTEXT)
+_CONTEXT_TRAPS: Final = (Trap.GET_CONTEXT, Trap.SET_CONTEXT)
 
 
 # How a run goes: `Machine.run` starts the processor and gets control back when the block hook has
@@ -79,15 +79,13 @@ class Machine(BaseMachine):
         self.signals = SignalState()
         self._contexts = Contexts(self.cpu, self._space, self.signals)
         self._shadows = Shadows(self.cpu, self._space)
-        self._code = CodeWatch(
-            program,
-            self.cpu,
-            self._space,
-            self._shadows,
-            on_late_code,
-            running.tell_nobody if observer is None else observer.hook.on_late_block,
-        )
-        self._thinning = None if observer is None else observer.hook.thinning
+        parts = program, self.cpu, self._space, self._shadows, on_late_code
+        self._thinning = None
+        if observer is None:
+            self._code = CodeWatch(*parts)
+        else:
+            self._code = CodeWatch(*parts, observer.hook.on_late_block)
+            self._thinning = observer.hook.thinning
         self._silent: Mapping[running.BlockPlace, int] = {}
         self._is_settling = False
         self._look_at = FIRST_LOOK if self._thinning is not None else NO_LIMIT
@@ -96,9 +94,8 @@ class Machine(BaseMachine):
         self._signal_actions: Counter[int] = Counter()
         self._is_bare = False
         self._position = Position(self.cpu, self._space, self._clock)
-        self.threads = Threads(
-            self.cpu, self._contexts, self.signals, self._clock, observer, thread_seed
-        )
+        state = self.cpu, self._contexts, self.signals, self._clock
+        self.threads = Threads(*state, observer, thread_seed)
         self._hooks = self._connect()
         if file_name is None:
             file_name = os.fsencode(program.path) if argv0 is None else argv0
@@ -155,12 +152,9 @@ class Machine(BaseMachine):
         hook = None if bare or self._observer is None else self._observer.hook
         self._hooks.install(hook, count=not bare)
         self._is_bare = bare
-        seconds, cpu_seconds = self._execute(
-            self._loop, self.calls.finish, self.cpu.stop if bare else None
-        )
+        stop = self.cpu.stop if bare else None
         return self._result(
-            seconds,
-            cpu_seconds,
+            *self._execute(self._loop, self.calls.finish, stop),
             system_calls=self._system_calls,
             spills=int(self._hooks.trap[TrapWord.SPILLS]),
             fills=int(self._hooks.trap[TrapWord.FILLS]),
@@ -285,9 +279,9 @@ class Machine(BaseMachine):
             return
         state.npc = (npc + 4) & self.cpu.address_mask
         try:
-            if number == (faults.Trap.SYSTEM_CALL_64 if self.is64 else faults.Trap.SYSTEM_CALL_32):
+            if number == (Trap.SYSTEM_CALL_64 if self.is64 else Trap.SYSTEM_CALL_32):
                 self._on_system_call()
-            elif number == faults.Trap.FLUSH_WINDOWS or (self.is64 and number in _CONTEXT_TRAPS):
+            elif number == Trap.FLUSH_WINDOWS or (self.is64 and number in _CONTEXT_TRAPS):
                 self._on_context_trap(number)
             else:
                 self._on_exception(number)
@@ -295,11 +289,11 @@ class Machine(BaseMachine):
             self._on_fault(faults.stack_fault(error.address, self._is_mapped(error)))
 
     def _on_context_trap(self, number: int) -> None:
-        # Answer a trap of `ContextTrap`: the first few, and those that native code cannot.
+        # Answer a trap of contexts: the first few, and those that native code cannot.
         self._note_context()
-        if number == faults.Trap.FLUSH_WINDOWS:
+        if number == Trap.FLUSH_WINDOWS:
             self._contexts.flush_windows()
-        elif number == faults.Trap.GET_CONTEXT:
+        elif number == Trap.GET_CONTEXT:
             self._contexts.get_context()
         else:
             self._contexts.set_context()
@@ -310,34 +304,32 @@ class Machine(BaseMachine):
     def _note_context(self) -> None:
         # Native code is loaded when there are many contexts that are saved or set.
         self._contexts_noted += 1
-        if self._contexts_noted > PYTHON_CONTEXT_TRAPS and not self._hooks.answers_contexts:
+        answered = bool(self._hooks.trap[TrapWord.CONTEXTS])
+        if self._contexts_noted > PYTHON_CONTEXT_TRAPS and not answered:
             hook = None if self._observer is None else self._observer.hook
             words = self.signals.words
             self._contexts.flush_natively = self._hooks.answer_contexts(words, hook)
 
     def _on_exception(self, number: int) -> None:
         state = self.cpu.state
-        of_windows = faults.Trap.SPILL <= number < faults.Trap.WINDOWS_END
+        of_windows = Trap.SPILL <= number < Trap.WINDOWS_END
         if self._silent and self._thinning is not None and not of_windows:
             self._thinning.trapped()
         pc = self.cpu.trap_pc
         state.pc, state.npc = pc, state.pc  # the engine has set pc = npc
         word = self._position.instruction(pc)
-        if faults.Trap.SPILL <= number < faults.Trap.WINDOWS_END:
+        if Trap.SPILL <= number < Trap.WINDOWS_END:
             self._position.interrupt(pc)
-            self._contexts.move_window(number >= faults.Trap.FILL)
+            self._contexts.move_window(number >= Trap.FILL)
             return
-        if number == faults.Trap.FPU_DISABLED:
+        if number == Trap.FPU_DISABLED:
             self._position.interrupt(pc)
             state.fprs |= FPRS_FEF
             return
-        if (
-            number == faults.Trap.UNALIGNED
-            and (data := faults.fp_store(self.cpu, word)) is not None
-        ):
+        if number == Trap.UNALIGNED and (data := faults.fp_store(self.cpu, word)) is not None:
             self._store(pc, faults.effective_address(self.cpu, word), data)
             return
-        asi = faults.no_fault_load(self.cpu, word) if number == faults.Trap.DATA_MISS else None
+        asi = faults.no_fault_load(self.cpu, word) if number == Trap.DATA_MISS else None
         if asi is not None:
             self._on_no_fault_load(pc, word, asi)
             return

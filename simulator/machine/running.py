@@ -44,10 +44,6 @@ class Thinning(Protocol):
 LateBlock = Callable[[int, tuple[int, ...]], None]  # takes the address and the words of a block
 
 
-def tell_nobody(address: int, words: tuple[int, ...]) -> None:
-    """Take no note of a block."""
-
-
 @dataclass(frozen=True)
 class NativeHook:
     """A block observer compiled to native code."""
@@ -64,7 +60,7 @@ class NativeHook:
     thinning: Thinning | None = None  # Says which blocks need no events; None where all do.
     # Called with the address and the words of a block of a dynamically linked program's stubs that
     # is about to be translated for the first time, or with other words than before
-    on_late_block: LateBlock = tell_nobody
+    on_late_block: LateBlock = lambda address, words: None
 
 
 class Observer(Protocol):
@@ -169,9 +165,7 @@ class RunResult:
     cpu_seconds: float
     last_pc: int  # the faulting instruction, or the next one that would have been executed
     refusal: Refusal | None = None
-    refused_calls: Mapping[RefusedCall, int] = field(
-        default_factory=dict
-    )  # with how often each was
+    refused_calls: Mapping[RefusedCall, int] = field(default_factory=dict)  # how often each was
     # Address of a trap whose system call said what a signal does -> how often.
     signal_actions: Mapping[int, int] = field(default_factory=dict)
     threads: tuple[ThreadCount, ...] = ()  # of a program that had more than one

@@ -39,7 +39,6 @@ _RESUMED: Final = (
     ClockWord.RESUMED_STATE,
 )
 _G7, _O0, _O1 = 7, 0, 1
-
 Call = tuple[int, tuple[int, ...]]  # a system call: number and arguments
 
 
@@ -205,7 +204,7 @@ class Threads:
         blocked = signals.blocked >> (info.number - 1) & 1
         is_waiting = thread.call is not None and thread.outcome is None
         if is_waiting and not blocked and not self.signals.is_ignored(info.number):
-            self.calls.give_up(thread.number)
+            self.calls.threads.give_up(thread.number)
             thread.outcome = CallInterrupted(thread.restarts)
             self._make_ready(thread)
 

@@ -75,7 +75,7 @@ def call_all(root: Path, seed: int, is64: bool) -> None:
     chance = random.Random(seed)
     kernel, descriptors = opened(root, is64)
     for name in NAMES:
-        if name not in kernel.calls.names or name not in kernel.numbers:
+        if name not in kernel.calls._handlers or name not in kernel.numbers:
             continue
         for _ in range(TUPLES):
             arguments = [

@@ -17,14 +17,14 @@ from simprof.simulator.binary.program import PAGE_SIZE
 from simprof.simulator.cpu.address_space import EXECUTED, AddressSpace, GuestFault, Protection
 from simprof.simulator.cpu.cpu import Cpu
 from simprof.simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CcOp, CpuState
-from simprof.simulator.cpu.traps import TELL_PYTHON, ContextTrap, TrapWord, address_of
+from simprof.simulator.cpu.traps import TELL_PYTHON, Trap, TrapWord, address_of
 from simprof.simulator.linux import native_contexts
 from simprof.simulator.linux.contexts import UC_FP_ENABLED, UC_REGISTERS, Contexts
 from simprof.simulator.linux.signals import SignalState
 from simprof.simulator.machine.hooks import Hooks
 
 _BASE, _PAGES = 0x200000, 6
-_TRAPS = (ContextTrap.FLUSH, ContextTrap.GET, ContextTrap.SET)
+_TRAPS = (Trap.FLUSH_WINDOWS, Trap.GET_CONTEXT, Trap.SET_CONTEXT)
 _MOST_WINDOWS = 8
 _WORD = (1 << 64) - 1
 
@@ -139,12 +139,12 @@ class _Bench:
         state = self.cpu.state
         state.npc = (state.pc + 4) & self.cpu.address_mask
         actions = {
-            ContextTrap.FLUSH: self.contexts.flush_windows,
-            ContextTrap.GET: self.contexts.get_context,
-            ContextTrap.SET: self.contexts.set_context,
+            Trap.FLUSH_WINDOWS: self.contexts.flush_windows,
+            Trap.GET_CONTEXT: self.contexts.get_context,
+            Trap.SET_CONTEXT: self.contexts.set_context,
         }
         try:
-            actions[ContextTrap(number)]()
+            actions[Trap(number)]()
         except GuestFault as error:
             return error.address
         return None
@@ -182,12 +182,12 @@ def benches() -> Iterator[dict[tuple[bool, int], _Bench]]:
 
 @given(st.integers(min_value=0), st.sampled_from(_TRAPS), st.sampled_from(sorted(_WIDTHS)))
 def test_both_ways_leave_the_same_state(
-    benches: dict[tuple[bool, int], _Bench], seed: int, trap: ContextTrap, key: tuple[bool, int]
+    benches: dict[tuple[bool, int], _Bench], seed: int, trap: Trap, key: tuple[bool, int]
 ) -> None:
     """What native code does not do itself, it leaves to Python as it was before the trap."""
     bench = benches[key]
     if not key[0]:
-        trap = ContextTrap.FLUSH
+        trap = Trap.FLUSH_WINDOWS
     bench.fill(random.Random(seed))
     before = bench.snapshot()
     fault = bench.in_python(trap)
@@ -202,7 +202,7 @@ def test_both_ways_leave_the_same_state(
 
 @pytest.mark.parametrize("trap", _TRAPS)
 def test_ordinary_traps_never_come_to_python(
-    benches: dict[tuple[bool, int], _Bench], trap: ContextTrap
+    benches: dict[tuple[bool, int], _Bench], trap: Trap
 ) -> None:
     """With memory that may be used, native code does it all: in most of the random states."""
     bench = benches[True, _MOST_WINDOWS]
@@ -228,16 +228,16 @@ def test_an_observer_that_only_python_can_tell_is_told(
     try:
         bench.fill(random.Random(1))
         before = bench.snapshot()
-        assert not bench.natively(ContextTrap.SET)
+        assert not bench.natively(Trap.SET_CONTEXT)
         bench.cpu.state.npc = CpuState.from_buffer_copy(before.state).npc
         assert bench.snapshot() == before
     finally:
         words[TrapWord.ON_CONTEXT] = kept
 
 
-@pytest.mark.parametrize("trap", [ContextTrap.FLUSH, ContextTrap.GET])
+@pytest.mark.parametrize("trap", [Trap.FLUSH_WINDOWS, Trap.GET_CONTEXT])
 def test_what_was_executed_is_written_by_python_alone(
-    benches: dict[tuple[bool, int], _Bench], trap: ContextTrap
+    benches: dict[tuple[bool, int], _Bench], trap: Trap
 ) -> None:
     """Python must know that code has changed."""
     bench = benches[True, _MOST_WINDOWS]
@@ -260,10 +260,10 @@ def test_condition_codes_are_those_that_python_works_out(
         bench.fill(random.Random(seed))
         bench.cpu.state.cc_op = operation
         before = bench.snapshot()
-        bench.in_python(ContextTrap.GET)
+        bench.in_python(Trap.GET_CONTEXT)
         expected = bench.snapshot()
         bench.restore(before)
-        if bench.natively(ContextTrap.GET):
+        if bench.natively(Trap.GET_CONTEXT):
             assert bench.snapshot() == expected
             done += 1
     assert done > 10
@@ -282,10 +282,10 @@ def test_upper_halves_of_stack_pointers_mean_nothing_to_programs_of_32_bits(
             bench.cpu.state.registers[place] |= source.getrandbits(32) << 32
         bench.cpu.sync_wrapped(to_copy=True)
         before = bench.snapshot()
-        fault = bench.in_python(ContextTrap.FLUSH)
+        fault = bench.in_python(Trap.FLUSH_WINDOWS)
         expected = bench.snapshot()
         bench.restore(before)
-        if bench.natively(ContextTrap.FLUSH):
+        if bench.natively(Trap.FLUSH_WINDOWS):
             assert fault is None
             assert bench.snapshot() == expected
             done += 1

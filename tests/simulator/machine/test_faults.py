@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from simprof.simulator.cpu.cpu import Cpu, MemoryAccess
+from simprof.simulator.cpu.traps import Trap
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.linux.signals import Signal
 from simprof.simulator.machine.faults import (
-    Trap,
     illegal_instruction,
     memory_fault,
     signal_info,
