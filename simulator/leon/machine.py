@@ -134,19 +134,15 @@ class LeonMachine(BaseMachine):
         spills, fills = self._overflows, self._underflows
         return self._result(*times, system_calls=self._traps, spills=spills, fills=fills)
 
-    def _set_limit(self) -> None:
-        # Have the engine stop for the next timer, a pending interrupt, or the budget's end.
+    def _limit(self) -> int:
+        # The engine stops for the next timer, a pending interrupt, or the budget's end.
         limit = self._budget()
         if (due := self._bus.timers.next_interrupt()) is not None:
             stop = due - self._idle
             if self._overlong == self.instructions:
                 stop = max(stop, self.instructions + _LONGEST_BLOCK)
             limit = min(limit, stop)
-        if self._interrupt():
-            limit = min(limit, self._earliest_stop())
-        self._clock[ClockWord.LIMIT] = limit
-        if self._clock[ClockWord.INTERRUPTED]:  # set meanwhile
-            self._clock[ClockWord.LIMIT] = -1
+        return min(limit, self._earliest_stop()) if self._interrupt() else limit
 
     def _earliest_stop(self) -> int:
         # The limit at which the engine stops as soon as an interrupt may be delivered. Where a

@@ -36,28 +36,18 @@ def read_into(
     """Read from a file into buffers; return how many bytes; raises if nothing could be read."""
     # `offset`: Where in the file; None: at its own offset. `check_time`: Called between pieces; may
     # raise `RunInterrupted`. Raised are `OSError` and `GuestFault`.
-    memory = guest.memory
-    done = 0
-    for piece in _pieces(memory, vectors, Protection.WRITE):
-        if done:
-            check_time()
-        wanted = sum(length for _, length in piece)
+
+    def read(piece: Vectors, wanted: int, done: int) -> int:
         if done and file.is_stream:
-            break  # more may come later, but a call returns what there is
-        try:
-            data = file.read(wanted) if offset is None else file.read_at(wanted, offset + done)
-        except OSError:
-            if done:
-                break
-            raise
+            return 0  # more may come later, but a call returns what there is
+        data = file.read(wanted) if offset is None else file.read_at(wanted, offset + done)
         at = 0
         for address, length in piece:
-            memory.write(address, data[at : at + length])
+            guest.memory.write(address, data[at : at + length])
             at += length
-        done += len(data)
-        if len(data) < wanted:
-            break
-    return done
+        return len(data)
+
+    return _move(_pieces(guest.memory, vectors, Protection.WRITE), read, check_time)
 
 
 def write_from(
@@ -69,20 +59,31 @@ def write_from(
 ) -> int:
     """Write buffers to a file; return how many bytes. Otherwise as `read_into`."""
     # Where nobody reads what is written, the program is sent SIGPIPE besides.
-    memory = guest.memory
+
+    def put(piece: Vectors, wanted: int, done: int) -> int:
+        data = b"".join(guest.memory.read(address, length) for address, length in piece)
+        return write(guest, data, file, None if offset is None else offset + done)
+
+    return _move(_pieces(guest.memory, vectors, Protection.READ), put, check_time)
+
+
+def _move(
+    pieces: Iterable[Vectors], step: Callable[[Vectors, int, int], int], check_time: CheckTime
+) -> int:
+    # `step` moves a piece of so many bytes after so many others, and returns how many it has moved.
     done = 0
-    for piece in _pieces(memory, vectors, Protection.READ):
+    for piece in pieces:
         if done:
             check_time()
-        data = b"".join(memory.read(address, length) for address, length in piece)
+        wanted = sum(length for _, length in piece)
         try:
-            count = write(guest, data, file, None if offset is None else offset + done)
+            count = step(piece, wanted, done)
         except OSError:
             if done:
                 break
             raise
         done += count
-        if count < len(data):
+        if count < wanted:
             break
     return done
 
@@ -136,7 +137,6 @@ def _split(vectors: Iterator[tuple[int, int]]) -> Iterator[Vectors]:
         yield piece
 
 
-CHUNK = 1 << 20
 # System calls that see what a file contains and leave it alone.
 READING = frozenset("read readv pread64 preadv preadv2".split())
 # System calls that read or write files -> which arguments are descriptors of such files.
@@ -172,9 +172,9 @@ class Pages:
 
     def load(self, offset: int, size: int) -> None:
         """Read pages from the file; what lies behind its end is zero."""
-        for start in range(offset, offset + size, CHUNK):
+        for start in range(offset, offset + size, PIECE):
             self.check_time()
-            wanted = min(CHUNK, offset + size - start)
+            wanted = min(PIECE, offset + size - start)
             data = self.reader.read_at(wanted, start).ljust(wanted, b"\0")
             for place in range(0, wanted, PAGE_SIZE):
                 page = data[place : place + PAGE_SIZE]
@@ -200,7 +200,7 @@ class Pages:
             return
         end = self.writer.status().size
         for number, (offset, clean) in enumerate(self.clean.items()):
-            if number % (CHUNK // PAGE_SIZE) == 0:
+            if number % (PIECE // PAGE_SIZE) == 0:
                 self.check_time()
             page = os.pread(self.memory, PAGE_SIZE, offset)
             digest = _digest(page)

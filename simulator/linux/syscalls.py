@@ -140,8 +140,7 @@ _SUBCALL_LAST = 20
 class MissingServices(CallGroup):
     """Sockets, processes, programs and tracing."""
 
-    def declarations(self) -> Mapping[str, Perform]:
-        """Return the calls: "NAMES: KINDS" -> what they do."""
+    def _declarations(self) -> Mapping[str, Perform]:
         return {
             # As in a kernel without the protocol family. There being no socket, every other socket
             # call finds EBADF or ENOTSOCK, which no kernel would answer otherwise.

@@ -39,8 +39,7 @@ class DescriptorCalls(CallGroup):
         self._table = task.descriptors
         self._check_time = task.host.check_time
 
-    def declarations(self) -> Mapping[str, Perform]:
-        """Return the calls: "NAMES: KINDS" -> what they do."""
+    def _declarations(self) -> Mapping[str, Perform]:
         return {
             "read: r b": self._read,
             "readv: r v": self._read,

@@ -39,8 +39,7 @@ class PathCalls(CallGroup):
         super().__init__(task)
         self._host = task.host
 
-    def declarations(self) -> Mapping[str, Perform]:
-        """Return the calls: "NAMES: KINDS" -> what they do."""
+    def _declarations(self) -> Mapping[str, Perform]:
         return {**self._opening(), **self._asking(), **self._changing()}
 
     def _opening(self) -> Mapping[str, Perform]:

@@ -34,7 +34,6 @@ from simprof.simulator.linux.task import CallGroup, Perform, Task, failing, noth
 CodeFile = Callable[[bytes, int], None]
 _MAP_SHARED_VALIDATE = 3
 _MADV_DONTNEED, _MADV_REMOVE, _MADV_DONTNEED_LOCKED = 4, 9, 24
-_CHUNK = 1 << 20
 # By width: what stands for no limit, and how soft and hard limits lie in memory.
 _LIMITS = {True: ((1 << 64) - 1, struct.Struct(">QQ")), False: (0x7FFFFFFF, struct.Struct(">II"))}
 _USUAL_STACK = 8 << 20  # of Linux; C libraries give every thread as much
@@ -58,8 +57,7 @@ class MemoryCalls(CallGroup):
         self._on_code_file = on_code_file
         self.shared = SharedFiles(self._memory, task.host.check_time)
 
-    def declarations(self) -> Mapping[str, Perform]:
-        """Return the calls: "NAMES: KINDS" -> what they do."""
+    def _declarations(self) -> Mapping[str, Perform]:
         return {
             "brk: p": self._memory.set_break,
             "mmap: p p p p i l": self._mmap,
@@ -143,7 +141,7 @@ class MemoryCalls(CallGroup):
         done = 0
         while done < size:
             self._task.host.check_time()
-            data = file.read_at(min(_CHUNK, size - done), offset + done)
+            data = file.read_at(min(PIECE, size - done), offset + done)
             if not data:
                 return
             self._memory.load(place + done, data)
@@ -245,9 +243,9 @@ class MemoryCalls(CallGroup):
         rights = self._rights_at(old)
         self._memory.map(target, new_size, rights)
         self._memory.protect(old, old_size, rights | Protection.READ)
-        for start in range(0, min(old_size, new_size), _CHUNK):
+        for start in range(0, min(old_size, new_size), PIECE):
             self._task.host.check_time()
-            size = min(_CHUNK, min(old_size, new_size) - start)
+            size = min(PIECE, min(old_size, new_size) - start)
             self._memory.load(target + start, self._memory.read(old + start, size))
         self._memory.unmap(old, old_size)
 
@@ -287,8 +285,7 @@ class ProcessCalls(CallGroup):
             _RLIMIT_NOFILE: (MAX_DESCRIPTORS, MAX_DESCRIPTORS),
         }
 
-    def declarations(self) -> Mapping[str, Perform]:
-        """Return the calls: "NAMES: KINDS" -> what they do."""
+    def _declarations(self) -> Mapping[str, Perform]:
         return {
             "getuid geteuid getgid getegid:": lambda: USER,
             "getuid32 geteuid32 getgid32 getegid32:": lambda: USER,

@@ -48,8 +48,7 @@ class ThreadCalls(CallGroup):
         self._clear_at: dict[int, int] = {}  # thread -> word to clear when it ends
         self._status = 0  # of the first thread, where it ended before others
 
-    def declarations(self) -> Mapping[str, Perform]:
-        """Return the calls: "NAMES: KINDS" -> what they do."""
+    def _declarations(self) -> Mapping[str, Perform]:
         return {
             "clone: p p p p p": self._clone,
             "gettid:": lambda: self._guest.threads.current,
@@ -242,8 +241,7 @@ class SignalCalls(CallGroup):
         super().__init__(task)
         self._signals = task.guest.signals
 
-    def declarations(self) -> Mapping[str, Perform]:
-        """Return the calls: "NAMES: KINDS" -> what they do."""
+    def _declarations(self) -> Mapping[str, Perform]:
         return {
             "rt_sigaction: i p p p =8": self._rt_sigaction,
             "sigaction: i p p": self._old_sigaction,
@@ -429,8 +427,7 @@ _TIMER_ABSTIME = 1
 class TimeCalls(CallGroup):
     """Virtual time: it advances with executed instructions and with sleeping."""
 
-    def declarations(self) -> Mapping[str, Perform]:
-        """Return the calls: "NAMES: KINDS" -> what they do."""
+    def _declarations(self) -> Mapping[str, Perform]:
         return {
             "time: >?": self._time,
             "gettimeofday: >? p": self._gettimeofday,

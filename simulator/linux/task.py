@@ -75,6 +75,7 @@ class Task:
         self.name = name.rpartition(b"/")[2][:15]
         self.slept = 0  # nanoseconds of virtual time spent waiting
         self.call_name = ""  # the call being performed, for messages
+        words = 1 if self.is64 else 2  # of a long long
         # Kinds of arguments -> how many registers they take, and what these hold. Besides: "-" is
         # not read; a number is flags, of which no others may be set; "=8" must be 8; ">" is where
         # the bytes go that the call returns, and ">?" if it is not 0. Flags and "=" are checked
@@ -87,15 +88,11 @@ class Task:
             "m": (1, self.milliseconds),
             "l": (1, self.signed),
             # long long: two registers in 32-bit programs, the high one first
-            "q": (1, self.signed64) if self.is64 else (2, self.pair),
-            "h": (2, self.pair),  # the same in both widths
+            "q": (words, self.long_long),
+            "h": (2, self.long_long),  # the same in both widths
             # loff_t; that of preadv and pwritev has the low one first
-            "o": (1, self.offset)
-            if self.is64
-            else (2, lambda h, low: self.offset(self.pair(h, low))),
-            "O": (1, self.offset)
-            if self.is64
-            else (2, lambda low, h: self.offset(self.pair(h, low))),
+            "o": (words, self.offset),
+            "O": (words, lambda *given: self.offset(*reversed(given))),
             "t": (1, lambda at: self.duration(at) if at else None),  # timespec; None: for ever
             "s": (1, guest.memory.read_string),
             "S": (1, lambda at: guest.memory.read_string(at) if at else b""),
@@ -188,24 +185,20 @@ class Task:
         """Read an argument as an `int`."""
         return structures.signed(value, 32)
 
-    @staticmethod
-    def signed64(value: int) -> int:
-        """Read a value as a `long long`."""
-        return structures.signed(value, 64)
-
     def signed(self, value: int) -> int:
         """Read an argument as a `long`."""
         return structures.signed(value, 64 if self.is64 else 32)
 
     @staticmethod
-    def pair(high: int, low: int) -> int:
-        """Join two 32-bit argument registers to a `long long`."""
-        return Task.signed64((high & 0xFFFFFFFF) << 32 | (low & 0xFFFFFFFF))
+    def long_long(first: int, low: int | None = None) -> int:
+        """Read a `long long`: one argument register, or two of 32 bits each."""
+        value = first if low is None else (first & 0xFFFFFFFF) << 32 | low & 0xFFFFFFFF
+        return structures.signed(value, 64)
 
     @staticmethod
-    def offset(value: int) -> int:
+    def offset(*given: int) -> int:
         """Read a place in a file."""
-        if (offset := Task.signed64(value)) < 0:
+        if (offset := Task.long_long(*given)) < 0:
             raise failure(errno.EINVAL)
         return offset
 
@@ -289,13 +282,13 @@ class CallGroup(ABC):
         self._memory = task.guest.memory
 
     @abstractmethod
-    def declarations(self) -> Mapping[str, Perform]:
+    def _declarations(self) -> Mapping[str, Perform]:
         """Return the calls: "NAMES: KINDS" -> what they do."""
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return the handlers of the calls by name."""
         handlers = {}
-        for declaration, perform in self.declarations().items():
+        for declaration, perform in self._declarations().items():
             names, kinds = declaration.split(":")
             handlers.update(dict.fromkeys(names.split(), self._task.handler(kinds, perform)))
         return handlers

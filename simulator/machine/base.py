@@ -132,9 +132,14 @@ class BaseMachine(ABC):
             if not self._is_over():
                 self._after(stop)
 
-    @abstractmethod
     def _set_limit(self) -> None:
-        """Say at how many instructions the engine is to stop."""
+        self._clock[traps.ClockWord.LIMIT] = self._limit()
+        if self._clock[traps.ClockWord.INTERRUPTED]:  # set meanwhile
+            self._clock[traps.ClockWord.LIMIT] = -1
+
+    @abstractmethod
+    def _limit(self) -> int:
+        """Return at how many instructions the engine is to stop."""
 
     @abstractmethod
     def _after(self, stop: Stop) -> None:

@@ -163,22 +163,16 @@ class Machine(BaseMachine):
             threads=self.threads.counts(),
         )
 
-    def _set_limit(self) -> None:
-        clock = self._clock
+    def _limit(self) -> int:
         limit = self._budget()
-        clock[ClockWord.LIMIT] = limit
         if not self.threads.is_alone:
             self._look_at = NO_LIMIT
             if self._silent:
-                clock[ClockWord.LIMIT] = -1  # turns are measured in events of all blocks
-            elif self.threads.is_threaded:
-                clock[ClockWord.LIMIT] = min(limit, self.threads.deadline)
-        elif self._silent:
-            clock[ClockWord.LIMIT] = min(self._look_at, limit - DENSE_END)
-        elif self._look_at < limit - DENSE_END:
-            clock[ClockWord.LIMIT] = self._look_at
-        if clock[ClockWord.INTERRUPTED]:  # set meanwhile
-            clock[ClockWord.LIMIT] = -1
+                return -1  # turns are measured in events of all blocks
+            return min(limit, self.threads.deadline) if self.threads.is_threaded else limit
+        if self._silent:
+            return min(self._look_at, limit - DENSE_END)
+        return self._look_at if self._look_at < limit - DENSE_END else limit
 
     def _after(self, stop: Stop) -> None:
         if self._silent:
