@@ -46,6 +46,7 @@ PACKAGES = (
 # Those with C functions: their machine code is kept.
 MODULES = (
     "simprof.profiler.recovery.exploration_native",
+    "simprof.simulator.cpu.native",
     "simprof.simulator.cpu.traps",
     "simprof.simulator.cpu.crash",
     "simprof.simulator.linux.native_contexts",

@@ -159,11 +159,6 @@ class Cpu:
         self._engine.ctl(unicorn_const.UC_CTL_TLB_FLUSH, unicorn_const.UC_CTL_IO_WRITE)
 
     def forget_code(self, start: int, end: int) -> None:
-        """Drop code translated from [start, end), whole pages."""
-        for page in range(start & -PAGE_SIZE, end, PAGE_SIZE):
-            self._engine.ctl_remove_cache(page, page + PAGE_SIZE)
-
-    def forget_code_of(self, start: int, end: int) -> None:
         """Drop code translated from [start, end)."""
         self._engine.ctl_remove_cache(start, end)
 

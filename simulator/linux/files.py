@@ -163,6 +163,11 @@ class Host:
         if place.realm is not Realm.REAL or not is_inside:
             raise failure(errno.EROFS)
 
+    def _check_new(self, place: ResolvedPath) -> None:
+        if place.exists:
+            raise failure(errno.EEXIST)
+        self._changeable(place)
+
     def _owned(self, place: ResolvedPath) -> os.stat_result:
         if not place.exists:
             raise failure(errno.ENOENT)
@@ -415,9 +420,7 @@ class Host:
     def make_directory(self, base: int | None, path: bytes, mode: int) -> None:
         """Create a directory."""
         with self._resolve(base, path, False) as place:
-            if place.exists:
-                raise failure(errno.EEXIST)
-            self._changeable(place)
+            self._check_new(place)
             os.mkdir(place.name, mode & 0o777, dir_fd=place.directory)
             self._set_mode(place, mode)
 
@@ -472,9 +475,7 @@ class Host:
             if source.exists and source.status is not None and stat.S_ISDIR(source.status.st_mode):
                 raise failure(errno.EPERM)
             status = self._owned(source)
-            if target.exists:
-                raise failure(errno.EEXIST)
-            self._changeable(target)
+            self._check_new(target)
             places = {"src_dir_fd": source.directory, "dst_dir_fd": target.directory}
             os.link(source.name, target.name, **places, follow_symlinks=False)
             self._own_links.add((status.st_dev, status.st_ino))
@@ -482,9 +483,7 @@ class Host:
     def make_link(self, text: bytes, base: int | None, path: bytes) -> None:
         """Create a symbolic link."""
         with self._resolve(base, path, False) as place:
-            if place.exists:
-                raise failure(errno.EEXIST)
-            self._changeable(place)
+            self._check_new(place)
             os.symlink(text, place.name, dir_fd=place.directory)
 
     # Changing attributes

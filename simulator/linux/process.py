@@ -95,7 +95,9 @@ def start_process(
         end = load_segments(own, memory)
         if program.parts:
             stack = _stack_beside(own, memory, end, stack)
-        stack = _place_stack(memory, stack)
+        room = PAGE_SIZE + stack.size  # a guard page lies below
+        if not memory.is_free(stack.top - room, room):
+            stack = StackPlace(memory.find_free(room) + room, stack.size)
         rights = Protection.READ | Protection.WRITE
         if program.stack_executable:
             rights |= Protection.EXECUTE
@@ -176,14 +178,6 @@ def _stack_beside(
     top = page_up(end) + _BREAK_ROOM + PAGE_SIZE + size
     memory.next_mapping = top
     return StackPlace(top, size)
-
-
-def _place_stack(memory: AddressSpace, stack: StackPlace) -> StackPlace:
-    guard = PAGE_SIZE
-    if memory.is_free(stack.top - stack.size - guard, stack.size + guard):
-        return stack
-    base = memory.find_free(stack.size + guard)
-    return StackPlace(base + guard + stack.size, stack.size)
 
 
 # The initial stack is laid out as qemu-user 7.2 lays it out, byte for byte, so that a program

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from simprof.simulator.linux.outside import BLOCK_SIZE, USER, DirectoryEntry, FileStatus
 
-StatfsEncoder = Callable[[bool], bytes]  # `statfs` or `statfs64`
 SECOND = 1_000_000_000  # nanoseconds
 # Seconds, and nanoseconds or microseconds, by width: in 64-bit programs the latter are an int.
 TIMESPEC = {True: struct.Struct(">qq"), False: struct.Struct(">ii")}
@@ -78,17 +77,9 @@ def statx(status: FileStatus) -> bytes:
     return (head + stamp + bytes(16) + stamp * 2 + numbers).ljust(256, b"\0")
 
 
-def statfs(is64: bool) -> bytes:
-    """`struct statfs`: one file system, half full."""
-    return _statfs(">7q2i3q32x" if is64 else ">7I2i3I16x")
-
-
-def statfs64(is64: bool) -> bytes:
-    """`struct statfs64`."""
-    return _statfs(">7q2i3q32x" if is64 else ">II5Q2i3I16x")
-
-
-def _statfs(layout: str) -> bytes:
+def statfs(wide: bool, is64: bool) -> bytes:
+    """`struct statfs`, or `struct statfs64` where `wide`: one file system, half full."""
+    layout = ">7q2i3q32x" if is64 else ">II5Q2i3I16x" if wide else ">7I2i3I16x"
     half = _STATFS_BLOCKS // 2
     counts = (_STATFS_BLOCKS, half, half, _STATFS_BLOCKS, half)
     return struct.pack(layout, _STATFS_TYPE, BLOCK_SIZE, *counts, 0, 1, 255, BLOCK_SIZE, 0)

@@ -59,7 +59,7 @@ class PathCalls(CallGroup):
         }
 
     def _asking(self) -> Mapping[str, Perform]:
-        narrow, wide = structures.statfs, structures.statfs64
+        is64 = self._task.is64
         return {
             "stat: s >": partial(self._stat, 0, False),
             "lstat oldlstat: s >": partial(self._stat, _AT_SYMLINK_NOFOLLOW, False),
@@ -74,10 +74,10 @@ class PathCalls(CallGroup):
             f"faccessat2: @ s 7 {_ACCESS_FLAGS}": lambda *of: self._host.check_access(*of[:3]),
             "readlink: s > i": partial(self._readlink, AT_FDCWD),
             "readlinkat: i s > i": self._readlink,
-            "statfs: s >": partial(self._statfs, narrow),
-            "statfs64: s - >": partial(self._statfs, wide),
-            "fstatfs: f >": lambda _: narrow(self._task.is64),
-            "fstatfs64: f - >": lambda _: wide(self._task.is64),
+            "statfs: s >": partial(self._statfs, False),
+            "statfs64: s - >": partial(self._statfs, True),
+            "fstatfs: f >": lambda _: structures.statfs(False, is64),
+            "fstatfs64: f - >": lambda _: structures.statfs(True, is64),
         }
 
     def _changing(self) -> Mapping[str, Perform]:
@@ -263,9 +263,9 @@ class PathCalls(CallGroup):
             return b"/dev/" + file.name.encode()
         return b"pipe:[%d]" % file.status().inode
 
-    def _statfs(self, encode: structures.StatfsEncoder, path: bytes) -> bytes:
+    def _statfs(self, wide: bool, path: bytes) -> bytes:
         self._status(AT_FDCWD, path, 0)
-        return encode(self._task.is64)
+        return structures.statfs(wide, self._task.is64)
 
     # Naming
 

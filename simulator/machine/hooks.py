@@ -118,10 +118,10 @@ class Hooks:
         assert observer is not None
         cpu.remove_hook(self._block_hook)  # what was translated with it is dropped
         for place, size in before.items():
-            cpu.forget_code_of(place.pc, place.pc + size)
+            cpu.forget_code(place.pc, place.pc + size)
         for place, size in sizes.items():
             if cpu.translate(*place) != size:
-                cpu.forget_code_of(place.pc, place.pc + size)
+                cpu.forget_code(place.pc, place.pc + size)
         below = (0, SYSTEM_PAGE - 1)
         self._block_hook = cpu.add_hook(HookKind.BLOCK, observer.address, observer.user_data, below)
 
