@@ -21,20 +21,14 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 
+from simprof.profiler.recovery import slices
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.recovery.effects import pc_thunk
 from simprof.profiler.recovery.exploration import Exploration, Flow, Resolution
 from simprof.profiler.recovery.idioms import is_restore
 from simprof.profiler.recovery.instructions import Interpreter
 from simprof.profiler.recovery.routines import RoutineMap
-from simprof.profiler.recovery.slices import (
-    BlockGraph,
-    Part,
-    Slice,
-    Whole,
-    block_graph,
-    frame_escapes,
-)
+from simprof.profiler.recovery.slices import BlockGraph, Part, Slice, Whole
 from simprof.profiler.recovery.symbolic import (
     MASK64,
     O7,
@@ -338,8 +332,8 @@ class JumpResolver:
         # one that has grown only where no indirect jump can be reached.
         key = exploration.fingerprint(number)
         if key not in self._known:
-            graph = block_graph(exploration, number)
-            escapes = frame_escapes(exploration, number)
+            graph = slices.block_graph(exploration, number)
+            escapes = slices.frame_escapes(exploration, number)
             inner = graph.fingerprint(escapes)
             if inner not in self._known:
                 self._known[inner] = self._analyse(exploration, number, graph, escapes)

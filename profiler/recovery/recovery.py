@@ -34,6 +34,8 @@ from simprof.simulator.binary.program import Module, Program, Range
 
 UNKNOWN_BLOCK = -1
 
+Told = Callable[[int, int], None]  # Is told how many routines have been reached, and are known
+
 
 # What only a run can show (an unresolved jump's target, a routine entered by a pointer, the words
 # of a relocated stub); recovery is then done again.
@@ -54,14 +56,10 @@ class Discoveries:
 
     def merged(self, other: Discoveries) -> Discoveries:
         """Return everything that either has seen."""
-        return Discoveries(
-            self.indirect_targets | other.indirect_targets,
-            self.entries | other.entries,
-            self.returning_calls | other.returning_calls,
-            frozenset((dict(self.late_words) | dict(other.late_words)).items()),
-            self.modules | other.modules,
-            self.earlier | other.earlier,
-        )
+        names = [each.name for each in fields(self)]
+        both: dict[str, Any] = {n: getattr(self, n) | getattr(other, n) for n in names}
+        late_words = dict(self.late_words) | dict(other.late_words)  # the later one counts
+        return Discoveries(**both | {"late_words": frozenset(late_words.items())})
 
     def sort_key(self) -> tuple[int, str]:
         """Return what sorts discoveries: fewer first, and always in the same way."""
@@ -149,13 +147,12 @@ def recover(
     program: Program,
     discoveries: Discoveries = Discoveries(),
     known: Known | None = None,
-    told: Callable[[int, int], None] | None = None,
+    told: Told | None = None,
 ) -> ProgramGraphs:
     """Recover the control-flow graphs of all routines, with what earlier runs have shown.
 
     `known`: Results of earlier calls for the same program, extended by this one. `told`: Called now
-    and then with how many routines have been reached, and how many are known. UnsupportedError if
-    the program has no code, or code too spread out.
+    and then. UnsupportedError if the program has no code, or code too spread out.
     """
     known = known or Known()
     late_words = discoveries.late_words
@@ -178,11 +175,7 @@ def recover(
 
 
 def _explore(
-    program: Program,
-    code: CodeImage,
-    discoveries: Discoveries,
-    known: Answers,
-    told: Callable[[int, int], None] | None,
+    program: Program, code: CodeImage, discoveries: Discoveries, known: Answers, told: Told | None
 ) -> Exploration:
     """Explore until no synthetic routine and no distrusted jump turns up any more."""
     hints = _hints(program, code, discoveries)

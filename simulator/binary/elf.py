@@ -89,7 +89,7 @@ def load(path: Path | str) -> Program:
     Addresses have the load bias added. Raises `ProgramFileError` with one line that says what is
     wrong with the file and what to do.
     """
-    return _load(Path(path), _refuse_dynamic)
+    return parse(None, Path(path))
 
 
 def load_part(path: Path | str, bias: int | None = None) -> Program:
@@ -99,26 +99,21 @@ def load_part(path: Path | str, bias: int | None = None) -> Program:
     What is in that file alone, with symbols for the stubs of its procedure linkage table. Raises as
     `load`.
     """
-    return _load(Path(path), _accept, bias)
+    return parse(None, Path(path), _accept, bias)
 
 
 def load_own(path: Path | str) -> Program:
     """Read a program, linked in either way, without what else it loads; raises as `load`."""
-    return _load(Path(path), _refuse_without_interpreter)
+    return parse(None, Path(path), _refuse_without_interpreter)
 
 
-def _load(path: Path, check: _Check, bias: int | None = None) -> Program:
+def parse(
+    data: bytes | None, path: Path, check: _Check | None = None, bias: int | None = None
+) -> Program:
+    """Return the program in `data`, by default the content of `path`; raises as `load` does."""
     try:
-        data = _read_file(path)
-    except _Refusal as refusal:
-        raise ProgramFileError(f"{path}: {refusal}") from None
-    return parse(data, path, check, bias)
-
-
-def parse(data: bytes, path: Path, check: _Check | None = None, bias: int | None = None) -> Program:
-    """Return the program in the content of a file; `path` is its name. Raises as `load` does."""
-    try:
-        return _parse(path, data, check or _refuse_dynamic, bias)
+        content = _read_file(path) if data is None else data
+        return _parse(path, content, check or _refuse_dynamic, bias)
     except _Refusal as refusal:
         raise ProgramFileError(f"{path}: {refusal}") from None
 
@@ -145,12 +140,11 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
     check(image)
     interpreter = _interpreter(image)
     bias = given_bias
-    if bias is None and header.kind != _ET_DYN:
-        bias = 0
-    elif bias is None and interpreter is None:
-        bias = PIE_BASE_64 if image.is64 else PIE_BASE_32
-    elif bias is None:
-        bias = DYNAMIC_BASE_64 if image.is64 else DYNAMIC_BASE_32
+    if bias is None:
+        static = PIE_BASE_64 if image.is64 else PIE_BASE_32
+        dynamic = DYNAMIC_BASE_64 if image.is64 else DYNAMIC_BASE_32
+        movable = static if interpreter is None else dynamic
+        bias = movable if header.kind == _ET_DYN else 0
     segments = _read_segments(image, bias)
     entry = header.entry + bias
     if given_bias is None:
