@@ -102,12 +102,10 @@ def edge_counts(
     counted: Iterable[tuple[int, int]],
     paths: Iterable[tuple[PathRecord, int]],
 ) -> tuple[int, ...]:
-    """Derive the count of every edge.
+    """Derive the count of every edge from whole and unfinished paths with their counts.
 
-    - `dag`, `removed_tree`: The paths' graph, and the result of `removed_forest`.
-    - `counted`: Edges with counters of their own, and what these hold: self-loops and the forest's
-      chords.
-    - `paths`: Whole and unfinished paths with their counts.
+    `removed_tree`: The result of `removed_forest`. `counted`: Edges with counters of their own, and
+    what these hold: self-loops and the forest's chords.
     """
     # Edge counts: a path's own edges executed as often as the path. What ended it and what began
     # the next is known by vertex only: the paths tell how often the removed edges of one source,

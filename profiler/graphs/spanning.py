@@ -147,10 +147,8 @@ def maximum_spanning_tree(
 ) -> SpanningTree:
     """Return a spanning tree (a forest, if the graph is not connected) of greatest weight.
 
-    - `vertex_count`: Vertices are `0 .. vertex_count - 1`.
-    - `ends`, `weights`: (source, target) and weight by edge.
-    - `root_edge`: Edge that is put into the tree first, (EXIT, ENTRY), or None.
-    - `excluded`: Ids of edges that may not be in the tree.
+    `ends`: (source, target) by edge. `root_edge`: (EXIT, ENTRY), which is put into the tree first,
+    or None. `excluded`: Edges that may not be in the tree.
     """
     barred = frozenset(excluded)
     parent = list(range(vertex_count))

@@ -43,11 +43,8 @@ def disruptions(
     live: Iterable[int],
     weights: Sequence[float],
 ) -> Disruptions:
-    """Return where `logdisrupt` is needed.
-
-    - `cfg`, `logged`: The routine and its logged edges.
-    - `live`: Ids of the edges that can execute.
-    - `weights`: By edge id: calls are kept off frequent places.
+    """Return where `logdisrupt` is needed, of edges that can execute; by `weights`, calls are kept
+    off frequent places.
     """
     search = _Search(cfg, tuple(logged), frozenset(live))
     # Out of reach is a handler that logs while its activation is between the two calls: after a
@@ -167,13 +164,11 @@ class _Search:
         self._commit(self._region(returned), _RETURNED)
 
     def try_without(self, place: int, is_block: bool) -> bool:
-        """Take the call of `logdisrupt` out of one place if counts stay right without it.
-
-        `place`: A block that has the call at its top, or an edge that has it.
+        """Take the call of `logdisrupt` off a block's top, or an edge, if counts stay right without
+        it; return whether they do.
         """
         # They would not if control could then get from a source to its destination along another
-        # way than the logged edge, with no logging call in between. Returns whether it was taken
-        # out.
+        # way than the logged edge, with no logging call in between.
         chosen = self.blocks if is_block else self.edges
         chosen.remove(place)
         region = self._region((), (place,)) if is_block else self._region((place,))

@@ -258,12 +258,10 @@ def unrolled_edge_counts(
     counted: Mapping[int, int],
     early: Mapping[int, int],
 ) -> tuple[int, ...]:
-    """Derive the count of every edge.
+    """Derive the count of every edge from all paths, by edges of `unrolled`, with their counts.
 
-    - `forest`: The `paths.removed_forest` of the removed edges.
-    - `paths`: All paths with their counts, unfinished ones included, by edges of `unrolled`.
-    - `counted`: Edges with counters of their own: self-loops and the chords of `forest`.
-    - `early`: Block -> activations that ended early in it.
+    `forest`, `counted`: As `removed_tree` and `counted` of `paths.edge_counts`. `early`: Block ->
+    activations that ended early in it.
     """
     cfg = unrolled.cfg
     counts, executions = [0] * len(cfg.edges), [0] * cfg.vertex_count
