@@ -2,18 +2,6 @@
 
 Native code pushes and pops frames; this module reads them where control arrives otherwise than by
 a call or a matching return: longjmp, C++ landing pads, signal handlers, the end of the run.
-
-Terms
------
-waits
-    A caller waits in the block that ends with its call, an interrupted activation in the block
-    of the interrupted instruction.
-ended early
-    An activation that something else than its EXIT ended (BL94 3.2, EPP 3.6). It adds one to a
-    virtual edge from the block it was in to EXIT.
-landing
-    A non-local exit: the activations above the one that continues end early, and so does that
-    one; a new activation begins at the landing, along an ENTRY edge.
 """
 
 from __future__ import annotations
@@ -26,7 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from simprof.profiler.engine import context_kernel, kernels
-from simprof.profiler.engine.memory import MAXIMUM_DEPTH, Array, EngineMemory, Operation
+from simprof.profiler.engine.memory import (
+    MAXIMUM_DEPTH,
+    Array,
+    EngineMemory,
+    Operation,
+    larger_table,
+    put_row,
+)
 from simprof.profiler.engine.walk import (
     UNKNOWN,
     Cross,
@@ -49,6 +44,8 @@ SIGNAL_BIT = kernels.SIGNAL_BIT
 @dataclass(frozen=True)
 class EarlyEnd:
     """How an activation ended that did not leave by its EXIT."""
+
+    # It adds one to a virtual edge from the block it was in to EXIT (BL94 3.2, EPP 3.6).
 
     block: int  # The block in which it ended, by number in the whole program
     register: int  # What its segment register held
@@ -94,7 +91,6 @@ class RunNotes(Protocol):
 
     def begun(self, routine: int) -> Operation:
         """Return what the kernel does where an activation of a routine begins."""
-        ...
 
     def pushed(self, return_address: int) -> tuple[Operation, ...]:
         """Return what the kernel does behind a CALL operation with this return address."""
@@ -103,7 +99,6 @@ class RunNotes(Protocol):
     def taken(self, transition: int, routine: int, edges: tuple[int, ...]) -> tuple[int, int]:
         """Return code and key of what the kernel does where it takes a new transition."""
         # `transition`: of the segment automaton; `edges`: those of the segment.
-        ...
 
     # What Python, not the kernel, finds out about the activation at `frame`
 
@@ -140,13 +135,9 @@ class Activations:
         on_missing: Callable[[Missing], None],  # Told of what the graphs lack
         notes: RunNotes | None = None,
     ) -> None:
-        self._memory = memory
-        self._index = index
-        self._tally = tally
+        self._memory, self._index, self._tally = memory, index, tally
         self._stack_mask = stack_mask
-        self._cross = cross
-        self._reached = reached
-        self._on_missing = on_missing
+        self._cross, self._reached, self._on_missing = cross, reached, on_missing
         self._signals: list[SignalRecord] = []
         self._notes = notes
         # Told of every activation that ends early; None: nobody.
@@ -184,6 +175,7 @@ class Activations:
 
     def _waiting_block(self, frame: int) -> int:
         """Block in which the caller of the activation at `frame` waits, or did when it ended."""
+        # It waits in the block that ends with its call, or that of the interrupted instruction.
         address = self._return_address(frame)
         if address & SIGNAL_BIT:
             record = self._signals[address >> 2]
@@ -268,7 +260,8 @@ class Activations:
             return True
         return self._activation_for(address, frame) in (frame - kernels.STRIDE, None)
 
-    # Landing
+    # Landing: a non-local exit. The activations above the one that continues end early, and so does
+    # that one; a new activation begins at the landing, along an ENTRY edge.
 
     def land(self, address: int, block: int, *, returned: bool) -> None:
         """Find out in which activation control arrives at `address`, and go on with that one."""
@@ -465,13 +458,18 @@ class ThreadStacks:
 
     def switch(self, number: int, arrival: Arrival | None) -> Arrival | None:
         """Let thread `number` go on; return its arrival. `arrival`: that of the current one."""
+        memory = self._memory
         if self._current is not None:
-            self.stacks[self._current] = self._save(arrival)
+            contexts = None if self._contexts is None else self._contexts.frames
+            frame, words = int(memory.clock[kernels.FRAME]), memory.clock[_WORDS]
+            self.stacks[self._current] = _Stack(
+                memory.state.frames, contexts, frame, words, arrival
+            )
         self._current = number
         stack = self.stacks.pop(number)
-        self._memory.use_frames(stack.frames)
-        self._memory.clock[kernels.FRAME] = stack.frame
-        self._memory.clock[_WORDS] = stack.words
+        memory.use_frames(stack.frames)
+        memory.clock[kernels.FRAME] = stack.frame
+        memory.clock[_WORDS] = stack.words
         if self._contexts is not None and stack.contexts is not None:
             self._contexts.use_frames(stack.contexts)
         return stack.arrival
@@ -479,12 +477,6 @@ class ThreadStacks:
     def end(self) -> None:
         """Forget the current thread."""
         self._current = None
-
-    def _save(self, arrival: Arrival | None) -> _Stack:
-        memory = self._memory
-        contexts = None if self._contexts is None else self._contexts.frames
-        frame = int(memory.clock[kernels.FRAME])
-        return _Stack(memory.state.frames, contexts, frame, memory.clock[_WORDS], arrival)
 
 
 # -- Landings in native code
@@ -497,38 +489,31 @@ _LANDINGS = 1 << 6
 _ENDS = 1 << 10
 
 
-@dataclass(frozen=True)
-class _Landing:
-    """What is counted at a landing."""
-
-    # The ENTRY edge that is crossed, or what the graphs lack in its place.
-    entered: Cross | MissingEntry
-    uncrossed: tuple[int, ...]  # edges that are not crossed, though a transition says so
-
-
 class Landings:
     """The landings of one run that native code handles."""
+
+    # `stack_mask`: All ones of the program's register width. `operation`: Steps -> number of the
+    # first operation that executes them.
 
     def __init__(
         self,
         memory: EngineMemory,
         index: GraphIndex,
         tally: Tally,
-        stack_mask: int,  # All ones of the program's register width
-        # Steps -> number of the first operation that executes them
+        stack_mask: int,
         operation: Callable[[tuple[Step, ...]], int],
     ) -> None:
-        self._memory = memory
-        self._index = index
-        self._tally = tally
+        self._memory, self._index, self._tally = memory, index, tally
         self._operation = operation
-        self._landings: list[_Landing] = []
+        # Of each landing: the ENTRY edge that is crossed, or what the graphs lack in its place, and
+        # the edges that are not crossed, though a transition says so.
+        self._landings: list[tuple[Cross | MissingEntry, tuple[int, ...]]] = []
         self._rows = np.zeros(_LANDINGS * kernels.LANDING, np.int64)
-        self._known: dict[EarlyEnd, None] = {}
-        self._ends = np.zeros(_ENDS * kernels.END, np.int64)
+        self._known: set[EarlyEnd] = set()
+        self._ends = np.zeros(_ENDS * kernels.KEYED_ROW, np.int64)
         self._waits = _waits(index)
         clock = memory.clock
-        clock[kernels.STACK_MASK] = stack_mask - (stack_mask >> 63 << 64)
+        clock[kernels.STACK_MASK] = _signed(stack_mask)
         clock[kernels.WAITS_BASE] = index.recovered.code.base
         clock[kernels.WAITS] = len(self._waits)
         clock[kernels.WAITS_POINTER] = self._waits.ctypes.data
@@ -542,29 +527,18 @@ class Landings:
         clock = self._memory.clock
         clock[kernels.LANDINGS_POINTER] = self._rows.ctypes.data
         clock[kernels.ENDS_POINTER] = self._ends.ctypes.data
-        clock[kernels.ENDS_MASK] = len(self._ends) // kernels.END - 1
+        clock[kernels.END_ROWS] = len(self._ends) // kernels.KEYED_ROW
 
     def add_end(self, end: EarlyEnd) -> None:
         """Let native code count this way to end, which Python has counted."""
         if end in self._known:
             return
-        self._known[end] = None
-        if 2 * len(self._known) * kernels.END > len(self._ends):
-            self._collect_ends()
-            self._ends = np.zeros(2 * len(self._ends), np.int64)
+        self._known.add(end)
+        rows = len(self._ends) // kernels.KEYED_ROW
+        if 2 * len(self._known) > rows:
+            self._ends = larger_table(self._ends, 2 * rows)
             self._publish()
-            for known in self._known:
-                self._place_end(known)
-        else:
-            self._place_end(end)
-
-    def _place_end(self, end: EarlyEnd) -> None:
-        rows = self._ends.reshape(-1, kernels.END)
-        key = end.block + 1, end.register, end.segments
-        place = kernels.end_place(*key, len(rows) - 1)
-        while rows[place, kernels.END_BLOCK]:
-            place = (place + 1) % len(rows)
-        rows[place] = (*key, 0)
+        put_row(self._ends, end.block + 1, end.register, end.segments, 0)
 
     def add(
         self, operation: int, address: int, block: int, uncrossed: tuple[int, ...] | None
@@ -581,7 +555,7 @@ class Landings:
         landing = self._index.block_at(address)
         edge = self._index.entry_edge[landing]
         entered = MissingEntry(address) if edge == UNKNOWN else Cross(edge)
-        self._landings.append(_Landing(entered, uncrossed or ()))
+        self._landings.append((entered, uncrossed or ()))
         number = len(self._landings)
         if (number + 1) * kernels.LANDING > len(self._rows):
             larger = np.zeros(2 * len(self._rows), np.int64)
@@ -599,22 +573,19 @@ class Landings:
 
     def collect(self) -> None:
         """Add to the tally what native code has counted since this was last called."""
-        self._collect_ends()
+        ends = self._ends.reshape(-1, kernels.KEYED_ROW)
+        for block, register, segments, count in ends[ends[:, kernels.VALUE] > 0].tolist():
+            self._tally.early[EarlyEnd(block - 1, register, segments)] += count
+        ends[:, kernels.VALUE] = 0
         counts = self._rows.reshape(-1, kernels.LANDING)[:, kernels.LANDING_COUNT]
-        for landing, count in zip(self._landings, counts[1:].tolist(), strict=False):
-            if isinstance(landing.entered, Cross):
-                self._tally.crossed[landing.entered.edge] += count
+        for (entered, uncrossed), count in zip(self._landings, counts[1:].tolist(), strict=False):
+            if isinstance(entered, Cross):
+                self._tally.crossed[entered.edge] += count
             elif count:
-                self._tally.missing[landing.entered] += count
-            for edge in landing.uncrossed:
+                self._tally.missing[entered] += count
+            for edge in uncrossed:
                 self._tally.crossed[edge] -= count
         counts[:] = 0
-
-    def _collect_ends(self) -> None:
-        rows = self._ends.reshape(-1, kernels.END)
-        for block, register, segments, count in rows[rows[:, kernels.END_COUNT] > 0].tolist():
-            self._tally.early[EarlyEnd(block - 1, register, segments)] += count
-        rows[:, kernels.END_COUNT] = 0
 
 
 def _waits(index: GraphIndex) -> Array:

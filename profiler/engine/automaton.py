@@ -13,16 +13,22 @@ expands the counts after the run.
 
 from __future__ import annotations
 
-import ctypes
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from simprof.profiler.engine import block_kernel, kernels
-from simprof.profiler.engine.activations import Activations, Arrival, Tally, ThreadStacks, too_deep
+from simprof.profiler.engine.activations import (
+    Activations,
+    Arrival,
+    Landings,
+    Tally,
+    ThreadStacks,
+    too_deep,
+)
 from simprof.profiler.engine.lowering import Lowering, StepOperations, TraceSink, WindowMoves
 from simprof.profiler.engine.silence import EventsLostError, RunThinning, reported
 from simprof.profiler.engine.states import (
@@ -48,9 +54,6 @@ from simprof.simulator.binary.dynamic import real_address
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 from simprof.simulator.isa.decode import TransferKind
 from simprof.simulator.machine.running import NativeHook
-
-if TYPE_CHECKING:
-    from simprof.profiler.engine.activations import Landings
 
 Array = npt.NDArray[np.int64]
 _ADDRESS = (1 << 48) - 1
@@ -132,11 +135,8 @@ class Automaton:
             self._recording.watch(
                 self.guard, lambda address: self._states.entered_block(interrupted(address))
             )
-        callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-        self._callback: Any = callback_type(self._guarded)
-        # `ctypes.cast` would make a cycle, which keeps the automaton in memory.
-        address = ctypes.c_void_p.from_buffer(self._callback).value
-        self.clock[kernels.SLOW_CALLBACK] = address or 0
+        self._callback: Any = kernels.Callback(self._guarded)
+        self.clock[kernels.SLOW_CALLBACK] = kernels.address_of(self._callback)
 
     @property
     def counts(self) -> RunCounts:
@@ -170,7 +170,7 @@ class Automaton:
         self._activations.retire()
         self._natives = self._arrival = None
         del self._thinning
-        self._on_missing = _ignore
+        self._on_missing = lambda _: None
 
     # Ways that other runs have taken
 
@@ -178,12 +178,13 @@ class Automaton:
         """Know ways from the beginning; where edges have operations, these would be others."""
         assert self._lowering.is_idle
         self._states.learn(ways.states, ways.insides)
-        self._operations.learn(ways.landings, ways.after_pop)
+        self._operations.landings.update(ways.landings)
+        self._operations.after_pop.update(ways.after_pop)
         self._transitions += ways.transitions
         self._numbers += ways.numbers
         pairs = zip(ways.transitions, ways.numbers, strict=True)
-        successors = [(way.source, way.key, way.target, number) for way, number in pairs]
-        self.memory.learn(ways.operations, np.array(successors, np.int64).reshape(-1, 4))
+        successors = [(way.source, way.key, 0, way.target, number) for way, number in pairs]
+        self.memory.learn(ways.operations, np.array(successors, np.int64).reshape(-1, 5))
         self._learnt = len(self._transitions)
 
     def known_ways(self) -> KnownWays | None:
@@ -366,15 +367,8 @@ class Automaton:
         watched = self.trace is not None or self._lowering.notes is not None
         watched = watched or not self._index.recovered.code.place.is_single
         if self._natives is None and not watched and self._landed > PYTHON_LANDINGS:
-            from simprof.profiler.engine.activations import Landings  # most programs never need it
-
-            self._natives = Landings(
-                self.memory,
-                self._index,
-                self.tally,
-                self._lowering.stack_mask,
-                self._operations.number,
-            )
+            mask, number = self._lowering.stack_mask, self._operations.number
+            self._natives = Landings(self.memory, self._index, self.tally, mask, number)
             self._activations.on_end = self._natives.add_end
         return self._natives
 
@@ -654,7 +648,3 @@ class Automaton:
             next_pc = end if fault_pc is None else fault_pc
             self._activations.cut(self._activations.current, context.block, next_pc)
         return context.block
-
-
-def _ignore(step: Missing) -> None:
-    """Tell nobody."""

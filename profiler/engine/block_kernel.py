@@ -24,6 +24,7 @@ from simprof.profiler.engine.kernels import (
     end_segment,
     ended_known,
     get,
+    hook_part,
     inline,
     jit,
     put,
@@ -319,14 +320,14 @@ if not kernels.PLAIN:
         """Call int function(void *) by its address."""
         return compiled.call_at(_types.int64, _types.int64, result=_types.int32)
 
-    @c_function(*_PART)
+    @hook_part
     def search_hook(k: int, address: int, size: int) -> None:
         """The part of `block_hook` for events that its row does not hold."""
         status = search(k, address, size)
         if status != kernels.OK:
             call_part(get(k, kernels.SLOW_CALLBACK), status, address, size)
 
-    @c_function(*_PART)
+    @hook_part
     def budget_hook(k: int, address: int, size: int) -> None:
         """The part of `block_hook` for a spent budget: stop where the engine can, else go on."""
         if get(get(k, kernels.NPC_POINTER), 0) == address + 4:
@@ -426,7 +427,7 @@ if not kernels.PLAIN:
         # Its user data is the address of the clock.
         return _block_address()  # type: ignore[no-any-return]
 
-    @c_function(*_PART)
+    @hook_part
     def execute_hook(k: int, operation: int, address: int) -> None:
         """`execute`, out of line."""
         status = execute(k, operation, address)

@@ -11,94 +11,64 @@ context
     A routine with the calls that led to it: a node of the calling context tree (Ammons, Ball and
     Larus 1997). Context 0 stands for what is above all others: where the program began, or
     everything outside a window.
-head
-    A context whose routine is none of those above it. A call of one that *is* above, recursion,
-    leads to a context below the last head, one for each site: recursion goes no deeper, and the
-    same routines are above a context as were in the run.
 site
     The address of the call instruction, or `SIGNALLED` or `LANDED`. A routine that another one
     enters by a jump (a tail call) hangs below that one, at the address of the jump.
-life
-    What has become of the activation in a frame, from which follows how the next one begins there.
 window
     Counting goes on in contexts below a call of one routine only, and for so many calls of it.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.kernels import STRIDE, get, put
-from simprof.simulator.cpu import compiled
-
-_types: Any = compiled.types
+from simprof.profiler.engine.kernels import STRIDE, VALUE, bump, get, put
 
 NOTE_TABLE = 1 << 29  # the table number of notes
 
 # Notes, the keys of their operations: a kind, and a value above its bits.
-BEGUN = 0  # an activation of a routine has begun
-PUSHED = 1  # a frame was pushed by the call at an address
-ENDED_SEGMENT = 2  # of a transition of the segment automaton
-LEFT = 3  # the same, and the activation is complete
+# BEGUN: an activation of a routine has begun. PUSHED: a frame was pushed by the call at an address.
+# ENDED_SEGMENT: of a transition of the segment automaton; LEFT: so, and the activation is complete.
+BEGUN, PUSHED, ENDED_SEGMENT, LEFT = range(4)
 KIND_BITS = 2
 
 # Words of the array at NOTES_POINTER.
-USED = 0  # contexts
-LIMIT = 1
-TREE = 2  # whether contexts are distinguished; else there are 0 and 1: outside and inside a window
-WINDOW = 3  # the routine + 1; 0 where there is no window
-CALLS_LEFT = 4  # how many of its calls are still to be counted
-FRAMES = 5  # addresses of the arrays
-CONTEXTS = 6
-CHILDREN = 7
-COUNTS = 8
-SITES = 9  # transition -> address of the instruction by which it leaves its routine
-CHILD_ROWS = 10
-COUNT_ROWS = 11
-COUNTED = 12  # rows of COUNTS in use
-MORE_CALLBACK = 13  # void(int64, int64, int64): makes room
-STEPS = 14  # rows of CHILDREN in use
+# USED, LIMIT: contexts. TREE: whether these are distinguished; else there are 0 and 1: outside and
+# inside a window. WINDOW: the routine + 1; 0 where there is no window. CALLS_LEFT: how many of its
+# calls are still to be counted.
+USED, LIMIT, TREE, WINDOW, CALLS_LEFT = range(5)
+# Addresses of the arrays. SITES: transition -> address of the instruction by which it leaves its
+# routine. CHILDREN has keyed rows (context + 1, site, routine) -> context to which a call leads,
+# and COUNTS (context + 1, token, 0) -> how often.
+FRAMES, CONTEXTS, CHILDREN, COUNTS, SITES = range(5, 10)
+# COUNTED, STEPS: rows of COUNTS and CHILDREN in use. MORE_CALLBACK: void(int64, int64, int64),
+# which makes room.
+CHILD_ROWS, COUNT_ROWS, COUNTED, MORE_CALLBACK, STEPS = range(10, 15)
 WORDS = 16
 
 # Words of a frame.
-CONTEXT = 0
-LIFE = 1
-SITE = 2
+CONTEXT, LIFE, SITE = range(3)
 FRAME = 4
 
-# Lives.
-NOTHING = 0
-ALIVE = 1
-COMPLETE = 2  # it has left by its EXIT; SITE says from where
-ENDED = 3  # early, or by a call that does not return; where something lands, SITE is the context
-# of what owns the stack
-CALLED = 4  # nothing has begun there yet; SITE says who called
+# Lives: what has become of the activation in a frame, from which follows how the next one begins
+# there.
+# COMPLETE: it has left by its EXIT; SITE says from where. ENDED: early, or by a call that does not
+# return; where something lands, SITE is the context of what owns the stack. CALLED: nothing has
+# begun there yet; SITE says who called.
+NOTHING, ALIVE, COMPLETE, ENDED, CALLED = range(5)
 
 # Words of a context.
-PARENT = 0
-CALL_SITE = 1
-ROUTINE = 2
-CALLS = 3
-LANDINGS = 4  # activations that began by a landing, in place of one that ended early
-CALLER = 6  # the routine that calls, -1 for none
-HEAD = 5  # the nearest context above, or this one, whose routine is not above it
+# LANDINGS: activations that began by a landing, in place of one that ended early. HEAD: the nearest
+# context above, or this one, whose routine is none of those above it. A call of one that *is*
+# above, recursion, leads to a context below the last head, one for each site: recursion goes no
+# deeper, and the same routines are above a context as were in the run. CALLER: the routine that
+# calls, or -1.
+PARENT, CALL_SITE, ROUTINE, CALLER, CALLS, LANDINGS, HEAD = range(7)
 NODE = 8
 
-# Words of a row of CHILDREN: a step, which leads from a context by a call to another one.
-CHILD_OF = 0  # + 1; 0 if the row is free
-CHILD = 4
-
-# Words of a row of COUNTS.
-COUNTS_OF = 0  # context + 1; 0 if the row is free
-TOKEN = 1
-COUNT = 2
-ROW = 4
-
 # Tokens: a kind, and a number above its bits.
-TRANSITION = 0  # how often a transition was taken
-HASHING = 1  # instructions executed by the hashing routine for a table
-BEYOND = 2  # calls of a routine that have no context, as there are too many
+# TRANSITION: how often one was taken. HASHING: instructions executed by the hashing routine for a
+# table. BEYOND: calls of a routine that have no context, as there are too many.
+TRANSITION, HASHING, BEYOND = range(3)
 TOKEN_BITS = 2
 
 SIGNALLED = -1  # sites
@@ -106,51 +76,29 @@ LANDED = -2
 
 
 @kernels.jit
-def _mix(a: int, b: int, c: int) -> int:
-    mixed = (a * 0x9E3779B1) ^ (b * 0x85EBCA6B) ^ (c * 0x27D4EB2F)
-    return mixed ^ (mixed >> 15) ^ (mixed >> 31)
-
-
-@kernels.jit
-def find_count(base: int, context: int, token: int) -> int:
+def _count_row(base: int, context: int, token: int) -> int:
     """Address of the row of COUNTS for a context and a token, or of the free row for it."""
-    mask = get(base, COUNT_ROWS) - 1
-    place = _mix(context, token, 0) & mask
-    while True:
-        at = get(base, COUNTS) + 8 * ROW * place
-        owner = get(at, COUNTS_OF)
-        if owner == 0 or (owner == context + 1 and get(at, TOKEN) == token):
-            return at
-        place = (place + 1) & mask
+    return kernels.find_row(get(base, COUNTS), get(base, COUNT_ROWS), context + 1, token, 0)
 
 
 @kernels.jit
 def add(base: int, context: int, token: int, amount: int) -> None:
     """Count `token` in a context."""
-    at = find_count(base, context, token)
-    if get(at, COUNTS_OF) == 0:
+    at = _count_row(base, context, token)
+    if get(at, 0) == 0:
         if 2 * get(base, COUNTED) >= get(base, COUNT_ROWS):
             kernels.call_part(get(base, MORE_CALLBACK), 0, 0, 0)
-            at = find_count(base, context, token)
-        put(at, COUNTS_OF, context + 1)
-        put(at, TOKEN, token)
-        put(base, COUNTED, get(base, COUNTED) + 1)
-    put(at, COUNT, get(at, COUNT) + amount)
+            at = _count_row(base, context, token)
+        put(at, 0, context + 1)
+        put(at, 1, token)
+        bump(base, COUNTED, 1)
+    bump(at, VALUE, amount)
 
 
 @kernels.jit
-def find_child(base: int, parent: int, site: int, routine: int) -> int:
+def _child_row(base: int, parent: int, site: int, routine: int) -> int:
     """Address of the row of CHILDREN for a step, or of the free row for it."""
-    mask = get(base, CHILD_ROWS) - 1
-    place = _mix(parent, site, routine) & mask
-    while True:
-        at = get(base, CHILDREN) + 8 * CHILD * place
-        owner = get(at, CHILD_OF)
-        if owner == 0:
-            return at
-        if owner == parent + 1 and get(at, 1) == site and get(at, 2) == routine:
-            return at
-        place = (place + 1) & mask
+    return kernels.find_row(get(base, CHILDREN), get(base, CHILD_ROWS), parent + 1, site, routine)
 
 
 @kernels.jit
@@ -183,20 +131,20 @@ def _make(base: int, parent: int, site: int, routine: int, is_new: bool, caller:
 @kernels.jit
 def _put_step(base: int, parent: int, site: int, routine: int, context: int) -> None:
     """Note to which context a call leads."""
-    at = find_child(base, parent, site, routine)
-    put(at, CHILD_OF, parent + 1)
+    at = _child_row(base, parent, site, routine)
+    put(at, 0, parent + 1)
     put(at, 1, site)
     put(at, 2, routine)
-    put(at, 3, context)
-    put(base, STEPS, get(base, STEPS) + 1)
+    put(at, VALUE, context)
+    bump(base, STEPS, 1)
 
 
 @kernels.jit
 def _child(base: int, parent: int, site: int, routine: int) -> int:
     """Context of `routine` called at `site` in another one; -1 where there is no room for it."""
-    at = find_child(base, parent, site, routine)
-    if get(at, CHILD_OF) != 0:
-        return get(at, 3)
+    at = _child_row(base, parent, site, routine)
+    if get(at, 0) != 0:
+        return get(at, VALUE)
     if 2 * get(base, STEPS) + 4 >= get(base, CHILD_ROWS):
         kernels.call_part(get(base, MORE_CALLBACK), 0, 0, 0)
     caller = -1
@@ -206,9 +154,9 @@ def _child(base: int, parent: int, site: int, routine: int) -> int:
         context = _make(base, parent, site, routine, True, caller)
     else:
         head = get(get(base, CONTEXTS) + 8 * NODE * parent, HEAD)
-        at = find_child(base, head, site, routine)
-        if get(at, CHILD_OF) != 0:
-            context = get(at, 3)
+        at = _child_row(base, head, site, routine)
+        if get(at, 0) != 0:
+            context = get(at, VALUE)
         else:
             context = _make(base, head, site, routine, False, caller)
             if context >= 0 and head != parent:
@@ -225,7 +173,7 @@ def _enter(base: int, parent: int, site: int, routine: int, word: int) -> int:
         is_call = site != LANDED and get(base, WINDOW) == routine + 1
         if not is_call or get(base, CALLS_LEFT) == 0:
             return 0
-        put(base, CALLS_LEFT, get(base, CALLS_LEFT) - 1)
+        bump(base, CALLS_LEFT, -1)
         if get(base, TREE) == 0:
             return 1
     if get(base, TREE) == 0:
@@ -235,7 +183,7 @@ def _enter(base: int, parent: int, site: int, routine: int, word: int) -> int:
         add(base, parent, routine << TOKEN_BITS | BEYOND, 1)
         return parent
     node = get(base, CONTEXTS) + 8 * NODE * context
-    put(node, word, get(node, word) + 1)
+    bump(node, word, 1)
     return context
 
 
@@ -247,7 +195,7 @@ def _land(base: int, old: int, owner: int, routine: int) -> int:
         return old
     node = get(base, CONTEXTS) + 8 * NODE * old
     if get(node, ROUTINE) == routine:
-        put(node, LANDINGS, get(node, LANDINGS) + 1)
+        bump(node, LANDINGS, 1)
         return old
     return _enter(base, owner, LANDED, routine, LANDINGS)
 
@@ -319,42 +267,15 @@ def count_in_table(k: int, at: int) -> None:
     add(base, context, table << TOKEN_BITS | HASHING, spent)
 
 
-@kernels.jit
-def move(base: int, old: int, rows: int) -> None:
-    """Put the rows of an old COUNTS at address `old` into the new one."""
-    for place in range(rows):
-        at = old + 8 * ROW * place
-        if get(at, COUNTS_OF) != 0:
-            to = find_count(base, get(at, COUNTS_OF) - 1, get(at, TOKEN))
-            for word in range(ROW):
-                put(to, word, get(at, word))
-
-
-@kernels.jit
-def move_children(base: int, old: int, rows: int) -> None:
-    """Put the rows of an old CHILDREN at address `old` into the new one."""
-    for place in range(rows):
-        at = old + 8 * CHILD * place
-        if get(at, CHILD_OF) != 0:
-            to = find_child(base, get(at, CHILD_OF) - 1, get(at, 1), get(at, 2))
-            for word in range(CHILD):
-                put(to, word, get(at, word))
-
-
 if not kernels.PLAIN:
-    _WORD = _types.int64
 
-    @kernels.c_function(_WORD, _WORD, _WORD)
+    @kernels.hook_part
     def context_hook(k: int, at: int, unused: int) -> None:
         """`note` or `count_in_table`, where the kernel calls its hashing routine."""
         if get(at, 0) >> kernels.TABLE_SHIFT == NOTE_TABLE:
             note(k, get(at, 1))
         else:
             count_in_table(k, at)
-
-
-call_move = compiled.for_python(move)
-call_move_children = compiled.for_python(move_children)
 
 
 def part() -> int:

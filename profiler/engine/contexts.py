@@ -8,7 +8,6 @@ tells all edges and all that the schemes did along them there.
 
 from __future__ import annotations
 
-import ctypes
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from simprof.profiler.engine import context_kernel, kernels
 from simprof.profiler.engine.activations import EarlyEnd, RunNotes
-from simprof.profiler.engine.memory import EngineMemory, Operation
+from simprof.profiler.engine.memory import EngineMemory, Operation, larger_table
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 
@@ -87,14 +86,12 @@ class ContextCounting(RunNotes):
         words[context_kernel.WINDOW] = 0 if options.entry is None else options.entry + 1
         calls = -1 if options.calls is None else options.calls
         words[context_kernel.CALLS_LEFT] = self._calls = calls
-        callback = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-        self._callback: Any = callback(self._grow)
-        address = ctypes.cast(self._callback, ctypes.c_void_p).value
-        words[context_kernel.MORE_CALLBACK] = address or 0
+        self._callback: Any = kernels.Callback(self._grow)
+        words[context_kernel.MORE_CALLBACK] = kernels.address_of(self._callback)
         self._publish(context_kernel.CONTEXTS, _ROOM * context_kernel.NODE)
         self._publish(context_kernel.SITES, _ROOM)
-        self._publish_rows(context_kernel.CHILDREN, 2 * _ROOM)
-        self._publish_rows(context_kernel.COUNTS, 4 * _ROOM)
+        self._publish_rows(context_kernel.CHILDREN, context_kernel.CHILD_ROWS, 2 * _ROOM)
+        self._publish_rows(context_kernel.COUNTS, context_kernel.COUNT_ROWS, 4 * _ROOM)
 
     def use_frames(self, frames: Array) -> None:
         """Have the contexts of activations in `frames` from now on: another thread runs."""
@@ -108,33 +105,27 @@ class ContextCounting(RunNotes):
         self.use_frames(np.zeros(context_kernel.FRAME * (depth + 1), np.int64))
         memory.clock[kernels.NOTES_POINTER] = self._words.ctypes.data
 
-    def _publish(self, word: int, size: int) -> Array:
-        """Give an array this size, its content kept; return the old one."""
+    def _publish(self, word: int, size: int) -> None:
+        """Give an array this size, its content kept."""
         old = self._arrays.get(word, np.zeros(0, np.int64))
         array = self._arrays[word] = np.zeros(size, np.int64)
         array[: len(old)] = old
         self._words[word] = array.ctypes.data
-        return old
 
-    def _publish_rows(self, word: int, rows: int) -> Array:
-        """Give a table so many empty rows; return the old one."""
-        width, count = _TABLES[word]
-        old = self._arrays.get(word, np.zeros(0, np.int64))
-        array = self._arrays[word] = np.zeros(rows * width, np.int64)
+    def _publish_rows(self, word: int, count: int, rows: int) -> None:
+        """Give a table so many rows, which word `count` then says."""
+        array = larger_table(self._arrays.get(word, np.zeros(0, np.int64)), rows)
+        self._arrays[word] = array
         self._words[word], self._words[count] = array.ctypes.data, rows
-        return old
 
     def _grow(self, *unused: int) -> None:
-        words = self._words
-        base = words.ctypes.data
-        if 2 * words[context_kernel.COUNTED] >= words[context_kernel.COUNT_ROWS]:
-            rows = int(words[context_kernel.COUNT_ROWS])
-            old = self._publish_rows(context_kernel.COUNTS, 4 * rows)
-            context_kernel.call_move(base, old.ctypes.data, rows)
-        if 2 * words[context_kernel.STEPS] + 4 >= words[context_kernel.CHILD_ROWS]:
-            rows = int(words[context_kernel.CHILD_ROWS])
-            old = self._publish_rows(context_kernel.CHILDREN, 4 * rows)
-            context_kernel.call_move_children(base, old.ctypes.data, rows)
+        counted, steps = self._words[[context_kernel.COUNTED, context_kernel.STEPS]].tolist()
+        rows = int(self._words[context_kernel.COUNT_ROWS])
+        if 2 * counted >= rows:
+            self._publish_rows(context_kernel.COUNTS, context_kernel.COUNT_ROWS, 4 * rows)
+        rows = int(self._words[context_kernel.CHILD_ROWS])
+        if 2 * steps + 4 >= rows:
+            self._publish_rows(context_kernel.CHILDREN, context_kernel.CHILD_ROWS, 4 * rows)
             self._publish(context_kernel.CONTEXTS, 2 * rows * context_kernel.NODE)
 
     # Operations
@@ -203,24 +194,26 @@ class ContextCounting(RunNotes):
         """Return what was counted; nothing of what is outside a window."""
         used = int(self._words[context_kernel.USED])
         nodes = self._arrays[context_kernel.CONTEXTS].reshape(-1, context_kernel.NODE)[:used]
-        rows = self._arrays[context_kernel.COUNTS].reshape(-1, context_kernel.ROW)
+        parents, sites, routines, callers, calls, landings, *_ = nodes.T.copy()
+        # context + 1, token, count
+        rows = self._arrays[context_kernel.COUNTS].reshape(-1, kernels.KEYED_ROW)[:, [0, 1, 3]]
         outermost = 1 if self._words[context_kernel.WINDOW] else 0
-        rows = rows[rows[:, context_kernel.COUNTS_OF] > outermost]
-        kinds = rows[:, context_kernel.TOKEN] & (1 << context_kernel.TOKEN_BITS) - 1
+        rows = rows[rows[:, 0] > outermost]
+        kinds = rows[:, 1] & (1 << context_kernel.TOKEN_BITS) - 1
 
         def of(kind: int) -> Array:
-            found: Array = rows[kinds == kind][:, : context_kernel.COUNT + 1].copy()
-            found[:, context_kernel.COUNTS_OF] -= 1
-            found[:, context_kernel.TOKEN] >>= context_kernel.TOKEN_BITS
+            found: Array = rows[kinds == kind]
+            found[:, 0] -= 1
+            found[:, 1] >>= context_kernel.TOKEN_BITS
             return found
 
         return ContextCounts(
-            nodes[:, context_kernel.PARENT].copy(),
-            nodes[:, context_kernel.CALL_SITE].copy(),
-            nodes[:, context_kernel.ROUTINE].copy(),
-            nodes[:, context_kernel.CALLER].copy(),
-            nodes[:, context_kernel.CALLS].copy(),
-            nodes[:, context_kernel.LANDINGS].copy(),
+            parents,
+            sites,
+            routines,
+            callers,
+            calls,
+            landings,
             of(context_kernel.TRANSITION),
             of(context_kernel.HASHING),
             of(context_kernel.BEYOND),
@@ -228,13 +221,6 @@ class ContextCounting(RunNotes):
             Counter({key: n for key, n in self._cuts.items() if key[0] >= outermost}),
             self._calls - int(self._words[context_kernel.CALLS_LEFT]),
         )
-
-
-# Word of a table -> the words of a row, and the word that has the number of rows.
-_TABLES = {
-    context_kernel.CHILDREN: (context_kernel.CHILD, context_kernel.CHILD_ROWS),
-    context_kernel.COUNTS: (context_kernel.ROW, context_kernel.COUNT_ROWS),
-}
 
 
 def _key(kind: int, value: int) -> int:

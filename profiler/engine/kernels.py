@@ -18,17 +18,9 @@ successor
 operation
     Three words (code, a, b); a transition executes operations until one carries `LAST`.
 frame
-    One activation: return address into the caller (bit 0: the caller's path has already ended),
-    the caller's stack pointer, the segment register r and the segment state.
-silent block
-    One that raises no events (`silence`): a transition then stands for the way through such blocks,
-    and adds their instructions.
+    One activation.
 segment
-    A piece of an activation's path (`segments`); r is its number when it ends. What every scheme
-    does along it depends on the segment and on the segment state, which is a state with
-    successors: the segment's key is the event. They are in a table that grows until no two of
-    them want the same place (`spill` takes the rest). An operation of such a transition counts
-    in hash tables; everything else follows from how often it was taken.
+    A piece of an activation's path (`segments`).
 
 With numba switched off (NUMBA_DISABLE_JIT=1) the same functions run as plain Python, for tests.
 """
@@ -47,9 +39,8 @@ from simprof.simulator.cpu import compiled
 Array = npt.NDArray[np.int64]
 P = ParamSpec("P")
 T = TypeVar("T")
-_types, ir = compiled.types, compiled.ir
+_types = compiled.types
 PLAIN = compiled.is_plain()
-_WORD = ir.IntType(64)
 
 
 def jit(function: Callable[P, T]) -> Callable[P, T]:
@@ -69,46 +60,32 @@ def c_function(*arguments: Any, result: Any = _types.void) -> Callable[[Any], An
 
 _intrinsic: Callable[[Any], Any] = compiled.intrinsic
 _PART = (_types.int64, _types.int64, _types.int64)
+hook_part = c_function(*_PART)
+# What the kernel calls of Python: void(int64, int64, int64).
+Callback = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+def address_of(callback: Any) -> int:
+    """Return the address by which native code calls a `Callback`."""
+    # `ctypes.cast` would make a cycle, which keeps in memory whose method the callback is.
+    return ctypes.c_void_p.from_buffer(callback).value or 0
 
 
 # Clock words; 0..13, 16..18 and 29..31 are shared with simulator.cpu.traps.ClockWord (a test
 # compares them).
-INSTRUCTIONS = 0
-LIMIT = 1
-BLOCK_ADDRESS = 2
-BLOCK_SIZE = 3
-STOPPED = 4
-STOP_FUNCTION = 5
-ENGINE = 6
-NPC_POINTER = 7
-RESUME_PC = 8
-RESUME_END = 9
-STATE = 10
-RESUMED_STATE = 11
-WINDOW_POINTER = 12
-INTERRUPTED = 13
-REDIRECTED = 16
-FRAME = 14  # offset of the current frame in `frames`
-FRAME_LIMIT = 15  # no frame may start at or beyond this offset
-CAN_SAVE = 17
-CAN_RESTORE = 18
-WINDOW_MOVER = 29
-TRAP_WORDS = 30
-ENDINGS = 31
-SPILL_MASK = 19
-MISS_SLOT = 20  # where a missing spilled successor belongs
-NODES = 21  # hash nodes in use
-NODE_LIMIT = 22
-TABLES = 24  # hash tables
-FAILED_OPERATION = 23  # operation that returned a status other than OK
-ENDS_MASK = 25  # these four belong to `landing_kernel`
-WAITS_BASE = 26  # address of the first word of code
-WAITS = 27  # words of code
-STACK_MASK = 28
+INSTRUCTIONS, LIMIT, BLOCK_ADDRESS, BLOCK_SIZE, STOPPED, STOP_FUNCTION, ENGINE = range(7)
+NPC_POINTER, RESUME_PC, RESUME_END, STATE, RESUMED_STATE, WINDOW_POINTER, INTERRUPTED = range(7, 14)
+# FRAME: offset of the current frame in `frames`; FRAME_LIMIT: no frame may start there or beyond.
+FRAME, FRAME_LIMIT, REDIRECTED, CAN_SAVE, CAN_RESTORE = range(14, 19)
+# MISS_SLOT: where a missing spilled successor belongs. NODES: hash nodes in use. FAILED_OPERATION:
+# that which returned a status other than OK. TABLES: hash tables.
+SPILL_MASK, MISS_SLOT, NODES, NODE_LIMIT, FAILED_OPERATION, TABLES = range(19, 25)
+# Of `landing_kernel`; WAITS_BASE: address of the first word of code; WAITS: words of code.
+END_ROWS, WAITS_BASE, WAITS, STACK_MASK = range(25, 29)
+WINDOW_MOVER, TRAP_WORDS, ENDINGS = range(29, 32)
 
-FAILED = (
-    3  # value of INTERRUPTED: Python raised an exception (simprof.simulator.cpu.traps.Interruption)
-)
+# Value of INTERRUPTED: Python raised an exception (simprof.simulator.cpu.traps.Interruption).
+FAILED = 3
 
 # States.
 ROW = 8  # words a row: a cache line
@@ -120,24 +97,26 @@ FIRST_STATE = 2 * START
 LEFT = 1  # the address in the event, of size 0, that says that the program has set a context
 
 # Words of a successor in its state's row, which has room for two.
-KEY = 0  # address | size << 48; 0 if free
-COUNT_OF = 1
-NEXT = 2  # state; instructions of the silent blocks on the way (`silence`) << PASSED_SHIFT
-ACTION = 3  # operation number, 0 if there is none
+# KEY: address | size << 48; 0 if free. COUNT_OF: how often it was taken. NEXT: state; instructions
+# of the silent blocks on the way (`silence`) << PASSED_SHIFT, which the transition then stands for.
+# ACTION: operation number, 0 if none.
+KEY, COUNT_OF, NEXT, ACTION = range(4)
 SUCCESSOR = 4
 PASSED_SHIFT = 40
 # A spilled successor has its owner's state behind these, 0 if it is free.
 OWNER = 4
 SPILL = 5
 
-# Row of a segment state.
+# Row of a segment state. What every scheme does along a segment depends on it and on the segment
+# state, which is a state with successors: the segment's key is the event. They are in a table that
+# grows until no two of them want the same place (`spill` takes the rest). An operation of such a
+# transition counts in hash tables; everything else follows from how often it was taken.
 PLACES = 0  # byte offset of its table in `segments`
 PLACE_MASK = 1  # byte offset of the table's last successor
 
 # Operations: what each does. In `block_kernel`, `quick` does those that take no call of anything
 # and `slow` the others; `single` and `short` are parts of `quick` for those that stand alone. All
-# of them, and `replay_kernel` for the operations of edges (BEGIN, ADD, SEGMENT, HASH), are made of
-# the same inlined functions.
+# of them are made of the same inlined functions.
 NOTHING = 0
 BEGIN = 1  # r = a; the segment state is b
 ADD = 2  # r += a
@@ -158,95 +137,62 @@ LAST = 1 << 8
 HASH_BACK_EDGE = 1 << 9
 TABLE_SHIFT = 32  # the hash table's number starts at this bit, and a guard's flag
 
-# Frame words.
-FRAME_RETURN = 0
-FRAME_STACK = 1
-FRAME_PATH = 2  # the segment register
-FRAME_SEGMENTS = 3  # the segment state, 0 where the routine is not profiled
+# Frame words: return address into the caller (bit 0: the caller's path has already ended), the
+# caller's stack pointer, the segment register r, which is the number of the segment when that ends,
+# and the segment state, 0 where the routine is not profiled.
+FRAME_RETURN, FRAME_STACK, FRAME_PATH, FRAME_SEGMENTS = range(4)
 STRIDE = 4  # words a frame
 ENDED_BIT = 1  # of a return address: the caller has been accounted for
 SIGNAL_BIT = 2  # the frame is a signal handler's; the rest is the number of a signal record
 
 # Words of a landing: what arriving at one place by one transition means (`landing_kernel`).
-LANDING_RETURNED = 0  # 1 if control left by a return: that activation is complete
-LANDING_BLOCK = 1  # block that control left + 1, 0 if none
-LANDING_ROUTINE = 2  # routine of the place + 1, 0 if no graph has it
-LANDING_ENTRY = 3  # operation on the place's ENTRY edge, 0 if there is none
-LANDING_COUNT = 4  # how often control landed there without Python
+# LANDING_RETURNED: 1 if control left by a return: that activation is complete. LANDING_BLOCK: block
+# that control left + 1, 0 if none. LANDING_ROUTINE: routine of the place + 1, 0 if no graph has it.
+# LANDING_ENTRY: operation on the place's ENTRY edge, 0 if there is none. LANDING_COUNT: how often
+# control landed there without Python.
+LANDING_RETURNED, LANDING_BLOCK, LANDING_ROUTINE, LANDING_ENTRY, LANDING_COUNT = range(5)
 LANDING = 8  # words a landing
 
-# Words of an early end.
-END_BLOCK = 0  # block + 1, 0 if the place is free
-END_REGISTER = 1
-END_SEGMENTS = 2
-END_COUNT = 3
-END = 4  # words an early end
+# Words of a keyed row (`find_row`): a key of three words, the first of them 0 if the row is free.
+KEY_WORDS = 3
+VALUE = 3
+KEYED_ROW = 4
 
 # Hash table header words (one row of `tables` a table).
-TABLE_HEADS = 0  # offset of its bucket heads in `heads`
-TABLE_REMEMBERED_NODE = 1  # node + 1, 0 if none
-TABLE_CALLS = 2  # calls that searched
-TABLE_INSTRUCTIONS = 3  # executed by the run-time routine in these
-TABLE_REMEMBERED = 4  # calls that found their path remembered
-TABLE_COSTS = 5  # offset of its cost words in `costs`
+# TABLE_HEADS: offset of its bucket heads in `heads`. TABLE_REMEMBERED_NODE: node + 1, 0 if none.
+# TABLE_CALLS, TABLE_INSTRUCTIONS: calls that searched, and what the run-time routine executed in
+# these. TABLE_REMEMBERED: calls that found their path remembered. TABLE_COSTS: offset of its cost
+# words in `costs`.
+TABLE_HEADS, TABLE_REMEMBERED_NODE, TABLE_CALLS, TABLE_INSTRUCTIONS = range(4)
+TABLE_REMEMBERED, TABLE_COSTS = range(4, 6)
 TABLE_WORDS = 8
 # Node words: key, count, next node + 1, nodes before it in its bucket.
 NODE = 4
 NODE_SHIFT = 32  # in b of a HASH operation: node + 1 of its key, 0 before it was counted first
-# Cost words of the hashing routine (see `hash_routine`), instructions a call.
-COST_REMEMBERED = 0
-COST_HIT = 1
-COST_INSERT = 2
-COST_BACK_HIT = 3
-COST_BACK_INSERT = 4
-COST_STEP = 5
-BUCKET_MASK = 6  # buckets of a table - 1
-HASH_SHIFT = 7  # bucket = (key * multiplier >> shift) & mask
-HASH_MULTIPLIER = 8
+# Cost words of the hashing routine (see `hash_routine`), instructions a call. BUCKET_MASK: buckets
+# of a table - 1; the bucket is (key * multiplier >> shift) & mask.
+COST_REMEMBERED, COST_HIT, COST_INSERT, COST_BACK_HIT, COST_BACK_INSERT, COST_STEP = range(6)
+BUCKET_MASK, HASH_SHIFT, HASH_MULTIPLIER = range(6, 9)
 COST_WORDS = 9
 
-# What an event came to.
-OK = 0
-MISS = 1
-MISMATCH = 2
-DECIDE = 3
-TOO_DEEP = 4
-NO_NODES = 5
-NEW_SEGMENT = 6
-TRACE_STOP = 7  # the trace buffer is full, or a checkpoint is due
-MARKED = 8
+# What an event came to. TRACE_STOP: the trace buffer is full, or a checkpoint is due.
+OK, MISS, MISMATCH, DECIDE, TOO_DEEP, NO_NODES, NEW_SEGMENT, TRACE_STOP, MARKED = range(9)
 
 # Words of the trace buffer, in front of its bits.
-TRACE_BITS = 0  # bits in the buffer
-TRACE_CAPACITY = 1
-TRACE_CROSSINGS = 2  # edges crossed
-TRACE_DIGEST = 3  # of their numbers
-TRACE_NEXT = 4  # crossing before which a checkpoint is due
+# TRACE_BITS: bits in the buffer. TRACE_CROSSINGS, TRACE_DIGEST: edges crossed, and the digest of
+# their numbers. TRACE_NEXT: the crossing before which a checkpoint is due.
+TRACE_BITS, TRACE_CAPACITY, TRACE_CROSSINGS, TRACE_DIGEST, TRACE_NEXT = range(5)
 TRACE_HEADER = 8
 DIGEST_FACTOR = 0x2545F4914F6CDD1D
 
 # Addresses of the arrays of a run, in the clock behind its counts (see KernelState).
-ROWS_POINTER = 32
-SPILL_POINTER = 33
-OPERATIONS_POINTER = 34
-FRAMES_POINTER = 35
-SEGMENTS_POINTER = 36
-TABLES_POINTER = 37
-HEADS_POINTER = 38
-NODES_POINTER = 39
-COSTS_POINTER = 40
+ROWS_POINTER, SPILL_POINTER, OPERATIONS_POINTER, FRAMES_POINTER, SEGMENTS_POINTER = range(32, 37)
+TABLES_POINTER, HEADS_POINTER, NODES_POINTER, COSTS_POINTER = range(37, 41)
 SLOW_CALLBACK = 41  # void(int64 status, int64 address, int64 size)
-OPERATE_PART = 42  # addresses of the hook's parts
-SEARCH_PART = 43
-BUDGET_PART = 44
-HASH_PART = 45
-EXECUTE_PART = 46
-TRACE_POINTER = 47  # of traced runs
-LAND_PART = 48  # `landing_kernel`: 0 until a program lands anywhere
-LANDINGS_POINTER = 49
-WAITS_POINTER = 50
-ENDS_POINTER = 51
-QUICK_PART = 52
+# Addresses of the hook's parts; LAND_PART (`landing_kernel`): 0 until a program lands anywhere.
+OPERATE_PART, SEARCH_PART, BUDGET_PART, HASH_PART, EXECUTE_PART = range(42, 47)
+TRACE_POINTER, LAND_PART = range(47, 49)  # the trace's: of traced runs
+LANDINGS_POINTER, WAITS_POINTER, ENDS_POINTER, QUICK_PART = range(49, 53)
 NOTES_POINTER = 53  # of runs that take notes (`context_kernel`, `recording_kernel`)
 PROGRAM_WORDS = 56  # from here on: words of the program that guards count down
 MOST_PROGRAM_WORDS = 16
@@ -254,11 +200,6 @@ CLOCK_WORDS = PROGRAM_WORDS + MOST_PROGRAM_WORDS
 
 
 PARTS: dict[int, int] = {}  # Clock word -> address of a part of the hook; filled below
-
-
-def end_place(block: int, register: int, segments: int, mask: int) -> int:
-    """Where the search for an early end starts; `block` is its number + 1."""
-    return ((block * 631) ^ register ^ (register >> 17) ^ (segments >> 6)) & mask
 
 
 class KernelState(NamedTuple):
@@ -335,6 +276,29 @@ def spilled(k: int, state: int, key: int) -> int:
         if owner == state and get(at, KEY) == key:
             return at
         slot = (slot + 1) & mask
+
+
+@jit
+def find_row(table: int, rows: int, a: int, b: int, c: int) -> int:
+    """Address of a key's row in a table of so many (a power of two), or of the free row for it."""
+    mixed = (a * 0x9E3779B1) ^ (b * 0x85EBCA6B) ^ (c * 0x27D4EB2F)
+    row = mixed ^ (mixed >> 15) ^ (mixed >> 31)
+    while True:
+        at = table + 8 * KEYED_ROW * (row & (rows - 1))
+        if get(at, 0) == 0 or (get(at, 0) == a and get(at, 1) == b and get(at, 2) == c):
+            return at
+        row += 1
+
+
+@jit
+def move_rows(old: int, old_rows: int, table: int, rows: int) -> None:
+    """Copy the keyed rows of an old table into a larger one."""
+    for place in range(old_rows):
+        at = old + 8 * KEYED_ROW * place
+        if get(at, 0) != 0:
+            to = find_row(table, rows, get(at, 0), get(at, 1), get(at, 2))
+            for word in range(KEYED_ROW):
+                put(to, word, get(at, word))
 
 
 @inline
@@ -437,8 +401,7 @@ if PLAIN:
 
     def call_part(function: int, a: int, b: int, c: int) -> None:
         """Call void function(int64, int64, int64) by its address."""
-        kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-        kind(function)(a, b, c)
+        Callback(function)(a, b, c)
 
 
 else:
@@ -448,7 +411,7 @@ else:
         """Call void function(int64, int64, int64) by its address: a part of the hook."""
         return compiled.call_at(_types.int64, *_PART)
 
-    @c_function(*_PART)
+    @hook_part
     def hash_hook(k: int, at: int, unused: int) -> None:
         """`hashed_count` out of line."""
         hashed_count(k, at)
@@ -587,4 +550,6 @@ def ended_known(k: int, frame: int, at: int, times: int, hashes: bool) -> bool:
 
 
 find_spilled = compiled.for_python(spilled)
+call_find_row = compiled.for_python(find_row)
+call_move_rows = compiled.for_python(move_rows)
 read_stack_pointer = compiled.for_python(stack_pointer)

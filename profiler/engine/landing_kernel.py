@@ -11,7 +11,7 @@ landing
 wait
     Return address -> (routine + 1) << 32 | (block + 1) of the call that returns there.
 early end
-    (block + 1, register, segment state) of an activation that was ended, and how often that was.
+    Keyed row: (block + 1, register, segment state) of an activation that was ended -> how often.
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ from simprof.simulator.cpu import compiled
 
 NOTHING_DONE = -1
 _SIGN = -(1 << 63)
-
-
-_end_place = kernels.inline(kernels.end_place)
 
 
 @kernels.inline
@@ -59,20 +56,12 @@ def _end(k: int, frame: int, block: int, amount: int) -> bool:
         return True
     words = get(k, kernels.FRAMES_POINTER) + 8 * frame
     register, segments = get(words, kernels.FRAME_PATH), get(words, kernels.FRAME_SEGMENTS)
-    mask = get(k, kernels.ENDS_MASK)
-    place = _end_place(block, register, segments, mask)
-    while True:
-        at = get(k, kernels.ENDS_POINTER) + 8 * kernels.END * place
-        known = get(at, kernels.END_BLOCK)
-        if known == 0:
-            return False
-        same = (
-            get(at, kernels.END_REGISTER) == register and get(at, kernels.END_SEGMENTS) == segments
-        )
-        if same and known == block:
-            put(at, kernels.END_COUNT, get(at, kernels.END_COUNT) + amount)
-            return True
-        place = (place + 1) & mask
+    table, rows = get(k, kernels.ENDS_POINTER), get(k, kernels.END_ROWS)
+    at = kernels.find_row(table, rows, block, register, segments)
+    if get(at, 0) == 0:
+        return False
+    bump(at, kernels.VALUE, amount)
+    return True
 
 
 @kernels.jit

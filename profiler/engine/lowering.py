@@ -9,7 +9,7 @@ one of their edges: most of a static program never runs.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -24,12 +24,7 @@ from simprof.profiler.code.hash_routine import (
 )
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import EngineMemory, HashWork, Operation
-from simprof.profiler.engine.products import (
-    Player,
-    Products,
-    RoutineProduct,
-    hash_operation,
-)
+from simprof.profiler.engine.products import Player, Products, RoutineProduct, hash_operation
 from simprof.profiler.engine.segments import GraphVariant, Variants, segment
 from simprof.profiler.engine.walk import Cross, Land, Pop, Push, Step, only_crosses
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -82,12 +77,9 @@ class KnownProduct(NamedTuple):
         weights: Sequence[float] | None,
     ) -> bool:
         """Whether it is what would be made of these."""
-        return (
-            self.cfg is cfg
-            and self.weights == weights
-            and self.plans.keys() == plans.keys()
-            and all(self.plans[slot] is plan for slot, plan in plans.items())
-        )
+        if self.cfg is not cfg or self.weights != weights or self.plans.keys() != plans.keys():
+            return False
+        return all(self.plans[slot] is plan for slot, plan in plans.items())
 
 
 KnownProducts = dict[tuple[int, str], KnownProduct]  # By address and name of the routine
@@ -181,8 +173,7 @@ class Lowering:
 
     def hash_works(self) -> dict[tuple[int, int], HashWork]:
         """(routine, slot) -> what the hashing routine did for that table; others have none."""
-        tables = self.tables().items()
-        return {owner: self.memory.hash_work(table) for table, owner in tables}
+        return {owner: self.memory.hash_work(table) for table, owner in self.tables().items()}
 
     def hashes_paths(self, routine: int) -> bool:
         """Whether a scheme keeps a hash table for the routine, as far as it has been lowered."""
@@ -387,11 +378,6 @@ class StepOperations:
                 self.after_pop[number] = tuple(step.edge for step in crossed)
         return first
 
-    def learn(self, landings: Mapping[int, Land], after_pop: Mapping[int, tuple[int, ...]]) -> None:
-        """Take over what operations of another run need Python for; the memory has them."""
-        self.landings.update(landings)
-        self.after_pop.update(after_pop)
-
     def _alike(self, operations: tuple[Operation, ...]) -> int:
         known = self._by_content.get(operations)
         if known is None:
@@ -497,29 +483,22 @@ class TraceSink(Protocol):
 
     def operations(self, steps: Sequence[Step], place: int) -> list[Operation]:
         """Return what the kernel does for the trace when the program takes `steps[place]`."""
-        ...
 
     def drain(self) -> None:
         """Do what the kernel stopped for: its buffer is full, or a checkpoint is due."""
-        ...
 
     def mark(self, steps: Sequence[Step], frame: int, block: int) -> None:
         """Note that `steps` come next, which the code does not tell."""
         # The kernel stopped at a MARK operation with the activation at `frame` in `block`.
-        ...
 
     def crossed(self, edge: int) -> None:
         """Python crosses `edge` on behalf of the program."""
-        ...
 
     def begin_event(self, block: int) -> None:
         """Python takes over while the current activation is in `block`, -1 if in none."""
-        ...
 
     def end_event(self, frame: int, block: int) -> None:
         """Note that the kernel goes on with the activation at `frame`, in `block`."""
-        ...
 
     def end(self) -> None:
         """Note that the run is over."""
-        ...

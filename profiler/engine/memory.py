@@ -117,12 +117,7 @@ class EngineMemory:
 
     def new_state(self) -> int:
         """Return the number of a new state, which has a row."""
-        self._states += 1
-        state = kernels.START * self._states
-        if state + kernels.START > self.state.rows.nbytes:
-            self._replace(rows=_grown(self.state.rows, 2 * len(self.state.rows)))
-            self._rows = self.state.rows.data
-        return state
+        return self.new_states(1)[0]
 
     def new_states(self, count: int) -> list[int]:
         """Return the numbers of so many new states."""
@@ -137,19 +132,17 @@ class EngineMemory:
     def learn(self, operations: Array, successors: Array) -> None:
         """Take over operations and successors of another run; there are none yet."""
         # `operations`: What `used_operations` was there.
-        # `successors`: int64 of shape (n, 4): state, key, next state, operation; none has been
-        # counted.
+        # `successors`: int64 of shape (n, 5): state, and the words of a successor.
         self._replace(operations=_grown(operations, 2 * len(operations)))
         self._used_operations = len(operations)
         ordered = successors[np.argsort(successors[:, 0], kind="stable")]
         owners = ordered[:, 0]
         rank = np.arange(len(owners)) - np.searchsorted(owners, owners, side="left")
         held = rank < kernels.ROW // kernels.SUCCESSOR
-        at = owners[held] // 8 + kernels.SUCCESSOR * rank[held]
-        for word, column in enumerate((1, None, 2, 3)):
-            self.state.rows[at + word] = 0 if column is None else ordered[held, column]
-        for state, key, target, operation in ordered[~held].tolist():
-            self._spill_successor(state, (key, 0, target, operation))
+        at = owners[held] // (8 * kernels.SUCCESSOR) + rank[held]
+        self.state.rows.reshape(-1, kernels.SUCCESSOR)[at] = ordered[held, 1:]
+        for state, *words in ordered[~held].tolist():
+            self._spill_successor(state, (words[0], words[1], words[2], words[3]))
 
     @property
     def used_operations(self) -> Array:
@@ -182,32 +175,30 @@ class EngineMemory:
         at = int(self.clock[kernels.MISS_SLOT]) * kernels.SPILL
         self.state.spill[at : at + kernels.SPILL] = *successor, state
 
-    def rename(self, state: int, key: int, other: int) -> None:
-        """Have the kernel find the successor `key` of `state` no more; its count is `other`'s."""
+    def _find(self, state: int, key: int) -> tuple[Array, int] | None:
+        """Return where the successor `key` of `state` is: the array, and the place of its key."""
         rows, first = self.state.rows, state // 8
         for at in (first, first + kernels.SUCCESSOR):
             if rows[at + kernels.KEY] == key:
-                rows[at + kernels.KEY] = other
-                return
-        spill = self.state.spill.reshape(-1, kernels.SPILL)
-        found = (spill[:, kernels.OWNER] == state) & (spill[:, kernels.KEY] == key)
-        spill[found, kernels.KEY] = other
+                return rows, at
+        found = kernels.find_spilled(self.address, state, key)
+        return (self.state.spill, (found - self.state.spill.ctypes.data) // 8) if found else None
+
+    def rename(self, state: int, key: int, other: int) -> None:
+        """Have the kernel find the successor `key` of `state` no more; its count is `other`'s."""
+        found = self._find(state, key)
+        if found is not None:
+            found[0][found[1] + kernels.KEY] = other
 
     def take(self, state: int, key: int) -> tuple[int, int] | None:
         """Count a successor of `state`; return next state and operation, None if it is unknown."""
         # The kernel does this by itself, but where Python has the event.
-        rows, first = self._rows, state // 8
-        for at in (first, first + kernels.SUCCESSOR):
-            if rows[at + kernels.KEY] == key:
-                rows[at + kernels.COUNT_OF] += 1
-                return rows[at + 2], rows[at + 3]
-        spill = self.state.spill.reshape(-1, kernels.SPILL)
-        found = np.flatnonzero((spill[:, kernels.OWNER] == state) & (spill[:, kernels.KEY] == key))
-        if not len(found):
+        found = self._find(state, key)
+        if found is None:
             return None
-        spill[found[0], kernels.COUNT_OF] += 1
-        _, _, follows, operation, _ = spill[found[0]].tolist()
-        return follows, operation
+        array, at = found
+        array[at + kernels.COUNT_OF] += 1
+        return int(array[at + kernels.NEXT]), int(array[at + kernels.ACTION])
 
     def successor_count(self, state: int, key: int, spilled: dict[tuple[int, int], int]) -> int:
         """How often `state` was followed by `key`; `spilled` are the counts of spilled ones."""
@@ -402,6 +393,21 @@ def _size_for(keys: list[int], places: int) -> int | None:
             return places
         places *= 2
     return None
+
+
+def larger_table(old: Array, rows: int) -> Array:
+    """Return so many keyed rows (`kernels.find_row`), those of a smaller table among them."""
+    table = np.zeros(rows * kernels.KEYED_ROW, np.int64)
+    had = len(old) // kernels.KEYED_ROW
+    kernels.call_move_rows(old.ctypes.data, had, table.ctypes.data, rows)
+    return table
+
+
+def put_row(table: Array, *row: int) -> None:
+    """Put a row, a key and its value, where `kernels.find_row` finds it."""
+    rows, start = len(table) // kernels.KEYED_ROW, table.ctypes.data
+    at = (kernels.call_find_row(start, rows, *row[: kernels.KEY_WORDS]) - start) // 8
+    table[at : at + kernels.KEYED_ROW] = row
 
 
 def _grown(array: Array, size: int) -> Array:

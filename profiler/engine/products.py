@@ -7,23 +7,13 @@ executed here, in Python, once a scheme, state and segment; their counters are s
 transitions. Only the cost of hashing depends on the order of events: a transition that counts in
 hash tables has a list of operations for the kernel, and a segment ends wherever such a count may
 be.
-
-Segments that have been counted are enough for a further scheme without another run
-(`SegmentReplay`), where its registers hold the same whenever a segment begins at a vertex: plans
-set them on the edges that end paths, as a rule. Hash tables are not for this: what hashing costs
-depends on the order of events.
-
-Terms
------
-player
-    One scheme on one routine. Its state is what its registers hold, without those whose values
-    nobody will read: else stale path numbers would make as many states as there are paths.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -48,7 +38,9 @@ from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 
 # Whether the guard where a segment began let an action pass, and that where it ended.
 Passed = tuple[bool, bool]
-# A player's state: its path registers, and its last counter where that may be asked for.
+# A player's state: its path registers, and its last counter where that may be asked for. Registers
+# whose values nobody will read are left out: else stale path numbers would make as many states as
+# there are paths.
 PathState = tuple[tuple[int, ...], int | None]
 
 
@@ -150,6 +142,10 @@ class Player:
     def _outer(self, edges: frozenset[int]) -> frozenset[int]:
         return edges if self._variant is None else self._variant.outer(edges)
 
+    def _own(self, edge: int) -> int:
+        (own,) = (edge,) if self._variant is None else self._variant.own((edge,)) or (-1,)
+        return own
+
     def stretch(
         self, state: PathState, key: int, edges: Sequence[int], passed: Passed = (False, False)
     ) -> int:
@@ -203,12 +199,11 @@ class Player:
 
     def guard(self, edge: int) -> Guard | None:
         """Return what decides about an action on one of the run's edges; None: nothing does."""
-        (own,) = (edge,) if self._variant is None else self._variant.own((edge,)) or (-1,)
-        return self.plan.guards.get(own)
+        return self.plan.guards.get(self._own(edge))
 
     def fixed_counts(self, edge: int) -> list[PathIncrement]:
         """Hashed counts on `edge` that need no segment to end: their numbers are fixed."""
-        (own,) = (edge,) if self._variant is None else self._variant.own((edge,)) or (-1,)
+        own = self._own(edge)
         act = self._acts.get(own) if self.table >= 0 else None
         if act is None or act.in_order:
             return []
@@ -230,29 +225,28 @@ def _dead_registers(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozens
     effect = {edge: _effect(actions) for edge, actions in plan.actions.items()}
     live = {cfg.edges[edge].source for edge, reads in effect.items() if reads}
     live |= _never_leaving(cfg)
-    work = list(live)
+    return frozenset(range(cfg.vertex_count)) - _before(cfg, live, lambda e: effect.get(e) is None)
+
+
+def _before(
+    cfg: ControlFlowGraph, vertices: Collection[int], passes: Callable[[int], bool]
+) -> set[int]:
+    """Return vertices, and those from which edges that pass lead to one of them."""
+    found, work = set(vertices), list(vertices)
     while work:
         for edge in cfg.in_edges[work.pop()]:
             source = cfg.edges[edge].source
-            if source not in live and effect.get(edge) is None:
-                live.add(source)
+            if source not in found and passes(edge):
+                found.add(source)
                 work.append(source)
-    return frozenset(range(cfg.vertex_count)) - live
+    return found
 
 
 @remembers_recent
 def _never_leaving(cfg: ControlFlowGraph) -> frozenset[int]:
     """Vertices from which no way leads to EXIT: activations there can only end early."""
     # No action reads the register of an unfinished path there, but its decoder does.
-    leaving = {cfg.exit}
-    work = [cfg.exit]
-    while work:
-        for edge in cfg.in_edges[work.pop()]:
-            source = cfg.edges[edge].source
-            if source not in leaving:
-                leaving.add(source)
-                work.append(source)
-    return frozenset(range(cfg.vertex_count)) - leaving
+    return frozenset(range(cfg.vertex_count)) - _before(cfg, {cfg.exit}, lambda _: True)
 
 
 def _effect(actions: Iterable[Action]) -> bool | None:
@@ -339,6 +333,15 @@ class CountedSegment:
     count: int
 
 
+class _Transition(NamedTuple):
+    """A transition of the segment automaton."""
+
+    routine: int
+    source: int  # number of the state
+    key: int  # of the segment
+    stretches: tuple[int, ...]  # of each player, the index among its stretches
+
+
 class Products:
     """The segment automaton of a run, built as the program takes its transitions."""
 
@@ -361,10 +364,7 @@ class Products:
         self._routines: dict[int, RoutineProduct] = {}
         self._numbers: dict[SegmentState, int] = {}
         self._states: dict[int, SegmentState] = {}
-        self._sources: list[int] = []
-        self._keys: list[int] = []
-        self._stretches: list[tuple[int, ...]] = []
-        self._owners: list[int] = []
+        self._taken: list[_Transition] = []
         self._lists: dict[tuple[tuple[int, int], ...], int] = {(): 0}
         self.lost = 0
 
@@ -385,17 +385,17 @@ class Products:
         # False where there cannot be one: control came into the routine by a way that its graph
         # does not have.
         state = self._states.get(number)
-        try:
-            edges = () if state is None else self._routines[state.routine].edges(key)
-        except ValueError:
-            edges = ()
+        edges: tuple[int, ...] = ()
+        if state is not None:
+            with suppress(ValueError):
+                edges = self._routines[state.routine].edges(key)
         if state is None or not edges:
             self.lost += 1
             return False
         product = self._routines[state.routine]
         stretches, after, operations = [], [], []
         if self._note is not None:
-            operations.append(self._note(len(self._sources), state.routine, edges))
+            operations.append(self._note(len(self._taken), state.routine, edges))
         for (own, player), registers in zip(product.players.items(), state.players, strict=True):
             place = player.stretch(registers, key, edges, product.passed(own, key))
             stretch = player.stretches[place]
@@ -411,10 +411,7 @@ class Products:
         target = self._number(SegmentState(state.routine, tuple(after), history))
         successor = (key, 0, target, self._list(tuple(operations)))
         self._memory.insert_segment(number, successor)
-        self._sources.append(number)
-        self._keys.append(key)
-        self._stretches.append(tuple(stretches))
-        self._owners.append(state.routine)
+        self._taken.append(_Transition(state.routine, number, key, tuple(stretches)))
         return True
 
     def _list(self, operations: tuple[tuple[int, int], ...]) -> int:
@@ -429,17 +426,15 @@ class Products:
     @property
     def transitions(self) -> int:
         """How many transitions there are; they have numbers from 0."""
-        return len(self._sources)
+        return len(self._taken)
 
     def transition(self, number: int) -> tuple[int, tuple[int, ...], dict[int, Stretch]]:
         """Return a transition's routine, its edges, and what each scheme does, by slot."""
-        routine, key = self._owners[number], self._keys[number]
+        routine, _, key, places = self._taken[number]
         product = self._routines[routine]
         stretches = {
             slot: player.stretches[place]
-            for (each, player), place in zip(
-                product.players.items(), self._stretches[number], strict=True
-            )
+            for (each, player), place in zip(product.players.items(), places, strict=True)
             if (slot := product.slot(each)) is not None
         }
         return routine, product.own(product.edges(key)), stretches
@@ -447,9 +442,8 @@ class Products:
     def segments(self) -> dict[int, list[CountedSegment]]:
         """Routine -> the segments that it executed, each with its history."""
         counts: dict[tuple[int, tuple[int, ...], int], int] = Counter()
-        for source, key, count in zip(self._sources, self._keys, self._times(), strict=True):
-            state = self._states[source]
-            counts[state.routine, state.history, key] += count
+        for taken, count in zip(self._taken, self._times(), strict=True):
+            counts[taken.routine, self._states[taken.source].history, taken.key] += count
         segments: dict[int, list[CountedSegment]] = {}
         for (routine, history, key), count in counts.items():
             segments.setdefault(routine, []).append(CountedSegment(history, key, count))
@@ -468,14 +462,13 @@ class Products:
         # `times`: how often each was taken, by its number; None: as often as in the whole run.
         times = self._times() if times is None else times
         by_player: dict[tuple[int, int], np.ndarray] = {}
-        for routine, stretches, count in zip(self._owners, self._stretches, times, strict=True):
+        for (routine, _, _, stretches), count in zip(self._taken, times, strict=True):
             players = self._routines[routine].players
             for number, stretch in zip(players, stretches, strict=True):
-                stretch_counts = by_player.get((routine, number))
-                if stretch_counts is None:
+                if (routine, number) not in by_player:
                     size = len(players[number].stretches)
-                    stretch_counts = by_player[routine, number] = np.zeros(size, np.int64)
-                stretch_counts[stretch] += count
+                    by_player[routine, number] = np.zeros(size, np.int64)
+                by_player[routine, number][stretch] += count
         totals = {}
         for (routine, number), counts in by_player.items():
             product = self._routines[routine]
@@ -494,7 +487,7 @@ class Products:
         for state in self._states:
             for key, count, *_ in self._memory.segment_successors(state):
                 counts[state, key] = count
-        return [counts[pair] for pair in zip(self._sources, self._keys, strict=True)]
+        return [counts[taken.source, taken.key] for taken in self._taken]
 
     def finish(
         self, routine: int, block: int, register: int, number: int, count: int
@@ -550,6 +543,10 @@ def hash_operation(table: int, count: PathIncrement, key: int) -> tuple[int, int
 class SegmentReplay:
     """A plan executed on the segments of one routine."""
 
+    # Segments that have been counted are enough for a further scheme without another run, where its
+    # registers hold the same whenever a segment begins at a vertex: plans set them on the edges
+    # that end paths, as a rule. Hash tables are not for this: what hashing costs depends on the
+    # order of events.
     # `cfg`, `plan`: The routine and a plan for it that counts paths.
     # `product`: Its segments, of a run whose graph may have had more edges (`variants`).
     # `segments`: Those that were executed, with their histories.

@@ -10,7 +10,6 @@ The order of stretches of different routines is not kept: no scheme's counters d
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 
 from simprof.profiler.engine import kernels, recording_kernel
 from simprof.profiler.engine.activations import EarlyEnd, RunNotes
-from simprof.profiler.engine.memory import EngineMemory, Operation
+from simprof.profiler.engine.memory import EngineMemory, Operation, larger_table, put_row
 from simprof.profiler.engine.products import Products
 from simprof.profiler.engine.walk import GraphIndex
 
@@ -79,11 +78,10 @@ class RunRecording(RunNotes):
         self._stretches = _Stretches(self._buffer, len(index.recovered.routines))
         self._links = np.zeros(0, np.int64)
         self._tops = np.zeros(len(index.recovered.routines) + 1, np.int64)
-        self._callback = ctypes.CFUNCTYPE(None)(self._guarded)
+        self._callback: Any = kernels.Callback(self._guarded)
         self._array = words = np.zeros(recording_kernel.WORDS, np.int64)
         words[recording_kernel.CAPACITY] = BUFFER_WORDS
-        address = ctypes.cast(self._callback, ctypes.c_void_p).value
-        words[recording_kernel.FULL_CALLBACK] = address or 0
+        words[recording_kernel.FULL_CALLBACK] = kernels.address_of(self._callback)
         words[recording_kernel.BUFFER] = self._buffer.ctypes.data
         words[recording_kernel.TOPS] = self._tops.ctypes.data
 
@@ -150,7 +148,7 @@ class RunRecording(RunNotes):
 
     # From the buffer to the file
 
-    def _guarded(self) -> None:
+    def _guarded(self, *unused: int) -> None:
         self._guard(self.drain)
         self._array[recording_kernel.COUNT] = 0
 
@@ -208,15 +206,15 @@ class _Stretches:
             recording_kernel.DATA: np.zeros(6 * len(buffer) + 16, np.uint8),
         }.items():
             self._publish(word, array)
-        self._publish_table(_ROOM)
+        self._publish_table(np.zeros(0, np.int64), _ROOM)
         self._grow_nodes()
 
     def _publish(self, word: int, array: Any) -> None:
         self._arrays[word] = array
         self._words[word] = array.ctypes.data
 
-    def _publish_table(self, rows: int) -> None:
-        self._publish(recording_kernel.TABLE, np.zeros(rows * recording_kernel.ROW, np.int64))
+    def _publish_table(self, old: Array, rows: int) -> None:
+        self._publish(recording_kernel.TABLE, larger_table(old, rows))
         self._words[recording_kernel.TABLE_ROWS] = rows
 
     def _set(self, word: int, place: int, value: int, fill: int = 0) -> None:
@@ -246,17 +244,16 @@ class _Stretches:
         words[recording_kernel.TOKENS] = count
         while True:
             status = recording_kernel.call_stretches(words.ctypes.data)
-            key = words[recording_kernel.MISSING :][: recording_kernel.KEY_WORDS].tolist()
-            a, b, c, d = key
+            a, b, c = words[recording_kernel.MISSING :][:3].tolist()
             match status:
                 case recording_kernel.DONE:
                     return self._known[before:]
                 case recording_kernel.NEW_PAUSE:
-                    self._put(key, new_pause(a, b, c))
+                    self._put(a << 1 | 1, b, c, new_pause(a, b, c))
                 case recording_kernel.NEW_STRETCH:
                     number = self._number(new_stretch(a, b, bool(c)))
                     if a:
-                        self._put([a, b, 0, d], number)
+                        self._put(a << 1, b, 0, number)
                     else:
                         self._set(recording_kernel.SIMPLE, 2 * b + c, number)
                 case recording_kernel.NO_NODES:
@@ -271,19 +268,12 @@ class _Stretches:
         self._set(recording_kernel.LOCAL, number, own)
         return number
 
-    def _put(self, key: list[int], number: int) -> None:
+    def _put(self, a: int, b: int, c: int, number: int) -> None:
         self._used += 1
         rows = int(self._words[recording_kernel.TABLE_ROWS])
         if 2 * self._used > rows:
-            old = self._arrays[recording_kernel.TABLE].reshape(-1, recording_kernel.ROW)
-            self._publish_table(2 * rows)
-            for *known, value in old[old[:, recording_kernel.KEY_WORDS] != 0].tolist():
-                self._place(known, value)
-        self._place(key, number + 1)
-
-    def _place(self, key: list[int], value: int) -> None:
-        at = recording_kernel.ROW * recording_kernel.call_find_row(self._words.ctypes.data, *key)
-        self._arrays[recording_kernel.TABLE][at : at + recording_kernel.ROW] = *key, value
+            self._publish_table(self._arrays[recording_kernel.TABLE], 2 * rows)
+        put_row(self._arrays[recording_kernel.TABLE], a, b, c, number + 1)
 
     def _grow_nodes(self) -> None:
         old = self._arrays[recording_kernel.NODES]

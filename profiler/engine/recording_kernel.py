@@ -4,21 +4,6 @@ Imports the kernel only. `note_hook` stands where the kernel calls its hashing
 routine; the operations that lead there carry a *note* instead of a path number. Notes become
 tokens in a buffer, in the order of the run. When the buffer is full, Python takes it
 (`recording`), with `stretches` and `pack` doing the work.
-
-Terms
------
-token
-    What the hook appends: a segment has ended (its number is the note's), or one of three that are
-    told by `SPECIAL`. Bit `FRESH` says that it is the first one of its activation.
-pause
-    An activation of a routine waits in the middle of a segment while another of the same routine
-    begins. What the two count in one hash table must keep its order, so the place is noted: the
-    routine, what the segment register held, and where the call returns to.
-drop
-    An activation is forgotten whose end nobody saw: code that no graph has took its frame.
-stretch
-    Edges that one activation crosses from one token to the next. Each routine has a stream of
-    them; whichever activation of the routine is the innermost alive goes on with each.
 """
 
 from __future__ import annotations
@@ -27,32 +12,33 @@ from collections.abc import Callable
 from typing import Any
 
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.kernels import STRIDE, get, put
+from simprof.profiler.engine.kernels import STRIDE, VALUE, get, put
 from simprof.simulator.cpu import compiled
 
-_types: Any = compiled.types
 _intrinsic: Callable[[Any], Any] = compiled.intrinsic
 
-# Notes, the keys of the kernel's operations.
-BEGUN = 0  # an activation of a routine has begun
-ENDED_SEGMENT = 1
-LEFT = 2  # a segment has ended, and its activation with it
+# Notes, the keys of the kernel's operations: an activation of a routine has begun, a segment has
+# ended, or that and its activation with it.
+BEGUN, ENDED_SEGMENT, LEFT = range(3)
 NOTE_BITS = 2
 ROUTINE_SHIFT = 34  # the token is between
 
 # Words at the start of the recorder's array, which the kernel's clock has as NOTES_POINTER.
-COUNT = 0  # words in the buffer
-CAPACITY = 1
-FULL_CALLBACK = 2  # void()
-BUFFER = 3  # addresses of the arrays
-TOPS = 4  # routine -> frame number + 1 of its innermost activation, 0 if none is alive
-LINKS = 5  # frame number -> two words: the routine's next one below as in TOPS; OWNER
+# COUNT: words in the buffer. FULL_CALLBACK: empties it. The others are addresses. TOPS: routine ->
+# frame number + 1 of its innermost activation, 0 if none is alive. LINKS: frame number -> two
+# words: the routine's next one below as in TOPS; OWNER.
+COUNT, CAPACITY, FULL_CALLBACK, BUFFER, TOPS, LINKS = range(6)
 WORDS = 8
 
 OWNER = 1  # (routine + 1) << 1 | whether the activation has a token; 0 if none is alive there
 LINK = 2
 
-# Words of the buffer.
+# Words of the buffer, tokens: a segment has ended (its number is the note's), or one of three that
+# are told by SPECIAL. FRESH: it is the first one of its activation.
+# PAUSE: an activation of a routine waits in the middle of a segment while another of the same
+# routine begins. What the two count in one hash table must keep its order, so the place is noted:
+# the routine, what the segment register held, and where the call returns to.
+# DROP: an activation is forgotten whose end nobody saw: code that no graph has took its frame.
 FRESH = 1 << 40
 SPECIAL = 1 << 41
 PAUSE = 1 << 42  # the routine; behind it the register and the return address
@@ -79,9 +65,6 @@ if kernels.PLAIN:
         """Set byte `index` of those at `base`."""
         raise NotImplementedError("nothing is recorded without numba")
 
-    def _call_back(function: int) -> None:
-        raise NotImplementedError("nothing is recorded without numba")
-
 else:
 
     @_intrinsic
@@ -94,17 +77,12 @@ else:
         """Set byte `index` of those at `base`."""
         return compiled.element_at(8, is_set=True)
 
-    @_intrinsic
-    def _call_back(context: Any, function: Any) -> Any:
-        """Call void function() by its address."""
-        return compiled.call_at(_types.int64)
-
 
 @kernels.jit
 def _make_room(base: int) -> None:
     """Have Python empty the buffer where it is nearly full."""
     if get(base, COUNT) + _SLACK > get(base, CAPACITY):
-        _call_back(get(base, FULL_CALLBACK))
+        kernels.call_part(get(base, FULL_CALLBACK), 0, 0, 0)
 
 
 @kernels.jit
@@ -177,80 +155,46 @@ def note(k: int, key: int) -> None:
     note_token(base, frame, routine, token, 1 if kind == LEFT else 0)
 
 
-# From tokens to stretches. A table of three words a key finds numbers: keys are
-# (routine, register, return address, -1) of pauses and (progress, token, 0, -2) of stretches.
-
-KEY_WORDS = 4
-ROW = KEY_WORDS + 1  # with the number behind it, + 1; 0 where the row is free
+# From tokens to stretches: edges that one activation crosses from one token to the next. Each
+# routine has a stream of them; whichever activation of the routine is the innermost alive goes on
+# with each. A table of keyed rows (`kernels.find_row`) finds numbers + 1: of the
+# pause (routine << 1 | 1, register, return address), and of the stretch (progress << 1, token, 0).
 
 # Words of what turns tokens into stretches: what is kept from one buffer to the next, and the
 # addresses of its arrays.
-POSITION = 0  # of the next word in the buffer
-TOKENS = 1  # words in the buffer
-FOUND = 2  # stretches put out
-NEXT_NODE = 3  # the first free node of the stacks, from 1 on; 0 if there is none
-MISSING = 4  # the words of a key that the table lacks
-TABLE = 8  # keys -> tokens of pauses, and stretches
-TABLE_ROWS = 9
-INPUT = 10  # the buffer
-ROUTINE_OF = 11  # token -> its routine
-SIMPLE = 12  # two a token, the second where it is its activation's first: the stretch that it
-# is where nothing went before it in the segment, -1 where that is not known
-DOES = 13  # stretch -> what else it does
-INNERMOST = 14  # routine -> node of its innermost activation, 0 if there is none
-NODES = 15  # node -> progress, next node; progress is 1 + the token of the pause to which the
-# activation has come, 0 at the start of a segment
-OUTPUT = 16  # receives routines and stretches
-LOCAL = 17  # stretch -> its number in its routine, from 1 on; 0 is the drop
-FIRST = 18  # scratch of `pack`: two words a routine and one more, one word a stretch
-ORDERED = 19
-ROUTINES = 20  # receives which routines have a stream
-STREAM_ENDS = 21  # and where the bytes of each end
-DATA = 22  # receives the bytes
-ROUTINE_COUNT = 23
+# POSITION: of the next word in the buffer. TOKENS: words there. FOUND: stretches put out.
+# NEXT_NODE: the first free node of the stacks, from 1 on; 0 if there is none. MISSING: three words,
+# which say what is new.
+POSITION, TOKENS, FOUND, NEXT_NODE, MISSING = range(5)
+TABLE, TABLE_ROWS = range(8, 10)
+# INPUT: the buffer. ROUTINE_OF: token -> its routine. SIMPLE: two a token, the second where it is
+# its activation's first: the stretch that it is where nothing went before it in the segment, -1
+# where that is not known. DOES: stretch -> what else it does. INNERMOST: routine -> node of its
+# innermost activation, 0 if there is none. NODES: node -> progress, next node; progress is 1 + the
+# token of the pause to which the activation has come, 0 at the start of a segment.
+INPUT, ROUTINE_OF, SIMPLE, DOES, INNERMOST, NODES = range(10, 16)
+# OUTPUT receives routines and stretches. LOCAL: stretch -> its number in its routine, from 1 on; 0
+# is the drop. FIRST, ORDERED: scratch of `pack`: two words a routine and one more, one word a
+# stretch. ROUTINES, STREAM_ENDS, DATA receive which routines have a stream, where the bytes of each
+# end, and the bytes.
+OUTPUT, LOCAL, FIRST, ORDERED, ROUTINES, STREAM_ENDS, DATA, ROUTINE_COUNT = range(16, 24)
 PASS_WORDS = 24
 
 # What `stretches` came to.
-DONE = 0
-NEW_PAUSE = 1
-NEW_STRETCH = 2
-NO_NODES = 3
+DONE, NEW_PAUSE, NEW_STRETCH, NO_NODES = range(4)
 
-# What a stretch does besides crossing edges.
-BEGINS = 1  # an activation begins with it
-ENDS = 2  # and with it one ends, which is no longer there
-ENDS_EARLY = 4  # that activation ends early
-SKIPPED = 8  # it does nothing at all
+# What a stretch does besides crossing edges: an activation begins with it; one ends with it, which
+# is no longer there, or which ends early; it does nothing at all.
+BEGINS, ENDS, ENDS_EARLY, SKIPPED = 1, 2, 4, 8
 
 
 @kernels.jit
-def find_row(p: int, a: int, b: int, c: int, d: int) -> int:
-    """Number of a key's row in the table, or of the free row where it belongs."""
-    mask = get(p, TABLE_ROWS) - 1
-    mixed = (a * 0x9E3779B1) ^ (b * 0x85EBCA6B) ^ (c * 0x27D4EB2F) ^ (d * 0x165667B1)
-    row = (mixed ^ (mixed >> 15) ^ (mixed >> 31)) & mask
-    while True:
-        at = get(p, TABLE) + 8 * ROW * row
-        if get(at, KEY_WORDS) == 0:
-            return row
-        if get(at, 0) == a and get(at, 1) == b and get(at, 2) == c and get(at, 3) == d:
-            return row
-        row = (row + 1) & mask
-
-
-@kernels.jit
-def _known(p: int, a: int, b: int, c: int, d: int) -> int:
-    """The number that the table has for a key, -1 where it has none."""
-    row = find_row(p, a, b, c, d)
-    return get(get(p, TABLE), ROW * row + KEY_WORDS) - 1
-
-
-@kernels.jit
-def _miss(p: int, a: int, b: int, c: int, d: int) -> None:
+def _miss(p: int, a: int, b: int, c: int, status: int) -> int:
+    """Say what is new; return the status."""
     put(p, MISSING, a)
     put(p, MISSING + 1, b)
     put(p, MISSING + 2, c)
-    put(p, MISSING + 3, d)
+    return status
 
 
 @kernels.jit
@@ -304,11 +248,11 @@ def stretches(p: int) -> int:
             continue
         if word & PAUSE:
             routine, register, returns = token, get(at, 1), get(at, 2)
-            token = _known(p, routine, register, returns, -1)
-            if token < 0:
-                _miss(p, routine, register, returns, -1)
-                return NEW_PAUSE
-            after = token + 1
+            table, rows = get(p, TABLE), get(p, TABLE_ROWS)
+            after = get(kernels.find_row(table, rows, routine << 1 | 1, register, returns), VALUE)
+            if after == 0:
+                return _miss(p, routine, register, returns, NEW_PAUSE)
+            token = after - 1
             size = 3
         routine = get(get(p, ROUTINE_OF), token)
         node = get(get(p, INNERMOST), routine)
@@ -318,10 +262,10 @@ def stretches(p: int) -> int:
         if progress == 0:
             stretch = get(get(p, SIMPLE), 2 * token + fresh)
         else:
-            stretch = _known(p, progress, token, 0, -2)
+            row = kernels.find_row(get(p, TABLE), get(p, TABLE_ROWS), progress << 1, token, 0)
+            stretch = get(row, VALUE) - 1
         if stretch < 0:
-            _miss(p, progress, token, fresh, -2)
-            return NEW_STRETCH
+            return _miss(p, progress, token, fresh, NEW_STRETCH)
         does = get(get(p, DOES), stretch)
         if does & ENDS == 0:
             if does & BEGINS and _push(p, routine) == 0:
@@ -401,9 +345,8 @@ def pack(p: int) -> int:
 
 
 if not kernels.PLAIN:
-    _WORD = _types.int64
 
-    @kernels.c_function(_WORD, _WORD, _WORD)
+    @kernels.hook_part
     def note_hook(k: int, at: int, unused: int) -> None:
         """`note`, where the kernel calls its hashing routine."""
         note(k, get(at, 1))
@@ -412,7 +355,6 @@ if not kernels.PLAIN:
 call_note_token = compiled.for_python(note_token)
 call_stretches = compiled.for_python(stretches)
 call_pack = compiled.for_python(pack)
-call_find_row = compiled.for_python(find_row)
 
 
 def part() -> int:

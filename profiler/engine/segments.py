@@ -5,14 +5,6 @@ wherever else the caller wants, and numbers them as EPP numbers paths: one regis
 the chords of a maximum spanning tree. Which schemes run does not matter to it. A segment knows
 its edges, the one that ended it included, so that whatever actions a scheme has on them can be
 executed for all executions of the segment at once (`products`).
-
-Terms
------
-key
-    What the kernel's register holds when a segment ends: the segment's number, the place of the
-    edge that ended it, flags, and a 1 that keeps keys from being 0.
-flags
-    Bits that whoever crosses a segment's first or last edge may set once (`products`).
 """
 
 from __future__ import annotations
@@ -40,6 +32,10 @@ SEGMENT_LIMIT = 1 << 32
 @dataclass(frozen=True)
 class Segmentation:
     """The segments of one routine."""
+
+    # A segment's key is what the kernel's register holds when it ends: the segment's number, the
+    # place of the edge that ended it, flags, and a 1 that keeps keys from being 0. Flags are bits
+    # that whoever crosses a segment's first or last edge may set once (`products`).
 
     cfg: ControlFlowGraph
     dag: Dag

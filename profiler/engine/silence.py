@@ -6,17 +6,8 @@ the way from each event to the next stays unique, as Ball and Larus (1994) place
 a transition of the automaton can stand for the whole way: it crosses the edges on it, and counts
 the instructions of the silent blocks.
 
-What makes this exact:
-
-- Which blocks may follow a silent one is decided by its code alone: it ends with a direct branch or
-  falls through, and holds no instruction that may trap, but for loads and stores.
-- A way is looked for when a transition is first taken, over all that the code allows. If there is
-  not exactly one, or if control may have come to a silent block by an indirect transfer, the run is
-  `EventsLostError`, and starts again with an event for every block.
-- Nothing arrives at a silent block, or at a block behind one, but by direct branches (`arrivals`).
-- A fault in a silent block, and an end between events, first go the way to there (`Silence.place`).
-- A silent block whose translation the emulator has thrown away raises events again. Then there are
-  more events than needed, whose transitions are found in the same way.
+Where there may be two ways after all, the run is `EventsLostError`, and starts again with an event
+for every block.
 """
 
 from __future__ import annotations
@@ -25,7 +16,6 @@ import gc
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from simprof.profiler.engine import block_kernel, kernels
@@ -55,17 +45,17 @@ class EventsLostError(SimulatorError):
 class Ways:
     """What may follow what, by the code."""
 
-    # `walker`: Says what an instruction does.
-    # `code`: The program's.
+    # Which blocks may follow a silent one is decided by its code alone: it ends with a direct
+    # branch or falls through, and holds no instruction that may trap, but for loads and stores.
 
     def __init__(self, walker: Walker, code: CodeImage) -> None:
-        self._walker = walker
+        self.walker = walker
         self._code = code
 
     def after(self, context: WalkContext) -> tuple[BlockPlace, ...] | None:
         """Return the blocks that may follow a block; None if its code does not tell."""
         # `context`: After the block's last instruction.
-        walker = self._walker
+        walker = self.walker
         if context.last < 0:
             return None
         if context.pending < 0:
@@ -88,18 +78,12 @@ class Ways:
             return None
         return tuple(dict.fromkeys((_at(target), _at(branch + 8))))
 
-    def through(
-        self, context: WalkContext, place: BlockPlace, size: int
-    ) -> tuple[list[Step], WalkContext]:
-        """Execute the block at `place` after `context`; its steps, and the context behind it."""
-        return self._walker.run(context, place.pc, place.pc + size)
-
     def behind(self, place: BlockPlace, size: int) -> tuple[BlockPlace, ...]:
         """Return the blocks that may follow the block at `place`, which can be silent."""
         if place.npc != place.pc + 4:
             return (_at(place.npc),)
-        landed = self._walker.land(place.pc)
-        _, context = self._walker.run(landed, place.pc + 4, place.pc + size)
+        landed = self.walker.land(place.pc)
+        _, context = self.walker.run(landed, place.pc + 4, place.pc + size)
         return self.after(context) or ()
 
     def may_be_silent(self, start: int, end: int) -> bool:
@@ -116,6 +100,10 @@ class Ways:
 
 class Silence:
     """The silent blocks of a run."""
+
+    # A way is looked for when a transition is first taken, over all that the code allows. A silent
+    # block whose translation the emulator has thrown away raises events again. Then there are more
+    # events than needed, whose transitions are found in the same way.
 
     def __init__(self, ways: Ways, sizes: Mapping[BlockPlace, int]) -> None:
         self._ways = ways
@@ -146,6 +134,7 @@ class Silence:
 
     def place(self, context: WalkContext, pc: int, block: range) -> tuple[BlockPlace, ...]:
         """Return the silent blocks up to the instruction at `pc`, that which holds it included."""
+        # A fault in a silent block, and an end between events, first go the way to there.
         # Raises `EventsLostError` if there is no single way.
         found = [
             path
@@ -166,7 +155,8 @@ class Silence:
                 if place in self.sizes:
                     if len(path) > MOST_WAYS:
                         raise EventsLostError(f"silent blocks around {place.pc:#x} have no end")
-                    _, behind = self._ways.through(context, place, self.sizes[place])
+                    end = place.pc + self.sizes[place]
+                    _, behind = self._ways.walker.run(context, place.pc, end)
                     open_.append(((*path, place), behind))
 
     def walk(
@@ -178,7 +168,7 @@ class Silence:
         instructions = 0
         for place in path:
             size = self.sizes[place]
-            more, context = self._ways.through(context, place, size)
+            more, context = self._ways.walker.run(context, place.pc, place.pc + size)
             steps += more
             instructions += size >> 2
         if not all(isinstance(step, Cross) for step in steps):
@@ -255,15 +245,15 @@ class RunThinning:
     def choose_silent(self) -> dict[BlockPlace, int]:
         """Return the blocks that are to be silent from now on, with their sizes."""
         chosen: dict[BlockPlace, int] = {}
-        self._choose(chosen)
-        return chosen
-
-    @reported
-    def _choose(self, chosen: dict[BlockPlace, int]) -> None:
         keep = {} if self.silence is None else self.silence.sizes
-        with _no_collection():
-            choice = SilenceChoice(self._index, self._states, self._ways, self._counts())
-            chosen.update(choice.choose(keep))
+
+        def choose() -> None:
+            with _no_collection():
+                choice = SilenceChoice(self._index, self._states, self._ways, self._counts())
+                chosen.update(choice.choose(keep))
+
+        self.guard(choose)
+        return chosen
 
     @reported
     def begin_silence(self, sizes: Mapping[BlockPlace, int]) -> None:
@@ -342,15 +332,6 @@ LEAST_GAIN = 0.25  # Share of the events that must be saved: to be translated ag
 _ARRIVALS = (EdgeKind.ENTRY, EdgeKind.CALL_RETURN, EdgeKind.SWITCH)
 
 
-@dataclass(frozen=True)
-class _Block:
-    """A translation block, whatever led to it."""
-
-    size: int  # in bytes
-    # The blocks that may follow, None where its code does not tell.
-    following: tuple[BlockPlace, ...] | None
-
-
 # A greedy choice, the block that the run has executed most often first. A block becomes silent if
 # from no block that raises events two ways then lead to one that does. Blocks that the run has not
 # executed yet are checked when it does (`Silence`).
@@ -375,7 +356,9 @@ class SilenceChoice:
         self._following = {
             number: ways.after(context) for number, context in self._contexts.items()
         }
-        self._blocks: dict[BlockPlace, _Block] = {}
+        # Of each translation block, whatever led to it: bytes, and the blocks that may follow.
+        self._sizes: dict[BlockPlace, int] = {}
+        self._behind: dict[BlockPlace, tuple[BlockPlace, ...]] = {}
         self._before: defaultdict[BlockPlace, set[int]] = defaultdict(set)
         self._arrivals = self._find_arrivals(transitions)
         self._times: Counter[BlockPlace] = Counter()
@@ -400,7 +383,7 @@ class SilenceChoice:
         # blocks are added.
         for place, size in keep.items():
             self._silent.add(place)
-            self._blocks[place] = _Block(size, self._ways.behind(place, size))
+            self._sizes[place], self._behind[place] = size, self._ways.behind(place, size)
         for place in self._candidates:
             numbers = self._numbers[place]
             if place in self._silent or len({self._states[each].size for each in numbers}) != 1:
@@ -413,7 +396,7 @@ class SilenceChoice:
         saved = sum(self._times[place] for place in self._silent if place not in keep)
         if saved < LEAST_GAIN * self._events:
             return dict(keep)
-        return {place: self._blocks[place].size for place in self._silent}
+        return {place: self._sizes[place] for place in self._silent}
 
     def _find_arrivals(self, transitions: Iterable[tuple[Transition, int]]) -> set[int]:
         """Return where control has arrived by other ways than direct branches, or will."""
@@ -429,6 +412,7 @@ class SilenceChoice:
 
     def _arrives(self, address: int) -> bool:
         """Whether control may arrive at `address` by other ways than direct branches."""
+        # Nowhere else may a silent block begin, or a block behind one.
         if address in self._arrivals:
             return True
         block = self._index.block_at(address)
@@ -446,7 +430,8 @@ class SilenceChoice:
             place = place_of(state, self._ways)
             if place is None:
                 continue
-            self._blocks[place] = _Block(state.size, self._following[number])
+            self._sizes[place] = state.size
+            self._behind[place] = self._following[number] or ()
             self._numbers[place].append(number)
 
     def _may_be_silent(self, number: int) -> bool:
@@ -486,7 +471,7 @@ class SilenceChoice:
                 return False
             reached.add(place.pc)
             if place in self._silent:
-                work += self._blocks[place].following or ()
+                work += self._behind[place]
         return True
 
 

@@ -10,10 +10,6 @@ boundary
     The steps from a block's last instruction to the first of the next.
 counts
     Of transitions by the kernel; of edges and instructions by `RunCounts`, from these.
-known ways
-    States, transitions and operations of an earlier run (`KnownWays`). A run whose edges have
-    nothing to do but to be counted takes them as they are: they depend on the graphs alone then.
-    What they were made of is kept, too, so that a run goes on learning where it leaves them.
 """
 
 from __future__ import annotations
@@ -47,6 +43,8 @@ from simprof.profiler.engine.walk import (
     only_crosses,
 )
 
+Array = npt.NDArray[np.int64]
+Inside = tuple[tuple[Step, ...], WalkContext]  # Steps, and the context behind them
 _NOWHERE = -2  # Address of an instruction that no other follows
 
 
@@ -73,7 +71,7 @@ class States:
         self._memory = memory
         self._states: dict[int, BlockState] = {kernels.START: BlockState(0, 0, BEGINNING)}
         self._numbers: dict[BlockState, int] = {}
-        self._insides: dict[int, tuple[tuple[Step, ...], WalkContext]] = {}
+        self._insides: dict[int, Inside] = {}
 
     def __getitem__(self, number: int) -> BlockState:
         """Return state `number`."""
@@ -87,7 +85,7 @@ class States:
             self._numbers[state], self._states[number] = number, state
         return number
 
-    def known(self) -> tuple[list[BlockState], list[tuple[tuple[Step, ...], WalkContext] | None]]:
+    def known(self) -> tuple[list[BlockState], list[Inside | None]]:
         """Return all states in the order of their numbers, and of each what is inside, if asked."""
         numbers = self._states.keys() - {kernels.START}
         ordered = sorted(numbers)
@@ -97,7 +95,7 @@ class States:
     def learn(
         self,
         states: Sequence[BlockState],
-        insides: Sequence[tuple[tuple[Step, ...], WalkContext] | None],
+        insides: Sequence[Inside | None],
     ) -> None:
         """Take over what `known` has said in another run; there are no states yet."""
         numbers = self._memory.new_states(len(states))
@@ -115,7 +113,7 @@ class States:
         # It has no instructions; wherever control arrives next, it lands.
         return self.number(BlockState(0, 0, WalkContext(-1, False, block, _NOWHERE)))
 
-    def inside(self, number: int) -> tuple[tuple[Step, ...], WalkContext]:
+    def inside(self, number: int) -> Inside:
         """Return the steps from the first to the last instruction of state `number`."""
         # Also the context after the last one.
         known = self._insides.get(number)
@@ -124,9 +122,7 @@ class States:
             known = self._insides[number] = self._walk(state, state.end)
         return known
 
-    def until(
-        self, number: int, pc: int, *, executed: bool = False
-    ) -> tuple[tuple[Step, ...], WalkContext]:
+    def until(self, number: int, pc: int, *, executed: bool = False) -> Inside:
         """Steps of state `number` up to the instruction at `pc`, which it has reached."""
         # `executed`: and which has executed.
         if number < kernels.FIRST_STATE or self._states[number].size == 0:
@@ -160,12 +156,9 @@ class States:
             found.update(left[bisect_left(left, start) : bisect_left(left, start + size)])
         return found
 
-    def _walk(self, state: BlockState, end: int) -> tuple[tuple[Step, ...], WalkContext]:
+    def _walk(self, state: BlockState, end: int) -> Inside:
         steps, context = self._walker.run(state.first, state.address + 4, end)
         return tuple(steps), context
-
-
-Array = npt.NDArray[np.int64]
 
 
 class Transition(NamedTuple):
@@ -177,33 +170,24 @@ class Transition(NamedTuple):
     key: int
 
 
+@dataclass(eq=False)
 class RunCounts:
     """What one run has counted; made when the run is over."""
 
-    # `index`, `memory`, `states`, `transitions`: The graphs, the kernel's counts, and the automaton
-    # that they are counts of. `tally`: What Python counted itself.
-
-    def __init__(
-        self,
-        index: GraphIndex,
-        memory: EngineMemory,
-        states: States,
-        transitions: Sequence[Transition],
-        tally: Tally,
-    ) -> None:
-        self._index = index
-        self._memory = memory
-        self._states = states
-        self._transitions = transitions
-        self._tally = tally
+    # The graphs, the kernel's counts, and the automaton that they are counts of
+    index: GraphIndex
+    memory: EngineMemory
+    states: States
+    transitions: Sequence[Transition]
+    tally: Tally  # What Python counted itself
 
     def close(self) -> None:
         """Let go of the graphs, when nobody asks for counts any more."""
-        self._index.close()
+        self.index.close()
 
     def attributed_instructions(self) -> int:
         """Instructions executed in blocks of the graphs, derived from the edge counts alone."""
-        graphs = self._index.recovered.arrays
+        graphs = self.index.recovered.arrays
         crossed = np.flatnonzero(self.edge_counts)
         routine = np.searchsorted(graphs.first_edge, crossed, side="right") - 1
         target = graphs.first_block[routine] + graphs.edge_target[crossed]
@@ -214,13 +198,13 @@ class RunCounts:
     @cached_property
     def cut(self) -> dict[tuple[int, int], int]:
         """(block, address) -> how many of its executions ended before the instruction there."""
-        return dict(sorted(self._tally.cut.items()))
+        return dict(sorted(self.tally.cut.items()))
 
     @property
     def unexecuted(self) -> int:
         """Instructions of entered blocks that were never reached."""
         return sum(
-            count * (self._index.block_end(block) - end) // 4
+            count * (self.index.block_end(block) - end) // 4
             for (block, end), count in self.cut.items()
         )
 
@@ -228,8 +212,8 @@ class RunCounts:
     def edge_counts(self) -> Array:
         """How often each edge of the program was crossed (int64 by program-wide number)."""
         left: Counter[int] = Counter()
-        edges: list[int] = list(self._tally.crossed)
-        times: list[int] = list(self._tally.crossed.values())
+        edges: list[int] = list(self.tally.crossed)
+        times: list[int] = list(self.tally.crossed.values())
 
         def cross(steps: Sequence[Step], count: int) -> None:
             for step in steps:
@@ -242,17 +226,17 @@ class RunCounts:
             left[transition.source] += count
         for number, count in left.items():
             if number >= kernels.FIRST_STATE:
-                cross(self._states.inside(number)[0], count)
-        counts = np.zeros(self._index.edge_count, np.int64)
+                cross(self.states.inside(number)[0], count)
+        counts = np.zeros(self.index.edge_count, np.int64)
         np.add.at(counts, np.array(edges, np.int64), np.array(times, np.int64))
         return counts
 
     def transition_counts(self) -> list[tuple[Transition, int]]:
         """Every transition with its count."""
-        memory, spilled = self._memory, self._memory.spilled_counts()
+        memory, spilled = self.memory, self.memory.spilled_counts()
         return [
             (transition, memory.successor_count(transition.source, transition.key, spilled))
-            for transition in self._transitions
+            for transition in self.transitions
         ]
 
     def unattributed_transfers(self) -> int:
@@ -262,17 +246,20 @@ class RunCounts:
             for transition, count in self.transition_counts()
             if not only_crosses(transition.boundary)
             and any(isinstance(s, MissingTarget | MissingEntry) for s in transition.boundary)
-        ) + sum(count for step, count in self._tally.missing.items() if count > 1)
+        ) + sum(count for step, count in self.tally.missing.items() if count > 1)
 
 
-Inside = tuple[tuple[Step, ...], WalkContext]
 # Steps that mean the same in every run; others say what graphs lack, which has to be noted.
 _LASTING = frozenset((Cross, Push, Pop, Land))
 
 
 @dataclass(frozen=True)
 class KnownWays:
-    """What is kept of a run."""
+    """States, transitions and operations of an earlier run."""
+
+    # A run whose edges have nothing to do but to be counted takes them as they are: they depend on
+    # the graphs alone then. What they were made of is kept, too, so that a run goes on learning
+    # where it leaves them.
 
     states: Sequence[BlockState]  # The first ones, in the order of their numbers
     # By state: what `States.inside` says; None where nobody has asked.

@@ -177,16 +177,6 @@ class GraphIndex:
             found |= {pair: _SEVERAL for pair, times in Counter(pairs).items() if times > 1}
         self._between |= found
 
-    def between(self, source: int, target: int) -> dict[EdgeKind, int]:
-        """Return the edges from block `source` to block `target`, by kind."""
-        number = self.routine(source)
-        cfg = self.recovered.routines[number]
-        base, edge_base = int(self.first_block[number]), int(self.first_edge[number])
-        if not base <= target < base + len(cfg.blocks):
-            return {}
-        leaving = map(cfg.edges.__getitem__, cfg.out_edges[source - base])
-        return {edge.kind: edge_base + edge.id for edge in leaving if edge.target == target - base}
-
     def routine(self, block: int) -> int:
         """Return the number of the routine that `block` belongs to."""
         return self._routine[block]
@@ -224,7 +214,10 @@ class GraphIndex:
         edge = self._between.get(source * self.block_count + target)
         if edge != _SEVERAL:
             return edge
-        kinds = self.between(source, target)
+        cfg, base = self.recovered.routines[number], int(self.first_block[number])
+        first = int(self.first_edge[number])
+        leaving = map(cfg.edges.__getitem__, cfg.out_edges[source - base])
+        kinds = {edge.kind: first + edge.id for edge in leaving if edge.target == target - base}
         return kinds.get(kind, next(iter(kinds.values())))
 
     def block_at(self, address: int) -> int:
@@ -249,14 +242,10 @@ class GraphIndex:
             place += 1
         return None
 
-    def is_returned_to(self, block: int) -> bool:
-        """Whether a call returns to `block`."""
-        place = bisect_left(self._returns_to, block)
-        return place < len(self._returns_to) and self._returns_to[place] == block
-
-    def return_blocks(self) -> set[int]:
-        """Return the blocks to which calls return."""
-        return set(self._returns_to)
+    @cached_property
+    def return_blocks(self) -> frozenset[int]:
+        """The blocks to which calls return."""
+        return frozenset(self._returns_to)
 
     def target(self, edge: int) -> int:
         """Return the block to which `edge` leads, which is not EXIT."""
@@ -342,20 +331,20 @@ class Walker:
             block = self._block_at(address)
         elif self._block_at(address) >= 0:
             block = self._arrive(block, address, EdgeKind.FALL_THROUGH, steps)
-        pending = address if self._delays(address) else -1
-        return steps, WalkContext(pending, False, block, address)
+        return steps, self._behind(address, block)
 
     def begin(self, address: int) -> tuple[list[Step], WalkContext]:
         """Execute the first instruction of the program."""
         steps: list[Step] = []
         block = self._enter(address, steps)
-        pending = address if self._delays(address) else -1
-        return steps, WalkContext(pending, False, block, address)
+        return steps, self._behind(address, block)
 
     def land(self, address: int) -> WalkContext:
         """Return the context after the instruction at `address`, whatever executed before it."""
-        pending = address if self._delays(address) else -1
-        return WalkContext(pending, False, self._block_at(address), address)
+        return self._behind(address, self._block_at(address))
+
+    def _behind(self, address: int, block: int) -> WalkContext:
+        return WalkContext(address if self._delays(address) else -1, False, block, address)
 
     def _slot(self, context: WalkContext, address: int, steps: list[Step]) -> WalkContext | None:
         """Execute the instruction at `address` as the delay slot of the pending transfer."""

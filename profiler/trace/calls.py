@@ -4,23 +4,6 @@ Whoever writes a trace and whoever reads it ask `Callees`, so that what the one 
 other knows. Blocks and edges have program-wide numbers. Call paths are counted in a regenerated
 execution.
 
-Terms
------
-call graph
-    Routines, and an edge from each to every routine that its code calls or jumps to directly
-    (`recovery.calls`).
-call path
-    Routines, each called by the one before it. It begins at the program's first routine or, as
-    recursion makes cycles, at the target of a back edge of the call graph. Every activation counts
-    the call path that leads to it.
-number
-    As EPP 3.2 numbers paths: dummy edges lead from ENTRY to where call paths begin, and from
-    every routine to EXIT, for a call path may end in any of them.
-dynamic edge
-    A call that the call graph lacks: through a pointer, or of a signal handler. EPP 1.2 says that
-    these need a dynamic data structure. Paths over one have no number; they are distinguished by
-    their routines. One that leads to a routine on its own path begins a path anew, too.
-
 Steps: `number_calls` numbers the call graph; `CallPaths` follows the executed blocks with a stack
 of activations and counts. Only blocks that end with a call or leave their routine matter.
 """
@@ -58,10 +41,9 @@ class Exit(IntEnum):
 
 
 class Callees:
-    """What calls and exits lead to.
+    """What calls and exits lead to."""
 
-    `index`: The program's graphs.
-    """
+    # `index`: The program's graphs.
 
     def __init__(self, index: GraphIndex) -> None:
         self._index = index
@@ -86,7 +68,7 @@ class Callees:
         index = self._index
         if index.routine(block) == index.routine(target) or index.starts_routine(target):
             return False
-        return index.is_returned_to(target)
+        return target in index.return_blocks
 
     def _callee(self, block: int) -> int:
         """Return the ENTRY edge that the call at the end of `block` leads to, or UNKNOWN."""
@@ -115,11 +97,7 @@ class Callees:
         if kind == _K.BRANCH:
             number = self._index.routine(block)
             cfg, first = self._index.recovered.routines[number], self._index.first_block[number]
-            kinds = {
-                kind
-                for edge in cfg.out_edges[block - int(first)]
-                for kind in self._index.between(block, int(first) + cfg.edges[edge].target)
-            }
+            kinds = {cfg.edges[edge].kind for edge in cfg.out_edges[block - int(first)]}
             inside = EdgeKind.TAKEN in kinds or EdgeKind.SLOT in kinds
             return transfer + 8 if inside else self._target(transfer)
         if kind == _K.BRANCH_NEVER:
@@ -152,6 +130,19 @@ class Callees:
     def _target(self, address: int) -> int:
         return int(self._code.transfers.target[self._code.index(address)])
 
+
+# -- Call paths
+#
+# The call graph has the routines, and an edge from each to every routine that its code calls or
+# jumps to directly (`recovery.calls`). A call path is of routines, each called by the one before
+# it. It begins at the program's first routine or, as recursion makes cycles, at the target of a
+# back edge of the call graph. Every activation counts the call path that leads to it.
+# They are numbered as EPP 3.2 numbers paths: dummy edges lead from ENTRY to where call paths begin,
+# and from every routine to EXIT, for a call path may end in any of them.
+# A dynamic edge is a call that the call graph lacks: through a pointer, or of a signal handler.
+# EPP 1.2 says that these need a dynamic data structure. Paths over one have no number; they are
+# distinguished by their routines. One that leads to a routine on its own path begins a path anew,
+# too.
 
 Array = npt.NDArray[np.int64]
 CallPath = tuple[int, ...]  # Routines by position
@@ -248,15 +239,10 @@ class CallProfile:
 
 
 class CallPaths:
-    """Counts call paths as blocks are regenerated.
-
-    Attributes
-    ----------
-    numbering
-        Of the call graph, from the first routine executed on.
-    """
+    """Counts call paths as blocks are regenerated."""
 
     def __init__(self) -> None:
+        # Of the call graph, from the first routine executed on
         self.numbering = CallNumbering({}, {}, frozenset(), 0)
         self._names: tuple[str, ...] = ()
         self._paths: list[CallPath] = []  # those that activations have had, under numbers

@@ -19,10 +19,6 @@ Z     the end, JSON: totals (`TraceEnd`)
 The token stream is what the instrumented program would write, most significant bit first. A
 frame follows all that it builds on, so a file cut anywhere can be read up to there. What is there
 of a cut chunk is read, too: the first check tells a cut from a damaged length.
-
-Native code takes the numbers of a trace as they are: `check_numbers` refuses those that cannot be
-of the program. `discovery_fields` writes discoveries for all headers that have them: those of
-traces, recordings and counter files.
 """
 
 from __future__ import annotations
@@ -93,10 +89,9 @@ Tokens = Mapping[int, tuple[int, int]]  # Edge -> (value, width) of what crossin
 
 
 class FrameFile:
-    """Writes a file of frames, which is emptied first, behind its first line and its header.
+    """Writes a file of frames, which is emptied first, behind its first line and its header."""
 
-    Every method raises UsageError if the file cannot be written.
-    """
+    # Every method raises UsageError if the file cannot be written.
 
     _option: str  # That names the file, for messages
     _format: FileFormat
@@ -197,11 +192,9 @@ class Trace:
 
 
 def load(path: Path) -> Trace:
-    """Read a trace as far as it goes.
-
-    Raises UsageError if the file cannot be read, or is cut before its header ends, or is none of
-    this version.
-    """
+    """Read a trace as far as it goes."""
+    # Raises UsageError if the file cannot be read, or is cut before its header ends, or is none of
+    # this version.
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -252,10 +245,8 @@ Header = TypeVar("Header")
 def read_header(
     data: bytes, name: str, file_format: FileFormat, kind: type[Header]
 ) -> tuple[Header, int]:
-    """Return the header of a file of frames, and where it ends; `name` is for messages.
-
-    Raises UsageError if the file is of another kind or version, or is cut before its header ends.
-    """
+    """Return the header of a file of frames, and where it ends; `name` is for messages."""
+    # Raises UsageError if the file is of another kind or version, or is cut before its header ends.
     start = file_format.check(data, name)
     text, newline, _ = data[start:LONGEST_HEADER].partition(b"\n")
     try:
@@ -310,6 +301,7 @@ _WORDS = 1 << 32
 
 def discovery_fields(discoveries: Discoveries) -> dict[str, Any]:
     """Return discoveries as JSON has them; modules only where a program has loaded some."""
+    # For all headers that have them: those of traces, recordings and counter files.
     sets: dict[str, frozenset[Any]] = vars(discoveries)
     known = {name: list(map(encode, sorted(items))) for name, items in sets.items()}
     if not discoveries.modules:
@@ -318,10 +310,8 @@ def discovery_fields(discoveries: Discoveries) -> dict[str, Any]:
 
 
 def read_discoveries(given: Mapping[str, Any]) -> Discoveries:
-    """Return the discoveries that `discovery_fields` wrote; what is not there is none.
-
-    Raises ValueError if they are nothing of the kind.
-    """
+    """Return the discoveries that `discovery_fields` wrote; what is not there is none."""
+    # Raises ValueError if they are nothing of the kind.
     none: dict[str, Any] = {each.name: [] for each in fields(Discoveries)}
     found = decode(Discoveries, {**none, **given}, "discoveries")
     pairs = (*found.indirect_targets, *found.late_words)
@@ -346,10 +336,8 @@ _WIDEST = 32  # Bits of a token
 
 
 def check_numbers(trace: Trace, recovered: ProgramGraphs) -> None:
-    """Check that routines, edges and blocks are there, and that counts can be counted.
-
-    Raises ValueError: naming what is not.
-    """
+    """Check that routines, edges and blocks are there, and that counts can be counted."""
+    # Native code takes the numbers of a trace as they are. Raises ValueError: naming what is not.
     for number, tokens in trace.routines.items():
         if not 0 <= number < len(recovered.routines):
             raise ValueError(f"there is no routine {number}")

@@ -76,10 +76,8 @@ class TraceRecorder:
         return []
 
     def _token(self, edge: int) -> int:
-        """Return the token that crossing `edge` writes, as a CROSS operation has it.
-
-        Bits 0 to 7 hold the token's width in bits, 0 where nothing is written; its value is above.
-        """
+        """Return the token that crossing `edge` writes, as a CROSS operation has it."""
+        # Bits 0 to 7 hold its width in bits, 0 where nothing is written; its value is above.
         routine = int(np.searchsorted(self._index.first_edge, edge, "right")) - 1
         if routine not in self._tokens:
             plan = self._plans(routine)
@@ -91,12 +89,11 @@ class TraceRecorder:
         return value << 8 | width
 
     def _leaving(self, steps: Sequence[Step], place: int, edge: int) -> list[Operation]:
-        """Return what the kernel does for the trace behind EXIT edge `edge`.
-
-        It writes the target of an indirect jump, which the code does not tell. Where a reader would
-        expect control elsewhere than it went, the kernel stops at a mark, so that `mark` can write
-        an event. Behind all other edges a reader knows how to go on, and nothing is done.
-        """
+        """Return what the kernel does for the trace behind EXIT edge `edge`."""
+        # It writes the target of an indirect jump, which the code does not tell. Where a reader
+        # would expect control elsewhere than it went, the kernel stops at a mark, so that `mark`
+        # can write an event. Behind all other edges a reader knows how to go on, and nothing is
+        # done.
         block = self._callees.source.get(edge)
         if block is None:
             return []
@@ -156,11 +153,9 @@ class TraceRecorder:
             self._write_checkpoints()
 
     def _write_checkpoints(self) -> None:
-        """Write the checkpoints noted so far.
-
-        The tokens before them go to the file first. While an event is open they wait, because
-        their digests include the edges that the event will list.
-        """
+        """Write the checkpoints noted so far."""
+        # The tokens before them go to the file first. While an event is open they wait, because
+        # their digests include the edges that the event will list.
         if self._checkpoints:
             self._flush()
         for crossings, digest in self._checkpoints:
@@ -206,19 +201,15 @@ class TraceRecorder:
         self._write_checkpoints()
 
     def _waiting(self, frame: int) -> int:
-        """Return the block whose call the activation at `frame` will return to.
-
-        UNKNOWN if it has no caller, or none that it returns to.
-        """
+        """Return the block whose call the activation at `frame` will return to."""
+        # UNKNOWN if it has no caller, or none that it returns to.
         address = int(self._memory.state.frames[frame + kernels.FRAME_RETURN])
         return UNKNOWN if frame == 0 or address & 3 else self._index.call_block(address)
 
     def mark(self, steps: Sequence[Step], frame: int, block: int) -> None:
-        """Note where the program went, which its code does not tell.
-
-        The reader follows the code up to this event, crosses the edges that the event lists, and
-        goes on from the block that it names.
-        """
+        """Note where the program went, which its code does not tell."""
+        # The reader follows the code up to this event, crosses the edges that the event lists, and
+        # goes on from the block that it names.
         # steps: What the program does next, beginning with what the code does not tell.
         # frame, block: The activation that the kernel goes on with, and the block that it is in.
         self.begin_event(UNKNOWN)

@@ -119,12 +119,10 @@ class RecordingFile(FrameFile):
 
 
 class Recording:
-    """A recording as far as its file goes: what it is of, and what is known of the whole run.
+    """A recording as far as its file goes: what it is of, and what is known of the whole run."""
 
-    `end` is None where the file was cut, and `cut` says why and where.
-
-    Raises UsageError if the file cannot be read, or is no recording of this version.
-    """
+    # `end` is None where the file was cut, and `cut` says why and where.
+    # Raises UsageError if the file cannot be read, or is no recording of this version.
 
     def __init__(self, path: Path) -> None:
         self._name = str(path)
@@ -148,10 +146,8 @@ class Recording:
             raise self._damaged() from None
 
     def pieces(self) -> Iterator[FilePiece]:
-        """Yield the pieces.
-
-        Raises UsageError if one cannot be what `RecordingFile` writes.
-        """
+        """Yield the pieces."""
+        # Raises UsageError if one cannot be what `RecordingFile` writes.
         for content in self._pieces:
             try:
                 yield _piece(self._plain(content))

@@ -6,9 +6,6 @@ Steps -> functions
 3. walk; handle what is rare: the events of the trace, and predicates that none of its tokens but
    only the next event decides                                     `Regenerator`
 4. find the end of a trace of which there are only the tokens      `complete`
-
-A program that writes its trace itself knows nothing of crossings, and its last token is not its
-end. Where control goes from there, the graphs say, up to the block in which the program ended.
 """
 
 from __future__ import annotations
@@ -132,32 +129,25 @@ class Regenerator:
         state[kernel.LIMIT] = NO_EVENT if event is None else event.at
         state[kernel.EVENT_BITS] = -1 if event is None else event.bits
         state[kernel.CERTAIN] = self._trace.certain if event is None else event.at
+        while (status := self._walk()) != kernel.REACHED:
+            if status != kernel.TOWARDS or event is None:
+                raise StopError(self._reason(status))
+            way = self._free_way(event.block) if event.block != UNKNOWN else []
+            if not way or len(way) != event.at - state[kernel.CROSSINGS]:
+                raise StopError("no way leads from here to the event that is next")
+            self._cross(*way)
+
+    def _walk(self) -> int:
+        """Regenerate as far as native code can; say why that stopped."""
+        arguments = self._tables, self._stream, self._end, self._state
         while True:
-            status = kernel.regenerate(
-                self._tables,
-                self._stream,
-                self._end,
-                state,
-                self._stack,
-                self._output,
-                self._digests,
-            )
-            match status:
-                case kernel.REACHED:
-                    return
-                case kernel.OUTPUT_FULL:
-                    self._flush()
-                case kernel.STACK_FULL:
-                    self._grow()
-                case kernel.TOWARDS:
-                    assert event is not None
-                    way = self._free_way(event.block) if event.block != UNKNOWN else []
-                    if not way or len(way) != event.at - state[kernel.CROSSINGS]:
-                        raise StopError("no way leads from here to the event that is next")
-                    for edge in way:
-                        self._cross(edge)
-                case _:
-                    raise StopError(self._reason(status))
+            status = kernel.regenerate(*arguments, self._stack, self._output, self._digests)
+            if status == kernel.OUTPUT_FULL:
+                self._flush()
+            elif status == kernel.STACK_FULL:
+                self._grow()
+            else:
+                return status
 
     def _reason(self, status: int) -> str:
         match status:
@@ -195,8 +185,7 @@ class Regenerator:
         state[kernel.BITS] = event.bits  # of a call that the event is about, its target
         if event.block != UNKNOWN and state[kernel.PLACE] not in (event.block, kernel.NOWHERE):
             raise StopError(f"it is elsewhere than the event at edge {event.at} says")
-        for edge in event.crossed:
-            self._cross(edge)
+        self._cross(*event.crossed)
         self._set_depth(event.depth, event.waiting)
         state[kernel.PLACE] = event.after if event.after != UNKNOWN else kernel.NOWHERE
 
@@ -211,14 +200,14 @@ class Regenerator:
             self._stack[depth - 1] = kernel.NOWHERE
         self._state[kernel.DEPTH] = depth
 
-    def _cross(self, edge: int) -> None:
-        if self._state[kernel.WRITTEN] + 1 >= len(self._output):
-            self._flush()
-        status = kernel.cross(
-            self._tables, self._stream, self._end, self._state, self._output, edge
-        )
-        if status != kernel.REACHED:
-            raise StopError(self._reason(status))
+    def _cross(self, *edges: int) -> None:
+        arguments = self._tables, self._stream, self._end, self._state, self._output
+        for edge in edges:
+            if self._state[kernel.WRITTEN] + 1 >= len(self._output):
+                self._flush()
+            status = kernel.cross(*arguments, edge)
+            if status != kernel.REACHED:
+                raise StopError(self._reason(status))
 
     def _flush(self) -> None:
         written = int(self._state[kernel.WRITTEN])
@@ -279,7 +268,7 @@ def make_tables(index: GraphIndex, callees: Callees, routines: Mapping[int, Toke
         block_at=np.asarray(recovered.block_at).astype(np.int64),
         pieces=_pieces(recovered.code.place),
     )
-    for block in index.return_blocks():
+    for block in index.return_blocks:
         tables.returns[block] = not index.starts_routine(block)
     choices: list[tuple[int, int, int]] = []  # (block, value, edge)
     for number, tokens in routines.items():
@@ -380,11 +369,9 @@ def regenerate(
     check: bool,
     sink: BlockSink | None = None,
 ) -> Regenerated:
-    """Regenerate the execution that a trace is of.
-
-    Raises UsageError or ProfileMismatchError if a file cannot be read, the trace is none, or it is
-    of another program.
-    """
+    """Regenerate the execution that a trace is of."""
+    # Raises UsageError or ProfileMismatchError if a file cannot be read, the trace is none, or it
+    # is of another program.
     trace = load(path)
     file = Path(trace.header.file) if program is None else program
     recovered = _recover(path, trace.header, file)
@@ -430,10 +417,9 @@ def _position(recovered: ProgramGraphs, place: int) -> tuple[int | None, str | N
 
 
 class BlockLines:
-    """Writes executed blocks as lines: 0x101918, slot 0x101918.
+    """Writes executed blocks as lines: 0x101918, slot 0x101918."""
 
-    `write`: Receives the text.
-    """
+    # `write`: Receives the text.
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
@@ -461,12 +447,11 @@ def complete(
     block: int,
     bits: int,  # Of the token stream
 ) -> tuple[TraceEvent, TraceEnd]:
-    """Find out how a trace goes on behind its tokens: the program's end, and the totals.
-
-    Their digest is that of what the tokens lead to: the run itself told none.
-
-    Raises StopError if the tokens do not lead to that end; the text says why.
-    """
+    """Find out how a trace goes on behind its tokens: the program's end, and the totals."""
+    # A program that writes its trace itself knows nothing of crossings, and its last token is not
+    # its end. Where control goes from there, the graphs say, up to the block in which it ended.
+    # Their digest is that of what the tokens lead to: the run itself told none.
+    # Raises StopError if the tokens do not lead to that end; the text says why.
     whole = replace(trace, certain=1, events=(), end=TraceEnd(0, 0, bits))
     return _Follower(whole, recovered, check=False, sink=lambda blocks: None).follow(block)
 
@@ -502,24 +487,15 @@ class _Follower(Regenerator):
 
     def _step(self, block: int, crossed: int) -> None:
         """Regenerate as far as tokens lead, or by one edge behind them."""
-        state = self._state
-        arguments = (self._stack, self._output, self._digests)
-        status = kernel.regenerate(self._tables, self._stream, self._end, state, *arguments)
-        match status:
-            case kernel.OUTPUT_FULL:
-                self._flush()
-            case kernel.STACK_FULL:
-                self._grow()
-            case kernel.NO_TOKEN if state[kernel.BITS] >= self._end:
-                if state[kernel.CROSSINGS] == crossed and state[kernel.CERTAIN] > crossed:
-                    # from a predicate behind the last token to the end, in the same routine
-                    way = self._free_way(block) if state[kernel.PLACE] >= 0 else []
-                    if not way:
-                        raise StopError(self._reason(kernel.NO_TOKEN))
-                    for edge in way:
-                        self._cross(edge)
-            case _:
-                raise StopError(self._reason(status))
+        state, status = self._state, self._walk()
+        if status != kernel.NO_TOKEN or state[kernel.BITS] < self._end:
+            raise StopError(self._reason(status))
+        if state[kernel.CROSSINGS] == crossed and state[kernel.CERTAIN] > crossed:
+            # from a predicate behind the last token to the end, in the same routine
+            way = self._free_way(block) if state[kernel.PLACE] >= 0 else []
+            if not way:
+                raise StopError(self._reason(kernel.NO_TOKEN))
+            self._cross(*way)
 
     def _completion(self, block: int, leaving: int) -> tuple[TraceEvent, TraceEnd]:
         state = self._state

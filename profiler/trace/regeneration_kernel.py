@@ -22,11 +22,9 @@ T = TypeVar("T")
 
 
 def _jit(function: Callable[P, T]) -> Callable[P, T]:
-    """Compile `function` on first use, cached on disk, without counting references.
-
-    It neither makes arrays nor keeps any: counting references to those of `Tables` with each use
-    would take more time than all the rest.
-    """
+    """Compile `function` on first use, cached on disk, without counting references."""
+    # It neither makes arrays nor keeps any: counting references to those of `Tables` with each use
+    # would take more time than all the rest.
     return compiled.by_numba(function, _nrt=False)
 
 
@@ -36,42 +34,26 @@ def _inline(function: Callable[P, T]) -> Callable[P, T]:
 
 
 # Words of the state.
-PLACE = 0  # the position
-CROSSINGS = 1
-BITS = 2  # of the token stream, read
-DEPTH = 3  # activations that wait
-DIGEST = 4
-LIMIT = 5  # crossings at which the next event is
-EVENT_BITS = 6  # bits before it, -1 if there is none
-CERTAIN = 7  # crossings that have happened even if no token tells
-WRITTEN = 8  # blocks in the output
-CHECKED = 9  # whether digests are compared
-NEXT_DEPTH = 10  # see `next_edge`
-NEXT_BITS = 11
+# PLACE: the position. BITS: those of the token stream that were read. DEPTH: activations that wait.
+# LIMIT: crossings at which the next event is; EVENT_BITS: bits before it, -1 if there is none.
+# CERTAIN: crossings that have happened even if no token tells. WRITTEN: blocks in the output.
+# CHECKED: whether digests are compared. NEXT_DEPTH, NEXT_BITS: see `next_edge`.
+PLACE, CROSSINGS, BITS, DEPTH, DIGEST, LIMIT, EVENT_BITS, CERTAIN, WRITTEN, CHECKED = range(10)
+NEXT_DEPTH, NEXT_BITS = range(10, 12)
 WORDS = 12
 
 NOWHERE = -1
 
-# Why `regenerate` stopped.
-REACHED = 0  # the limit
-NO_TOKEN = 1  # the token stream ends
-TOWARDS = 2  # a predicate, and no token but the next event decides
-WRONG = 3  # a token that cannot come here
-STUCK = 4  # the graphs lead nowhere
-DIFFERS = 5  # the digest at a checkpoint is another
-OUTPUT_FULL = 6
-STACK_FULL = 7
+# Why `regenerate` stopped. NO_TOKEN: the token stream ends. TOWARDS: a predicate, and no token but
+# the next event decides. WRONG: a token that cannot come here. STUCK: the graphs lead nowhere.
+# DIFFERS: the digest at a checkpoint is another.
+REACHED, NO_TOKEN, TOWARDS, WRONG, STUCK, DIFFERS, OUTPUT_FULL, STACK_FULL = range(8)
 
-# How control leaves by an EXIT edge (`calls.Exit`).
-RETURN = 1
-ENTER = 2
-CALL = 3
-TARGET = 4
+RETURN, ENTER, CALL, TARGET = range(1, 5)  # how control leaves by an EXIT edge (`calls.Exit`)
 
-# What `Tables.callee` and `Tables.entered` hold but for ENTRY edges.
-NO_CALL = -1
-BY_TARGET = -2  # the trace has the address
-BY_EVENT = -3
+# What `Tables.callee` and `Tables.entered` hold but for ENTRY edges: no call, one whose address the
+# trace has, or an event.
+NO_CALL, BY_TARGET, BY_EVENT = -1, -2, -3
 
 UNMET = -1  # width of the edges of routines that the trace does not know
 TARGET_WIDTH = 32
@@ -208,10 +190,8 @@ def by_target(tables: Tables, stream: Bytes, end: int, state: Array, stack: Arra
 
 @_inline
 def next_edge(tables: Tables, stream: Bytes, end: int, state: Array, stack: Array) -> int:
-    """The edge that comes next, or -1 less why none does.
-
-    `NEXT_DEPTH` and `NEXT_BITS` are what the depth and the bits read are then.
-    """
+    """The edge that comes next, or -1 less why none does."""
+    # `NEXT_DEPTH` and `NEXT_BITS` are what the depth and the bits read are then.
     place = state[PLACE]
     state[NEXT_DEPTH] = state[DEPTH]
     state[NEXT_BITS] = state[BITS]
@@ -246,13 +226,11 @@ def regenerate(
     output: Array,
     digests: Array,
 ) -> int:
-    """Regenerate from `state` on; return why that stopped.
-
-    - `stream`, `end`: The token stream and its length in bits.
-    - `stack`: Blocks that wait for a call to return, -1 where no return by the graphs leads.
-    - `output`: Receives the blocks.
-    - `digests`: Digest at each multiple of `CHECKPOINT_SPAN` crossings from the first on.
-    """
+    """Regenerate from `state` on; return why that stopped."""
+    # - `stream`, `end`: The token stream and its length in bits.
+    # - `stack`: Blocks that wait for a call to return, -1 where no return by the graphs leads.
+    # - `output`: Receives the blocks.
+    # - `digests`: Digest at each multiple of `CHECKPOINT_SPAN` crossings from the first on.
     while True:
         if state[CROSSINGS] == state[LIMIT]:
             return REACHED
