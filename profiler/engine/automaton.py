@@ -333,7 +333,7 @@ class Automaton:
                     raise too_deep(address)
                 case kernels.NO_NODES:
                     self.memory.grow_nodes()
-                case kernels.NEW_SEGMENT if not self._new_segment(failed):
+                case kernels.NEW_SEGMENT if not self._lowering.products.resolve_at(failed):
                     failed += 1
                     if self.memory.is_last(failed - 1):
                         return
@@ -371,13 +371,6 @@ class Automaton:
             self._natives = Landings(self.memory, self._index, self.tally, mask, number)
             self._activations.on_end = self._natives.add_end
         return self._natives
-
-    def _new_segment(self, operation: int) -> bool:
-        """Add the transition that SEGMENT operation number `operation` lacks."""
-        words = self.memory.state.operations[operation * kernels.OPERATION :]
-        frame = self._activations.current
-        number, register = self.memory.segment(frame)
-        return self._lowering.products.resolve(number, register + int(words[1]))
 
     def _resume(self, address: int, size: int) -> None:
         """Go on with a block that a signal interrupted, and that now ends at another address."""

@@ -156,11 +156,6 @@ class Lowering:
         self._lower(routine)
         return self._by_edge.get(edge, ())
 
-    def hash_work(self, routine: int, slot: int) -> HashWork:
-        """Return what the hashing routine did for a routine's table of a scheme."""
-        table = self._tables.get((routine, slot), -1)
-        return HashWork(0, 0) if table < 0 else self.memory.hash_work(table)
-
     def tables(self) -> dict[int, tuple[int, int]]:
         """Return the owner of each hash table by its number: a routine, and a scheme's slot."""
         owners = {}
@@ -178,11 +173,6 @@ class Lowering:
     def hashes_paths(self, routine: int) -> bool:
         """Whether a scheme keeps a hash table for the routine, as far as it has been lowered."""
         return routine in self._hashing
-
-    def hashed_counts(self, routine: int, slot: int) -> dict[int, int] | None:
-        """Return path number -> count in a routine's hash table; None if the scheme has none."""
-        table = self._tables.get((routine, slot), -1)
-        return None if table < 0 else self.memory.hashed_counts(table)
 
     def choose(self, routine: int, cfg: ControlFlowGraph) -> None:
         """Let only the schemes on `cfg` count, which a routine's graph has turned out to be."""

@@ -72,8 +72,7 @@ class EngineMemory:
         self._used_segments = _NO_SEGMENTS
         self._used_operations = kernels.OPERATION  # number 0 means none
         self.trace = np.zeros(kernels.TRACE_HEADER, np.int64)
-        self._long: list[int] = []  # path numbers beyond 63 bits
-        self._long_keys: dict[int, int] = {}
+        self._long_keys: dict[int, int] = {}  # of path numbers beyond 63 bits
 
     @property
     def clock(self) -> Array:
@@ -313,12 +312,9 @@ class EngineMemory:
         if number < 1 << 63:
             return number
         if number not in self._long_keys:
-            self._long_keys[number] = (len(self._long) - (1 << 31) << 32) + (number & 0xFFFFFFFF)
-            self._long.append(number)
+            place = len(self._long_keys) - (1 << 31)
+            self._long_keys[number] = (place << 32) + (number & 0xFFFFFFFF)
         return self._long_keys[number]
-
-    def _path_number(self, key: int) -> int:
-        return key if key >= 0 else self._long[(key >> 32) + (1 << 31)]
 
     def program_word(self, name: tuple[int, str]) -> int:
         """Return the place in the clock of a word of the program, which is 0 at first."""
@@ -351,19 +347,6 @@ class EngineMemory:
         limit = max(_NODES, 2 * int(self.clock[kernels.NODE_LIMIT]))
         self._replace(nodes=_grown(self.state.nodes, limit * kernels.NODE))
         self.clock[kernels.NODE_LIMIT] = limit
-
-    def hashed_counts(self, table: int) -> dict[int, int]:
-        """Path number -> count in a hash table."""
-        state = self.state
-        first = int(state.tables[table * kernels.TABLE_WORDS + kernels.TABLE_HEADS])
-        buckets = int(state.costs[kernels.BUCKET_MASK]) + 1
-        counts = {}
-        for node in state.heads[first : first + buckets].tolist():
-            while node:
-                at = (node - 1) * kernels.NODE
-                key, count, node, _ = state.nodes[at : at + kernels.NODE].tolist()
-                counts[self._path_number(key)] = count
-        return counts
 
     def hash_work(self, table: int) -> HashWork:
         """Return what the hashing routine did for a table."""

@@ -423,6 +423,12 @@ class Products:
             number = self._lists[operations] = self._memory.add_operations(sized)
         return number
 
+    def resolve_at(self, operation: int) -> bool:
+        """Add the transition that a SEGMENT operation lacks in the current frame (`resolve`)."""
+        number, register = self._memory.segment(int(self._memory.clock[kernels.FRAME]))
+        more = self._memory.state.operations[operation * kernels.OPERATION + 1]
+        return self.resolve(number, register + int(more))
+
     @property
     def transitions(self) -> int:
         """How many transitions there are; they have numbers from 0."""

@@ -51,16 +51,6 @@ class RecordedPiece:
     data: bytes
 
 
-@dataclass(frozen=True)
-class _Token:
-    """What a token stands for: the edges of its activation's segment up to there."""
-
-    routine: int
-    edges: tuple[int, ...]
-    does: int = 0
-    block: int = -1
-
-
 class RunRecording(RunNotes):
     """What the kernel notes of a run that is recorded."""
 
@@ -72,7 +62,8 @@ class RunRecording(RunNotes):
         self._products: Products | None = None
         self._guard: Callable[[Callable[[], None]], None] = lambda action: action()
         self._interrupted_block: Callable[[int], int] = lambda _: -1
-        self._tokens: list[_Token] = []
+        # What each token stands for: the edges of its activation's segment up to there
+        self._tokens: list[RecordedStretch] = []
         self._ends: dict[EarlyEnd, int] = {}
         self._buffer = np.zeros(BUFFER_WORDS, np.int64)
         self._stretches = _Stretches(self._buffer, len(index.recovered.routines))
@@ -114,7 +105,7 @@ class RunRecording(RunNotes):
         """Return code and key of what the kernel does where it takes a new transition."""
         cfg = self._index.recovered.routines[routine]
         ends = cfg.edges[edges[-1]].target == cfg.exit
-        token = self._add(_Token(routine, edges, recording_kernel.ENDS if ends else 0))
+        token = self._add(RecordedStretch(routine, edges, recording_kernel.ENDS if ends else 0))
         kind = recording_kernel.LEFT if ends else recording_kernel.ENDED_SEGMENT
         whose = routine << recording_kernel.ROUTINE_SHIFT
         return kernels.HASH, kind | token << recording_kernel.NOTE_BITS | whose
@@ -127,11 +118,11 @@ class RunRecording(RunNotes):
             does = recording_kernel.ENDS | recording_kernel.ENDS_EARLY
             block = end.block - int(self._index.first_block[routine])
             edges = self._prefix(routine, end.register, end.block)
-            token = self._ends[end] = self._add(_Token(routine, edges, does, block))
+            token = self._ends[end] = self._add(RecordedStretch(routine, edges, does, block))
         number = frame // kernels.STRIDE
         recording_kernel.call_note_token(self._array.ctypes.data, number, routine, token, 1)
 
-    def _add(self, token: _Token) -> int:
+    def _add(self, token: RecordedStretch) -> int:
         self._tokens.append(token)
         return self._stretches.add_token(token.routine)
 
@@ -166,7 +157,7 @@ class RunRecording(RunNotes):
             block = self._index.call_block(returns & ~kernels.ENDED_BIT)
         here = block >= 0 and self._index.routine(block) == routine
         edges = self._prefix(routine, register, block) if here else ()
-        return self._add(_Token(routine, edges))
+        return self._add(RecordedStretch(routine, edges, 0))
 
     def _new_stretch(self, progress: int, token: int, fresh: bool) -> RecordedStretch:
         """Return the stretch from where an activation has come to a token."""

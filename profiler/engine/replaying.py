@@ -169,10 +169,7 @@ class Replayer:
     def _new_segment(self) -> None:
         """Add the transition that is missing; where there cannot be one, go on behind it."""
         operation = int(self._words[replay_kernel.NEXT])
-        words = self._memory.state.operations[operation * kernels.OPERATION :]
-        frame = int(self._memory.clock[kernels.FRAME])
-        state, register = self._memory.segment(frame)
-        if not self._lowering.products.resolve(state, register + int(words[1])):
+        if not self._lowering.products.resolve_at(operation):
             is_last = self._memory.is_last(operation)
             self._words[replay_kernel.NEXT] = self._nothing if is_last else operation + 1
 

@@ -23,6 +23,7 @@ from simprof.profiler.plan.plan import Addressing, CounterTable, Instrumentation
 from simprof.simulator.binary.program import MachineKind
 from tests.support.event_player import MASK
 from tests.support.figures import edge, named
+from tests.support.hash_tables import counts_of
 
 ADD, BEGIN, SEGMENT = kernels.ADD, kernels.BEGIN, kernels.SEGMENT
 CALL, RETURN, HASH = kernels.CALL, kernels.RETURN, kernels.HASH
@@ -140,18 +141,18 @@ def test_each_hashing_routine_has_a_table_of_its_own() -> None:
         operations = memory.add_operations(list(lowering.operations(number)))
         for _ in range(times):
             assert memory.execute(operations, 0) == kernels.OK
-    assert lowering.hashed_counts(0, 0) == {9: 2}
-    assert lowering.hashed_counts(1, 0) == {9: 5}
-    calls, instructions = lowering.hash_work(1, 0)
+    assert counts_of(lowering, 0, 0) == {9: 2}
+    assert counts_of(lowering, 1, 0) == {9: 5}
+    calls, instructions = lowering.hash_works()[1, 0]
     assert calls == 5 and instructions > 0
 
 
 def test_arrays_have_no_hash_table() -> None:
     lowering, _ = lowering_of({0: COUNTED}, LINE)
     lowering.operations(0)
-    assert lowering.hashed_counts(0, 0) is None
-    assert lowering.hash_work(0, 0) == (0, 0)
-    assert lowering.hashed_counts(7, 0) is None
+    assert counts_of(lowering, 0, 0) is None
+    assert not lowering.hash_works()
+    assert counts_of(lowering, 7, 0) is None
 
 
 def test_a_hashed_count_that_depends_on_the_register_ends_its_segment() -> None:

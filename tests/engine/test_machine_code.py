@@ -199,7 +199,8 @@ def test_all_modules_with_c_functions_are_kept() -> None:
             functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
             makers = [each for function in functions for each in function.decorator_list]
             called = [node.func for node in nodes if isinstance(node, ast.Call)]
-            if any("c_function" in ast.unparse(each) for each in makers) or any(
+            natives = ("c_function", "hook_part")
+            if any(name in ast.unparse(each) for each in makers for name in natives) or any(
                 ast.unparse(each) == "compiled.for_python" for each in called
             ):
                 found.add(".".join(("simprof", *path.relative_to(ROOT).with_suffix("").parts)))

@@ -26,6 +26,7 @@ from simprof.profiler.session.counters import Counters, RoutineEvents, Unfinishe
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.simulator.binary.program import MachineKind
 from tests.oracles import brute
+from tests.support.hash_tables import counts_of
 
 MACHINE = MachineKind.SPARCV9
 SETTINGS = tuple(
@@ -126,9 +127,9 @@ def check(seed: int) -> None:
         if plan.table is CounterTable.HASH:
             if plan.key_words == 1:
                 assert mine.hash_instructions == plain.hash_instructions, where
-            calls, _ = driver.lowering.hash_work(0, scheme.slot)
+            calls, _ = driver.lowering.hash_works()[0, scheme.slot]
             assert calls == mine.hashed_increments, where
-            table = driver.lowering.hashed_counts(0, scheme.slot)
+            table = counts_of(driver.lowering, 0, scheme.slot)
             assert table == {k: v for k, v in mine.paths.items() if v and k >= 0}, where
     assert driver.lowering.products.lost == 0
 

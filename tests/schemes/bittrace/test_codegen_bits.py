@@ -30,6 +30,7 @@ from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 from simprof.simulator.binary.program import MachineKind
 from tests.support.code_bench import CodeBench
 from tests.support.code_lab import MACHINES, Lab
+from tests.support.hash_tables import hashed_counts
 
 
 def hashed_codes(bench: CodeBench, words: int) -> dict[int, int]:
@@ -115,6 +116,6 @@ def test_kernel_tables_have_the_costs_of_their_keys(machine: MachineKind) -> Non
         assert memory.execute(first, 0) == kernels.OK
         spent[at] += models[at].count(number, back)
     for at, table in enumerate(tables):
-        assert memory.hashed_counts(table) == models[at].counts
+        assert hashed_counts(memory, table) == models[at].counts
         assert memory.hash_work(table) == (sum(models[at].counts.values()), spent[at])
     assert max(max(pool) for pool in pools) >= 1 << 64
