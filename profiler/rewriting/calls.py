@@ -331,8 +331,13 @@ class CallCopies:
 CONTEXT_SAVED = Register.G1
 
 
-def write_trap(draft: CopyDraft, landings: RoutineEntries, block: Block, address: int) -> None:
-    """Write the trap that ends a block."""
+def write_trap(
+    draft: CopyDraft, landings: RoutineEntries, block: Block, address: int, keeps_words: bool
+) -> None:
+    """Write the trap that ends a block; `keeps_words`: the copy's code keeps values in the frame.
+
+    Raises NotRewritableError where two would keep theirs in one frame.
+    """
     word, is64 = draft.word(address), draft.context.is64
     ending = ending_of([draft.word(a) for a in range(block.start, address + 4, 4)], is64)
     if ending is TrapEnding.EXITS:
@@ -340,6 +345,12 @@ def write_trap(draft: CopyDraft, landings: RoutineEntries, block: Block, address
         draft.charge(Cause.SYSTEM_CALLS, 1, block=block.id)
         draft.copy.endings.append(block.id)
         return
+    if ending is TrapEnding.SHARES and keeps_words:
+        # Behind the trap both execute this routine at once, on registers of their own, but with one
+        # %fp: each would find what the other has saved.
+        raise NotRewritableError(
+            f"code keeps values in the frame that the thread started at {address:#x} has, too"
+        )
     if ending is TrapEnding.UNKNOWN:
         _test_number(draft, block, address)
     if trap_number(word) == SYSTEM_CALL_TRAP[is64]:
@@ -388,16 +399,19 @@ GET_CONTEXT = 0x6E  # The trap with which the 64-bit setjmp saves its context
 EXIT, EXIT_GROUP = 1, 188  # Numbers of the system calls that end the program
 # Numbers of the system calls that install handlers, by whether the program is 64 bits wide.
 ACTIONS = {True: (102,), False: (102, 198)}
+# Numbers of the system calls that start what executes in the same memory: vfork, clone.
+SHARING = (66, 217)
 _G1 = 1
 _TRAP = 0x3A
 
 
 class TrapEnding(Enum):
-    """Whether a trap ends the program, or says what a signal does."""
+    """Whether a trap ends the program, says what a signal does, or starts a thread."""
 
     GOES_ON = "goes on"
     EXITS = "exits"
     ACTS = "acts on signals"
+    SHARES = "shares its frame"
     UNKNOWN = "unknown"
 
 
@@ -420,6 +434,8 @@ def ending_of(words: Sequence[int], is64: bool) -> TrapEnding:
         return TrapEnding.UNKNOWN
     if number in ACTIONS[is64]:
         return TrapEnding.ACTS
+    if number in SHARING:
+        return TrapEnding.SHARES
     return TrapEnding.EXITS if number in (EXIT, EXIT_GROUP) else TrapEnding.GOES_ON
 
 

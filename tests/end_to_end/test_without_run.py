@@ -164,10 +164,6 @@ def test_every_program_of_the_tests(
         source, (*flags, "-lm", "-pthread"), width=width, language=LANGUAGES[source.suffix]
     )
     modes = MODES if "-nostdlib" in flags else in_turn(number)
-    if source.name == "services.c":
-        # known defect: with two logging calls, this program now and then ends where it starts a
-        # thread behind its fork (5 of 25 runs under qemu on a busy machine, none without)
-        modes = [mode for mode in modes if mode != "calls"]
     check(Bench(built, tmp_path, GIVEN.get(source.name, ())), modes)
 
 

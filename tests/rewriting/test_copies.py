@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import pytest
 
-from simprof.profiler.code.codegen import Emission
+from simprof.profiler.code.codegen import Emission, Piece, PieceKind, Snippet
 from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.frames import Where
 from simprof.profiler.rewriting.draft import (
     CallPlaces,
     Cause,
@@ -32,14 +34,15 @@ def copy_of(
     routines: Mapping[str, Sequence[Item]],
     name: str,
     machine: MachineKind = MachineKind.SPARCV9,
+    added: Mapping[int, tuple[Piece, ...]] = MappingProxyType({}),
 ) -> RoutineCopy:
-    """Return the copy of one routine, without a scheme's code."""
+    """Return the copy of one routine, with a scheme's code at some addresses."""
     made = Assembled(routines, machine)
     recovered = made.recovered
     number = [cfg.name for cfg in recovered.routines].index(name)
     old = OldProgram(recovered, CallPlaces(recovered, ProgramContexts(recovered)))
-    nothing = Emission({}, {}, ())
-    return copy_routine(number, recovered.routines[number], made.context(name), nothing, old)
+    emission = Emission({}, added, ())
+    return copy_routine(number, recovered.routines[number], made.context(name), emission, old)
 
 
 def shape(copy: RoutineCopy) -> list[str]:
@@ -175,6 +178,32 @@ def test_a_system_call_that_acts_on_signals(machine: MachineKind, number: int) -
     cost = Charge(Cause.SYSTEM_CALLS, action_cost(machine), block=0)
     assert copy.charges == ([cost] if acts else [])
     assert copy.actions == {}
+
+
+@pytest.mark.parametrize("machine", [MachineKind.SPARCV9, V8])
+@pytest.mark.parametrize(("number", "is_shared"), [(66, True), (217, True), (20, False)])
+def test_a_frame_that_a_new_thread_shares_keeps_no_values(
+    machine: MachineKind, number: int, is_shared: bool
+) -> None:
+    """Behind vfork and clone both have one %fp, so that each would find what the other saved."""
+    main = code(
+        asm.arithmetic("save", R.SP, -176, R.SP), asm.mov(number, R.G1),
+        asm.trap_always(0x10 if machine is V8 else 0x6D), asm.ret(), asm.restore(),
+    )  # fmt: skip
+
+    def copy_with(instruction: Instruction) -> RoutineCopy:
+        snippet = Snippet((instruction,), 1, Where.BLOCK, 0, 0, 1, 0)
+        piece = Piece(PieceKind.BLOCK, 0, snippet)
+        return copy_of({"main": main}, "main", machine, {BASE + 4: (piece,)})
+
+    plain = asm.mov(1, R.L0)  # a register of each one's own
+    assert f"{plain.word:08x}" in shape(copy_with(plain))
+    saving = asm.store("st", R.O0, R.FP, -40)
+    if is_shared:
+        with pytest.raises(NotRewritableError, match="keeps values in the frame"):
+            copy_with(saving)
+    else:
+        assert f"{saving.word:08x}" in shape(copy_with(saving))
 
 
 def test_a_branch_that_does_not_reach_takes_an_island() -> None:
