@@ -165,7 +165,11 @@ def place_edges(
     for edge in sorted(leaving):
         by_target.setdefault(cfg.edges[edge].target, []).append(edge)
     # Code of an entry that stands before a block takes that place.
-    entered = {cfg.edges[e].target for e in places if cfg.edges[e].source == cfg.entry}
+    entered = {
+        cfg.edges[edge].target
+        for edge, place in places.items()
+        if cfg.edges[edge].source == cfg.entry and place.where is Where.FALL_THROUGH
+    }
     before: set[int] = set()
     for target, stubs in by_target.items():
         running = None if target in entered else _running_into(cfg, target, context)

@@ -40,10 +40,11 @@ class Rewriter:
             if isinstance(item, Label):
                 labels.append(item)
                 continue
-            out += [*_code(self._emission.before_label, address), *labels]
+            out += _code(self._emission.before_label, address)
             for stub in self._emission.stubs:
-                if address in blocks and stub.before == int(blocks[address].partition(".")[2]):
+                if address in blocks and f"block.{stub.before}" == blocks[address]:
                     out += self._stub(stub)
+            out += labels
             out += [Label(blocks[address])] if address in blocks else []
             out += [*_code(self._emission.at, address), _moved(item, redirected.get(address))]
             labels = []
