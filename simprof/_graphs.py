@@ -45,7 +45,6 @@ class GraphOptions(TypedDict, total=False):
     placement: str
     blocks: str
     registers: str
-    layout: str
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.hash_routine import HashCosts, HashTableModel
 from simprof.profiler.code.pricing import Pricer
+from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan import interpret
 from simprof.profiler.plan.actions import PathIncrement
-from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
+from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.request.errors import CountError
@@ -78,12 +79,12 @@ def check_counters(
 MACHINE = MachineKind.SPARCV9  # Whose code it is
 
 
-def price(plan: RoutinePlan, pricer: Pricer) -> RoutineCode:
+def price(cfg: ControlFlowGraph, plan: InstrumentationPlan, generators: Generators) -> RoutineCode:
     """Generate the code of `plan`; UsageError if the counters do not fit their memory."""
     try:
-        return pricer.code(plan.cfg, plan.plan, plan.weights, RoutineContext.free())
+        return Pricer(generators).code(cfg, plan, RoutineContext.free())
     except UsageError as error:
         raise UsageError(
-            f"{plan.cfg.name}: its counters do not fit their memory: lower --path-limit, or leave "
+            f"{cfg.name}: its counters do not fit their memory: lower --path-limit, or leave "
             "--table at its default"
         ) from error

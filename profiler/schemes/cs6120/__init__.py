@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import (
-    LAYOUT,
-    PlanOrder,
-    SchemeCode,
-    SchemeDefinition,
-    StateScope,
-)
+from simprof.profiler.schemes.definition import PlanOrder, SchemeCode, SchemeDefinition, StateScope
 
 
 def _plan_naive(order: PlanOrder) -> RoutinePlan:
@@ -37,13 +31,12 @@ def _code() -> SchemeCode:
 
 
 NAIVE = SchemeDefinition(
-    mode="naive", description="edges, a counter on every one", plan=_plan_naive, options=(LAYOUT,)
+    mode="naive", description="edges, a counter on every one", plan=_plan_naive
 )
 CALLS = SchemeDefinition(
     mode="calls",
     description="edges, two logging calls on every one (CS6120)",
     plan=_plan_calls,
-    options=(LAYOUT,),
     code=_code,
     scope=StateScope.PROGRAM,
 )
@@ -51,7 +44,6 @@ CALLS_OPTIMAL = SchemeDefinition(
     mode="calls-optimal",
     description="edges, two logging calls on every chord of a spanning tree (CS6120)",
     plan=_plan_calls_optimal,
-    options=(LAYOUT,),
     reads=("weights",),
     code=_code,
     scope=StateScope.PROGRAM,

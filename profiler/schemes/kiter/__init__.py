@@ -6,7 +6,6 @@ from operator import attrgetter
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
-    LAYOUT,
     PLANNING,
     PlanOrder,
     ProfileKind,
@@ -69,7 +68,7 @@ KITER = SchemeDefinition(
     collects=ProfileKind.ITERATION_PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(ITERATIONS, UNOPTIMISED, HASH_ABOVE, LAYOUT),
+    options=(ITERATIONS, UNOPTIMISED, HASH_ABOVE),
     code=_code,
     iterations=attrgetter("most_iterations"),
 )

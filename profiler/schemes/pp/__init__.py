@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import (
-    LAYOUT,
-    PLANNING,
-    PlanOrder,
-    ProfileKind,
-    SchemeDefinition,
-)
+from simprof.profiler.schemes.definition import PLANNING, PlanOrder, ProfileKind, SchemeDefinition
 
 
 def _plan(order: PlanOrder) -> RoutinePlan:
@@ -26,5 +20,4 @@ PP = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(LAYOUT,),
 )

@@ -8,7 +8,6 @@ from functools import partial
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.request.request import OptionValue
 from simprof.profiler.schemes.definition import (
-    LAYOUT,
     PLANNING,
     Loss,
     PlanOrder,
@@ -84,7 +83,7 @@ TPP = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(COLD, LOOP, COLD_ALWAYS, COUNT_OBVIOUS, NO_COLD_COUNTER, LAYOUT),
+    options=(COLD, LOOP, COLD_ALWAYS, COUNT_OBVIOUS, NO_COLD_COUNTER),
     guided=True,
     judged_by="pp",
     code=_code,
