@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for part in ("profiler", "simulator") for path in (ROOT / part).rglob("*.py"))
 PARTS = {"jit", "native", "inline", "intrinsic"}
 """Decorators of functions that are parts of C functions."""
+C_FUNCTIONS = {"c_function", "hook_part"}
+"""Decorators that make C functions."""
 WITHOUT_MACHINE_CODE = {"profiler/trace/regeneration_kernel.py", "profiler/engine/block_kernel.py"}
 """Files that call parts elsewhere: one uses numba always, the other writes C functions itself."""
 
@@ -38,7 +40,7 @@ def calls(source: str, module: str, parts: dict[str, set[str]]) -> list[tuple[in
                     modules[name.asname or name.name] = f"{node.module}.{name.name}"
                 if name.name in parts.get(node.module, ()):
                     names[name.asname or name.name] = node.module
-    native = [f for f in functions(tree) if decorators(f) & {*PARTS, "c_function"}]
+    native = [f for f in functions(tree) if decorators(f) & {*PARTS, *C_FUNCTIONS}]
     inside = {id(node) for function in native for node in ast.walk(function)}
     found = []
     for node in ast.walk(tree):
