@@ -117,7 +117,6 @@ PLACE_MASK = 1  # byte offset of the table's last successor
 # Operations: what each does. In `block_kernel`, `quick` does those that take no call of anything
 # and `slow` the others; `single` and `short` are parts of `quick` for those that stand alone. All
 # of them are made of the same inlined functions.
-NOTHING = 0
 BEGIN = 1  # r = a; the segment state is b
 ADD = 2  # r += a
 SEGMENT = 3  # segment r + a ends; r = b

@@ -43,7 +43,6 @@ FRESH = 1 << 40
 SPECIAL = 1 << 41
 PAUSE = 1 << 42  # the routine; behind it the register and the return address
 DROP = 1 << 43  # the routine
-EARLY = 1 << 44  # a token of an activation that ends early
 NUMBER = (1 << 32) - 1
 _SLACK = 8
 

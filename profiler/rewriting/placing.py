@@ -66,6 +66,11 @@ class PlacedCode:
         """Every register that the code mentions."""
         return named_by([i.word for p in self._emission.pieces for i in p.snippet.instructions])
 
+    @cached_property
+    def keeps_words(self) -> bool:
+        """Whether the code keeps anything on the stack."""
+        return uses_stack_words(self._emission)
+
     # -- labels
 
     def sent_to(self, address: int) -> str | None:
@@ -169,14 +174,15 @@ def growth(words: Iterable[int], context: RoutineContext, more: int = 0) -> int:
     return -(-(_WORD * (FRAME_SLOTS + more) + outgoing) // _BLOCK) * _BLOCK
 
 
-def more_room(words: Sequence[int], draft: CopyDraft, emission: Emission, asked: int) -> int:
+def more_room(words: Sequence[int], draft: CopyDraft, keeps_words: bool, asked: int) -> int:
     """Return by how many bytes frames of a copy are larger.
 
     Raises NotRewritableError if nothing tells where there is room.
     """
+    # keeps_words: Whether snippets keep anything on the stack.
     # asked: How many words the copy needs beside those of snippets.
     context = draft.context
-    if not draft.frames.has_window or not (asked or uses_stack_words(emission)):
+    if not draft.frames.has_window or not (asked or keeps_words):
         return 0
     more = growth(words, context, asked)
     by_sp = any(slot.base is R.SP for slot in context.free_site.slots)

@@ -51,13 +51,7 @@ from simprof.profiler.rewriting.jumps import (
     write_branch,
     write_flush_check,
 )
-from simprof.profiler.rewriting.placing import (
-    PlacedCode,
-    is_save,
-    larger_save,
-    more_room,
-    uses_stack_words,
-)
+from simprof.profiler.rewriting.placing import PlacedCode, is_save, larger_save, more_room
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import (
     Instruction,
@@ -308,12 +302,11 @@ class _Copier:
     def __init__(self, draft: CopyDraft, emission: Emission) -> None:
         self._draft, self._cfg = draft, draft.cfg
         self._scheme = PlacedCode(draft, emission)
-        self._keeps_words = uses_stack_words(emission)
         self._landings = RoutineEntries(draft, self._scheme)
         self._calls = CallCopies(draft, self._landings)
         words = [word for block in draft.cfg.blocks for word in draft.program.words(block)]
         self._jumps = Jumps(draft, self._scheme, self._ways_in())
-        self._growth = more_room(words, draft, emission, len(self._landings.words))
+        self._growth = more_room(words, draft, self._scheme.keeps_words, len(self._landings.words))
 
     def _ways_in(self) -> dict[int, str | None]:
         """Return where the routine's entries and return points lead, by old address."""
@@ -407,7 +400,7 @@ class _Copier:
         elif kind in BRANCHES:
             write_branch(self._draft, self._scheme, block, address, kind, target)
         elif is_trap(kind):
-            write_trap(self._draft, self._landings, block, address, self._keeps_words)
+            write_trap(self._draft, self._landings, block, address, self._scheme.keeps_words)
         elif kind in (TransferKind.COMPARE_BRANCH, TransferKind.TRAP_RETURN):
             raise NotRewritableError(f"the instruction at {address:#x} is not understood")
         elif kind is TransferKind.JUMP:

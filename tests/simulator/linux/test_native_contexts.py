@@ -250,10 +250,12 @@ def test_what_was_executed_is_written_by_python_alone(
 
 
 @pytest.mark.parametrize("operation", CcOp)
-def test_condition_codes_are_those_that_python_works_out(
+def test_condition_codes_are_saved_whatever_set_them(
     benches: dict[tuple[bool, int], _Bench], operation: CcOp
 ) -> None:
-    """They are not in a register: they follow from the last operation that set them."""
+    """They are not in a register: they follow from the last operation that set them, by one
+    function for both ways; `tests/simulator/cpu/test_cpu.py` compares that with the engine.
+    """
     bench = benches[True, _MOST_WINDOWS]
     done = 0
     for seed in range(40):
