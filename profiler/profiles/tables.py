@@ -305,8 +305,13 @@ def _routine_row(measurement: RunMeasurement, routine: RoutineProfile) -> Iterat
         _share(measurement, routine.instructions),
         routine.added,
         routine.added / routine.instructions if routine.instructions else None,
-        *(routine.blocks, routine.edges, routine.back_edges, routine.irreducible),
-        *(routine.potential_paths, routine.numbered_paths, routine.iterations),
+        routine.blocks,
+        routine.edges,
+        routine.back_edges,
+        routine.irreducible,
+        routine.potential_paths,
+        routine.numbered_paths,
+        routine.iterations,
         executed_paths(measurement, routine),
         routine.cut_edges,
         str(routine.table),
@@ -320,7 +325,11 @@ def _edge_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator
     blocks = {block.name: block for block in routine.block_counts}
     for edge in routine.edge_counts:
         yield (
-            *(edge.source, edge.target, str(edge.kind), edge.count, edge.added),
+            edge.source,
+            edge.target,
+            str(edge.kind),
+            edge.count,
+            edge.added,
             edge.instrumented,
             edge_address(routine, edge, blocks),
             # The source of the edge that enters a routine is no block, and has no line.
@@ -337,9 +346,13 @@ def _path_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator
         instructions = None if elsewhere else path.count * path.instructions
         lines = path_lines(path, measurement)
         yield (
-            *(path.id, path.count, instructions, path.instructions),
+            path.id,
+            path.count,
+            instructions,
+            path.instructions,
             _share(measurement, instructions),
-            *(path.partial, path.inferred),
+            path.partial,
+            path.inferred,
             str(measurement.guide) if path.inferred else None,
             path.shortened,
             path_blocks(path),

@@ -172,8 +172,10 @@ def _overheads(rows: Sequence[NamedMeasurement], top: int) -> Table:
     for mode, measurement in rows:
         added = measurement.added
         facts: tuple[int | str, ...] = (
-            *(mode, mode_facts.collects(measurement)),
-            *(added, percent(added, measurement.base)),
+            mode,
+            mode_facts.collects(measurement),
+            added,
+            percent(added, measurement.base),
         )
         costly = [routine for routine in measurement.routines if routine.added]
         costly.sort(key=lambda each: (-each.added, each.address))

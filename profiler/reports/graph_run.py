@@ -36,13 +36,28 @@ LONGEST_LABEL = 40  # Cells that a block's label takes; the middle of longer one
 
 # What schemes compute of edges (title and key in the answer), and of dummy edges
 EDGE_COLUMNS = (
-    *(("value", "values"), ("compensation", "compensation"), ("label", "labels")),
-    *(("bits", "bits"), ("witness", "witnesses"), ("pair", "pairs"), ("weight", "weights")),
-    *(("tree", "tree"), ("cold", "cold"), ("increment", "increments"), ("code", "code")),
+    ("value", "values"),
+    ("compensation", "compensation"),
+    ("label", "labels"),
+    ("bits", "bits"),
+    ("witness", "witnesses"),
+    ("pair", "pairs"),
+    ("weight", "weights"),
+    ("tree", "tree"),
+    ("cold", "cold"),
+    ("increment", "increments"),
+    ("code", "code"),
 )
 DUMMY_COLUMNS = (
-    *("iteration", "value", "compensation", "label", "bits"),
-    *("initial", "weight", "tree", "increment"),
+    "iteration",
+    "value",
+    "compensation",
+    "label",
+    "bits",
+    "initial",
+    "weight",
+    "tree",
+    "increment",
 )
 
 

@@ -311,8 +311,14 @@ class ProgramExecution(ProgramRun):
         reached = automaton.reached(address for address, _ in irregular)
         instructions = self.result.instructions - counts.attributed_instructions()
         return Counted(
-            *(self.recovered, self.schemes, self.index, self.lowering, self.result),
-            *(self.edge_counts, automaton.tally.early, counts.cut),
+            self.recovered,
+            self.schemes,
+            self.index,
+            self.lowering,
+            self.result,
+            self.edge_counts,
+            automaton.tally.early,
+            counts.cut,
             Unattributed(counts.unattributed_transfers(), instructions),
             tuple(each for each in irregular if each[0] in reached),
         )

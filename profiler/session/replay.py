@@ -168,7 +168,11 @@ class RecordedRun(Events):
         if lowering.products.lost and not end.unattributed[0] and not is_cut:
             raise lost_counts(lowering.products.lost)
         return Counted(
-            *(recovered, schemes, index, lowering, self._result),
+            recovered,
+            schemes,
+            index,
+            lowering,
+            self._result,
             _edge_counts(index, end),
             _early(index, end, replayer.early),
             _cut(index, end),

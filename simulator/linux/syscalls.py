@@ -52,7 +52,10 @@ class SystemCalls:
         self._names = SYSTEM_CALLS_64 if task.is64 else SYSTEM_CALLS_32
         groups = (
             *(DescriptorCalls(task), PathCalls(task), self._memory, ProcessCalls(task)),
-            *(TimeCalls(task), SignalCalls(task), MissingServices(task), self.threads),
+            TimeCalls(task),
+            SignalCalls(task),
+            MissingServices(task),
+            self.threads,
         )
         self._handlers: dict[str, Handler] = {}
         for group in groups:

@@ -83,10 +83,16 @@ def rows(runs: Sequence[ReportRun]) -> list[RoutineInRuns]:
 def facts(routine: RoutineProfile) -> list[Any]:
     """Return a routine's cells in the table of routines."""
     return [
-        *(routine.activations, routine.instructions, routine.added),
-        *(routine.blocks, routine.edges, routine.potential_paths),
-        *(counters_text(routine), routine.path_register or "-"),
-        *(len(routine.path_counts), f"{routine.address:#x}"),
+        routine.activations,
+        routine.instructions,
+        routine.added,
+        routine.blocks,
+        routine.edges,
+        routine.potential_paths,
+        counters_text(routine),
+        routine.path_register or "-",
+        len(routine.path_counts),
+        f"{routine.address:#x}",
     ]
 
 
