@@ -106,6 +106,11 @@ def skip_reasons(long: bool) -> dict[str, str]:
     return reasons
 
 
+def pytest_collection_finish() -> None:
+    """Leave what has been made for all tests out of every search for garbage."""
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what this machine cannot run, and say why."""
     reasons = skip_reasons(config.getoption("--long"))

@@ -20,6 +20,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 
 from simprof.profiler.profiles.cache_files import (
@@ -176,11 +177,11 @@ def _is_writable(directory: Path, mode: int) -> bool:
 def _strange(place: Path, owner: int | None = None) -> Path | None:
     """Return the directory, or a file of numba's below it, if others may have written it."""
     is_closed = not place.stat().st_mode & 0o011
-    files = [file for depth in ("", "*/", "*/*/") for file in place.glob(f"{depth}*.nb?")]
-    folders = [each for file in files for each in file.parents if place in each.parents]
-    for path in dict.fromkeys([place, *folders, *files]):
-        status = path.stat()
-        # Where nobody else can come, what numba makes may have any permissions.
-        if not is_private(status, owner, writable=is_closed and path != place):
-            return path
+    for name, _, files in os.walk(place):
+        folder = Path(name)
+        for path in [folder, *(folder / file for file in files if fnmatch(file, "*.nb?"))]:
+            status = path.stat()
+            # Where nobody else can come, what numba makes may have any permissions.
+            if not is_private(status, owner, writable=is_closed and path != place):
+                return path
     return None

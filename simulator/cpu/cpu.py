@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import unicorn as unicorn_package
 from unicorn import unicorn_const
@@ -111,6 +111,9 @@ class Cpu:
     # 3..32. More windows trap less, but a program that reads stack memory which it never set can
     # tell: what was spilled there stays there.
 
+    # Where every engine of this build keeps the last faulting address, from its handle on.
+    _fault_offset: ClassVar[int | None] = None
+
     def __init__(self, is64: bool, windows: int = MAX_WINDOWS) -> None:
         if not 3 <= windows <= MAX_WINDOWS:
             raise ValueError(f"{windows} register windows")
@@ -137,7 +140,9 @@ class Cpu:
         # Kind of the last faulting access if the engine itself refused it: the translation hook is
         # not asked about addresses beyond those that the engine can translate (2^44).
         self.refused: MemoryAccess | None = None
-        self._fault_word = _find_fault_address(self)
+        if Cpu._fault_offset is None:
+            Cpu._fault_offset = _find_fault_address(self) - self.handle
+        self._fault_word = self.handle + Cpu._fault_offset
         _prepare(self.state, is64, windows)
 
     # -- memory and hooks
@@ -405,11 +410,14 @@ def _locate(engine: Any) -> CpuState:
 def _readable_from(address: int) -> int:
     # Return how many bytes from `address` on the process may read and write.
     end = address
-    for line in Path("/proc/self/maps").read_text("ascii", "replace").splitlines():
-        extent, rights = line.split()[:2]
-        start, stop = (int(part, 16) for part in extent.split("-"))
-        if start <= end < stop and rights.startswith("rw"):
-            end = stop
+    with Path("/proc/self/maps").open("rb") as maps:
+        for line in maps:
+            extent, rights = line.split(maxsplit=2)[:2]
+            start, stop = (int(part, 16) for part in extent.split(b"-"))
+            if start > end:
+                break
+            if end < stop and rights.startswith(b"rw"):
+                end = stop
     return end - address
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("simulator", "profiler", "simprof")
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Return the top-level packages that a file imports anywhere."""
     names: set[str] = set()

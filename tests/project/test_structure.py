@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tests.conftest import ROOT
 from tools.structure import (
     FOLDERS,
+    Tree,
     double_names,
     drawing,
     levels,
@@ -23,6 +25,13 @@ from tools.structure import (
     unused_modules,
     upward_imports,
 )
+
+
+@cache
+def repository() -> Tree:
+    """Return what this repository consists of, read once."""
+    return read_tree(ROOT)
+
 
 LAYERS = """
 [[tool.importlinter.contracts]]
@@ -62,11 +71,11 @@ def test_the_repository_has_no_cycle_and_nothing_points_up(
 
 
 def test_a_class_name_means_one_thing() -> None:
-    assert double_names(read_tree(ROOT)) == {}
+    assert double_names(repository()) == {}
 
 
 def test_every_module_is_used_by_more_than_tests() -> None:
-    assert unused_modules(read_tree(ROOT)) == []
+    assert unused_modules(repository()) == []
 
 
 def test_no_test_module_imports_another_one() -> None:
@@ -103,12 +112,12 @@ def test_double_names_and_unused_modules_are_found(tmp_path: Path) -> None:
 
 def test_the_drawing_is_up_to_date() -> None:
     committed = (ROOT / "docs" / "layers.dot").read_text()
-    assert committed == drawing(read_tree(ROOT)), "run `make structure`"
+    assert committed == drawing(repository()), "run `make structure`"
 
 
 def test_the_picture_is_of_the_drawing() -> None:
     picture = (ROOT / "docs" / "layers.svg").read_text()
-    for unit in unit_imports(read_tree(ROOT)):
+    for unit in unit_imports(repository()):
         assert f">{unit}</text>" in picture, "run `make structure`"
 
 

@@ -22,12 +22,12 @@ ENOMEM = Failed(ERRNO["ENOMEM"])
 
 @pytest.fixture(params=[True, False], ids=["64-bit", "32-bit"])
 def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> Kernel:
+    gc.collect()  # closes files that earlier tests have left
     return Kernel(tmp_path, request.param)
 
 
 def shared_blocks() -> int:
     """Return how many bytes of memory lie behind the files that are mapped shared."""
-    gc.collect()  # closes files that earlier tests have left
     found = 0
     for path in descriptors():
         try:
