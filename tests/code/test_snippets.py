@@ -7,6 +7,7 @@ registers, condition codes, %y, memory, and that the price is the number of inst
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -37,6 +38,7 @@ from tests.support.snippets import (
     free_case,
     make_case,
 )
+from tests.support.turns import turns
 
 CONSTANTS = [0, 1, 5, 1023, 1024, 4095, 4096, 70000]
 
@@ -61,10 +63,12 @@ def random_actions(rng: random.Random, case: Case) -> tuple[Action, ...]:
     return rng.choice(kinds)
 
 
-@pytest.mark.parametrize("on_stack", [False, True], ids=["register", "stack"])
-@pytest.mark.parametrize("mode", range(3), ids=["addressing", "indexing", "hash"])
-@pytest.mark.parametrize("machine", MACHINES)
-def test_snippets_do_what_they_mean(machine: MachineKind, mode: int, on_stack: bool) -> None:
+@pytest.mark.parametrize(
+    ("machine", "variant"),  # mode (addressing, indexing, hash), and whether r is on the stack
+    turns(MACHINES, itertools.product(range(3), [False, True])),
+)
+def test_snippets_do_what_they_mean(machine: MachineKind, variant: tuple[int, bool]) -> None:
+    mode, on_stack = variant
     runner = Runner(machine, 10 * mode + on_stack)
     costs = set()
     for _ in range(250):

@@ -67,7 +67,7 @@ def comparable(found: RunMeasurement) -> RunMeasurement:
 @pytest.mark.parametrize(
     ("name", "width", "arguments"),
     first(
-        3,
+        2,
         [
             ("loops", "v9", []),
             ("nonlocal", "v8plus", []),

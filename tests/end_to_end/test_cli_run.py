@@ -17,7 +17,7 @@ import pytest
 
 from simprof.profiler.profiles.storage import load
 from tests.support.cli_run import WIDTHS, simprof
-from tests.support.turns import first
+from tests.support.turns import first, turns
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = {"v9": "sparcv9", "v8plus": "sparcv8plus", "v8": "sparcv8"}
@@ -229,8 +229,8 @@ def bad_files(fixture_elf: Find, tmp_path_factory: pytest.TempPathFactory) -> di
         "x86-64": elf_with(good, 18, struct.pack(">H", 62)),
         "little-endian": elf_with(good, 5, b"\x01"),
         "truncated": good[: len(good) // 2],
-        "header only": good[:64],
-        "entry outside": elf_with(good, 24, struct.pack(">Q", 0x10)),
+        "header_only": good[:64],
+        "entry_outside": elf_with(good, 24, struct.pack(">Q", 0x10)),
     }
     directory = tmp_path_factory.mktemp("bad")
     paths = {"directory": directory, "missing": directory / "missing"}
@@ -240,12 +240,12 @@ def bad_files(fixture_elf: Find, tmp_path_factory: pytest.TempPathFactory) -> di
     return paths
 
 
-@pytest.mark.parametrize("command", ["run", "cfg"])
-@pytest.mark.parametrize(
-    "what",
-    ["empty", "text", "x86-64", "little-endian", "truncated", "header only", "entry outside",
-     "directory", "missing"],
-)  # fmt: skip
+BAD = (
+    "empty text x86-64 little-endian truncated header_only entry_outside directory missing"
+).split()
+
+
+@pytest.mark.parametrize(("command", "what"), turns(["run", "cfg"], BAD))
 def test_bad_programs(bad_files: dict[str, Path], tmp_path: Path, command: str, what: str) -> None:
     outputs: list[str | Path] = ["-o", tmp_path / "out"]
     done = simprof(command, *outputs, bad_files[what])

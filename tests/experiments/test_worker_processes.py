@@ -85,11 +85,12 @@ def where_it_works(group: JobGroup) -> tuple[CellResult, ...]:
     return tuple(CellResult(base=os.getpid(), error=tempfile.gettempdir()) for _ in group)
 
 
-@pytest.fixture
-def results(monkeypatch: pytest.MonkeyPatch) -> list[CellResult]:
+@pytest.fixture(scope="module")
+def results() -> list[CellResult]:
     """What one worker at a time makes of five groups, two for each worker."""
-    monkeypatch.setattr(workers, "GROUPS", 2)
-    made = dict(run_processes([job(k) for k in range(5)], 1, where_it_works))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(workers, "GROUPS", 2)
+        made = dict(run_processes([job(k) for k in range(5)], 1, where_it_works))
     return [made[k][0] for k in range(5)]
 
 

@@ -33,7 +33,7 @@ NAMES = [
 ]
 
 
-@pytest.fixture(params=["switches", "records"])
+@pytest.fixture(scope="module", params=["switches", "records"])
 def recovered(request: pytest.FixtureRequest, fixture_elf: Callable[..., Path]) -> ProgramGraphs:
     return recover(load(fixture_elf(request.param)))
 

@@ -85,12 +85,11 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("name", "width"), PROGRAMS)
+@pytest.mark.parametrize(("program", "mode"), turns(PROGRAMS, MODES))
 def test_traces_give_the_whole_execution(
-    fixture_elf: Find, tmp_path: Path, name: str, width: str, mode: str
+    fixture_elf: Find, tmp_path: Path, program: tuple[str, str], mode: str
 ) -> None:
-    check_whole(record(fixture_elf(name, width), mode, tmp_path))
+    check_whole(record(fixture_elf(*program), mode, tmp_path))
 
 
 def test_both_modes_give_the_same_blocks(fixture_elf: Find, tmp_path: Path) -> None:
