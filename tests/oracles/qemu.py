@@ -13,6 +13,7 @@ counter in order. Four things about the log had to be found out:
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -23,13 +24,17 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from elftools.elf.elffile import ELFFile
 from numpy.typing import NDArray
 
 CHUNK = 1 << 22
+STACK_POINTER = re.compile(
+    rb"^(?P<label>%o[04]-7: )(?:(?<=4-7: )|(?:\w+ ){4})\w+ \w+ (?P<sp>\w+)", re.M
+)
+PIPE = 1 << 20  # bytes: what any user may ask for
 EMULATORS = {2: "qemu-sparc", 18: "qemu-sparc32plus", 43: "qemu-sparc64"}
 # SPARC's numbers where they are not the host's (x86, ARM); qemu dies by the host's.
 SPARC_SIGNALS = {"SIGBUS": 10, "SIGUSR1": 30, "SIGUSR2": 31, "SIGSYS": 12, "SIGCHLD": 20}
@@ -202,6 +207,7 @@ def trace(
         The code's words, given where the first instruction is; by default the program's own.
     """
     reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE)
     events = "exec,cpu,nochain" if stack_pointers else "exec,nochain"
     log = ["-singlestep", "-d", events, "-D", f"/dev/fd/{writing}"]
     command = ["env", "-i", *settings(environment), resolve(path), *log, *below(sysroot)]
@@ -299,16 +305,15 @@ def sparc_status(code: int) -> int:
     return 128 + SPARC_SIGNALS.get(name, -code)
 
 
-def whole_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the stream in pieces that end at line ends."""
+def whole_records(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the stream in pieces that end before a `Trace` line, and its end."""
     rest = b""
     while piece := stream.read(CHUNK):
-        cut = piece.rfind(b"\n") + 1
-        if cut == 0:
-            rest += piece
-            continue
-        yield rest + piece[:cut]
-        rest = piece[cut:]
+        rest += piece
+        cut = rest.rfind(b"\nTrace ") + 1
+        if cut:
+            yield rest[:cut]
+            rest = rest[cut:]
     if rest:
         yield rest + b"\n"
 
@@ -323,8 +328,17 @@ def hexadecimal(
     return np.ascontiguousarray(octets).view(f">u{digits // 2}").ravel().astype(np.int64)
 
 
-def parse(piece: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Return pc, npc, and whether the line is a `Stopped` one (its npc is then meaningless)."""
+class Lines(NamedTuple):
+    """The lines of one piece of the log."""
+
+    pc: NDArray[np.int64]
+    npc: NDArray[np.int64]  # meaningless where `stopped`
+    stopped: NDArray[np.bool_]  # a `Stopped` line, not a `Trace` one
+    sp: NDArray[np.int64] | None  # of each `Trace` line, if registers are logged
+
+
+def parse(piece: bytes, stack_pointers: bool) -> Lines:
+    """Read a piece of the log."""
     text = np.frombuffer(piece + b" " * 40, np.uint8)
     opening = np.flatnonzero(text == ord("[")).astype(np.int64)
     digits = 16
@@ -335,35 +349,43 @@ def parse(piece: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[n
     stopped = text[opening + 1 + digits] == ord("]")
     first = hexadecimal(text, opening + 1, digits)
     second = hexadecimal(text, np.where(stopped, opening + 1, opening + 2 + digits), digits)
-    return second, first, stopped
+    sp = read_sp(piece, text, opening[~stopped]) if stack_pointers else None
+    return Lines(second, first, stopped, sp)
+
+
+def read_sp(piece: bytes, text: NDArray[np.uint8], opening: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return %sp from the registers behind each `Trace` line: they are printed alike each time."""
+    ends = np.flatnonzero(text == ord("\n"))
+    registers = ends[np.searchsorted(ends, opening)]
+    found = STACK_POINTER.search(piece, int(registers[0]))
+    assert found is not None
+    label, value = (found.start(group) - registers[0] for group in ("label", "sp"))
+    printed = np.lib.stride_tricks.sliding_window_view(text, len(found["label"]))
+    assert (printed[registers + label] == np.frombuffer(found["label"], np.uint8)).all()
+    return hexadecimal(text, registers + value, len(found["sp"]))
 
 
 def read_log(
     stream: BinaryIO, stack_pointers: bool, most: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64] | None]:
     """Return pc, npc and %sp of all `Trace` lines that were not taken back."""
-    registers = re.compile(rb"^%o(?:4-7: \w+ \w+|0-7: (?:\w+ ){5}\w+) (\w+)", re.MULTILINE)
-    pcs, npcs, stops = [], [], []
-    sps: list[int] = []
+    pieces: list[Lines] = []
     total = 0
-    for piece in whole_lines(stream):
-        pc, npc, stopped = parse(piece)
-        pcs.append(pc)
-        npcs.append(npc)
-        stops.append(stopped)
-        total += len(pc)
-        if stack_pointers:
-            sps.extend(int(value, 16) for value in registers.findall(piece))
+    for piece in whole_records(stream):
+        pieces.append(parse(piece, stack_pointers))
+        total += len(pieces[-1].pc)
         if total > most:
             raise OracleError(f"more than {most} instructions: give the program less to do")
-    pc, npc, stopped = np.concatenate(pcs), np.concatenate(npcs), np.concatenate(stops)
+    pc, npc, stopped = (
+        np.concatenate(parts) for parts in zip(*(each[:3] for each in pieces), strict=True)
+    )
     taken_back = np.zeros(len(pc), np.bool_)
     taken_back[:-1] = stopped[1:]
     keep = ~stopped & ~taken_back
     sp = None
     if stack_pointers:
-        assert len(sps) == int((~stopped).sum())
-        sp = np.array(sps, np.uint64)[~taken_back[~stopped]]
+        sp = np.concatenate([each.sp for each in pieces if each.sp is not None])
+        sp = sp[~taken_back[~stopped]].astype(np.uint64)
     return pc[keep], npc[keep], sp
 
 
