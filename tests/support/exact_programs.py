@@ -72,27 +72,16 @@ ENDINGS = [
 LONG = [
     build("doubles.c v9 -O1 -Wa,-Av9a", ["all"]),
     build("doubles.c v8plus -O1 -Wa,-Av8plusa", ["all"]),
-    *(
-        build(f"{source} {width} {levels[number % 2]}")
-        for number, source in enumerate(
-            ("switching.c", "calling.c", "arithmetic.c", "numbers.f90", "jumping.c +sp")
-        )
-        for width, levels in (
-            ("v9", ("-O0 -s", "-O3")),
-            ("v8plus", ("-O2 -fPIC -s", "-Os")),
-        )
-    ),
+    build("arithmetic.c v9 -O0 -s"),
+    build("numbers.f90 v9 -O3"),
+    build("jumping.c v8plus -O2 -fPIC -s +sp"),
     build("library.cc v9 -O0 +sp"),
     build("library.cc v8plus -O2 +sp"),
-    build("unwinding.cc v9 -Os -s +sp"),
     build("unwinding.cc v8plus -O2 +sp"),
     # half a minute each
     build("exceptions.cc v9 -O0 +sp"),
     build("throwing.cc v8plus -O2 +sp"),
     # 64 bits only: the 32-bit longjmp asks which page of the stack frames are in, and it is not one
     # page under qemu and here
-    *(
-        build(f"leaving.c v9 {level} +sp")
-        for level in ("-O0 -s", "-O1", "-O2 -fPIC", "-O3 -s", "-Os")
-    ),
+    *(build(f"leaving.c v9 {level} +sp") for level in ("-O0 -s", "-O2 -fPIC", "-Os")),
 ]
