@@ -65,7 +65,7 @@ def test_graphs_of_large_fixtures(
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("how", [*QUICK[::2], *ENDINGS[::6], *LONG[::4]], ids=str)
+@pytest.mark.parametrize("how", [*QUICK[::3], *ENDINGS[::6], *LONG[::4]], ids=str)
 def test_graphs_of_compiled_programs(
     compile_c: Callable[..., Path], tmp_path: Path, how: Build
 ) -> None:

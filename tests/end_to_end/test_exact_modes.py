@@ -109,8 +109,8 @@ def test_every_mode_tells_what_a_compiled_program_executed(
 def test_every_mode_on_every_fixture(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:
-    """The builds of a fixture have different settings; those of four fixtures have all."""
-    parts = len(WIDTHS) * (12 if name in LONG_RUNS else 4)
+    """The builds of a fixture have different settings; those of six fixtures have all."""
+    parts = len(WIDTHS) * (16 if name in LONG_RUNS else 6)
     number = sorted(ARGUMENTS).index(name) * len(WIDTHS) + WIDTHS.index(width)
     check_fixture(fixture_elf, tmp_path, name, width, share_of_settings(number, parts))
 

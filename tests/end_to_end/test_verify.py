@@ -219,12 +219,9 @@ def test_more_random_programs_are_as_predicted(
 @pytest.mark.parametrize(
     ("source", "width", "flags"),
     [
-        ("exceptions.cc", "v9", ("-O2",)),
         ("exceptions.cc", "v8plus", ("-O2",)),
-        ("jumping.c", "v9", ("-O2",)),
         ("leaving.c", "v9", ("-O2",)),
         ("unwinding.cc", "v9", ("-O0",)),
-        ("unwinding.cc", "v8plus", ("-O2",)),
     ],
 )
 def test_program_that_unwinds_is_as_predicted(
