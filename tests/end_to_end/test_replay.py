@@ -58,7 +58,6 @@ def test_replay_is_the_run(name: str, width: str, tmp_path: Path) -> None:
     [
         ("landing.cc", (), "v9"),
         ("signals.c", (), "v8plus"),
-        ("nowhere.c", (), "v9"),
         ("nowhere.c", ("caught",), "v8plus"),
     ],
 )

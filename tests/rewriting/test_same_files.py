@@ -112,7 +112,7 @@ def test_verify_executes_what_instrument_writes(
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize("width", ["v8plus"])
 def test_verify_executes_what_instrument_writes_of_programs_with_a_library(
     compile_c: Compile, tmp_path: Path, executed: list[bytes], width: str
 ) -> None:
