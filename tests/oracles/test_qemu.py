@@ -28,13 +28,14 @@ def function_address(path: Path, name: str) -> int:
 
 def test_parse_short_addresses() -> None:
     line = b"Trace 0: 0x7fa0316000c0 [0001194c/00011948/00000000/00000201] _start\n"
-    pc, npc, stopped = parse(line)
+    pc, npc, stopped, sp = parse(line, stack_pointers=False)
     assert (pc.tolist(), npc.tolist(), stopped.tolist()) == ([0x11948], [0x1194C], [False])
+    assert sp is None
 
 
 def test_parse_long_addresses() -> None:
     line = b"Trace 0: 0x7f1936800100 [ffffffff0010007c/0000000000100078/82000000/00000201] \n"
-    pc, npc, _ = parse(line)
+    pc, npc, *_ = parse(line, stack_pointers=False)
     assert (pc.tolist(), npc.tolist()) == ([0x100078], [0xFFFFFFFF0010007C - (1 << 64)])
 
 
@@ -47,6 +48,23 @@ def test_stopped_line_takes_the_last_one_back() -> None:
     )
     pc, npc, sp = read_log(io.BytesIO(log), False, 100)
     assert (pc.tolist(), npc.tolist(), sp) == ([0x100, 0x200], [0x104, 0x204], None)
+
+
+@pytest.mark.parametrize(
+    ("outs", "sp"),
+    [
+        (b"%o0-3: 01 02 03 04 \n%o4-7: 0000000000000005 06 00000000fffe1f00 07 \n", 0xFFFE1F00),
+        (b"%o0-7: 00000001 2 3 4 5 6 ffe1f000 8 \n", 0xFFE1F000),
+    ],
+    ids=["four in a line", "eight in a line"],
+)
+def test_stack_pointers_are_read_where_they_are_printed(outs: bytes, sp: int) -> None:
+    line = b"Trace 0: 0x7f00 [0000000000000104/0000000000000100/82000000/00000201] f"
+    log = line + b"\npc: 100\n" + outs + line + b"+longer\npc: 104\n" + outs
+    assert read_log(io.BytesIO(log), True, 100)[2].tolist() == [sp, sp]  # type: ignore[union-attr]
+    moved = log.replace(b"pc: 104\n", b"pc: 000104\n")
+    with pytest.raises(AssertionError):
+        parse(moved, stack_pointers=True)
 
 
 @pytest.mark.qemu
