@@ -45,6 +45,7 @@ class GraphOptions(TypedDict, total=False):
     placement: str
     blocks: str
     registers: str
+    layout: str
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ class ProgramOptions(TypedDict, total=False):
     table: str
     edge_profile: StrPath
     registers: str
+    layout: str
     replay: StrPath
     partial: bool
     call_tree: bool

@@ -5,6 +5,8 @@ Definition
     can lose; `ProfileKind` says what it collects. `UsageError` refuses what a user asks for.
 Options
     `SchemeOption` declares one. `SchemeOptions` holds what the user chose, `RegisterUse` among it.
+    `LAYOUT` is for schemes with code on edges: where it goes that would need a jump.
+    `LAYOUT` is for schemes with code on edges: where it goes that would need a jump.
 Graph
     `ControlFlowGraph` with `Block` and `Edge` (`EdgeKind`); `depth_first` finds its back edges
     (`DepthFirst`), `natural_loops` its loops (`Loop`), `heuristic` guesses edge weights.
@@ -92,6 +94,7 @@ if TYPE_CHECKING:
     )
     from simprof.profiler.request.request import RegisterUse, SchemeOptions
     from simprof.profiler.schemes.definition import (
+        LAYOUT,
         Loss,
         PlanOrder,
         ProfileKind,
@@ -107,7 +110,7 @@ if TYPE_CHECKING:
 
 # As the sections above
 __all__ = ["Loss", "ProfileKind", "SchemeCode", "SchemeDefinition", "UsageError"]
-__all__ += ["RegisterUse", "SchemeOption", "SchemeOptions"]
+__all__ += ["LAYOUT", "RegisterUse", "SchemeOption", "SchemeOptions"]
 __all__ += ["TOTAL_LIMIT", "Block", "ControlFlowGraph", "Dag", "DepthFirst", "Edge", "EdgeKind"]
 __all__ += ["Loop", "PathNumbering", "PathRecord", "depth_first", "heuristic", "natural_loops"]
 __all__ += ["number", "path_record", "truncated_dag"]
@@ -141,7 +144,7 @@ _HOMES = {
     "simprof.profiler.plan.plan": "Addressing Buffer BufferUse CounterTable InstrumentationPlan",
     "simprof.profiler.request.request": "RegisterUse SchemeOptions",
     "simprof.profiler.schemes.definition": (
-        "Loss PlanOrder ProfileKind SchemeCode SchemeDefinition SchemeOption StateScope"
+        "LAYOUT Loss PlanOrder ProfileKind SchemeCode SchemeDefinition SchemeOption StateScope"
     ),
     "simprof.simulator.binary.program": "MachineKind",
     "simprof.simulator.errors": "UsageError",

@@ -266,7 +266,7 @@ def section() -> str:
         example = follow()
         context = example.observation.contexts.of(example.routine)
         pricer = Pricer(registry.generators("pp"))
-        code = pricer.code(example.cfg, example.plan.plan, context)
+        code = pricer.code(example.cfg, example.plan.plan, example.plan.weights, context)
         parts = [
             *request_stage(example),
             *program_stage(example),

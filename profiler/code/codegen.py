@@ -3,7 +3,7 @@
 1. `arrange` (in `arrangement`) says where the code of each edge and block goes, and which
    registers hold the path state.
 2. `snippet_body` (in `generators`) generates the actions with the registers that are free there.
-3. `_finish` adds the jump of a stub. A price is the number of instructions executed; `pricing`
+3. `_finish` adds the jump. A price is the number of instructions executed; `pricing`
    knows it without the instructions.
 """
 
@@ -19,11 +19,13 @@ from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.frames import EdgePlace, Site, Where
 from simprof.profiler.code.layout import CounterLayout, CounterSpace
 from simprof.profiler.code.places import (
+    JUMP,
+    NO_WEIGHTS,
     BlockCodePlace,
+    LayoutRule,
     arrange,
     choose_registers,
     find_place,
-    jump_of_stub,
 )
 from simprof.profiler.code.snippet_parts import (
     Body,
@@ -60,9 +62,8 @@ class Snippet:
     # Instructions executed each time the edge is crossed or the block executed; those inside the
     # hashing routine are not among them (`hash_routine.hash_costs`).
     cost: int
-    where: str  # A `Where` value: "source-end", "target-top", "fall-through", "stub", "block".
-    # How many of `cost` the jump takes: 0, 1, or 2 where its delay slot holds a nop.
-    jump_cost: int
+    where: str  # A `Where` value
+    jump_cost: int  # How many of `cost` the jump takes: 0 or 1
     # block, position: Emission puts the code before this instruction of this block; None for code
     # between blocks.
     block: int | None
@@ -117,6 +118,7 @@ def generate(
     context: RoutineContext,  # What is known of the routine's code
     layout: CounterLayout,  # Where its counters are
     generators: Generators,  # The code of all kinds of actions that the plan has
+    rule: LayoutRule = NO_WEIGHTS,  # Where code goes that would need a jump
 ) -> RoutineCode:
     """Generate the code of `plan`.
 
@@ -128,12 +130,12 @@ def generate(
         The layout has too few words for path registers.
     """
     # `pricing.Pricer` is the entry that also lays out the counters.
-    arranged = arrange(cfg, plan, context, layout, generators)
+    arranged = arrange(cfg, plan, context, layout, generators, rule)
     access, actions = arranged.access, arranged.actions
     snippets = {}
     for edge, place in arranged.places.items():
         body = _body(actions[edge], access, place.site)
-        snippets[edge] = _finish(cfg, place, body, arranged.jumps(edge), actions[edge])
+        snippets[edge] = _finish(cfg, place, body, edge in arranged.jumping, actions[edge])
     block_snippets = {b: _block_snippet(place, access) for b, place in arranged.tops.items()}
     block_end_snippets = {b: _block_snippet(place, access) for b, place in arranged.ends.items()}
     everything = (*snippets.values(), *block_snippets.values(), *block_end_snippets.values())
@@ -161,18 +163,19 @@ def _body(actions: tuple[Action, ...], access: CounterAccess, site: Site) -> Bod
 def _finish(
     cfg: ControlFlowGraph, place: EdgePlace, body: Body, jumps: bool, actions: tuple[Action, ...]
 ) -> Snippet:
-    """Add the jump of a stub; its delay slot takes the last instruction where that is legal."""
-    code, jump_cost = list(body.instructions), 0
+    """Add the jump; its delay slot takes the last instruction where that is legal."""
+    code = list(body.instructions)
     if jumps:
         target = cfg.edges[place.edge].target
-        jump = asm.branch("a", "exit" if target == cfg.exit else f"block.{target}")
-        jump_cost = jump_of_stub(measured(body))
-        code[-1:] = [jump, code[-1]] if jump_cost == 1 else [*code[-1:], jump, asm.nop()]
+        name = "exit" if target == cfg.exit else f"block.{target}"
+        fills_slot = bool(code) and not body.open_end and not body.is_pinned
+        jump = asm.branch("a", name, annul=not fills_slot)
+        code[len(code) - fills_slot : len(code) - fills_slot] = [jump]
     return Snippet(
         tuple(code),
-        body.cost + jump_cost,
+        body.cost + JUMP * jumps,
         place.where,
-        jump_cost,
+        JUMP * jumps,
         place.block,
         place.position,
         body.hash_calls,
@@ -202,7 +205,7 @@ def _block_snippet(place: BlockCodePlace, access: CounterAccess) -> Snippet:
 #
 # Code *before the label* of an instruction is executed by falling into the instruction; transfers
 # to the instruction pass it by. Code *at* an instruction is executed in both cases. A *stub* stands
-# behind the routine; a transfer is sent to it in place of its target.
+# behind the routine, or in line before its target; a transfer is sent to it in place of that.
 
 
 class PieceKind(StrEnum):
@@ -224,15 +227,16 @@ class Piece:
 
 @dataclass(frozen=True)
 class Stub:
-    """Code out of line."""
+    """Code to which transfers are sent in place of their target."""
 
     # Addresses of the transfers that are sent here; none where the routine's callers do that (an
     # ENTRY edge).
     transfers: tuple[int, ...]
     edge: int  # The edge whose crossing executes the stub; into a slot block, the edge out of it.
     # In the order of their edges, that of the edge into a slot block first; the last ends with the
-    # jump.
+    # jump, or runs on into `before`.
     pieces: tuple[Piece, ...]
+    before: int | None = None  # Block before whose label the code stands; None: behind the routine
     # Address of a delay slot's instruction, to which branches lead too: a copy of it is the stub's
     # first instruction, and they lead to the copy.
     copied: int | None = None
@@ -268,7 +272,7 @@ def emit(cfg: ControlFlowGraph, context: RoutineContext, code: RoutineCode) -> E
     for edge, snippet in sorted(code.snippets.items()):
         place = find_place(cfg, edge, context)
         piece = Piece(PieceKind.EDGE, edge, snippet)
-        if place.where is Where.STUB:
+        if snippet.where in (Where.STUB, Where.BEFORE_TARGET):
             stubs[place.edge].append(piece)
         elif snippet.block is None or snippet.position is None:
             before[_fall_through_address(cfg, place)].append(piece)
@@ -321,16 +325,17 @@ def _stubs(
     cfg: ControlFlowGraph, context: RoutineContext, stubs: Mapping[int, list[Piece]]
 ) -> Iterator[Stub]:
     for edge, pieces in stubs.items():
-        source = cfg.edges[edge].source
+        source, target = cfg.edges[edge].source, cfg.edges[edge].target
+        before = target if pieces[-1].snippet.where == Where.BEFORE_TARGET else None
         if source in context.shared_slots:
             into = [
                 inner for inner in cfg.in_edges[source] if inner not in stubs
             ]  # those with stubs of their own jump here
             addresses = {_transfer(cfg, context, inner) for inner in into}
             copied = cfg.blocks[source].start
-            yield Stub(_addresses(addresses), edge, tuple(pieces), copied)
+            yield Stub(_addresses(addresses), edge, tuple(pieces), before, copied)
         else:
-            yield Stub(_addresses({_transfer(cfg, context, edge)}), edge, tuple(pieces))
+            yield Stub(_addresses({_transfer(cfg, context, edge)}), edge, tuple(pieces), before)
 
 
 def _addresses(addresses: set[int | None]) -> tuple[int, ...]:

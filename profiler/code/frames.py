@@ -206,6 +206,7 @@ class Where(StrEnum):
     SOURCE_END = "source-end"
     TARGET_TOP = "target-top"
     FALL_THROUGH = "fall-through"  # in line between source and target
+    BEFORE_TARGET = "before-target"  # in line before its target; what runs on into that jumps over
     STUB = "stub"  # out of line; ends with a jump
     BLOCK = "block"  # code of a block itself, anywhere in it
 

@@ -9,7 +9,8 @@ Rules, the first that fits:
 3. the source has one successor: at the end of the source, before its transfer and delay slot;
 4. the target has one predecessor: at the top of the target;
 5. a fall-through edge: in line between the two;
-6. otherwise a stub, reached in place of the target and left by a jump.
+6. otherwise out of line: in line before the target, jumped over by what runs on into that, or
+   in a stub, reached in place of the target and left by a jump (`place_edges`).
 
 BL94's jump optimisation moves code from the outgoing to the incoming edge of a block that has one
 of each. Rule 3 puts such code at the end of the block, where it never needs a jump, so nothing
@@ -24,8 +25,9 @@ block may lead to one: then the code of three edges shares one stub.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from simprof.profiler.code.body_costs import BodyCost, cost_at, known_kind, needs_of
 from simprof.profiler.code.context import RoutineContext
@@ -43,6 +45,7 @@ from simprof.profiler.code.writer import join
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.request.request import CodeLayout
 from simprof.simulator.binary.program import MachineKind
 
 
@@ -117,6 +120,113 @@ def _falls_through(cfg: ControlFlowGraph, edge: Edge) -> bool:
 
 def _is_slot(cfg: ControlFlowGraph, vertex: int) -> bool:
     return vertex < len(cfg.blocks) and cfg.blocks[vertex].is_slot
+
+
+# -- Before the target, or in a stub
+#
+# One edge's code can stand in line before a block's label: transfers along that edge are sent to
+# the code, which runs on into the block and needs no jump. What ran on into the block jumps over
+# the code instead. A jump is one instruction: its delay slot has the last one of the code, or it
+# annuls its slot (`ba,a`).
+
+JUMP = 1
+
+
+class LayoutRule(NamedTuple):
+    """How to choose between stubs and places before targets."""
+
+    layout: CodeLayout = CodeLayout.BEST
+    weights: Sequence[float] = ()  # By edge id; none: all edges are alike
+
+    def weight(self, edge: int) -> float:
+        """How often control is expected to come along an edge."""
+        return self.weights[edge] if self.weights else 0.0
+
+
+NO_WEIGHTS = LayoutRule()
+
+
+class PlacedEdges(NamedTuple):
+    """Where the code of edges goes."""
+
+    # By edge, those that have nothing but a jump included
+    places: Mapping[int, EdgePlace]
+    jumping: frozenset[int]  # Edges whose code ends with a jump of its own
+
+
+def place_edges(
+    cfg: ControlFlowGraph, actions: Collection[int], context: RoutineContext, rule: LayoutRule
+) -> PlacedEdges:
+    """Return where the code of the edges `actions` goes."""
+    coded = sorted({*actions, *runs_into_code(cfg, actions, context)})
+    places = {edge: find_place(cfg, edge, context) for edge in coded}
+    leaving = {place.edge for place in places.values() if place.where is Where.STUB}
+    by_target: dict[int, list[int]] = {}
+    for edge in sorted(leaving):
+        by_target.setdefault(cfg.edges[edge].target, []).append(edge)
+    # Code of an entry that stands before a block takes that place.
+    entered = {
+        cfg.edges[edge].target
+        for edge, place in places.items()
+        if cfg.edges[edge].source == cfg.entry and place.where is Where.FALL_THROUGH
+    }
+    before: set[int] = set()
+    for target, stubs in by_target.items():
+        running = None if target in entered else _running_into(cfg, target, context)
+        chosen = None if running is None else _choose(stubs, running, rule)
+        if chosen is not None and running is not None:
+            before.add(chosen)
+            leaving.update(running)
+            places.update((edge, find_place(cfg, edge, context)) for edge in running)
+    leaving -= before
+    jumping = {
+        edge
+        for edge, place in places.items()
+        if place.edge in leaving and (place.edge == edge or place.edge not in places)
+    }
+    for edge, place in places.items():
+        if place.edge in before:
+            places[edge] = replace(place, where=Where.BEFORE_TARGET)
+    return PlacedEdges(dict(sorted(places.items())), frozenset(jumping))
+
+
+def _choose(stubs: Sequence[int], running: Sequence[int], rule: LayoutRule) -> int | None:
+    """Return the edge whose code stands before its target; None: none of `stubs` does."""
+    if rule.layout is CodeLayout.STUBS:
+        return None
+    chosen = max(stubs, key=lambda edge: (rule.weight(edge), -edge))
+    saved = JUMP * (rule.weight(chosen) - sum(rule.weight(edge) for edge in running))
+    return chosen if rule.layout is CodeLayout.BEFORE_TARGET or saved > 0 else None
+
+
+def _running_into(
+    cfg: ControlFlowGraph, target: int, context: RoutineContext
+) -> tuple[int, ...] | None:
+    """Return the edge along which the code before block `target` runs on into it, () if none does;
+    None where nothing can stand between them.
+    """
+    # Between a delay slot and what follows it there is no place, nor before a copy of one.
+    if target == cfg.exit or target in context.shared_slots or cfg.blocks[target].is_slot:
+        return None
+    has_code = context.analysis is not None
+    running: list[int] = []
+    for edge in cfg.in_edges[target]:
+        source = cfg.edges[edge].source
+        if source == cfg.entry:
+            continue
+        if source in context.shared_slots:
+            return None
+        if not _falls_through(cfg, cfg.edges[edge]):
+            # A branch to what stands right behind it: one edge for both ways, if it is conditional
+            if has_code and cfg.blocks[source].end == cfg.blocks[target].start:
+                return None
+            continue
+        place = find_place(cfg, edge, context)
+        is_last = not has_code or place.position in (None, cfg.blocks[source].instructions)
+        if place.edge != edge or not is_last:
+            return None
+        running.append(edge)
+    return tuple(running) if len(running) <= 1 else None
 
 
 Actions = Mapping[int, tuple[Action, ...]]
@@ -248,11 +358,7 @@ class Arrangement:
     tops: Mapping[int, BlockCodePlace]
     ends: Mapping[int, BlockCodePlace]
     path_register: str | None  # See `RoutineCode`
-
-    def jumps(self, edge: int) -> bool:
-        """Whether the code of an edge ends with a jump of its own, out of line."""
-        place = self.places[edge]
-        return place.where is Where.STUB and not (place.edge != edge and place.edge in self.places)
+    jumping: frozenset[int]  # Edges whose code ends with a jump of its own
 
 
 def arrange(
@@ -261,19 +367,21 @@ def arrange(
     context: RoutineContext,
     layout: CounterLayout,
     generators: Generators,
+    rule: LayoutRule,
 ) -> Arrangement:
     """Choose places and registers for the code of `plan`."""
     # Parameters are those of `codegen.generate`, which raises the same.
     folded, blocks, block_ends = fold_slot_blocks(cfg, plan, context.shared_slots)
-    actions = {**folded, **dict.fromkeys(runs_into_code(cfg, folded, context), ())}
+    placed = place_edges(cfg, folded, context, rule)
+    actions = {edge: folded.get(edge, ()) for edge in placed.places}
     table, machine = plan.table, context.machine
     needed = {edge: needs_of(actions[edge], table, machine, generators) for edge in actions}
-    places = {edge: _place(cfg, edge, needed[edge], context) for edge in sorted(actions)}
+    places = {e: _moved(place, needed[e], context) for e, place in placed.places.items()}
     access = _access(plan, needed, places, context, layout, generators)
     tops, ends = place_blocks(cfg, (blocks, block_ends), places.values(), access)
     names = [STACK if r is None else r.text for r in access.registers]
     name = ", ".join(dict.fromkeys(names)) if plan.uses_register else None
-    return Arrangement(cfg, actions, places, access, tops, ends, name)
+    return Arrangement(cfg, actions, places, access, tops, ends, name, placed.jumping)
 
 
 def runs_into_code(
@@ -297,13 +405,8 @@ def runs_into_code(
     ]
 
 
-def _place(
-    cfg: ControlFlowGraph,
-    edge: int,
-    needed: Needs,
-    context: RoutineContext,
-) -> EdgePlace:
-    place = find_place(cfg, edge, context)
+def _moved(place: EdgePlace, needed: Needs, context: RoutineContext) -> EdgePlace:
+    """Return the place of code that must stand right before its block's transfer."""
     if place.where is not Where.SOURCE_END or place.block is None or context.analysis is None:
         return place
     transfer = context.analysis.liveness.blocks[place.block].transfer
@@ -361,8 +464,3 @@ def choose_registers(
         order = () if analysis.liveness.makes_calls else context.abi.caller_saved
     chosen = tuple(members(~taken, order))[:count]
     return (*chosen, *(None,) * (count - len(chosen)))
-
-
-def jump_of_stub(cost: BodyCost) -> int:
-    """Return what the jump takes that leaves code out of line: 1, or 2 with a nop in its slot."""
-    return 1 if cost.size and not cost.open_end and not cost.is_pinned else 2

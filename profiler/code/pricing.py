@@ -11,18 +11,19 @@ from simprof.profiler.code.codegen import RoutineCode, generate
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.hash_routine import TableLayout
 from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE, CounterLayout, CounterSpace, Room
-from simprof.profiler.code.places import WordsNeededError, arrange, jump_of_stub
+from simprof.profiler.code.places import JUMP, LayoutRule, WordsNeededError, arrange
 from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import TakenPart
 from simprof.profiler.plan.decoders import TraceWriter
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.profiles import cache_files
-from simprof.profiler.request.request import RegisterUse
+from simprof.profiler.request.request import CodeLayout, RegisterUse
 
 Made = TypeVar("Made")
 _Make = Callable[
-    [ControlFlowGraph, InstrumentationPlan, RoutineContext, CounterLayout, Generators], Made
+    [ControlFlowGraph, InstrumentationPlan, RoutineContext, CounterLayout, Generators, LayoutRule],
+    Made,
 ]
 
 
@@ -126,16 +127,23 @@ class Pricer:
     """Generates and prices the code of one program's routines under one scheme.
 
     `generators`: The code of all kinds of actions that the scheme's plans have. `use`: Which
-    registers the code may take without saving them.
+    registers the code may take without saving them. `layout`: Where code goes that would need a
+    jump, by the weights of the plan.
     """
 
     # Counters are laid out in the order of asking, and an address can decide whether it takes one
     # instruction or two to make: ask routine by routine in ascending order, and equal questions get
     # equal prices.
 
-    def __init__(self, generators: Generators, use: RegisterUse = RegisterUse.LIVENESS) -> None:
+    def __init__(
+        self,
+        generators: Generators,
+        use: RegisterUse = RegisterUse.LIVENESS,
+        layout: CodeLayout = CodeLayout.BEST,
+    ) -> None:
         self._generators = generators
         self._use = use
+        self._code_layout = layout
         self._space = CounterSpace()
 
     @property
@@ -148,7 +156,11 @@ class Pricer:
         self._space = CounterSpace(used)
 
     def code(
-        self, cfg: ControlFlowGraph, plan: InstrumentationPlan, context: RoutineContext
+        self,
+        cfg: ControlFlowGraph,
+        plan: InstrumentationPlan,
+        weights: Sequence[float],  # By edge id, as they guided the plan; none: all are alike
+        context: RoutineContext,
     ) -> RoutineCode:
         """Lay out the counters of a routine's plan and generate its code.
 
@@ -159,19 +171,24 @@ class Pricer:
         AssemblyError
             There is no code for an action, or it needs more registers than there are.
         """
-        return self._with_layout(generate, cfg, plan, context)
+        return self._with_layout(generate, cfg, plan, weights, context)
 
     def cost(
-        self, cfg: ControlFlowGraph, plan: InstrumentationPlan, context: RoutineContext
+        self,
+        cfg: ControlFlowGraph,
+        plan: InstrumentationPlan,
+        weights: Sequence[float],
+        context: RoutineContext,
     ) -> RoutineCost:
         """Lay out the counters of a routine's plan, and say what `code` would cost."""
-        return self._with_layout(routine_cost, cfg, plan, context)
+        return self._with_layout(routine_cost, cfg, plan, weights, context)
 
     def cost_once(
         self,
         routine: int,
         cfg: ControlFlowGraph,
         plan: InstrumentationPlan,
+        weights: Sequence[float],
         context: Callable[[], RoutineContext],
         costs: KnownCosts,
     ) -> RoutineCost:
@@ -180,7 +197,7 @@ class Pricer:
         layout = self._space.place(plan)
         found = costs.find(routine, layout)
         if found is None:
-            words, cost = self._with_words(routine_cost, cfg, plan, context(), layout)
+            words, cost = self._with_words(routine_cost, cfg, plan, weights, context(), layout)
             found = KnownCost(layout, words, cost)
             costs.add(routine, found)
         elif found.words is not None:
@@ -192,42 +209,27 @@ class Pricer:
         make: _Make[Made],
         cfg: ControlFlowGraph,
         plan: InstrumentationPlan,
+        weights: Sequence[float],
         context: RoutineContext,
     ) -> Made:
-        return self._with_words(make, cfg, plan, context, self._space.place(plan))[1]
+        return self._with_words(make, cfg, plan, weights, context, self._space.place(plan))[1]
 
     def _with_words(
         self,
         make: _Make[Made],
         cfg: ControlFlowGraph,
         plan: InstrumentationPlan,
+        weights: Sequence[float],
         context: RoutineContext,
         layout: CounterLayout,
     ) -> tuple[int | None, Made]:
         """Make something with a layout; return how many words it needed beyond, and the thing."""
-        context = context.using(self._use)
+        context, rule = context.using(self._use), LayoutRule(self._code_layout, weights)
         try:
-            return None, make(cfg, plan, context, layout, self._generators)
+            return None, make(cfg, plan, context, layout, self._generators, rule)
         except WordsNeededError as needed:
             layout = self._space.with_words(layout, needed.count)
-            return needed.count, make(cfg, plan, context, layout, self._generators)
-
-    def price(
-        self,
-        # cfg, plan, context: As for `code`, which raises the same
-        cfg: ControlFlowGraph,
-        plan: InstrumentationPlan | None,
-        context: RoutineContext,
-        edges: Sequence[int],  # How often each edge was crossed, by edge id
-        executions: Sequence[int],  # How often each block was executed, by block id
-        # How often the conditional parts of its code were executed.
-        taken: Mapping[TakenPart, int] | None = None,
-    ) -> RoutinePrice:
-        """Price `plan` for one routine's execution; None has no code and no price."""
-        if plan is None:
-            return RoutinePrice(None, 0)
-        code = self.cost(cfg, plan, context)
-        return RoutinePrice(code, added(code, edges, executions, taken))
+            return needed.count, make(cfg, plan, context, layout, self._generators, rule)
 
 
 def routine_cost(
@@ -236,17 +238,15 @@ def routine_cost(
     context: RoutineContext,
     layout: CounterLayout,
     generators: Generators,
+    rule: LayoutRule,
 ) -> RoutineCost:
     """Return what the code of `plan` costs; parameters and errors as of `codegen.generate`."""
-    arranged = arrange(cfg, plan, context, layout, generators)
+    arranged = arrange(cfg, plan, context, layout, generators, rule)
     snippets = {}
     for edge, place in arranged.places.items():
         body = body_cost(arranged.actions[edge], arranged.access, place.site)
-        size, cost = body.size, body.cost
-        if arranged.jumps(edge):
-            jump = jump_of_stub(body)
-            size, cost = size + jump, cost + jump
-        snippets[edge] = SnippetCost(size, cost, body.taken_costs)
+        jump = JUMP * (edge in arranged.jumping)
+        snippets[edge] = SnippetCost(body.size + jump, body.cost + jump, body.taken_costs)
     return RoutineCost(
         snippets,
         {block: _block_cost(place.cost) for block, place in arranged.tops.items()},
@@ -265,7 +265,11 @@ def added(
     executions: Sequence[int],
     taken: Mapping[TakenPart, int] | None = None,
 ) -> int:
-    """Return the instructions that `code` executes; parameters as for `Pricer.price`."""
+    """Return the instructions that `code` executes.
+
+    - `edges`, `executions`: How often each edge was crossed, and each block executed, by id.
+    - `taken`: How often the conditional parts of its code were executed.
+    """
     total = sum(edge_costs(code, edges, taken).values())
     for snippets in (code.block_snippets, code.block_end_snippets):
         total += sum(executions[block] * snippet.cost for block, snippet in snippets.items())
@@ -277,7 +281,7 @@ def edge_costs(
     edges: Sequence[int],
     taken: Mapping[TakenPart, int] | None = None,
 ) -> dict[int, int]:
-    """Return the instructions that each edge's code executes; `taken` as for `Pricer.price`."""
+    """Return the instructions that each edge's code executes; `taken` as for `added`."""
     # No code (None) costs nothing.
     if code is None:
         return {}

@@ -117,8 +117,9 @@ def render_code(
     shown = []
     for number, alias in selected.items():
         cfg, context = recovered.routines[number], contexts.of(number)
-        plan = planner.make(cfg).plan
-        code = pricer.code(cfg, plan, context)
+        planned = planner.make(cfg)
+        plan = planned.plan
+        code = pricer.code(cfg, plan, planned.weights, context)
         emission = emit(cfg, context, code)
         shown.append(code_text.InstrumentedRoutine(number, plan, code, emission, alias))
     runtime = code_text.render_runtime(

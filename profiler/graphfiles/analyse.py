@@ -178,7 +178,7 @@ def _run(document: GraphDocument, options: AnalysisOptions) -> GraphRun:
     if options.enumerate:
         _check_enumeration(document, options, plan)
     definition = registry.definition(options.mode)
-    code = price(cfg, plan.plan, registry.generators(options.mode))
+    code = price(plan, registry.pricer(options.mode, options.scheme))
     costs = hash_costs(MACHINE, plan.plan.key_words)
     counters = execute(cfg, plan.plan, document.walks, costs)
     crossed = crossings(document)

@@ -12,11 +12,10 @@ from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.hash_routine import HashCosts, HashTableModel
 from simprof.profiler.code.pricing import Pricer
-from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan import interpret
 from simprof.profiler.plan.actions import PathIncrement
-from simprof.profiler.plan.decoders import RoutineCounters
+from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.request.errors import CountError
@@ -79,12 +78,12 @@ def check_counters(
 MACHINE = MachineKind.SPARCV9  # Whose code it is
 
 
-def price(cfg: ControlFlowGraph, plan: InstrumentationPlan, generators: Generators) -> RoutineCode:
+def price(plan: RoutinePlan, pricer: Pricer) -> RoutineCode:
     """Generate the code of `plan`; UsageError if the counters do not fit their memory."""
     try:
-        return Pricer(generators).code(cfg, plan, RoutineContext.free())
+        return pricer.code(plan.cfg, plan.plan, plan.weights, RoutineContext.free())
     except UsageError as error:
         raise UsageError(
-            f"{cfg.name}: its counters do not fit their memory: lower --path-limit, or leave "
+            f"{plan.cfg.name}: its counters do not fit their memory: lower --path-limit, or leave "
             "--table at its default"
         ) from error

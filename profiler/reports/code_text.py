@@ -34,6 +34,7 @@ WHERE = {
     "source-end": "at the end of its source",
     "target-top": "at the top of its target",
     "fall-through": "in line before its target",
+    "before-target": "in line before its target",
     "stub": "in a stub",
     "block": "in the block",
 }
@@ -115,7 +116,9 @@ class _Listing:
             slot = False
             yield from self._behind(block.end)
         for stub in self._shown.emission.stubs:
-            yield from self._stub(stub)
+            if stub.before is None:
+                yield f"  stub {self._stub_name(stub)}, from {_origin(stub)}:"
+                yield from self._stub_code(stub)
         yield from self._feet()
 
     def _head(self) -> Iterator[str]:
@@ -142,9 +145,13 @@ class _Listing:
         """Yield the code before an instruction, which may be another block's delay slot, too."""
         emission = self._shown.emission
         if address == block.start:
+            before = [stub for stub in emission.stubs if stub.before == block.id]
             for piece in emission.before_label.get(address, ()):
                 yield from self._piece(piece)
-            if address in emission.before_label:
+            for stub in before:
+                yield f"   stub {self._stub_name(stub)} is reached here from {_origin(stub)}:"
+                yield from self._stub_code(stub)
+            if before or address in emission.before_label:
                 yield f"   {address:#x} is reached here by transfers:"
         for piece in emission.at.get(address, ()):
             if piece.snippet.block == block.id:
@@ -171,9 +178,7 @@ class _Listing:
     def _stub_name(self, stub: Stub) -> int:
         return self._shown.emission.stubs.index(stub) + 1
 
-    def _stub(self, stub: Stub) -> Iterator[str]:
-        origin = ", ".join(f"{transfer:#x}" for transfer in stub.transfers) or "callers or stubs"
-        yield f"  stub {self._stub_name(stub)}, from {origin}:"
+    def _stub_code(self, stub: Stub) -> Iterator[str]:
         if stub.copied is not None:
             word = int(self._recovered.code.words[self._recovered.code.index(stub.copied)])
             self._text.forget()
@@ -234,6 +239,10 @@ class _Listing:
             f"otherwise {costs.back_edge_hit} or {costs.back_edge_insert}, and {costs.step} more "
             "for each"
         )
+
+
+def _origin(stub: Stub) -> str:
+    return ", ".join(f"{transfer:#x}" for transfer in stub.transfers) or "callers or stubs"
 
 
 def _cost(piece: Piece) -> str:

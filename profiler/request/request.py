@@ -44,6 +44,14 @@ class RegisterUse(StrEnum):
     SAVED = "saved"  # none
 
 
+class CodeLayout(StrEnum):
+    """Where code goes that would need a jump behind the routine (BL94 6.3)."""
+
+    STUBS = "stubs"  # behind the routine; ends with a jump
+    BEFORE_TARGET = "before-target"  # just before its target's code; what runs into it jumps over
+    BEST = "best"  # for each target the cheaper of both, by the weights at hand
+
+
 class Phase(StrEnum):
     """What a session is doing; shown beside the progress bar."""
 

@@ -335,7 +335,7 @@ def _codes(
         if plan is None:
             continue
         cfg = order.basis.recovered.routines[number]
-        codes[number] = pricer.code(cfg, plan.plan, order.basis.contexts.of(number))
+        codes[number] = pricer.code(cfg, plan.plan, plan.weights, order.basis.contexts.of(number))
         plans[number] = placed(scheme, plan, codes[number].layout)
     return codes, plans
 

@@ -37,7 +37,7 @@ class PlacedCode:
 
     def __init__(self, draft: CopyDraft, emission: Emission) -> None:
         self._draft, self._emission = draft, emission
-        # What stands behind the blocks
+        # What stands before blocks or behind them
         self.stubs = emission.stubs
         # Old addresses of delay slots whose copies begin stubs
         self.copied = {stub.copied for stub in emission.stubs}
@@ -95,6 +95,10 @@ class PlacedCode:
     def tail(self, block: int) -> list[Item]:
         """Return the code of the edge to what a block runs on into."""
         return self.items(self._tails.get(block, ()))
+
+    def jumps_over(self, block: int) -> bool:
+        """Whether that code ends with a jump, over code that stands before its target."""
+        return any(piece.snippet.jump_cost for piece in self._tails.get(block, ()))
 
     def at(self, block: int, address: int) -> list[Item]:
         """Return the code that belongs before an instruction of a block."""

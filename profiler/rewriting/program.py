@@ -323,6 +323,9 @@ class _Copier:
         lined = [b for b in self._cfg.blocks if not b.is_slot and not self._is_apart(b)]
         for block, following in zip(lined, [*lined[1:], None], strict=True):
             self._entries(block)
+            for stub in self._scheme.stubs:
+                if stub.before == block.id:
+                    self._stub(stub)
             self._draft.emit(Label(self._draft.block_label(block.id)))
             self._block(block)
             self._run_on(block, following)
@@ -331,7 +334,8 @@ class _Copier:
             if is_left and block.start not in self._scheme.copied:
                 self._apart(block)
         for stub in self._scheme.stubs:
-            self._stub(stub)
+            if stub.before is None:
+                self._stub(stub)
         copy = self._draft.copy
         self._jumps.lead_from_old_code()
         for address, (label, _) in copy.entries.items():
@@ -416,6 +420,8 @@ class _Copier:
         draft = self._draft
         draft.emit(*self._scheme.tail(block.id))
         edge = draft.out(block.id, EdgeKind.FALL_THROUGH, EdgeKind.CALL_RETURN)
+        if self._scheme.jumps_over(block.id):
+            return
         if edge is not None:
             is_next = following is not None and edge.target == following.id
             if following is None or not is_next or self._scheme.has_head(following):

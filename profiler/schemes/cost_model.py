@@ -180,7 +180,7 @@ def _placement(generators: Generators) -> Iterator[str]:
         recovered, contexts = sample_contexts(machine)
         for number, cfg in enumerate(recovered.routines):
             for plan in sample_plans(len(cfg.edges), len(cfg.blocks)):
-                code = Pricer(generators).code(cfg, plan, contexts.of(number))
+                code = Pricer(generators).code(cfg, plan, (), contexts.of(number))
                 yield f"{machine} {cfg.name} {code.path_register}"
                 for kind in (code.snippets, code.block_snippets, code.block_end_snippets):
                     yield from (f"{place} {_placed(kind[place])}" for place in sorted(kind))

@@ -16,7 +16,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from simprof.profiler.request.request import OptionValue, RegisterUse, SchemeOptions, TableChoice
+from simprof.profiler.request.request import (
+    CodeLayout,
+    OptionValue,
+    RegisterUse,
+    SchemeOptions,
+    TableChoice,
+)
 
 if TYPE_CHECKING:
     from simprof.profiler.code.cost_samples import Samples
@@ -93,6 +99,18 @@ class SchemeOption:
 def flag(name: str, help: str) -> SchemeOption:
     """Return an option that is there or not."""
     return SchemeOption(name, bool, False, help, "give true or false")
+
+
+LAYOUT = SchemeOption(
+    name="layout",
+    kind=CodeLayout,
+    default=CodeLayout.BEST,
+    help="where code goes that would need a jump: behind the routine, before its target, or the "
+    "cheaper of both by the weights.",
+    hint=f"give one of {', '.join(CodeLayout)}",
+    shared=True,
+)
+"""For `SchemeDefinition.options` of every scheme with code on edges (BL94 6.3)."""
 
 
 def plain(value: OptionValue) -> OptionValue:

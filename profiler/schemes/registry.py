@@ -16,6 +16,7 @@ from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes.bittrace import BITTRACE
 from simprof.profiler.schemes.cs6120 import CALLS, CALLS_OPTIMAL, NAIVE
 from simprof.profiler.schemes.definition import (
+    LAYOUT,
     PlanOrder,
     SchemeDefinition,
     SchemeOption,
@@ -174,7 +175,8 @@ def pricer(mode: str, options: SchemeOptions) -> Pricer:
     """Return what generates and prices the code of one program's routines under a mode."""
     from simprof.profiler.code.pricing import Pricer
 
-    return Pricer(generators(mode), definition(mode).registers(options))
+    registers = definition(mode).registers(options)
+    return Pricer(generators(mode), registers, LAYOUT.of(options))
 
 
 def make_plan(

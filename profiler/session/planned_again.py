@@ -111,8 +111,9 @@ def _planned(
     for done, (position, number) in enumerate(found.items()):
         report_progress(progress, Phase.GENERATING, done, len(found))
         cfg = recovered.routines[number]
-        plan = planner.make(cfg).plan
-        code = pricer.code(cfg, plan, contexts.of(number))
+        planned = planner.make(cfg)
+        plan = planned.plan
+        code = pricer.code(cfg, plan, planned.weights, contexts.of(number))
         planner.forget(cfg)
         same = is_planned_so(measurement.routines[position], plan, code)
         made[position] = PlannedRoutine(cfg, plan, code) if same else PlannedRoutine(cfg)

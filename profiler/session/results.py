@@ -358,8 +358,14 @@ class Measuring:
         if plan is None:
             return RoutinePrice(None, 0)  # and nothing need be known of its registers
         events = self._observation.events[number]
-        context = partial(self._observation.contexts.of, number)
-        code = self.pricer.cost_once(number, events.cfg, plan.plan, context, self.costs)
+        code = self.pricer.cost_once(
+            number,
+            events.cfg,
+            plan.plan,
+            plan.weights,
+            partial(self._observation.contexts.of, number),
+            self.costs,
+        )
         return RoutinePrice(code, added(code, events.edges, events.block_counts, counters.taken))
 
     def _guide(self) -> Guide | None:

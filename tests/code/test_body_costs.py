@@ -15,6 +15,7 @@ from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.cost_samples import Samples, sample_contexts, sample_plans, sites
 from simprof.profiler.code.frames import FrameState, Site, slots
 from simprof.profiler.code.layout import CounterLayout
+from simprof.profiler.code.places import LayoutRule
 from simprof.profiler.code.pricing import Pricer, routine_cost
 from simprof.profiler.code.shapes import same
 from simprof.profiler.code.snippet_parts import Generator, Generators
@@ -114,8 +115,8 @@ def test_a_routine_costs_what_its_code_does(machine: MachineKind) -> None:
     recovered, contexts = sample_contexts(machine)
     for number, cfg in enumerate(recovered.routines):
         for plan in sample_plans(len(cfg.edges), len(cfg.blocks)):
-            code = Pricer(generators("pp")).code(cfg, plan, contexts.of(number))
-            cost = Pricer(generators("pp")).cost(cfg, plan, contexts.of(number))
+            code = Pricer(generators("pp")).code(cfg, plan, (), contexts.of(number))
+            cost = Pricer(generators("pp")).cost(cfg, plan, (), contexts.of(number))
             assert (cost.count, cost.code_bytes) == (code.count, code.code_bytes)
             assert cost.path_register == code.path_register
             for costs, snippets in (
@@ -141,7 +142,7 @@ def test_code_of_one_shape_is_generated_once(monkeypatch: pytest.MonkeyPatch) ->
         writer.increment(writer.layout.edge_counter(action.counter))
 
     own: dict[type, Generator] = {CountEdge: Generator(write, shape=same)}
-    cost = routine_cost(cfg, plan, RoutineContext.free(), CounterLayout(), own)
+    cost = routine_cost(cfg, plan, RoutineContext.free(), CounterLayout(), own, LayoutRule())
     assert cost.count == len(cfg.edges) > 3
     assert len(written) == 1
 

@@ -15,12 +15,13 @@ import pytest
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.hash_routine import HashTableModel, hash_costs
 from simprof.profiler.code.layout import RUNTIME_BASE, CounterLayout
+from simprof.profiler.code.places import LayoutRule
 from simprof.profiler.code.pricing import added
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.plan.actions import WriteTrace
 from simprof.profiler.plan.interpret import ExecutedWalk, begin, execute, follow
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
-from simprof.profiler.request.request import RegisterUse, SchemeOptions
+from simprof.profiler.request.request import CodeLayout, RegisterUse, SchemeOptions
 from simprof.profiler.schemes.registry import definition, make_plan
 from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE, WriteTarget
 from simprof.profiler.schemes.tracing.flush import TRACE_BUFFER, TRACE_END
@@ -41,6 +42,8 @@ from tests.support.codegen_modes import (
 )
 from tests.support.turns import turns
 
+LAYOUTS = tuple(CodeLayout)
+
 
 @cache
 def lab_of(machine: MachineKind, seed: int) -> tuple[Lab, tuple[int, ...], tuple[State, int]]:
@@ -55,7 +58,7 @@ def test_counters_and_cost_are_those_of_the_plan(
     name: str, machine: MachineKind, seed: int
 ) -> None:
     lab, edges, base = lab_of(machine, seed)
-    check(lab, edges, base, name)
+    check(lab, edges, base, name, LAYOUTS[seed % len(LAYOUTS)])
 
 
 @pytest.mark.long
@@ -64,15 +67,24 @@ def test_counters_and_cost_are_those_of_the_plan(
 def test_many_more_routines(name: str, machine: MachineKind) -> None:
     for seed in range(100, 130):
         lab, edges, base = lab_of(machine, seed)
-        check(lab, edges, base, name)
+        for layout in LAYOUTS:
+            check(lab, edges, base, name, layout)
 
 
-def check(lab: Lab, edges: tuple[int, ...], base: tuple[State, int], name: str) -> RoutineCode:
+def check(
+    lab: Lab,
+    edges: tuple[int, ...],
+    base: tuple[State, int],
+    name: str,
+    code_layout: CodeLayout = CodeLayout.BEST,
+) -> RoutineCode:
     """Run one setting's code and compare everything."""
     mode, options = SETTINGS[name]
     crossings = crossings_of(lab, edges)
-    plan = make_plan(lab.cfg, mode, options, None, crossings).plan
-    generated, layout, state, executed = lab.run_plan(plan, definition(mode).registers(options))
+    planned = make_plan(lab.cfg, mode, options, None, crossings)
+    plan, rule = planned.plan, LayoutRule(code_layout, planned.weights)
+    registers = definition(mode).registers(options)
+    generated, layout, state, executed = lab.run_plan(plan, registers, rule)
     lab.check_same_result(base[0], state)
     counters = execute(lab.cfg, plan, [ExecutedWalk(walk) for walk in walks(lab, edges)])
     assert lab.words(layout.edge_base, plan.edge_counters) == list(counters.events)
@@ -118,7 +130,8 @@ def test_branches_into_delay_slots(name: str, machine: MachineKind, several: boo
     lab = Lab(machine, 0, routine=with_shared_slots(several))
     assert len(lab.context.shared_slots) == 1
     edges, base = lab.executed_edges(), lab.execute(lab.items)
-    check(lab, edges, base, name)
+    for layout in LAYOUTS:
+        check(lab, edges, base, name, layout)
 
 
 def with_chained_slots() -> list[Item]:
@@ -148,7 +161,8 @@ def with_chained_slots() -> list[Item]:
 def test_slots_that_lead_to_delay_slots(name: str, machine: MachineKind) -> None:
     lab = Lab(machine, 0, routine=with_chained_slots())
     edges, base = lab.executed_edges(), lab.execute(lab.items)
-    check(lab, edges, base, name)
+    for layout in LAYOUTS:
+        check(lab, edges, base, name, layout)
 
 
 @pytest.mark.seeds(range(12))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 
 from simprof.profiler.code.codegen import CounterSpace, RoutineCode, generate
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.frames import Where
-from simprof.profiler.code.places import find_place
+from simprof.profiler.code.places import NO_WEIGHTS, LayoutRule, find_place
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.recovery.recovery import Discoveries, recover
+from simprof.profiler.request.request import CodeLayout
 from simprof.profiler.schemes.pp.planner import plan_pp
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Label, Register, assign_labels
@@ -39,11 +41,16 @@ def where(*edges: EdgeEnds) -> list[Where]:
     return [find_place(cfg, edge.id, context).where for edge in cfg.edges]
 
 
-def counted(cfg: ControlFlowGraph, edges: Sequence[int], context: RoutineContext) -> RoutineCode:
+def counted(
+    cfg: ControlFlowGraph,
+    edges: Sequence[int],
+    context: RoutineContext,
+    rule: LayoutRule = NO_WEIGHTS,
+) -> RoutineCode:
     """The code of a counter on each of `edges`."""
     actions = {edge: (CountEdge(k),) for k, edge in enumerate(edges)}
     plan = InstrumentationPlan(actions, False, CounterTable.NONE, 0, None, len(edges))
-    return generate(cfg, plan, context, CounterSpace().place(plan), GENERATORS)
+    return generate(cfg, plan, context, CounterSpace().place(plan), GENERATORS, rule)
 
 
 REST: tuple[EdgeEnds, ...] = ((1, 3, K.TAKEN), (2, 3, K.FALL_THROUGH), (3, EXIT, K.EXIT))
@@ -130,3 +137,80 @@ def test_an_entry_behind_the_save_is_in_the_routines_own_window() -> None:
     place = find_place(cfg, entry, context)
     assert (place.where, place.block, place.position) == (Where.TARGET_TOP, first, 0)
     assert place.site.frame.depth == 1
+
+
+# -- Before the target, or in a stub
+
+LOOP = (
+    (ENTRY, 0, K.ENTRY), (0, 1, K.FALL_THROUGH), (1, 1, K.TAKEN), (1, 2, K.FALL_THROUGH),
+    (0, 2, K.TAKEN), (2, 3, K.TAKEN), (3, EXIT, K.EXIT),
+)  # fmt: skip
+
+
+def laid_out(
+    edges: Sequence[EdgeEnds], counters: Sequence[int], layout: CodeLayout, weights: Sequence[float]
+) -> dict[int, tuple[str, int]]:
+    """Place and jump of the code of each edge that has some, counters on some."""
+    cfg = graph(*edges)
+    rule = LayoutRule(layout, weights)
+    made = counted(cfg, counters, RoutineContext.free(), rule)
+    return {e: (str(each.where), each.jump_cost) for e, each in made.snippets.items()}
+
+
+def test_the_code_of_a_hot_back_edge_stands_before_its_loop() -> None:
+    """BL94 6.3: what runs on into the loop jumps over it, once for many turns."""
+    often = (10, 9, 900, 9, 1, 10, 10)
+    assert laid_out(LOOP, [2], CodeLayout.STUBS, often) == {2: ("stub", 1)}
+    over = {1: ("fall-through", 1)}
+    assert laid_out(LOOP, [2], CodeLayout.BEST, often) == {**over, 2: ("before-target", 0)}
+    seldom = (10, 9, 3, 9, 1, 10, 10)
+    assert laid_out(LOOP, [2], CodeLayout.BEST, seldom) == {2: ("stub", 1)}
+    literal = laid_out(LOOP, [2], CodeLayout.BEFORE_TARGET, seldom)
+    assert literal == {**over, 2: ("before-target", 0)}
+
+
+def test_code_of_what_runs_into_the_loop_takes_the_jump() -> None:
+    often = (10, 9, 900, 9, 1, 10, 10)
+    made = laid_out(LOOP, [1, 2], CodeLayout.BEST, often)
+    assert made == {1: ("fall-through", 1), 2: ("before-target", 0)}
+
+
+def test_equal_weights_keep_the_stub() -> None:
+    assert laid_out(LOOP, [2], CodeLayout.BEST, ()) == {2: ("stub", 1)}
+
+
+@pytest.mark.seeds(range(200))
+def test_no_choice_of_places_jumps_less(seed: int) -> None:
+    """All choices of at most one edge before each block, by brute force on random graphs."""
+    random = Random(seed)
+    edges: list[EdgeEnds] = [(ENTRY, 0, K.ENTRY)]
+    for block in range(3):
+        if random.random() < 0.8:
+            edges.append((block, block + 1, K.FALL_THROUGH))
+        edges += [(block, t, K.TAKEN) for t in range(4) if t != block + 1 and random.random() < 0.5]
+    edges.append((3, EXIT, K.EXIT))
+    weights = [random.randrange(20) for _ in edges]
+    cfg = graph(*edges)
+    coded = [edge for edge in range(len(edges)) if random.random() < 0.7]
+    context = RoutineContext.free()
+    stubs = [e for e in coded if find_place(cfg, e, context).where is Where.STUB]
+    by_target = [[e for e in stubs if edges[e][1] == target] for target in range(4)]
+    least = 0
+    for target, leading in enumerate(by_target):
+        # a block that another runs on into, or none
+        into = sum(
+            w for e, w in zip(edges, weights, strict=True) if e[1:] == (target, K.FALL_THROUGH)
+        )
+        out_of_line = sum(weights[e] for e in leading)
+        taken = any(
+            edges[e][0] == ENTRY
+            and edges[e][1] == target
+            and find_place(cfg, e, context).where is Where.FALL_THROUGH
+            for e in coded
+        )
+        choices = [] if taken else [out_of_line - weights[e] + into for e in leading]
+        least += min([out_of_line, *choices])
+    for layout in CodeLayout:
+        made = counted(cfg, coded, context, LayoutRule(layout, weights)).snippets
+        jumps = sum(weights[e] * each.jump_cost for e, each in made.items())
+        assert jumps == least if layout is CodeLayout.BEST else jumps >= least, layout

@@ -33,17 +33,11 @@ def test_each_part_of_the_code_is_priced_by_its_executions() -> None:
     assert conditional == 3 * 10 + 5 * 20 + 7 * 4 + 11 * 2 + 100 * 6 + 1000 * 5
 
 
-def test_no_plan_has_no_price() -> None:
-    cfg = named("A>B", "A", "B")
-    price = Pricer(generators("pp")).price(cfg, None, RoutineContext.free(), [1, 1, 1], [1, 1])
-    assert (price.code, price.added) == (None, 0)
-
-
 def test_a_counter_costs_what_its_edge_executes() -> None:
     cfg = named("A>B", "A", "B")
     plan = InstrumentationPlan({0: (CountEdge(0),)}, False, CounterTable.NONE, 0, None, 1)
-    price = Pricer(generators("pp")).price(cfg, plan, RoutineContext.free(), [9, 9, 9], [9, 9])
-    assert price.added == 4 * 9  # sethi, ld, add, st
+    code = Pricer(generators("pp")).cost(cfg, plan, (), RoutineContext.free())
+    assert added(code, [9, 9, 9], [9, 9]) == 4 * 9  # sethi, ld, add, st
 
 
 def kiter_example() -> tuple[ControlFlowGraph, InstrumentationPlan, list[int]]:
@@ -63,10 +57,8 @@ def test_a_conditional_part_costs_something_where_it_is_executed_only() -> None:
     assert (turns, taken) == (199, 198)
     edges = [steps.count(edge.id) for edge in cfg.edges]
     blocks = [KITER_1_TRACE.count(str(block.label)) for block in cfg.blocks]
-    pricer = Pricer(generators("kiter"))
-    price = pricer.price(cfg, plan, RoutineContext.free(), edges, blocks, counters.taken)
-    assert price.code is not None
-    each = price.code.snippets[part.edge].taken_costs[part.place]
+    code = Pricer(generators("kiter")).cost(cfg, plan, (), RoutineContext.free())
+    each = code.snippets[part.edge].taken_costs[part.place]
     assert each > 0
-    without = Pricer(generators("kiter")).price(cfg, plan, RoutineContext.free(), edges, blocks)
-    assert price.added - without.added == 198 * each
+    without = added(code, edges, blocks)
+    assert added(code, edges, blocks, counters.taken) - without == 198 * each

@@ -108,15 +108,15 @@ def test_follow_shows_calls_as_a_tree(
     tree = report.split("Calls of main, with all that they execute\n")[1].split("\n\n")[0]
     assert tree.splitlines() == [
         "   share  instructions   added  calls  routine",
-        "100.00 %       127,925  52,008      1  main",
+        "100.00 %       127,925  51,910      1  main",
         " 71.89 %        91,967  37,625      1    fibonacci",
         " 71.88 %        91,952  37,621  8,360      fibonacci",
         " 20.00 %        25,580   9,212      1    hanoi",
         " 19.98 %        25,560   9,208  2,046      hanoi",
-        "  6.40 %         8,185   3,496      1    ackermann",
-        "  6.39 %         8,170   3,492    778      ackermann",
-        "  1.69 %         2,159   1,671      3    print",
-        "  0.95 %         1,217     348     52      (less than 1 % each)",
+        "  6.40 %         8,185   3,495      1    ackermann",
+        "  6.39 %         8,170   3,490    778      ackermann",
+        "  1.69 %         2,159   1,574      3    print",
+        "  0.95 %         1,217     344     52      (less than 1 % each)",
     ]
 
 

@@ -318,7 +318,7 @@ def test_branches_are_those_of_the_edge_profile(directory: Path, capsys: Output)
 
 MOVED = ("--source-dir", f"./src={FIXTURES / 'src'}")
 GOLDEN = """\
-busy at 0x100210: entered 4,270 times, 67,641 instructions, 25,046 added instructions
+busy at 0x100210: entered 4,270 times, 67,641 instructions, 25,438 added instructions
 executions   added  address  instruction
                              signals.c:29: {
      4,270           0x100210    save %sp, -176, %sp
@@ -331,7 +331,7 @@ executions   added  address  instruction
 GOLDEN_SOURCE = """\
 executions  instructions   added  code    line  source
      4,270         4,270          shared    29  {
-     4,886        54,831  25,046  spread    30      return n < 2 ? n : busy(n - 1) + busy(n - 2);
+     4,886        54,831  25,438  spread    30      return n < 2 ? n : busy(n - 1) + busy(n - 2);
                                                   0x100218: taken 1,631, not taken 2,639
                                                   0x10023c: taken 1,631, not taken 1,008
                                                   0x10025c: taken 616, not taken 1,008
@@ -389,7 +389,7 @@ def test_what_is_missing_is_said(directory: Path, tmp_path: Path, capsys: Output
     """Sources that are not there, a program that has moved, one that is another."""
     text, notes = told(capsys, "show", directory / "pp", "source", "signals.c")
     assert notes == ["./src/signals.c cannot be read: say where it is by --source-dir FROM=TO"]
-    assert "     4,886        54,831  25,046  spread    30" in text
+    assert "     4,886        54,831  25,438  spread    30" in text
     run = load(directory / "pp")
     lost = tmp_path / "lost"
     save(replace(run, program=replace(run.program, file="nowhere/signals.elf")), lost)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.code.hash_routine import hash_costs
+from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.execution import price
 from simprof.profiler.plan.plan import CounterTable
@@ -60,9 +61,9 @@ def test_hash_costs_follow_the_order_of_runs(tmp_path: Path) -> None:
 
 
 def test_prices_cover_every_instrumented_edge() -> None:
-    plan = plan_pp(epp_1()).plan
-    code = price(epp_1(), plan, GENERATORS)
-    assert set(code.snippets) == set(plan.actions)
+    plan = plan_pp(epp_1())
+    code = price(plan, Pricer(GENERATORS))
+    assert set(code.snippets) == set(plan.plan.actions)
     assert code.path_register is not None
 
 
@@ -74,4 +75,4 @@ def test_counters_that_do_not_fit_are_refused() -> None:
     plan = plan_pp(cfg, path_limit=None, table=CounterTable.ARRAY)
     assert plan.plan.path_counters == 2**27
     with pytest.raises(UsageError, match="do not fit"):
-        price(cfg, plan.plan, GENERATORS)
+        price(plan, Pricer(GENERATORS))

@@ -21,7 +21,9 @@ COPIED = re.compile(r"^     copied  \S")
 REGISTER = re.compile(r"^  path register: (.*)$")
 COUNTERS = re.compile(r"^  (path counters|cold paths|event counters): (.*)$")
 TABLE = re.compile(r"^hash table at (0x[0-9a-f]+)$")
-LABEL = re.compile(r"^   (0x[0-9a-f]+) is reached here by transfers:$")
+LABEL = re.compile(
+    r"^   (0x[0-9a-f]+ is reached here by transfers|stub \d+ is reached here from \S.*):$"
+)
 HASHING = re.compile(r"^  hash_count\S*: \d+")
 RUNTIME = "run-time routines that this code calls, the same for all its routines:"
 SYMBOL = re.compile(r"^  (\S+) at (0x[0-9a-f]+):$")

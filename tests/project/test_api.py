@@ -252,7 +252,7 @@ def test_what_is_no_measurement_is_not_saved(fixture_elf: Find, tmp_path: Path) 
 def test_values_are_shown_in_one_line(fixture_elf: Find) -> None:
     elf = fixture_elf("calls")
     measurement = simprof.run(elf)
-    shown = f"program={str(elf)!r}, mode='pp', base=127977, added=52034"
+    shown = f"program={str(elf)!r}, mode='pp', base=127977, added=51936"
     assert repr(measurement) == f"Measurement({shown})"
     assert repr(simprof.compare(elf, ["pp"]).measurements) == f"{{'pp': {measurement!r}}}"
     recovered = simprof.recover(elf)

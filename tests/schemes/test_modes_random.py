@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from simprof.profiler.code.pricing import added
+from simprof.profiler.code.pricing import Pricer, added
 from simprof.profiler.graphfiles.execution import check_counters, price
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan import interpret
@@ -159,7 +159,7 @@ def check_counts(case: Case, edges: bool) -> None:
 def check_price(case: Case) -> None:
     """Code times counts is what executing snippet by snippet costs (hashing excepted)."""
     plan = case.plan.plan
-    code = price(case.cfg, plan, GENERATORS)
+    code = price(case.plan, Pricer(GENERATORS))
     spent = 0
     for steps in case.walks:
         execution = interpret.begin(plan)

@@ -254,7 +254,12 @@ def test_costs_hold_for_one_place_of_counters_only(fixture_elf: Find) -> None:
         pricer = Pricer(registry.generators("pp"))
         return [
             pricer.cost_once(
-                n, recovered.routines[n], plans[n].plan, partial(contexts.of, n), known
+                n,
+                recovered.routines[n],
+                plans[n].plan,
+                plans[n].weights,
+                partial(contexts.of, n),
+                known,
             )
             for n in numbers
         ]

@@ -10,6 +10,7 @@ from simprof.profiler.code import hash_routine as hr
 from simprof.profiler.code.codegen import CounterSpace, RoutineCode, generate
 from simprof.profiler.code.hash_routine import TableLayout
 from simprof.profiler.code.layout import RUNTIME_BASE, TABLES_BASE, CounterLayout
+from simprof.profiler.code.places import NO_WEIGHTS, LayoutRule
 from simprof.profiler.code.runtime_code import runtime_code
 from simprof.profiler.code.snippet_parts import Generator, Generators
 from simprof.profiler.code.writer import Writer
@@ -172,9 +173,10 @@ class Lab:
         plan: InstrumentationPlan,
         layout: CounterLayout,
         use: RegisterUse = RegisterUse.LIVENESS,
+        rule: LayoutRule = NO_WEIGHTS,
     ) -> RoutineCode:
         """Generate the code of `plan`."""
-        return generate(self.cfg, plan, self.context.using(use), layout, LAB_GENERATORS)
+        return generate(self.cfg, plan, self.context.using(use), layout, LAB_GENERATORS, rule)
 
     def check_same_result(self, plain: State, after: State) -> None:
         """The caller sees the same results and its own registers."""
@@ -184,11 +186,14 @@ class Lab:
             assert (plain.registers[n] ^ after.registers[n]) & mask == 0, Register(n).text
 
     def run_plan(
-        self, plan: InstrumentationPlan, use: RegisterUse = RegisterUse.LIVENESS
+        self,
+        plan: InstrumentationPlan,
+        use: RegisterUse = RegisterUse.LIVENESS,
+        rule: LayoutRule = NO_WEIGHTS,
     ) -> tuple[RoutineCode, CounterLayout, State, int]:
         """Execute the routine with the code of `plan`, all counters zero before."""
         layout = CounterSpace().place(plan)
-        generated = self.instrumented(plan, layout, use)
+        generated = self.instrumented(plan, layout, use, rule)
         count = plan.path_counters if plan.table is CounterTable.ARRAY else 0
         self.bench.write(layout.edge_base, bytes(4 * plan.edge_counters))
         if plan.named_counters:

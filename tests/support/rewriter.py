@@ -40,7 +40,11 @@ class Rewriter:
             if isinstance(item, Label):
                 labels.append(item)
                 continue
-            out += [*_code(self._emission.before_label, address), *labels]
+            out += _code(self._emission.before_label, address)
+            for stub in self._emission.stubs:
+                if address in blocks and f"block.{stub.before}" == blocks[address]:
+                    out += self._stub(stub)
+            out += labels
             out += [Label(blocks[address])] if address in blocks else []
             out += [*_code(self._emission.at, address), _moved(item, redirected.get(address))]
             labels = []
@@ -49,12 +53,15 @@ class Rewriter:
         copied = {stub.copied for stub in self._emission.stubs}
         out = [i for i in out if not isinstance(i, Label) or i.name not in self._names(copied)]
         for stub in self._emission.stubs:
-            out += [Label(_name(stub))]
-            if stub.copied is not None:
-                out += [Label(n) for n in sorted(self._names({stub.copied}))]
-                out += [self._instruction(stub.copied)]
-            out += [i for p in stub.pieces for i in p.snippet.instructions]
+            out += self._stub(stub) if stub.before is None else []
         return out
+
+    def _stub(self, stub: Stub) -> list[Item]:
+        out: list[Item] = [Label(_name(stub))]
+        if stub.copied is not None:
+            out += [Label(n) for n in sorted(self._names({stub.copied}))]
+            out += [self._instruction(stub.copied)]
+        return [*out, *(i for p in stub.pieces for i in p.snippet.instructions)]
 
     def _names(self, addresses: set[int | None]) -> set[str]:
         """Labels of blocks at these addresses, which stand at their copies instead."""

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, cast
 
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
-from simprof.profiler.code.frames import Where
-from simprof.profiler.code.places import find_place, fold_slot_blocks, runs_into_code
+from simprof.profiler.code.places import LayoutRule, fold_slot_blocks, place_edges
 from simprof.profiler.code.pricing import RoutineCost, plan_sizes
 from simprof.profiler.experiments.cells.cells import (
     TREES,
@@ -50,8 +49,15 @@ from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.library_sources import is_library_source
-from simprof.profiler.request.request import DEFAULT_MODE, RunRequest, SchemeOptions, Setting
+from simprof.profiler.request.request import (
+    DEFAULT_MODE,
+    CodeLayout,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+)
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import LAYOUT
 from simprof.profiler.schemes.registry import definition, make_plan, needs_edge_profile
 from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation
@@ -132,17 +138,14 @@ def _routine_paths(
 
 
 def find_jumps(
-    cfg: ControlFlowGraph, plan: InstrumentationPlan, context: RoutineContext
-) -> tuple[int, ...]:
-    """Return the edges whose code ends with a jump, as `codegen.generate` places it."""
-    actions, _, _ = fold_slot_blocks(cfg, plan, context.shared_slots)
-    coded = (*actions, *runs_into_code(cfg, actions, context))
-    places = {edge: find_place(cfg, edge, context) for edge in coded}
-    return tuple(
-        edge
-        for edge, place in places.items()
-        if place.where is Where.STUB and (place.edge == edge or place.edge not in places)
-    )
+    cfg: ControlFlowGraph, plan: RoutinePlan, context: RoutineContext, layout: CodeLayout
+) -> tuple[frozenset[int], int]:
+    """Return the edges whose code ends with a jump, as `codegen.generate` places it, and how many
+    of them have no other code.
+    """
+    actions, _, _ = fold_slot_blocks(cfg, plan.plan, context.shared_slots)
+    placed = place_edges(cfg, actions, context, LayoutRule(layout, plan.weights))
+    return placed.jumping, len(placed.places) - len(actions)
 
 
 class _Places(NamedTuple):
@@ -155,17 +158,17 @@ class _Places(NamedTuple):
 
 def _places(
     cfg: ControlFlowGraph,
-    plan: InstrumentationPlan | None,
+    routine_plan: RoutinePlan | None,
     context: RoutineContext,
     edges: Sequence[int],
+    layout: CodeLayout,
 ) -> _Places:
-    if plan is None:
+    if routine_plan is None:
         return _Places()
-    jumping = find_jumps(cfg, plan, context)
+    jumping, bare = find_jumps(cfg, routine_plan, context, layout)
+    plan = routine_plan.plan
     places = len(plan.instrumented_edges) + len(plan.blocks) + len(plan.block_ends)
-    folded, _, _ = fold_slot_blocks(cfg, plan, context.shared_slots)
-    bare = runs_into_code(cfg, folded, context)  # a jump, and no code besides
-    own = places - len(jumping) + len(bare)
+    own = places - len(jumping) + bare
     return _Places(places, own, sum(edges[edge] for edge in jumping))
 
 
@@ -178,7 +181,9 @@ def _run_row(
     routine_plan, plan = scheme.routine_plan(routine), scheme.plan(routine)
     decoder = definition(scheme.setting.mode).path_decoder(routine_plan)
     events = observation.events[routine]
-    places = _places(events.cfg, plan, observation.contexts.of(routine), events.edges)
+    layout = LAYOUT.of(scheme.setting.options)
+    context = observation.contexts.of(routine)
+    places = _places(events.cfg, routine_plan, context, events.edges, layout)
     counters = observation.counters(scheme, routine)
     # `isinstance` would ask for all other members of the protocol, some of them slow to make
     has_names = hasattr(decoder, "names")
@@ -249,9 +254,10 @@ def _self_loops_added(
     pricer = registry.pricer(mode, scheme.setting.options)
     found: dict[int, int] = {}
     for routine in routines:
-        plan, events = scheme.plan(routine), observation.events[routine]
-        if plan is not None:
-            code = pricer.code(events.cfg, plan, observation.contexts.of(routine))
+        planned, events = scheme.routine_plan(routine), observation.events[routine]
+        if planned is not None:
+            plan, context = planned.plan, observation.contexts.of(routine)
+            code = pricer.code(events.cfg, plan, planned.weights, context)
             found[routine] = sum(
                 events.edges[edge] * code.snippets[edge].cost
                 for edge in _counted_self_loops(events.cfg, plan)
@@ -376,11 +382,12 @@ class _Planning:
         planned = time.perf_counter()
         # code is generated where that is timed, and else only priced
         price = self._pricer.code if self.is_timed else self._pricer.cost
-        code: RoutineCode | RoutineCost = price(cfg, plan.plan, context)
+        code: RoutineCode | RoutineCost = price(cfg, plan.plan, plan.weights, context)
         self._planning += planned - started
         if self.is_timed:
             self._generation += time.perf_counter() - planned
-        places = _places(cfg, plan.plan, context, (0,) * len(cfg.edges))
+        nothing = (0,) * len(cfg.edges)
+        places = _places(cfg, plan, context, nothing, LAYOUT.of(self._options))
         self._rows.append(
             RoutineRow(
                 **_planned(self._setting.mode, graph_facts(cfg).potential_paths, plan),

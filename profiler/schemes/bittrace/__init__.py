@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
+    LAYOUT,
     PLANNING,
     PlanOrder,
     ProfileKind,
@@ -32,5 +33,6 @@ BITTRACE = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
+    options=(LAYOUT,),
     code=_code,
 )

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import PlanOrder, SchemeCode, SchemeDefinition, StateScope
+from simprof.profiler.schemes.definition import (
+    LAYOUT,
+    PlanOrder,
+    SchemeCode,
+    SchemeDefinition,
+    StateScope,
+)
 
 
 def _plan_naive(order: PlanOrder) -> RoutinePlan:
@@ -31,12 +37,13 @@ def _code() -> SchemeCode:
 
 
 NAIVE = SchemeDefinition(
-    mode="naive", description="edges, a counter on every one", plan=_plan_naive
+    mode="naive", description="edges, a counter on every one", plan=_plan_naive, options=(LAYOUT,)
 )
 CALLS = SchemeDefinition(
     mode="calls",
     description="edges, two logging calls on every one (CS6120)",
     plan=_plan_calls,
+    options=(LAYOUT,),
     code=_code,
     scope=StateScope.PROGRAM,
 )
@@ -44,6 +51,7 @@ CALLS_OPTIMAL = SchemeDefinition(
     mode="calls-optimal",
     description="edges, two logging calls on every chord of a spanning tree (CS6120)",
     plan=_plan_calls_optimal,
+    options=(LAYOUT,),
     reads=("weights",),
     code=_code,
     scope=StateScope.PROGRAM,

@@ -6,6 +6,7 @@ from operator import attrgetter
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
+    LAYOUT,
     PLANNING,
     PlanOrder,
     ProfileKind,
@@ -68,7 +69,7 @@ KITER = SchemeDefinition(
     collects=ProfileKind.ITERATION_PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(ITERATIONS, UNOPTIMISED, HASH_ABOVE),
+    options=(ITERATIONS, UNOPTIMISED, HASH_ABOVE, LAYOUT),
     code=_code,
     iterations=attrgetter("most_iterations"),
 )

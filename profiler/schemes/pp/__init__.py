@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import PLANNING, PlanOrder, ProfileKind, SchemeDefinition
+from simprof.profiler.schemes.definition import (
+    LAYOUT,
+    PLANNING,
+    PlanOrder,
+    ProfileKind,
+    SchemeDefinition,
+)
 
 
 def _plan(order: PlanOrder) -> RoutinePlan:
@@ -20,4 +26,5 @@ PP = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
+    options=(LAYOUT,),
 )

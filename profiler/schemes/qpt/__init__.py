@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import PlanOrder, ProfileKind, SchemeDefinition
+from simprof.profiler.schemes.definition import LAYOUT, PlanOrder, ProfileKind, SchemeDefinition
 from simprof.profiler.schemes.qpt.options import BLOCKS, PLACEMENT, REGISTERS, VertexPlacement
 
 
@@ -32,7 +32,7 @@ QPT2 = SchemeDefinition(
     description="edges, counters on the chords of a maximum spanning tree (Ball and Larus 1994)",
     plan=lambda order: _plan(order, VertexPlacement.EDGE),
     reads=("weights",),
-    options=(BLOCKS, REGISTERS),
+    options=(BLOCKS, REGISTERS, LAYOUT),
     placed_on=_placed_on,
     registers=REGISTERS.of,
 )
@@ -42,7 +42,7 @@ QPT = SchemeDefinition(
     collects=_collects,
     plan=lambda order: _plan(order, PLACEMENT.of(order.options)),
     reads=("weights",),
-    options=(PLACEMENT, BLOCKS, REGISTERS),
+    options=(PLACEMENT, BLOCKS, REGISTERS, LAYOUT),
     placed_on=_placed_on,
     registers=REGISTERS.of,
 )

@@ -8,6 +8,7 @@ from functools import partial
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.request.request import OptionValue
 from simprof.profiler.schemes.definition import (
+    LAYOUT,
     PLANNING,
     Loss,
     PlanOrder,
@@ -83,7 +84,7 @@ TPP = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(COLD, LOOP, COLD_ALWAYS, COUNT_OBVIOUS, NO_COLD_COUNTER),
+    options=(COLD, LOOP, COLD_ALWAYS, COUNT_OBVIOUS, NO_COLD_COUNTER, LAYOUT),
     guided=True,
     judged_by="pp",
     code=_code,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
+    LAYOUT,
     PlanOrder,
     ProfileKind,
     SchemeCode,
@@ -30,6 +31,7 @@ WITNESS = SchemeDefinition(
     collects=ProfileKind.TRACE,
     plan=lambda order: _plan(order, witnesses=True),
     reads=("weights",),
+    options=(LAYOUT,),
     code=_code,
     scope=StateScope.PROGRAM,
 )
@@ -40,6 +42,7 @@ BITS = SchemeDefinition(
     collects=ProfileKind.TRACE,
     plan=lambda order: _plan(order, witnesses=False),
     reads=("weights",),
+    options=(LAYOUT,),
     code=_code,
     scope=StateScope.PROGRAM,
 )

@@ -99,7 +99,8 @@ def test_generated_code_assembles_to_its_words(
         planner = Planner(Setting(mode, mode, options), saved_profiles(recovered.program.sha256))
         pricer = Pricer(registry.generators(mode), scheme.registers(options))
         for number, cfg in enumerate(recovered.routines):
-            code = pricer.code(cfg, planner.make(cfg).plan, contexts.of(number))
+            plan = planner.make(cfg)
+            code = pricer.code(cfg, plan.plan, plan.weights, contexts.of(number))
             groups = (code.snippets, code.block_snippets, code.block_end_snippets)
             for snippet in (each for group in groups for each in group.values()):
                 disassembler = Disassembler(v9)
