@@ -59,12 +59,12 @@ def test_summary(browser: Browser, report: Path) -> None:
         wait(page)
         assert page.title() == f"simprof: {BENCH}"
         rows = page.locator("#overheads tbody tr").all_inner_texts()
-        assert [re.split(r"\s+", row)[:2] for row in rows] == [["pp", "52.99"], ["tpp", "14.36"]]
+        assert [re.split(r"\s+", row)[:2] for row in rows] == [["pp", "47.51"], ["tpp", "13.15"]]
         widths = [
             float(bar.get_attribute("width") or 0)
             for bar in page.locator("#overheads rect.fill").all()
         ]
-        assert widths[0] == 100 and widths[1] == pytest.approx(100 * 14.36 / 52.99, abs=0.1)
+        assert widths[0] == 100 and widths[1] == pytest.approx(100 * 13.15 / 47.51, abs=0.1)
         page.get_by_role("link", name="common_length, path 3").click()
         expect(page.locator("h2", has_text="common_length")).to_be_visible()
         expect(page.locator("[data-path='0'][aria-pressed=true]")).to_be_visible()
