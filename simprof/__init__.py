@@ -28,7 +28,7 @@ Examples
 >>> import simprof
 >>> measurement = simprof.run("fixtures/bin/v9/calls.elf", mode="pp")
 >>> measurement.base, measurement.added, f"{measurement.overhead:.1%}"
-(127977, 52034, '40.7%')
+(127977, 51936, '40.6%')
 """
 
 from __future__ import annotations

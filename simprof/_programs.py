@@ -109,7 +109,7 @@ def run(
     >>> output.getvalue()
     b'2 rounds: 9592 primes below 100000\n'
     >>> measurement.added, measurement.counts["edge_increments"]
-    (3758166, 753425)
+    (3043168, 753425)
     >>> try:
     ...     simprof.run("fixtures/bin/v9/sieve.elf", mode="tpp", cold=200)
     ... except simprof.SimprofError as error:
@@ -159,7 +159,7 @@ def compare(
     >>> import simprof
     >>> comparison = simprof.compare("fixtures/bin/v9/sieve.elf", ["pp", "qpt2"])
     >>> {name: one.added for name, one in comparison.measurements.items()}
-    {'pp': 4008708, 'qpt2': 3758166}
+    {'pp': 3293685, 'qpt2': 3043168}
     """
     from simprof._results import Comparison, shown
     from simprof.profiler.commands.compare import compare_command
