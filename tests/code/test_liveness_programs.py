@@ -118,6 +118,7 @@ def run(path: Path, spoil: bool, also: int = 0) -> tuple[tuple[str, int, int, by
     return seen, 0 if spoiler is None else spoiler.spoiled
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     ("width", "flags"),

@@ -48,6 +48,7 @@ def test_wrong_words_are_one_line(
     assert err.count("\n") == 1
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     ("words", "said"),

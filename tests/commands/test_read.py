@@ -74,6 +74,7 @@ def test_several_files_add_up(run: Observed, tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.long
 def test_the_instrumented_program_is_that_of_the_files(run: Observed, tmp_path: Path) -> None:
     """Its file holds the header that it writes."""
     counters, out = tmp_path / "simprof.out", tmp_path / "program"

@@ -127,6 +127,7 @@ def test_damaged_recording(recorded: Path, refused: Refused, tmp_path: Path) -> 
         assert "damaged" in line or "record it again" in line
 
 
+@pytest.mark.long
 def test_killed_while_recording(tmp_path: Path) -> None:
     """What is in the file then is whole up to the last piece."""
     program = (

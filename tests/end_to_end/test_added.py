@@ -47,6 +47,7 @@ def check(
     return {setting: len(replay.trace) for setting, replay in replays.items()}
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize(("name", "width"), first(1, SAMPLE))
 def test_added_is_what_the_printed_code_executes(

@@ -140,6 +140,7 @@ machine.run(bare=True)
 """A bare run has no block hook: as deaf as a loop within one block."""
 
 
+@pytest.mark.long
 def test_an_engine_that_does_not_stop_is_ended() -> None:
     done = subprocess.run(
         [sys.executable, "-c", DEAF, str(SPIN)],

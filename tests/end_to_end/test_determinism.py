@@ -27,6 +27,7 @@ def test_fixtures_give_the_same_answers_twice(fixture_elf: Find, tmp_path: Path)
     assert compared(wanted, told.append) == 0, told
 
 
+@pytest.mark.long
 def test_what_differs_is_named(
     fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def check_program(
     check(program, how.arguments, directory=directory, stack_pointers=how.stack_pointers, only=only)
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize(("name", "width"), first(1, SAMPLE))
 def test_every_mode_tells_what_was_executed(

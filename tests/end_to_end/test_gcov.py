@@ -59,6 +59,7 @@ def simprof_counts(simulated: Simulated) -> dict[int, set[int]]:
     return {line: counts for line, counts in found.items() if len(blocks[line]) == 1}
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
 def test_line_counts_are_those_of_gcov(

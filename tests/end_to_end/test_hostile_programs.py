@@ -98,6 +98,7 @@ def answers(ended: Ended) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in ended.output.splitlines() if ": " in line)
 
 
+@pytest.mark.long
 def test_special_files(compile_c: Compile, place: Place) -> None:
     ended = place.run(build(compile_c, "special"))
     assert (ended.status, ended.end) == (0, "exit")
@@ -119,6 +120,7 @@ def test_links(compile_c: Compile, place: Place) -> None:
     assert told["bytes of outside"] == "0"
 
 
+@pytest.mark.long
 @WIDTHS
 def test_mappings(compile_c: Compile, place: Place, width: str) -> None:
     ended = place.run(build(compile_c, "mappings", width))

@@ -130,6 +130,7 @@ def test_runs_that_are_killed_spoil_nothing(expected: Any, tmp_path: Path) -> No
     assert not [path for path in cache.rglob("*") if path.name.startswith(".")]
 
 
+@pytest.mark.long
 def test_a_cache_that_is_a_file_or_cannot_be_made_is_none(expected: Any, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")

@@ -229,6 +229,7 @@ def test_narrow_screens_cut_nothing_off(browser: Browser, report: Path) -> None:
             assert page.evaluate(TOO_WIDE) == 0, view
 
 
+@pytest.mark.long
 def test_the_call_tree_is_shown_where_it_was_counted(
     browser: Browser, report: Path, tmp_path: Path
 ) -> None:

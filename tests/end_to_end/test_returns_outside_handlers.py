@@ -38,6 +38,7 @@ int main(int count, char **words)
 """
 
 
+@pytest.mark.long
 @WIDTHS
 @pytest.mark.parametrize(
     "arguments",

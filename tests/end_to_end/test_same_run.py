@@ -47,6 +47,7 @@ int main(void)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
 def test_cold_warm_and_without_a_cache(
     compile_c: Callable[..., Path], width: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -125,6 +125,7 @@ def test_what_a_process_cannot_do_is_done_here(
             assert methods.count(name) == JOBS
 
 
+@pytest.mark.long
 def test_no_room_for_the_recording(
     quiet: GuestOptions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -125,6 +125,7 @@ WAYS = [
 """Each width and level together, and each of them with both kinds of code."""
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(("width", "level", "pic"), first(1, WAYS))
 def test_computed_gotos_are_known(

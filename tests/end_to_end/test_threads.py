@@ -106,6 +106,7 @@ def test_blocks_are_executed_as_often_as_by_threads_that_run_at_once(
         assert found == {start: executed[int(start)] for start in found}, name
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize(("source", "width"), turns(["futexes.c", "restarts.c"], ["v9", "v8plus"]))
 def test_calls_that_wait_answer_as_under_qemu(

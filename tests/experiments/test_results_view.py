@@ -45,6 +45,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
+@pytest.mark.long
 def test_queries_answer_what_the_page_shows(swept: Path) -> None:
     assert len(SHOWN) == 3
     with opened(swept) as connection:

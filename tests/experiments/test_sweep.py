@@ -318,6 +318,7 @@ def is_running(process: int) -> bool:
     return state != "Z"
 
 
+@pytest.mark.long
 def test_a_sweep_killed_half_way_goes_on_where_it_was(
     order: JobOrder, serial: tuple[object, ...], tmp_path: Path
 ) -> None:

@@ -869,6 +869,7 @@ def test_all_tables_of_real_runs(suite: Suite, results: Path) -> None:
         assert table.claims
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["manypaths", "loops"])
 def test_both_derivations_of_hashed_shares_agree(
     name: str, fixture_elf: Callable[..., Path]

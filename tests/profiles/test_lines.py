@@ -66,6 +66,7 @@ def own_placings(counts: SourceCounts) -> dict[int, Placing]:
     return {line.line: counts.placings.get(line, Placing.OWN) for line in lines}
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.viewers
 @pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))

@@ -318,6 +318,7 @@ def test_what_is_measured_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> N
     assert {*programs.EVENTS} == {*growth.NUMBERS}
 
 
+@pytest.mark.long
 def test_the_engine_beside_the_bare_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--part=engine", "--program=calls", "--configuration=edges", "--quick"]
     path = tmp_path / "results.json"

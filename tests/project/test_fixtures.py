@@ -129,6 +129,7 @@ def test_faults(kind: str, variant: Variant) -> None:
     assert result.status == 128 + FAULTS[kind]
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_rebuild_elsewhere(tmp_path: Path) -> None:
     """Two programs, built in another directory, are the committed ones byte for byte."""

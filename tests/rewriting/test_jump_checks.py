@@ -75,6 +75,7 @@ def first(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("width", "optimisation", "mode"),
     turns.first(1, [*((width, "-O2", "pp") for width in WIDTHS), ("v9", "-O1", "qpt2")]),

@@ -52,6 +52,7 @@ def settings(*modes: str) -> list[Setting]:
     return [Setting(mode, mode, SchemeOptions()) for mode in modes]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "width"), first(1, [("pp", "v9"), ("kiter", "v8plus"), ("witness", "v8")])
 )
@@ -135,6 +136,7 @@ def test_progress_is_told_and_changes_nothing(fixture_elf: Find) -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", first(1, ["v9", "v8"]))
 def test_processes_change_no_result(fixture_elf: Find, tmp_path: Path, width: str) -> None:
     request = RunRequest(fixture_elf("control", width), GuestOptions(root=tmp_path))

@@ -91,6 +91,7 @@ def test_a_division_by_zero(compile_c: Compile, tmp_path: Path, width: str) -> N
     check_verified(result, (EMULATOR,))
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.toolchain
 @pytest.mark.parametrize("width", ["v8plus", "v8"])

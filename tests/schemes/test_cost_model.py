@@ -49,6 +49,7 @@ def changed(old: CostModel, new: CostModel) -> set[str]:
     return found
 
 
+@pytest.mark.long
 def test_it_is_the_same_in_every_process(model: CostModel) -> None:
     code = (
         "from simprof.profiler.schemes.cost_model import cost_model as m\n"

@@ -224,6 +224,7 @@ def test_reports_say_that_it_estimates(sampled: Path, tmp_path: Path) -> None:
     assert compared.returncode == 0
 
 
+@pytest.mark.long
 def test_recordings_are_refused_in_one_line(sampled: Path, tmp_path: Path) -> None:
     """They lack the order of events of different routines."""
     assert simprof(sampled, tmp_path, "record", "-o", "run.rec", LOOPS).returncode == 0

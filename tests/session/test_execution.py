@@ -108,6 +108,7 @@ def test_one_run_measures_what_two_do(jumping: Path, tmp_path: Path) -> None:
     assert (entries["many"], entries["main"], entries["unused"]) == (2, 2, 1)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_one_run_is_enough(jumping: Path, tmp_path: Path) -> None:
     mine, theirs = assert_same_both_ways(jumping, tmp_path, FEW)

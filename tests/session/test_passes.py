@@ -65,6 +65,7 @@ def test_graphs_that_lack_something(fixture_elf: Find, guest: GuestOptions) -> N
     assert reasons(fixture_elf("nonlocal"), guest, PP) == [Reason.GRAPHS]
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_modules_that_only_the_start_up_shows(
     compile_c: Callable[..., Path], guest: GuestOptions

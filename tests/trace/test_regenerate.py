@@ -99,6 +99,7 @@ def test_both_modes_give_the_same_blocks(fixture_elf: Find, tmp_path: Path) -> N
         assert first == second
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_runs_cut_by_a_budget(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
     rng = random.Random(5)

@@ -55,6 +55,7 @@ def value(probe: Path, kept: Path) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.long
 def test_code_is_compiled_again_where_a_part_of_it_has_changed(probe: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     assert value(probe, kept) == value(probe, kept) == 5 + 2 + 100
