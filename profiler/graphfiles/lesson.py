@@ -127,6 +127,8 @@ class _Picture:
         crossed = [edge["executions"] for edge in answer["edges"]]
         self.ran = any(crossed)
         self.counts = crossed if self.ran else None
+        # What EXIT -> ENTRY adds where it is a chord (EPP 3.3)
+        self.root_increment: int | None = self.static.get("root_increment")
 
     def lines(
         self, labels: Sequence[object] | None = None, kinds: Sequence[str] | None = None
@@ -224,6 +226,14 @@ class _Picture:
                 "others (coloured) write to the trace, or are known from it: how often the bold "
                 "ones are crossed follows from them."
             )
+        elif self.root_increment is not None:
+            title = "Spanning tree"
+            text = (
+                "A spanning tree (bold) of the largest weight. The edge from EXIT to ENTRY, which "
+                "is added so that what flows in flows out, is a chord here: every count adds its "
+                "increment. Only the chords (coloured) need code: what the tree's edges would say "
+                "follows from them."
+            )
         else:
             title = "Spanning tree"
             text = (
@@ -239,7 +249,9 @@ class _Picture:
             lines.append(replace(line, kind=_kind(edge.get("tree"))))
         if root is not None:
             source, target = root
-            lines.append(Line(source, target, "no code", "tree"))
+            added = self.root_increment
+            label = "no code" if added is None else f"{added:+d} in each count"
+            lines.append(Line(source, target, label, "tree" if added is None else "chord"))
         return Step(title, text, tuple(lines), is_about_kinds=True)
 
     def placement(self) -> Step:

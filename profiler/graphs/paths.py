@@ -70,12 +70,13 @@ def truncated_dag(
 
 
 @remembers_recent
-def dag_tree(dag: Dag, weights: Sequence[float]) -> SpanningTree:
-    """Return a spanning tree of `dag`, with EXIT -> ENTRY, that keeps increments off its busy edges
-    (EPP 3.3); `weights` are by edge id of its control-flow graph.
+def dag_tree(dag: Dag, weights: Sequence[float], root_in_tree: bool = True) -> SpanningTree:
+    """Return a spanning tree of `dag` that keeps increments off its busy edges (EPP 3.3); `weights`
+    are by edge id of its control-flow graph. `root_in_tree`: Whether EXIT -> ENTRY is in the tree,
+    and no chord.
     """
     ends = [(edge.source, edge.target) for edge in dag.edges]
-    root = (dag.cfg.exit, dag.cfg.entry)
+    root = (dag.cfg.exit, dag.cfg.entry) if root_in_tree else None
     return maximum_spanning_tree(dag.vertex_count, ends, dag.edge_weights(weights), root)
 
 

@@ -5,8 +5,8 @@ Terms
 chord
     An edge that is not in the spanning tree. Only chords are instrumented.
 root edge
-    EXIT -> ENTRY, which makes the graph strongly connected. It is always in the tree and is
-    never instrumented (BL94, section 3.2).
+    EXIT -> ENTRY, which makes the graph strongly connected. In the tree it is never instrumented
+    (BL94, section 3.2). As a chord its increment is added where EXIT counts a path (EPP 3.3).
 event counting
     Moving the edges' values onto the chords without changing any sum from ENTRY to EXIT
     [Ball, "Efficiently Counting Program Events with Support for On-line Queries", 1994]. The
@@ -21,7 +21,7 @@ weighting
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure, remembers_recent
@@ -109,26 +109,36 @@ class ChordIncrements:
     """Result of event counting."""
 
     # `increments` by edge (0 on tree edges); `potential` by vertex: the sum of values of any way
-    # from ENTRY to the vertex is the sum of its increments plus the vertex's potential.
+    # from ENTRY to the vertex is the sum of its increments plus the vertex's potential. `root`: the
+    # increment of EXIT -> ENTRY, the potential of EXIT; 0 where that edge is in the tree.
 
     increments: tuple[int, ...]
     potential: tuple[int, ...]
+    root: int = field(default=0, kw_only=True)
 
     @property
     def greatest(self) -> int:
         """The greatest absolute increment."""
-        return max(map(abs, self.increments), default=0)
+        return max(map(abs, (*self.increments, self.root)))
 
-    def validate(self, tree: SpanningTree, values: Sequence[int]) -> None:
+    def validate(
+        self,
+        tree: SpanningTree,
+        values: Sequence[int],
+        root_chord: tuple[int, int] | None = None,
+    ) -> None:
         """Check edge by edge what makes sums of increments and sums of values agree; AssertionError
         naming an edge whose increment does not reproduce its value.
         """
-        # `tree`: The tree that they were moved off, with its root edge.
+        # `tree`: The tree that they were moved off.
         # `values`: The values by edge.
+        # `root_chord`: As of `chord_increments`.
         increments, potential = self.increments, self.potential
-        assert tree.root_edge is not None, "increments without the edge EXIT -> ENTRY"
-        ends = [potential[vertex] for vertex in tree.root_edge]
-        assert not any(ends), "ENTRY or EXIT has a potential"
+        root_edge = tree.root_edge or root_chord
+        assert root_edge is not None, "increments without the edge EXIT -> ENTRY"
+        ends = [potential[vertex] for vertex in root_edge]
+        assert ends == [self.root, 0], "ENTRY has a potential, or EXIT another than EXIT -> ENTRY"
+        assert not (tree.root_edge and self.root), "EXIT -> ENTRY has an increment in the tree"
         for edge, (source, target) in enumerate(tree.ends):
             assert increments[edge] == values[edge] + potential[source] - potential[target], (
                 f"the increment of edge {edge} does not reproduce its value {values[edge]}"
@@ -181,13 +191,18 @@ def find_root(parent: list[int], vertex: int) -> int:
 
 
 @remembers_recent
-def chord_increments(tree: SpanningTree, values: Sequence[int]) -> ChordIncrements:
-    """Move `values` by edge onto the chords of `tree` (EPP 3.3)."""
-    # The root edge has value 0, so ENTRY and EXIT have potential 0 and sums from ENTRY to EXIT stay
-    # as they are.
-    if tree.root_edge is None:
-        raise ValueError("event counting needs the edge EXIT -> ENTRY in the tree")
-    entry = tree.root_edge[1]
+def chord_increments(
+    tree: SpanningTree, values: Sequence[int], root_chord: tuple[int, int] | None = None
+) -> ChordIncrements:
+    """Move `values` by edge onto the chords of `tree` (EPP 3.3); `root_chord`: (EXIT, ENTRY) where
+    that edge is not in the tree, but a chord.
+    """
+    # The root edge has value 0. In the tree it gives ENTRY and EXIT the same potential, 0, and sums
+    # from ENTRY to EXIT stay as they are; as a chord it has what they lack, the potential of EXIT.
+    root_edge = tree.root_edge or root_chord
+    if root_edge is None:
+        raise ValueError("event counting needs the edge EXIT -> ENTRY, in the tree or as a chord")
+    exit_vertex, entry = root_edge
     potential: dict[int, int] = {entry: 0}
     work = [entry]
     neighbours = tree.neighbours()
@@ -203,7 +218,7 @@ def chord_increments(tree: SpanningTree, values: Sequence[int]) -> ChordIncremen
         source, target = tree.ends[chord]
         increments[chord] = values[chord] + potential[source] - potential[target]
     by_vertex = tuple(potential.get(vertex, 0) for vertex in range(tree.vertex_count))
-    return ChordIncrements(tuple(increments), by_vertex)
+    return ChordIncrements(tuple(increments), by_vertex, root=potential[exit_vertex])
 
 
 LOOP_MULTIPLIER = 10  # How often each loop is taken to iterate (BL94, section 5)

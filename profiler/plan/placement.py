@@ -85,40 +85,58 @@ class RegisterSteps:
     # static_region, counted_region: See `Placement`.
     static_region: frozenset[int]
     counted_region: frozenset[int]
+    # The increment of EXIT -> ENTRY where that is a chord, for which each count stands (EPP 3.3)
+    root: int = 0
 
     def on(self, edge: int, on_back_edge: bool = False) -> list[Action]:
         """Return what is done on an edge: at most one action (figure 8, last loop).
 
         `r+=0` is never placed; figure 8 would put it on a chord of increment 0.
         """
-        # No edge gets two clashing actions: were a tree edge both given `r=0` and `count[r]++`, the
-        # tree would hold a whole way from ENTRY to EXIT, and with EXIT -> ENTRY a cycle.
+        # A tree edge gets both only where EXIT -> ENTRY is a chord (the tree would have a cycle
+        # otherwise): then it is the only way from what it leaves to what it leads to, so that the
+        # path is known here, too, and its number is what EXIT -> ENTRY adds.
         increment = self.increments[edge]
         if edge in self.initial and edge in self.final:
-            return [CountConstantPath(increment, on_back_edge)]
+            return [CountConstantPath(increment + self.root, on_back_edge)]
         if edge in self.initial:
             return [SetRegister(increment)]
         if edge in self.final:
-            return [CountPath(increment, on_back_edge)]
+            return [CountPath(increment + self.root, on_back_edge)]
         return [AddRegister(increment)] if increment else []
 
 
 def choose_steps(
-    graph: Dag, tree: SpanningTree, increments: Sequence[int], detours: Detours = NO_DETOURS
+    graph: Dag,
+    tree: SpanningTree,
+    increments: Sequence[int],
+    detours: Detours = NO_DETOURS,
+    root: int = 0,
 ) -> RegisterSteps:
-    """Choose the edges of an acyclic graph that set the register and those that count."""
+    """Choose the edges of an acyclic graph that set the register and those that count; `root`: the
+    increment of EXIT -> ENTRY where that is a chord.
+    """
     # The register is set as far from ENTRY as no path is initialised twice, and paths are counted
-    # as far from EXIT as possible, so that both may be done on one edge.
-    initial, static_region = _frontier(graph, tree, detours.joins, forwards=True)
-    final, counted_region = _frontier(graph, tree, detours.leaves, forwards=False)
-    return RegisterSteps(increments, initial, final, static_region, counted_region)
+    # as far from EXIT as possible, so that both may be done on one edge. A tree without EXIT ->
+    # ENTRY may hold a whole way between them: there the register is set before EXIT, and no count
+    # moves up past where it is set.
+    joins = detours.joins | {graph.cfg.exit}
+    initial, static_region = _frontier(graph, tree, joins, forwards=True)
+    final, counted_region = _frontier(graph, tree, detours.leaves, initial, forwards=False)
+    return RegisterSteps(increments, initial, final, static_region, counted_region, root)
 
 
 def _frontier(
-    graph: Dag, tree: SpanningTree, barriers: Collection[int], *, forwards: bool
+    graph: Dag,
+    tree: SpanningTree,
+    barriers: Collection[int],
+    ends: Collection[int] = (),
+    *,
+    forwards: bool,
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Follow tree edges from ENTRY, or from EXIT, as long as they are the only way to where they
-    lead. Returns the edges at which that ends, and the vertices passed.
+    lead, not past `barriers` and not along `ends`. Returns the edges at which that ends, and the
+    vertices passed.
     """
     onward, backward = graph.out_edges, graph.in_edges
     if not forwards:
@@ -130,7 +148,7 @@ def _frontier(
         for edge in onward[work.pop()]:
             vertex = tree.ends[edge][1 if forwards else 0]
             only_way = len(backward[vertex]) == 1
-            if tree.in_tree[edge] and only_way and vertex not in barriers:
+            if tree.in_tree[edge] and only_way and vertex not in barriers and edge not in ends:
                 passed.add(vertex)
                 work.append(vertex)
             else:
@@ -144,13 +162,15 @@ def place(
     increments: Sequence[int],
     counted_edges: Sequence[int] = (),
     detours: Detours = NO_DETOURS,
+    root: int = 0,
 ) -> Placement:
-    """Place instrumentation as EPP figure 8 does, `increments` by dag edge.
+    """Place instrumentation as EPP figure 8 does, `increments` by dag edge; `root`: that of EXIT ->
+    ENTRY where it is a chord.
 
     `counted_edges`: Control-flow edges that get a counter of their own. Self-loops get one in any
     case (EPP 4.1), unless they are removed edges of the dag.
     """
-    steps = choose_steps(dag, tree, increments, detours)
+    steps = choose_steps(dag, tree, increments, detours, root)
     actions = {edge: steps.on(number) for edge, number in dag.real.items()}
     for removed in dag.removed:
         ends = dag.cfg.edges[removed]

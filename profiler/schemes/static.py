@@ -13,7 +13,8 @@ from simprof.profiler.graphs.dag import Dag, DagEdge
 from simprof.profiler.graphs.numbering import PathNumbering
 from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree
 
-# What joins the halves of a spanning tree: no edge of the graph, and no code can be on it.
+# What joins the halves of a spanning tree: no edge of the graph, and no code can be on it. Where
+# it is a chord (`root_increment`), code of its own is in EXIT.
 ROOT_EDGE = ["EXIT", "ENTRY"]
 
 
@@ -43,11 +44,13 @@ def describe_acyclic(
     cfg, increments = dag.cfg, chord_increments.increments
     real = [dag.real.get(edge.id) for edge in cfg.edges]
     weights = dag.edge_weights(edge_weights)
+    root = {} if tree.root_edge else {"root_increment": chord_increments.root}
     return {
         "num_paths": num_paths(cfg, numbering.num_paths),
         "values": by_edge(real, numbering.values),
         "tree": [edge is not None and tree.in_tree[edge] for edge in real],
         "root_edge": ROOT_EDGE,
+        **root,
         "increments": by_edge(real, increments),
         "dummy_edges": [
             dummy(cfg, edge)

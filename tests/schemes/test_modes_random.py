@@ -22,6 +22,7 @@ from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
+from simprof.profiler.schemes.pp.options import RootEdge
 from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.registry import make_plan, planned_modes
 from tests.oracles.brute import (
@@ -78,6 +79,7 @@ def random_options(rng: random.Random) -> SchemeOptions:
         cold_always=rng.random() < 0.6,
         iterations=rng.choice((1, 2, 2, 3, 4)),
         placement=rng.choice(list(VertexPlacement)),
+        root=rng.choice(list(RootEdge)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simprof.profiler.request.request import RegisterUse, SchemeOptions, TableChoice
+from simprof.profiler.schemes.pp.options import RootEdge
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Register
@@ -19,6 +20,8 @@ ARRAY = SchemeOptions(path_limit=LIMIT, table=TableChoice.ARRAY)
 
 SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
     "pp": ("pp", ARRAY),
+    "pp-chord": ("pp", ARRAY.having(root=RootEdge.CHORD)),
+    "pp-cheaper": ("pp", SchemeOptions(path_limit=LIMIT, root=RootEdge.CHEAPER)),
     "pp-hash": ("pp", HASH),
     "bittrace": ("bittrace", SchemeOptions(path_limit=LIMIT)),
     "bittrace-hash": ("bittrace", HASH),

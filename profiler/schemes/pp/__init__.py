@@ -10,13 +10,18 @@ from simprof.profiler.schemes.definition import (
     ProfileKind,
     SchemeDefinition,
 )
+from simprof.profiler.schemes.pp.options import ROOT
 
 
 def _plan(order: PlanOrder) -> RoutinePlan:
     from simprof.profiler.schemes.pp.planner import plan_pp
 
     return plan_pp(
-        order.cfg, weights=order.weights, path_limit=order.options.path_limit, table=order.table
+        order.cfg,
+        weights=order.weights,
+        path_limit=order.options.path_limit,
+        table=order.table,
+        root=ROOT.of(order.options),
     )
 
 
@@ -26,5 +31,5 @@ PP = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(LAYOUT,),
+    options=(ROOT, LAYOUT),
 )

@@ -18,6 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.pricing import Pricer
+from simprof.profiler.code.snippets_paths import GENERATORS
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, number
@@ -38,6 +41,7 @@ from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation, place
 from simprof.profiler.plan.plan import CounterTable
+from simprof.profiler.schemes.pp.options import RootEdge
 from simprof.profiler.schemes.static import describe_acyclic
 
 
@@ -75,7 +79,8 @@ class PathPlan(AcyclicPathPlan):
         self.numbering.validate()
         self.tree.validate()
         self.tree.validate_maximum(self.dag.edge_weights(self.weights))
-        self.increments.validate(self.tree, self.numbering.values)
+        root = self.cfg.exit, self.cfg.entry
+        self.increments.validate(self.tree, self.numbering.values, root)
         self.validate_counters()
         both = self.plan.counted_region & self.static_region
         assert not both, f"vertices {sorted(both)} are before the path register and behind it"
@@ -88,6 +93,7 @@ def plan_pp(
     path_limit: int | None = PATH_LIMIT,
     total_limit: int | None = TOTAL_LIMIT,
     table: CounterTable | None = None,
+    root: RootEdge = RootEdge.TREE,
 ) -> PathPlan:
     """Plan path profiling of any graph, irreducible ones and parallel edges included.
 
@@ -95,16 +101,30 @@ def plan_pp(
     - `path_limit`, `total_limit`: See `numbering.find_cut_edges`; None for exact numbering of any
       size.
     - `table`: ARRAY or HASH to have that in any case; None for EPP's choice.
+    - `root`: Where EXIT -> ENTRY is.
     """
+    if root is RootEdge.CHEAPER:
+        rivals = (
+            plan_pp(
+                cfg,
+                weights=weights,
+                path_limit=path_limit,
+                total_limit=total_limit,
+                table=table,
+                root=each,
+            )
+            for each in (RootEdge.TREE, RootEdge.CHORD)
+        )
+        return min(rivals, key=_expected)
     dfs = depth_first(cfg)
     edge_weights = given_weights(cfg, weights)
     dag = truncated_dag(cfg, dfs, path_limit, total_limit)
     numbering = number(dag)
-    tree = dag_tree(dag, edge_weights)
-    increments = chord_increments(tree, numbering.values)
+    tree = dag_tree(dag, edge_weights, root is RootEdge.TREE)
+    increments = chord_increments(tree, numbering.values, (cfg.exit, cfg.entry))
     removed_tree = removed_forest(cfg, dag.removed, edge_weights)
     open_edges = [dag.removed[chord] for chord in removed_tree.chords]
-    placement = place(dag, tree, increments.increments, open_edges)
+    placement = place(dag, tree, increments.increments, open_edges, root=increments.root)
     kept = choose_table(increments.greatest, table)
     plan = instrumentation(placement, numbering.total, kept)
     return PathPlan(
@@ -119,3 +139,11 @@ def plan_pp(
         increments=increments,
         static_region=placement.static_region,
     )
+
+
+def _expected(plan: PathPlan) -> tuple[bool, float]:
+    """Return whether a plan hashes, and what its code executes by its weights."""
+    # Whether registers are free is not known here: code is priced as where all of them are.
+    cost = Pricer(GENERATORS).cost(plan.cfg, plan.plan, plan.weights, RoutineContext.free())
+    executed = (plan.weights[edge] * snippet.cost for edge, snippet in cost.snippets.items())
+    return plan.plan.table is CounterTable.HASH, sum(executed)

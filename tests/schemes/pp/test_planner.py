@@ -9,7 +9,9 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import check
 from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
+from simprof.profiler.graphs.spanning import maximum_spanning_tree
 from simprof.profiler.plan.decoders import UnfinishedPath
+from simprof.profiler.schemes.pp.options import RootEdge
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
 from tests.oracles.brute import (
     Outcome,
@@ -20,8 +22,10 @@ from tests.oracles.brute import (
     random_walk,
     run_plan,
     split,
+    structured_graph,
 )
-from tests.support.figures import EPP_1_PROFILES, epp_1, epp_2, letters, named, walk
+from tests.oracles.brute import edge_counts as brute_edge_counts
+from tests.support.figures import EPP_1_PROFILES, edge, epp_1, epp_2, letters, named, walk
 
 
 def unfinished(plan: PathPlan, outcome: Outcome) -> list[tuple[PathRecord, int]]:
@@ -168,7 +172,8 @@ def multigraphs(draw: st.DrawFn) -> ControlFlowGraph:
 def test_any_graph_any_execution(
     cfg: ControlFlowGraph, limit: int | None, rng: random.Random
 ) -> None:
-    plan = plan_pp(cfg, path_limit=limit, weights=[rng.randint(0, 5) for _ in cfg.edges])
+    weights = [rng.randint(0, 5) for _ in cfg.edges]
+    plan = plan_pp(cfg, path_limit=limit, weights=weights, root=rng.choice(list(RootEdge)))
     plan.validate()
     assert_profile_is_exact(cfg, plan, [random_walk(rng, cfg) for _ in range(12)])
 
@@ -186,3 +191,84 @@ def test_random_graphs(seed: int) -> None:
         assert [plan.encode(r.blocks, r.edges) for r in records] == list(range(plan.num_paths))
     assert_profile_is_exact(cfg, plan, [random_walk(rng, cfg, rng.choice((3, 40)))
                                         for _ in range(25)])  # fmt: skip
+
+
+# -- EXIT -> ENTRY as a chord (EPP 3.3)
+
+
+def code_of(plan: PathPlan) -> dict[str, str]:
+    """By edge "A>B", what its code does."""
+    cfg = plan.cfg
+    ends = {each.id: f"{cfg.name_of(each.source)}>{cfg.name_of(each.target)}" for each in cfg.edges}
+    return {ends[e]: "; ".join(map(str, actions)) for e, actions in plan.plan.actions.items()}
+
+
+def test_figure_9_has_the_same_code_where_exit_to_entry_is_a_chord() -> None:
+    # The tree gets A>B, which joins ENTRY and EXIT through D>F, as A>C>D>F does already: a tree
+    # with EXIT -> ENTRY lacks no other edge, so there is one chord of increment 0 less.
+    plan = plan_pp(epp_1(), root=RootEdge.CHORD)
+    plan.validate()
+    figure = {"A>C": "r=0", "B>C": "r=2", "B>D": "r=4", "D>F": "count[r]++", "E>F": "count[r+1]++"}
+    assert code_of(plan) == code_of(plan_pp(epp_1())) == figure
+
+
+def test_a_chord_spares_the_busier_branch_of_a_loop() -> None:
+    cfg = named("A>B B>D B>C C>D D>A D>E", "A", "E")
+    walks = [walk(cfg, "ABCDE")] * 11 + [walk(cfg, "ABCDABDE")] * 19 + [walk(cfg, "ABDE")] * 2
+    weights = brute_edge_counts(cfg, walks)
+    busy, idle = weights[edge(cfg, "B>C")], weights[edge(cfg, "B>D")]
+    assert (busy, idle) == (30, 21)
+    tree, chord, cheaper = (plan_pp(cfg, weights=weights, root=root) for root in RootEdge)
+    # A>B>C>D>E is heaviest, and a tree with EXIT -> ENTRY cannot hold all of it: of its lightest
+    # edges one becomes a chord beside B>D, whose value is 0. Without EXIT -> ENTRY B>D is the only.
+    assert code_of(tree) == {
+        "ENTRY>A": "r=0",
+        "C>D": "r+=2",
+        "D>A": "count[r+1]++; r=4",
+        "D>E": "count[r]++",
+    }
+    assert code_of(chord) == {
+        "ENTRY>A": "r=0",
+        "B>D": "r-=2",
+        "D>A": "count[r+3]++; r=4",
+        "D>E": "count[r+2]++",
+    }
+    assert (tree.increments.root, chord.increments.root) == (0, 2)
+    steps = [run_plan(cfg, plan.plan, walks).steps for plan in (tree, chord, cheaper)]
+    assert steps[0] - steps[1] == busy - idle
+    assert steps[2] == steps[1]
+    assert_profile_is_exact(cfg, chord, walks)
+
+
+def test_straight_code_is_counted_by_what_exit_to_entry_adds() -> None:
+    plan = plan_pp(named("A>B", "A", "B"), root=RootEdge.CHORD)
+    assert code_of(plan) == {"B>EXIT": "count[0]++"}
+
+
+@pytest.mark.seeds(range(150))
+def test_random_graphs_where_exit_to_entry_is_a_chord(seed: int) -> None:
+    rng = random.Random(seed)
+    cfg = rng.choice((random_graph, structured_graph))(rng)
+    weights = [rng.randint(0, 9) for _ in cfg.edges]
+    limit = rng.choice((None, 1, 2, 5, 10**8))
+    plan = plan_pp(cfg, path_limit=limit, weights=weights, root=RootEdge.CHORD)
+    plan.validate()
+    walks = [random_walk(rng, cfg, rng.choice((3, 40))) for _ in range(25)]
+    assert_profile_is_exact(cfg, plan, walks)
+
+
+@pytest.mark.seeds(range(60))
+def test_the_weights_of_real_executions_never_make_exit_to_entry_a_chord(seed: int) -> None:
+    # In the acyclic graph every path crosses EXIT -> ENTRY, so no edge is as frequent: some tree
+    # of greatest weight holds it. Only what counts are merged with makes the chord worth while.
+    rng = random.Random(seed)
+    cfg = structured_graph(rng)
+    walks = [random_walk(rng, cfg, 10**6) for _ in range(10)]
+    counts = brute_edge_counts(cfg, walks)
+    paths = sum(len(split(cfg, steps)) for steps in walks)
+    tree = plan_pp(cfg, weights=counts, path_limit=None)
+    weights = tree.dag.edge_weights(counts)
+    assert max(weights, default=0) <= paths
+    ends = [(each.source, each.target) for each in tree.dag.edges] + [(cfg.exit, cfg.entry)]
+    free = maximum_spanning_tree(cfg.vertex_count, ends, (*weights, paths), None)
+    assert free.weight((*weights, paths)) == tree.tree.weight(weights) + paths

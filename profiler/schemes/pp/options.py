@@ -1,0 +1,25 @@
+"""The options of `pp`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from simprof.profiler.schemes.definition import SchemeOption
+
+
+class RootEdge(StrEnum):
+    """Where EXIT -> ENTRY is, which makes the graph strongly connected (EPP 3.3)."""
+
+    TREE = "tree"  # in the spanning tree
+    CHORD = "chord"  # a chord, whose increment is part of every count
+    CHEAPER = "cheaper"  # of both, the one whose code executes less by the weights
+
+
+ROOT = SchemeOption(
+    name="root",
+    kind=RootEdge,
+    default=RootEdge.TREE,
+    help="where the edge EXIT -> ENTRY is: in the spanning tree, a chord counted in EXIT, or "
+    "where the code executes less by the weights.",
+    hint=f"give one of {', '.join(RootEdge)}",
+)
