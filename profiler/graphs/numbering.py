@@ -17,6 +17,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
@@ -157,13 +158,18 @@ def number(dag: Dag) -> PathNumbering:
 
 @remembers_recent
 def find_cut_edges(
-    dag: Dag, path_limit: int | None = PATH_LIMIT, total_limit: int | None = TOTAL_LIMIT
+    dag: Dag,
+    path_limit: int | None = PATH_LIMIT,
+    total_limit: int | None = TOTAL_LIMIT,
+    per_vertex: bool = False,
 ) -> tuple[int, ...]:
     """Choose the edges to cut so that a routine has few enough paths (EPP 5.3), ascending.
 
     - `dag`: Without cut edges.
     - `path_limit`: The most paths that the routine may have. None never cuts.
     - `total_limit`: A second limit: whichever is less holds.
+    - `per_vertex`: Whether `path_limit` is not the routine's, but each vertex's, as in EPP 5.3: the
+      routine may have more paths, up to `total_limit`.
     """
     # EPP's limit is a *threshold* for each vertex (`truncate`). As every cut adds dummy edges at
     # ENTRY, a routine may be left with many times that. So the limit is the first threshold, and
@@ -175,11 +181,14 @@ def find_cut_edges(
         return ()
     if path_limit < 1:
         raise ValueError(f"path limit {path_limit} is less than 1")
-    limit = path_limit if total_limit is None else min(path_limit, total_limit)
-    if max(number(dag).num_paths) <= limit:  # nearly always, and the numbers are wanted anyway
+    threshold = path_limit if total_limit is None else min(path_limit, total_limit)
+    if max(number(dag).num_paths) <= threshold:  # nearly always, and the numbers are wanted anyway
         return ()
-    best = within = truncate(dag, limit)
-    beyond = limit  # a threshold that leaves too many
+    limit: float = threshold
+    if per_vertex:
+        limit = inf if total_limit is None else total_limit
+    best = within = truncate(dag, threshold)
+    beyond = threshold  # a threshold that leaves too many
     while within.paths > limit and within.threshold > 1:
         beyond = within.threshold
         within = truncate(dag, beyond // 2)

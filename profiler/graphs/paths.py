@@ -61,11 +61,17 @@ class PathRecord:
 
 @remembers_recent
 def truncated_dag(
-    cfg: ControlFlowGraph, dfs: DepthFirst, path_limit: int | None, total_limit: int | None
+    cfg: ControlFlowGraph,
+    dfs: DepthFirst,
+    path_limit: int | None,
+    total_limit: int | None,
+    per_vertex: bool = False,
 ) -> Dag:
-    """Return the acyclic graph of `cfg`, cut where too many paths lead (EPP 5.3)."""
+    """Return the acyclic graph of `cfg`, cut where too many paths lead (EPP 5.3); parameters as of
+    `numbering.find_cut_edges`.
+    """
     dag = make_dag(cfg, dfs)
-    cuts = find_cut_edges(dag, path_limit, total_limit)
+    cuts = find_cut_edges(dag, path_limit, total_limit, per_vertex)
     return make_dag(cfg, dfs, cuts) if cuts else dag
 
 

@@ -112,6 +112,11 @@ LAYOUT = SchemeOption(
 )
 """For `SchemeDefinition.options` of every scheme with code on edges (BL94 6.3)."""
 
+PER_VERTEX = flag(
+    "per_vertex", "the path limit is each block's, not the routine's, as EPP 5.3 has it."
+)
+"""For `SchemeDefinition.options` of schemes that cut edges as `paths.truncated_dag` does."""
+
 
 def plain(value: OptionValue) -> OptionValue:
     """Return the value of an option as files and reports show it: text for that of an enum."""

@@ -2,9 +2,11 @@
 
 import itertools
 import random
+from collections.abc import Iterable
 
 import pytest
 
+from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import make_dag
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import (
@@ -178,6 +180,46 @@ def test_limit_of_a_vertex_leaves_a_routine_more() -> None:
     dag = make_dag(cfg := graph(61, diamonds(20)), depth_first(cfg))
     assert truncate(dag, 100).paths > 100
     assert numbered(cfg, find_cut_edges(dag, 100)).total <= 100
+
+
+def ways_to_exit(cfg: ControlFlowGraph, cuts: Iterable[int], vertex: int) -> int:
+    """Count the ways from a vertex to where a path ends, by walking all of them."""
+    back, cut = back_edges(cfg), set(cuts)
+    out = [edge for edge in cfg.edges if edge.source == vertex]
+    loops = {edge.id for edge in out if edge.source == edge.target}
+    ends = any(edge.id in (back - loops) | cut for edge in out)
+    kept = [edge for edge in out if edge.id not in back | cut]
+    onward = sum(
+        1 if edge.target == cfg.exit else ways_to_exit(cfg, cut, edge.target) for edge in kept
+    )
+    return onward + (ends or not kept)
+
+
+@pytest.mark.seeds(range(100))
+def test_a_limit_of_each_vertex_cuts_those_that_pass_it(seed: int) -> None:
+    """EPP 5.3: all edges out of a vertex with more paths than the threshold are cut, no others."""
+    rng = random.Random(seed)
+    cfg, limit = random_graph(rng, 8), rng.choice((1, 2, 3, 6, 10))
+    dfs = depth_first(cfg)
+    cuts = set(find_cut_edges(make_dag(cfg, dfs), limit, None, per_vertex=True))
+    by_source = {cfg.edges[cut].source for cut in cuts}
+    assert cfg.entry not in by_source
+    for vertex in set(dfs.reached) - {cfg.entry, cfg.exit}:
+        own = {edge.id for edge in cfg.edges if edge.source == vertex}
+        can = {e for e in own - back_edges(cfg) if cfg.edges[e].target != cfg.exit}
+        passes = ways_to_exit(cfg, cuts - own, vertex) > limit
+        assert cuts & own == (can if passes else set())
+
+
+def test_a_limit_of_each_vertex_leaves_the_routine_more() -> None:
+    dag = make_dag(cfg := graph(61, diamonds(20)), depth_first(cfg))
+    each, both = (find_cut_edges(dag, 100, most, per_vertex=True) for most in (None, 300))
+    # Six diamonds have 64 paths. So of twenty the seventh and the fourteenth from the end are cut;
+    # 64 paths lead from the first one, and from either branch of both that are cut.
+    assert {cfg.edges[cut].source for cut in each} == {3 * 6, 3 * 13}
+    assert numbered(cfg, each).total == 64 + 4 * 64
+    assert 300 >= numbered(cfg, both).total > 100
+    assert find_cut_edges(dag, 100) != each
 
 
 @pytest.mark.seeds(range(200))

@@ -80,6 +80,7 @@ def random_options(rng: random.Random) -> SchemeOptions:
         iterations=rng.choice((1, 2, 2, 3, 4)),
         placement=rng.choice(list(VertexPlacement)),
         root=rng.choice(list(RootEdge)),
+        per_vertex=rng.random() < 0.5,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
     LAYOUT,
+    PER_VERTEX,
     PLANNING,
     PlanOrder,
     ProfileKind,
@@ -17,7 +18,11 @@ def _plan(order: PlanOrder) -> RoutinePlan:
     from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 
     return plan_bittrace(
-        order.cfg, weights=order.weights, path_limit=order.options.path_limit, table=order.table
+        order.cfg,
+        weights=order.weights,
+        path_limit=order.options.path_limit,
+        per_vertex=PER_VERTEX.of(order.options),
+        table=order.table,
     )
 
 
@@ -33,6 +38,6 @@ BITTRACE = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(LAYOUT,),
+    options=(PER_VERTEX, LAYOUT),
     code=_code,
 )

@@ -118,6 +118,7 @@ def plan_bittrace(
     weights: Sequence[float] | None = None,
     path_limit: int | None = PATH_LIMIT,
     total_limit: int | None = TOTAL_LIMIT,
+    per_vertex: bool = False,
     table: CounterTable | None = None,
 ) -> BitTracePlan:
     """Plan bit tracing of `cfg`; parameters as those of `pp.plan_pp`.
@@ -126,7 +127,7 @@ def plan_bittrace(
     """
     dfs = depth_first(cfg)
     edge_weights = given_weights(cfg, weights)
-    dag, numbering, codes = _coded(truncated_dag(cfg, dfs, path_limit, total_limit))
+    dag, numbering, codes = _coded(truncated_dag(cfg, dfs, path_limit, total_limit, per_vertex))
     removed_tree = removed_forest(cfg, dag.removed, edge_weights)
     open_edges = {dag.removed[chord] for chord in removed_tree.chords}
     edge_counters = tuple(sorted(open_edges | dfs.self_loops))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
     LAYOUT,
+    PER_VERTEX,
     PLANNING,
     PlanOrder,
     ProfileKind,
@@ -20,6 +21,7 @@ def _plan(order: PlanOrder) -> RoutinePlan:
         order.cfg,
         weights=order.weights,
         path_limit=order.options.path_limit,
+        per_vertex=PER_VERTEX.of(order.options),
         table=order.table,
         root=ROOT.of(order.options),
     )
@@ -31,5 +33,5 @@ PP = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(ROOT, LAYOUT),
+    options=(ROOT, PER_VERTEX, LAYOUT),
 )

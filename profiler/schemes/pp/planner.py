@@ -92,6 +92,7 @@ def plan_pp(
     weights: Sequence[float] | None = None,
     path_limit: int | None = PATH_LIMIT,
     total_limit: int | None = TOTAL_LIMIT,
+    per_vertex: bool = False,
     table: CounterTable | None = None,
     root: RootEdge = RootEdge.TREE,
 ) -> PathPlan:
@@ -100,6 +101,7 @@ def plan_pp(
     - `weights`: Edge weights by edge id; None for BL94's heuristic.
     - `path_limit`, `total_limit`: See `numbering.find_cut_edges`; None for exact numbering of any
       size.
+    - `per_vertex`: Whether `path_limit` is each vertex's and not the routine's (EPP 5.3).
     - `table`: ARRAY or HASH to have that in any case; None for EPP's choice.
     - `root`: Where EXIT -> ENTRY is.
     """
@@ -110,6 +112,7 @@ def plan_pp(
                 weights=weights,
                 path_limit=path_limit,
                 total_limit=total_limit,
+                per_vertex=per_vertex,
                 table=table,
                 root=each,
             )
@@ -118,7 +121,7 @@ def plan_pp(
         return min(rivals, key=_expected)
     dfs = depth_first(cfg)
     edge_weights = given_weights(cfg, weights)
-    dag = truncated_dag(cfg, dfs, path_limit, total_limit)
+    dag = truncated_dag(cfg, dfs, path_limit, total_limit, per_vertex)
     numbering = number(dag)
     tree = dag_tree(dag, edge_weights, root is RootEdge.TREE)
     increments = chord_increments(tree, numbering.values, (cfg.exit, cfg.entry))

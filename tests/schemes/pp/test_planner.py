@@ -173,7 +173,8 @@ def test_any_graph_any_execution(
     cfg: ControlFlowGraph, limit: int | None, rng: random.Random
 ) -> None:
     weights = [rng.randint(0, 5) for _ in cfg.edges]
-    plan = plan_pp(cfg, path_limit=limit, weights=weights, root=rng.choice(list(RootEdge)))
+    root, per_vertex = rng.choice(list(RootEdge)), rng.random() < 0.5
+    plan = plan_pp(cfg, path_limit=limit, weights=weights, root=root, per_vertex=per_vertex)
     plan.validate()
     assert_profile_is_exact(cfg, plan, [random_walk(rng, cfg) for _ in range(12)])
 
