@@ -81,6 +81,7 @@ def random_options(rng: random.Random) -> SchemeOptions:
         placement=rng.choice(list(VertexPlacement)),
         root=rng.choice(list(RootEdge)),
         per_vertex=rng.random() < 0.5,
+        merged=rng.random() < 0.5,
     )
 
 

@@ -24,6 +24,7 @@ SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
     "pp-cheaper": ("pp", SchemeOptions(path_limit=LIMIT, root=RootEdge.CHEAPER)),
     "pp-hash": ("pp", HASH),
     "bittrace": ("bittrace", SchemeOptions(path_limit=LIMIT)),
+    "bittrace-merged": ("bittrace", SchemeOptions(path_limit=LIMIT, merged=True)),
     "bittrace-hash": ("bittrace", HASH),
     "qpt2": ("qpt2", SchemeOptions()),
     **{f"qpt-{p.value}": ("qpt", SchemeOptions(placement=p)) for p in VertexPlacement},

@@ -11,7 +11,10 @@ from simprof.profiler.schemes.definition import (
     ProfileKind,
     SchemeCode,
     SchemeDefinition,
+    flag,
 )
+
+MERGED = flag("merged", "set the register where the first outcome is known, as pp does (EPP 3.4).")
 
 
 def _plan(order: PlanOrder) -> RoutinePlan:
@@ -23,6 +26,7 @@ def _plan(order: PlanOrder) -> RoutinePlan:
         path_limit=order.options.path_limit,
         per_vertex=PER_VERTEX.of(order.options),
         table=order.table,
+        merged=MERGED.of(order.options),
     )
 
 
@@ -38,6 +42,6 @@ BITTRACE = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(PER_VERTEX, LAYOUT),
+    options=(MERGED, PER_VERTEX, LAYOUT),
     code=_code,
 )

@@ -7,7 +7,7 @@ limit. Codes: see `branch_codes`. Nothing is saved by a spanning tree: every out
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,8 @@ class BitTracePlan(AcyclicPathPlan):
     # counters, and the increments that `choose_table` judges.
 
     codes: BranchCodes  # The codes of the paths
+    # Vertex before any initialisation -> the start of the one way there, which is known without it
+    static_region: Mapping[int, int]
 
     @property
     def names(self) -> PathNames:
@@ -66,8 +68,11 @@ class BitTracePlan(AcyclicPathPlan):
 
     def decode_partial(self, end: UnfinishedPath) -> PathRecord:
         """Return the unfinished path of activations that ended early (EPP 3.6)."""
-        words = end.registers[: self.codes.words[end.block] + 1]
-        path = self.codes.decode(words if self.plan.uses_register else (0,), end.block)
+        registers = end.registers if self.plan.uses_register else (0,)
+        if end.block in self.static_region:
+            registers = self.codes.encode((self.static_region[end.block],))
+        words = registers[: self.codes.words[end.block] + 1]
+        path = self.codes.decode(words, end.block)
         return path_record(self.dag, path, partial=True)
 
     def encode(self, blocks: Sequence[int], edges: Sequence[int]) -> int:
@@ -120,8 +125,11 @@ def plan_bittrace(
     total_limit: int | None = TOTAL_LIMIT,
     per_vertex: bool = False,
     table: CounterTable | None = None,
+    merged: bool = False,
 ) -> BitTracePlan:
     """Plan bit tracing of `cfg`; parameters as those of `pp.plan_pp`.
+
+    `merged`: Whether the register is set where the first outcome is known, and not before (EPP 3.4).
 
     UsageError if an array is asked for, and the codes have several words.
     """
@@ -131,7 +139,9 @@ def plan_bittrace(
     removed_tree = removed_forest(cfg, dag.removed, edge_weights)
     open_edges = {dag.removed[chord] for chord in removed_tree.chords}
     edge_counters = tuple(sorted(open_edges | dfs.self_loops))
-    placement = Placement(_actions(codes, edge_counters), NO_EDGES, NO_EDGES, edge_counters)
+    initial, static_region = _initialisation(codes, merged)
+    actions = _actions(codes, initial, edge_counters)
+    placement = Placement(actions, frozenset(static_region), NO_EDGES, edge_counters)
     kept = _choose_table(codes, numbering, edge_weights, table)
     return BitTracePlan(
         cfg=cfg,
@@ -142,6 +152,7 @@ def plan_bittrace(
         dag=dag,
         numbering=numbering,
         codes=codes,
+        static_region=static_region,
     )
 
 
@@ -191,33 +202,66 @@ def _is_constant(codes: BranchCodes) -> bool:
     return len(codes.initial) == 1 and not any(codes.widths)
 
 
-def _actions(codes: BranchCodes, counted: Sequence[int]) -> dict[int, tuple[Action, ...]]:
+def _initialisation(codes: BranchCodes, merged: bool) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the dag edges that set the register, each with the start whose initial value it takes,
+    and the vertices before these, each with the start of the one way that leads there.
+    """
     dag = codes.dag
-    actions = {edge: _steps(codes, step, on_back_edge=False) for edge, step in dag.real.items()}
+    initial: dict[int, int] = {}
+    passed: dict[int, int] = {}
+    work = [(start, start) for start in dag.out_edges[dag.cfg.entry]]
+    while work:
+        edge, start = work.pop()
+        source, vertex = dag.edges[edge].source, dag.edges[edge].target
+        # An initialisation moves on as EPP figure 8 has it, where an edge that appends is what a
+        # chord is there: while nothing is appended, to vertices with one way there.
+        appends = source != dag.cfg.entry and codes.widths[source]
+        only_way = vertex != dag.cfg.exit and len(dag.in_edges[vertex]) == 1
+        same_word = codes.words[vertex] == codes.words[dag.edges[start].target]
+        if merged and only_way and same_word and not appends:
+            passed[vertex] = start
+            work += [(onward, start) for onward in dag.out_edges[vertex]]
+        else:
+            initial[edge] = start
+    return initial, passed
+
+
+def _actions(
+    codes: BranchCodes, initial: Mapping[int, int], counted: Sequence[int]
+) -> dict[int, tuple[Action, ...]]:
+    dag = codes.dag
+    actions = {
+        edge: _steps(codes, initial, step, on_back_edge=False) for edge, step in dag.real.items()
+    }
     for removed in dag.removed:
         ends, begins = dag.cfg.edges[removed].source, dag.cfg.edges[removed].target
         actions[removed] = [
-            *_steps(codes, dag.exit_dummy[ends], removed in dag.dfs.back_edges),
-            *_steps(codes, dag.entry_dummy[begins], on_back_edge=False),
+            *_steps(codes, initial, dag.exit_dummy[ends], removed in dag.dfs.back_edges),
+            *_steps(codes, initial, dag.entry_dummy[begins], on_back_edge=False),
         ]
     return with_edge_counters(actions, counted)
 
 
-def _steps(codes: BranchCodes, step: int, on_back_edge: bool) -> list[Action]:
+def _steps(
+    codes: BranchCodes, initial: Mapping[int, int], step: int, on_back_edge: bool
+) -> list[Action]:
     """Return what is done on a dag edge."""
     edge = codes.dag.edges[step]
+    begins, ends = edge.source == codes.dag.cfg.entry, edge.target == codes.dag.cfg.exit
     if _is_constant(codes):
-        return [CountConstantPath(0, on_back_edge)] if edge.target == codes.dag.cfg.exit else []
+        return [CountConstantPath(0, on_back_edge)] if ends else []
     several = codes.word_count > 1
-    at, width = codes.words[edge.source], codes.widths[edge.source]
-    if edge.source == codes.dag.cfg.entry:
-        value, into = codes.initial[step], codes.words[edge.target]
-        return [StartWords(0, into, value, codes.word_count)] if several else [SetRegister(value)]
+    at = codes.words[edge.target if begins else edge.source]
+    label, width = (0, 0) if begins else (codes.labels[step], codes.widths[edge.source])
     steps: list[Action] = []
-    if width:
-        label = codes.labels[step]
+    if step in initial:
+        value = codes.initial[initial[step]] << width | label
+        if ends and not several:
+            return [CountConstantPath(value, on_back_edge)]
+        steps.append(StartWords(0, at, value, codes.word_count) if several else SetRegister(value))
+    elif width:
         steps.append(ShiftWord(at, label, width) if several else ShiftBits(label, width))
-    if edge.target == codes.dag.cfg.exit:
+    if ends:
         steps.append(CountWords(at + 1, on_back_edge) if several else CountPath(0, on_back_edge))
     elif codes.words[edge.target] != at:
         steps.append(StartWords(at + 1, codes.words[edge.target], 1, codes.word_count))

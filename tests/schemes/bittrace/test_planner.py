@@ -305,7 +305,7 @@ def check_short_words(seed: int, monkeypatch: pytest.MonkeyPatch) -> int:
     # A word must hold an initial value and a label, with cut edges among what they tell apart.
     least = len(codes.initial).bit_length() + max(codes.widths) + 2
     monkeypatch.setattr(branch_codes, "WORD_BITS", least + rng.randrange(2))
-    plan = plan_bittrace(cfg, path_limit=limit)
+    plan = plan_bittrace(cfg, path_limit=limit, merged=rng.random() < 0.5)
     plan.validate()
     if plan.num_paths < 2000:
         ids = [plan.encode(record.blocks, record.edges) for record in plan.all_paths()]
@@ -381,7 +381,7 @@ def check_random_graph(seed: int) -> None:
     cfg = random_graph(rng, rng.choice((5, 9, 14)))
     limit = rng.choice((None, 1, 2, 5, 10**8))
     table = rng.choice((None, CounterTable.HASH))
-    plan = plan_bittrace(cfg, path_limit=limit, table=table)
+    plan = plan_bittrace(cfg, path_limit=limit, table=table, merged=rng.random() < 0.5)
     plan.validate()
     reference = plan_pp(cfg, path_limit=limit)
     assert plan.cut_edges == reference.cut_edges
@@ -396,6 +396,47 @@ def check_random_graph(seed: int) -> None:
     mine, theirs = read(plan, walks), read(reference, walks)
     assert profile(plan, mine) == profile(reference, theirs)
     assert mine.edges == theirs.edges
+    apart, merged = (
+        plan_bittrace(cfg, path_limit=limit, table=table, merged=each) for each in (False, True)
+    )
+    done = [[executed(each, steps) for steps in walks] for each in (apart, merged)]
+    assert all(less <= more for more, less in zip(*done, strict=True))
+
+
+def executed(plan: BitTracePlan, steps: list[int]) -> int:
+    """Count the actions that an activation executes."""
+    return sum(len(plan.plan.actions.get(step, ())) for step in steps)
+
+
+def test_figure_1_sets_the_register_where_the_first_outcome_is_known() -> None:
+    cfg = epp_1()
+    apart, merged = (plan_bittrace(cfg, merged=each) for each in (False, True))
+    first = {edge(cfg, ends): ends for ends in ("ENTRY>A", "A>B", "A>C")}
+    done = [
+        {
+            ends: "; ".join(map(str, plan.plan.actions.get(number, ())))
+            for number, ends in first.items()
+        }
+        for plan in (apart, merged)
+    ]
+    assert done == [
+        {"ENTRY>A": "r=0", "A>B": "r=r<<1|1", "A>C": "r=r<<1|0"},
+        {"ENTRY>A": "", "A>B": "r=1", "A>C": "r=0"},
+    ]
+    others = apart.plan.actions.keys() - first.keys()
+    assert {number: merged.plan.actions[number] for number in others} == {
+        number: apart.plan.actions[number] for number in others
+    }
+    # An activation that ends in A has set nothing yet.
+    assert_exact(cfg, merged, [walk(cfg, "ABDEF")[:1], walk(cfg, "ACDF"), walk(cfg, "ABDEF")[:2]])
+
+
+def test_a_way_without_predicates_needs_no_register() -> None:
+    cfg = named("A>B A>C B>D C>D", "A", "D")
+    plan = plan_bittrace(named("A>B B>C", "A", "C"), merged=True)
+    assert set(plan.static_region) == {block.id for block in plan.cfg.blocks}
+    assert_exact(plan.cfg, plan, [walk(plan.cfg, "ABC"), walk(plan.cfg, "ABC")[:2]])
+    assert_exact(cfg, plan_bittrace(cfg, merged=True), [walk(cfg, "ABD"), walk(cfg, "ACD")[:1]])
 
 
 @pytest.mark.seeds(range(100))
