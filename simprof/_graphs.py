@@ -39,6 +39,9 @@ class GraphOptions(TypedDict, total=False):
     count_obvious: bool
     no_cold_counter: bool
     edge_profile: StrPath
+    exit_entry: str
+    per_vertex: bool
+    merged: bool
     k: int
     unoptimised: bool
     hash_above: int

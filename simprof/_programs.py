@@ -69,6 +69,9 @@ class RunOptions(ProgramOptions, total=False):
     cold_always: bool
     count_obvious: bool
     no_cold_counter: bool
+    exit_entry: str
+    per_vertex: bool
+    merged: bool
     k: int
     unoptimised: bool
     hash_above: int

@@ -168,6 +168,7 @@ COLUMNS: Mapping[str, tuple[DataColumn, ...]] = MappingProxyType(
             ),
             _whole("iterations", "how many iterations of a loop a path spans here (k of kiter)"),
             _whole("executed_paths", "different whole paths that this run executed"),
+            _number("path_coverage", "`executed_paths` / `numbered_paths`, from 0 to 1"),
             _whole("cut_edges", "edges at which paths were cut to keep the path limit"),
             _text("table", "how the scheme counts here: array, hash or none"),
             _text("addressing", "how the array is addressed"),
@@ -253,6 +254,13 @@ def executed_paths(measurement: RunMeasurement, routine: RoutineProfile) -> int 
     )
 
 
+def path_coverage(measurement: RunMeasurement, routine: RoutineProfile) -> float | None:
+    """Return the share of the paths told apart that this run executed; None where none are."""
+    executed = executed_paths(measurement, routine)
+    unknown = executed is None or not routine.numbered_paths
+    return None if unknown or executed is None else executed / routine.numbered_paths
+
+
 def block_counts(routine: RoutineProfile) -> dict[VertexName, int]:
     """Return how often each block of a routine was executed, in the order of its edges."""
     counts: Counter[VertexName] = Counter()
@@ -313,6 +321,7 @@ def _routine_row(measurement: RunMeasurement, routine: RoutineProfile) -> Iterat
         routine.numbered_paths,
         routine.iterations,
         executed_paths(measurement, routine),
+        path_coverage(measurement, routine),
         routine.cut_edges,
         str(routine.table),
         None if routine.addressing is None else str(routine.addressing),

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from simprof.profiler.profiles.accuracy import Attribution
 from simprof.profiler.profiles.profile import INFERRED, Guide, PathCount, RunMeasurement
+from simprof.profiler.profiles.tables import executed_paths
 from simprof.profiler.reports.display import group_digits, percent, plural, share
-from simprof.profiler.reports.tables import CellAlignment, Table, grid
+from simprof.profiler.reports.tables import CellAlignment, Table, columns, grid, number, text
 from simprof.profiler.schemes.definition import Loss, ProfileKind
 from simprof.profiler.schemes.mode_options import measured_setting
 from simprof.profiler.schemes.registry import find
@@ -186,14 +187,49 @@ def path_kinds(measurement: RunMeasurement) -> Table | None:
         (shares.unfinished, "unfinished: their activation ended early"),
         (shares.repeating, "of those finished pass a block more than once"),
     ]
-    for count, text in rows:
+    for count, said in rows:
         if count:
-            table.add_row(count, f"{text} ({percent(count, shares.total)})")
+            table.add_row(count, f"{said} ({percent(count, shares.total)})")
     if shares.total:
         table.add_row(shares.different, "different paths")
     if shares.elsewhere:
         table.add_row(shares.elsewhere, f"of obvious paths {_by_another_run(measurement)}")
     return table
+
+
+def path_coverage(measurement: RunMeasurement) -> Table | None:
+    """Say how many of their paths routines with few paths executed, and those with many; None where
+    no paths are counted.
+    """
+    # EPP 1: testing path coverage is feasible where routines have few paths, and most have.
+    sums: dict[int, list[int]] = {}  # digits of the most paths -> routines, paths, executed, whole
+    for routine in measurement.routines:
+        executed, paths = executed_paths(measurement, routine), routine.numbered_paths
+        if routine.activations and executed is not None and paths:
+            row = sums.setdefault(len(str(paths - 1)) if paths > 1 else 0, [0, 0, 0, 0])
+            for at, more in enumerate((1, paths, executed, executed == paths)):
+                row[at] += more
+    if not sums:
+        return None
+    table = columns(
+        text("paths of a routine"),
+        *map(number, ("routines", "covered", "paths", "executed", "coverage")),
+    )
+    rows = [(_up_to(digits), sums[digits]) for digits in sorted(sums)]
+    if len(rows) > 1:
+        rows.append(("all", [sum(each) for each in zip(*sums.values(), strict=True)]))
+    for name, (count, paths, executed, whole) in rows:
+        table.add_row(name, count, whole, paths, executed, percent(executed, paths))
+    return table
+
+
+def _up_to(digits: int) -> str:
+    """Name the numbers of paths up to a power of ten, from the one before it on."""
+    if digits < 2:
+        return ("1", "2 to 10")[digits]
+    if digits <= 9:
+        return f"{group_digits(10 ** (digits - 1) + 1)} to {group_digits(10**digits)}"
+    return f"up to 10^{digits}"
 
 
 def _by_another_run(measurement: RunMeasurement) -> str:

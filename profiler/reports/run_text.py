@@ -30,7 +30,7 @@ from simprof.profiler.profiles.profile import (
 from simprof.profiler.reports import call_tree, hot_tables, mode_facts
 from simprof.profiler.reports.display import brief, group_digits, percent, plural, visible
 from simprof.profiler.reports.hot_tables import HELPER_MARK, HELPER_NOTE, kind_totals, marked
-from simprof.profiler.reports.mode_facts import path_kinds, sizes_table
+from simprof.profiler.reports.mode_facts import path_coverage, path_kinds, sizes_table
 from simprof.profiler.reports.tables import (
     BLANK,
     CellAlignment,
@@ -123,6 +123,7 @@ def _detailed(measurement: RunMeasurement, top: int) -> Iterator[Part]:
     """Yield everything that is known."""
     yield from section("Totals", totals(measurement))
     yield from section("Path executions", path_kinds(measurement))
+    yield from section("Path coverage", path_coverage(measurement))
     yield from section("Sizes", sizes_table(measurement))
     yield from section(LOSSES_TITLE, grid(rows=mode_facts.lost(measurement)))
     if not top:

@@ -62,8 +62,8 @@ RUN_FIELDS = {
 ROUTINE_FIELDS = {
     "routine", "symbol", "module", "routine_address", "alias", "entered", "instructions", "share",
     "added", "overhead", "blocks", "edges", "back_edges", "irreducible", "potential_paths",
-    "numbered_paths", "iterations", "executed_paths", "cut_edges", "table", "addressing",
-    "path_register", "file", "line",
+    "numbered_paths", "iterations", "executed_paths", "path_coverage", "cut_edges", "table",
+    "addressing", "path_register", "file", "line",
 }  # fmt: skip
 
 

@@ -79,7 +79,7 @@ def random_options(rng: random.Random) -> SchemeOptions:
         cold_always=rng.random() < 0.6,
         iterations=rng.choice((1, 2, 2, 3, 4)),
         placement=rng.choice(list(VertexPlacement)),
-        root=rng.choice(list(RootEdge)),
+        exit_entry=rng.choice(list(RootEdge)),
         per_vertex=rng.random() < 0.5,
         merged=rng.random() < 0.5,
     )

@@ -20,8 +20,8 @@ ARRAY = SchemeOptions(path_limit=LIMIT, table=TableChoice.ARRAY)
 
 SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
     "pp": ("pp", ARRAY),
-    "pp-chord": ("pp", ARRAY.having(root=RootEdge.CHORD)),
-    "pp-cheaper": ("pp", SchemeOptions(path_limit=LIMIT, root=RootEdge.CHEAPER)),
+    "pp-chord": ("pp", ARRAY.having(exit_entry=RootEdge.CHORD)),
+    "pp-cheaper": ("pp", SchemeOptions(path_limit=LIMIT, exit_entry=RootEdge.CHEAPER)),
     "pp-hash": ("pp", HASH),
     "bittrace": ("bittrace", SchemeOptions(path_limit=LIMIT)),
     "bittrace-merged": ("bittrace", SchemeOptions(path_limit=LIMIT, merged=True)),

@@ -129,7 +129,7 @@ def plan_bittrace(
 ) -> BitTracePlan:
     """Plan bit tracing of `cfg`; parameters as those of `pp.plan_pp`.
 
-    `merged`: Whether the register is set where the first outcome is known, and not before (EPP 3.4).
+    `merged`: Whether the register is set where the first outcome is known, not before (EPP 3.4).
 
     UsageError if an array is asked for, and the codes have several words.
     """

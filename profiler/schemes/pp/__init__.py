@@ -11,7 +11,7 @@ from simprof.profiler.schemes.definition import (
     ProfileKind,
     SchemeDefinition,
 )
-from simprof.profiler.schemes.pp.options import ROOT
+from simprof.profiler.schemes.pp.options import EXIT_ENTRY
 
 
 def _plan(order: PlanOrder) -> RoutinePlan:
@@ -23,7 +23,7 @@ def _plan(order: PlanOrder) -> RoutinePlan:
         path_limit=order.options.path_limit,
         per_vertex=PER_VERTEX.of(order.options),
         table=order.table,
-        root=ROOT.of(order.options),
+        root=EXIT_ENTRY.of(order.options),
     )
 
 
@@ -33,5 +33,5 @@ PP = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(ROOT, PER_VERTEX, LAYOUT),
+    options=(EXIT_ENTRY, PER_VERTEX, LAYOUT),
 )

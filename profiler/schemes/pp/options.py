@@ -15,8 +15,8 @@ class RootEdge(StrEnum):
     CHEAPER = "cheaper"  # of both, the one whose code executes less by the weights
 
 
-ROOT = SchemeOption(
-    name="root",
+EXIT_ENTRY = SchemeOption(
+    name="exit_entry",
     kind=RootEdge,
     default=RootEdge.TREE,
     help="where the edge EXIT -> ENTRY is: in the spanning tree, a chord counted in EXIT, or "
