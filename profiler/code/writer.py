@@ -318,13 +318,13 @@ class Writer:
         )
 
     def bump_element(
-        self, counter: int, index: Register, address: Register, scaled: Register
+        self, counter: int, index: Register, address: Register, scaled: Register, bits: int = 0
     ) -> None:
-        """Increment the counter that lies `index` counters behind address `counter`."""
+        """Increment the counter that lies `index << bits` counters behind address `counter`."""
         # `address` and `scaled` are overwritten; `scaled` may be `index` itself.
         self.emit(
             asm.sethi(counter, address),
-            asm.shift("sll", index, 2, scaled),
+            asm.shift("sll", index, 2 + bits, scaled),
             asm.arithmetic("add", address, scaled, address),
         )
         self.bump(address, counter & 0x3FF, scaled)

@@ -14,7 +14,11 @@ from simprof.profiler.schemes.definition import (
     flag,
 )
 
-MERGED = flag("merged", "set the register where the first outcome is known, as pp does (EPP 3.4).")
+MERGED = flag(
+    "merged",
+    "set the register where the first outcome is known, and count where the last is, as pp does "
+    "(EPP 3.4).",
+)
 
 
 def _plan(order: PlanOrder) -> RoutinePlan:

@@ -27,6 +27,22 @@ class ShiftBits(Action):
 
 
 @dataclass(frozen=True)
+class CountShifted(Action):
+    """`count[r << width | bits]++`: the outcome of a path's last branch is no longer recorded."""
+
+    bits: int
+    width: int
+    on_back_edge: bool = False
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        execution.count(execution.registers[0] << self.width | self.bits, self.on_back_edge)
+
+    def __str__(self) -> str:
+        return f"count[r<<{self.width}|{self.bits}]++"
+
+
+@dataclass(frozen=True)
 class StartWords(Action):
     """`rK=value`: the code goes on in word `word`; words `first` to `word - 1` become 0."""
 

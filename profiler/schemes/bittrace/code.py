@@ -6,6 +6,7 @@ action                   code                                                  i
 `r = r << w | b`         sll; or                                               2 (1 where b = 0)
 `count[r]++`             see `snippets_paths`; always indexed: a shifted       6, or a call
                          address is none
+`count[r << w | b]++`    as `count[r]++`: the index is shifted anyway          6, or a call
 `count[r0,..,rK]++`      sethi; st for each word but the first; mov; call;     4 + K
                          sethi (in the call's delay slot)
 =======================  ====================================================  ================
@@ -20,10 +21,16 @@ from simprof.profiler.code import shapes
 from simprof.profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, Samples
 from simprof.profiler.code.hash_routine import KEY_WORDS, routine_name
 from simprof.profiler.code.snippet_parts import Generator, Generators, Needs
-from simprof.profiler.code.snippets_paths import count_needs
+from simprof.profiler.code.snippets_paths import call_hash, count_needs
 from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.plan import Addressing
-from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
+from simprof.profiler.plan.plan import Addressing, CounterTable
+from simprof.profiler.schemes.bittrace.actions import (
+    CountShifted,
+    CountWords,
+    ShiftBits,
+    ShiftWord,
+    StartWords,
+)
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import AssemblyError, Register, fits_simm13
@@ -49,6 +56,27 @@ def _shift(writer: Writer, number: int, bits: int, width: int) -> None:
         writer.constant(bits, helper, spare + 1)
         writer.emit(asm.arithmetic("or", register, helper, register))
     writer.store_path(register, number)
+
+
+def count_shifted(writer: Writer, action: CountShifted) -> None:
+    """`count[r << width | bits]++`."""
+    if writer.access.table is CounterTable.HASH:
+        register = writer.path()
+        if register is None:
+            writer.load_path(R.O0)
+        writer.emit(asm.shift("sll", register or R.O0, action.width, R.O0))
+        writer.sum(R.O0, action.bits, R.O0, 1)
+        call_hash(writer, action.on_back_edge)
+        return
+    if writer.access.addressing is Addressing.ADDRESS:
+        raise AssemblyError("branch outcomes cannot be shifted into a counter's address")
+    register = writer.fetch(0, 0)
+    number = int(writer.path() is None)
+    address = writer.temporary(number)
+    scaled = register if number else writer.temporary(number + 1)
+    writer.bump_element(
+        writer.layout.path_counter(action.bits), register, address, scaled, action.width
+    )
 
 
 def start_words(writer: Writer, action: StartWords) -> None:
@@ -77,6 +105,11 @@ GENERATORS: Generators = {
         Needs(path=True),
         lambda action, access: (action.width, shapes.constant(action.bits, access)),
     ),
+    CountShifted: Generator(
+        count_shifted,
+        count_needs,
+        lambda action, access: (shapes.constant(action.bits, access), shapes.table(access)),
+    ),
     StartWords: Generator(
         start_words,
         Needs(path=True),
@@ -98,6 +131,13 @@ SAMPLES = {
             (ShiftBits(0, 1), ShiftBits(1, 1), ShiftBits(5000, 13)), (BY_INDEX, IN_HASH_TABLE), 1
         ),
     ),
+    CountShifted: (
+        Samples(
+            (CountShifted(0, 1), CountShifted(1, 1), CountShifted(5000, 13, True)),
+            (BY_INDEX, IN_HASH_TABLE),
+            1,
+        ),
+    ),
     StartWords: (Samples((StartWords(0, 0, 1, 2), StartWords(0, 1, 1, 2)), (IN_HASH_TABLE,), 2),),
     ShiftWord: (Samples((ShiftWord(0, 1, 1), ShiftWord(1, 0, 3)), (IN_HASH_TABLE,), 2),),
     CountWords: (
@@ -105,4 +145,6 @@ SAMPLES = {
     ),
 }
 
-CODE = SchemeCode(generators=GENERATORS, samples=SAMPLES, callers={"hash_count": (CountWords,)})
+CODE = SchemeCode(
+    generators=GENERATORS, samples=SAMPLES, callers={"hash_count": (CountShifted, CountWords)}
+)

@@ -7,13 +7,14 @@ limit. Codes: see `branch_codes`. Nothing is saved by a spanning tree: every out
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from simprof.profiler.code.hash_routine import MAX_WORDS, code_key, key_code
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import NO_EDGES, Dag, make_dag
+from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
 from simprof.profiler.graphs.paths import (
@@ -35,7 +36,13 @@ from simprof.profiler.plan.placement import (
     with_edge_counters,
 )
 from simprof.profiler.plan.plan import Addressing, CounterTable
-from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
+from simprof.profiler.schemes.bittrace.actions import (
+    CountShifted,
+    CountWords,
+    ShiftBits,
+    ShiftWord,
+    StartWords,
+)
 from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS, BranchCodes, branch_codes
 from simprof.profiler.schemes.static import by_edge, dummy, num_paths
 from simprof.simulator.errors import UsageError
@@ -68,6 +75,12 @@ class BitTracePlan(AcyclicPathPlan):
 
     def decode_partial(self, end: UnfinishedPath) -> PathRecord:
         """Return the unfinished path of activations that ended early (EPP 3.6)."""
+        if end.block in self.plan.counted_region:
+            words = key_code(end.counted_ahead(self.cfg), self.codes.word_count)
+            whole = self.codes.decode(words, self.cfg.exit)
+            targets = [self.dag.edges[edge].target for edge in whole]
+            path = whole[: targets.index(end.block) + 1]
+            return path_record(self.dag, path, partial=True)
         registers = end.registers if self.plan.uses_register else (0,)
         if end.block in self.static_region:
             registers = self.codes.encode((self.static_region[end.block],))
@@ -129,7 +142,8 @@ def plan_bittrace(
 ) -> BitTracePlan:
     """Plan bit tracing of `cfg`; parameters as those of `pp.plan_pp`.
 
-    `merged`: Whether the register is set where the first outcome is known, not before (EPP 3.4).
+    `merged`: Whether the register is set where the first outcome is known, not before, and paths
+    are counted where the last is known, not after (EPP 3.4).
 
     UsageError if an array is asked for, and the codes have several words.
     """
@@ -140,8 +154,9 @@ def plan_bittrace(
     open_edges = {dag.removed[chord] for chord in removed_tree.chords}
     edge_counters = tuple(sorted(open_edges | dfs.self_loops))
     initial, static_region = _initialisation(codes, merged)
-    actions = _actions(codes, initial, edge_counters)
-    placement = Placement(actions, frozenset(static_region), NO_EDGES, edge_counters)
+    final, counted_region = _counts(codes, initial, merged and codes.word_count == 1)
+    actions = _actions(codes, initial, final, merged, edge_counters)
+    placement = Placement(actions, frozenset(static_region), counted_region, edge_counters)
     kept = _choose_table(codes, numbering, edge_weights, table)
     return BitTracePlan(
         cfg=cfg,
@@ -226,28 +241,59 @@ def _initialisation(codes: BranchCodes, merged: bool) -> tuple[dict[int, int], d
     return initial, passed
 
 
-def _actions(
-    codes: BranchCodes, initial: Mapping[int, int], counted: Sequence[int]
-) -> dict[int, tuple[Action, ...]]:
+def _counts(
+    codes: BranchCodes, initial: Collection[int], merged: bool
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the dag edges that count paths, and the vertices behind them.
+
+    `initial`: The edges that set the register.
+    """
     dag = codes.dag
-    actions = {
-        edge: _steps(codes, initial, step, on_back_edge=False) for edge, step in dag.real.items()
-    }
+    final: set[int] = set()
+    passed: set[int] = set()
+    work = [dag.cfg.exit]
+    while work:
+        for edge in dag.in_edges[work.pop()]:
+            source = dag.edges[edge].source
+            # A vertex with one way out is no predicate: nothing is appended from there on.
+            if merged and len(dag.out_edges[source]) == 1 and edge not in initial:
+                passed.add(source)
+                work.append(source)
+            else:
+                final.add(edge)
+    return frozenset(final), frozenset(passed)
+
+
+def _actions(
+    codes: BranchCodes,
+    initial: Mapping[int, int],
+    final: Collection[int],
+    merged: bool,
+    counted: Sequence[int],
+) -> dict[int, tuple[Action, ...]]:
+    dag, steps = codes.dag, partial(_steps, codes, initial, final, merged)
+    actions = {edge: steps(step, on_back_edge=False) for edge, step in dag.real.items()}
     for removed in dag.removed:
         ends, begins = dag.cfg.edges[removed].source, dag.cfg.edges[removed].target
         actions[removed] = [
-            *_steps(codes, initial, dag.exit_dummy[ends], removed in dag.dfs.back_edges),
-            *_steps(codes, initial, dag.entry_dummy[begins], on_back_edge=False),
+            *steps(dag.exit_dummy[ends], on_back_edge=removed in dag.dfs.back_edges),
+            *steps(dag.entry_dummy[begins], on_back_edge=False),
         ]
     return with_edge_counters(actions, counted)
 
 
 def _steps(
-    codes: BranchCodes, initial: Mapping[int, int], step: int, on_back_edge: bool
+    codes: BranchCodes,
+    initial: Mapping[int, int],
+    final: Collection[int],
+    merged: bool,
+    step: int,
+    *,
+    on_back_edge: bool,
 ) -> list[Action]:
     """Return what is done on a dag edge."""
     edge = codes.dag.edges[step]
-    begins, ends = edge.source == codes.dag.cfg.entry, edge.target == codes.dag.cfg.exit
+    begins, ends = edge.source == codes.dag.cfg.entry, step in final
     if _is_constant(codes):
         return [CountConstantPath(0, on_back_edge)] if ends else []
     several = codes.word_count > 1
@@ -259,6 +305,8 @@ def _steps(
         if ends and not several:
             return [CountConstantPath(value, on_back_edge)]
         steps.append(StartWords(0, at, value, codes.word_count) if several else SetRegister(value))
+    elif width and ends and merged and not several:
+        return [CountShifted(label, width, on_back_edge)]
     elif width:
         steps.append(ShiftWord(at, label, width) if several else ShiftBits(label, width))
     if ends:

@@ -408,10 +408,11 @@ def executed(plan: BitTracePlan, steps: list[int]) -> int:
     return sum(len(plan.plan.actions.get(step, ())) for step in steps)
 
 
-def test_figure_1_sets_the_register_where_the_first_outcome_is_known() -> None:
+def test_figure_1_sets_the_register_at_the_first_outcome_and_counts_at_the_last() -> None:
     cfg = epp_1()
     apart, merged = (plan_bittrace(cfg, merged=each) for each in (False, True))
-    first = {edge(cfg, ends): ends for ends in ("ENTRY>A", "A>B", "A>C")}
+    parts = ("ENTRY>A", "A>B", "A>C", "D>E", "D>F", "F>EXIT")
+    first = {edge(cfg, ends): ends for ends in parts}
     done = [
         {
             ends: "; ".join(map(str, plan.plan.actions.get(number, ())))
@@ -420,15 +421,30 @@ def test_figure_1_sets_the_register_where_the_first_outcome_is_known() -> None:
         for plan in (apart, merged)
     ]
     assert done == [
-        {"ENTRY>A": "r=0", "A>B": "r=r<<1|1", "A>C": "r=r<<1|0"},
-        {"ENTRY>A": "", "A>B": "r=1", "A>C": "r=0"},
+        {
+            "ENTRY>A": "r=0",
+            "A>B": "r=r<<1|1",
+            "A>C": "r=r<<1|0",
+            "D>E": "r=r<<1|1",
+            "D>F": "r=r<<1|0",
+            "F>EXIT": "count[r]++",
+        },
+        {
+            "ENTRY>A": "",
+            "A>B": "r=1",
+            "A>C": "r=0",
+            "D>E": "count[r<<1|1]++",
+            "D>F": "count[r<<1|0]++",
+            "F>EXIT": "",
+        },
     ]
     others = apart.plan.actions.keys() - first.keys()
     assert {number: merged.plan.actions[number] for number in others} == {
         number: apart.plan.actions[number] for number in others
     }
-    # An activation that ends in A has set nothing yet.
-    assert_exact(cfg, merged, [walk(cfg, "ABDEF")[:1], walk(cfg, "ACDF"), walk(cfg, "ABDEF")[:2]])
+    # An activation that ends in A has set nothing yet, one that ends in E or F is counted already.
+    ends = [walk(cfg, "ABDEF")[:length] for length in (1, 2, 4, 5)]
+    assert_exact(cfg, merged, [*ends, walk(cfg, "ACDF"), walk(cfg, "ACDF")[:-1]])
 
 
 def test_a_way_without_predicates_needs_no_register() -> None:
