@@ -13,7 +13,9 @@ import pytest
 from simprof.profiler import cli
 from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.lesson import Lesson, Line, Step, lesson
+from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.pp.options import RootEdge
 from tests.support.browser import chromium, cut_off, opened, self_loop
 
 GRAPH: dict[str, Any] = {
@@ -42,6 +44,18 @@ def of(file: Path, mode: str, enumerate_paths: bool = False) -> tuple[dict[str, 
 def step(made: Lesson, title: str) -> Step:
     (found,) = [each for each in made.steps if each.title == title]
     return found
+
+
+@pytest.mark.parametrize("place", ["tree", "chord"])
+def test_exit_to_entry_is_shown_where_it_is(file: Path, place: str) -> None:
+    options = AnalysisOptions(scheme=SchemeOptions(exit_entry=RootEdge(place)))
+    answer = analyse_file(file, options)
+    shown = step(lesson(answer), "Spanning tree")
+    added = answer["static"].get("root_increment")
+    assert (added is None) == (place == "tree")
+    label = "no code" if added is None else f"{added:+d} in each count"
+    assert shown.lines[-1] == Line("EXIT", "ENTRY", label, place)
+    assert ("always holds" in shown.text) == (place == "tree")
 
 
 @pytest.mark.parametrize("mode", registry.planned_modes())
