@@ -256,9 +256,8 @@ def executed_paths(measurement: RunMeasurement, routine: RoutineProfile) -> int 
 
 def path_coverage(measurement: RunMeasurement, routine: RoutineProfile) -> float | None:
     """Return the share of the paths told apart that this run executed; None where none are."""
-    executed = executed_paths(measurement, routine)
-    unknown = executed is None or not routine.numbered_paths
-    return None if unknown or executed is None else executed / routine.numbered_paths
+    executed, paths = executed_paths(measurement, routine), routine.numbered_paths
+    return executed / paths if executed is not None and paths else None
 
 
 def block_counts(routine: RoutineProfile) -> dict[VertexName, int]:
