@@ -5,11 +5,13 @@ need (`Cell`, by names), a suite tells what is behind the names (`Job`, with fil
 runs jobs and makes a `CellResult` of plain numbers from each, and `store` keeps them under their
 `CellKey`, which holds everything that decides the result, so that nothing is run twice.
 
-There are four kinds of cells. `CellKind.RUN` executes the program, and predicts what
+There are five kinds of cells. `CellKind.RUN` executes the program, and predicts what
 instrumentation would add. `CellKind.PLAN` plans and generates the instrumentation of *all* routines
 without running anything (static tables: BL94 tables 1 and 2, KITER table 4); it has no input
 (`input` is ""). `CellKind.EXECUTE` writes the instrumented program, runs it, and counts what it
-executes. `CellKind.TIME` measures how long that takes, and the simulation.
+executes. `CellKind.TIME` measures how long that takes, and the simulation. `CellKind.ANALYSE` runs
+the program for its edge profile, then plans and generates the instrumentation of the routines
+entered, and measures how long that takes.
 
 What a table reads of results stands in its declaration (`tables`, one module for each paper).
 """
@@ -25,6 +27,7 @@ from simprof.profiler.experiments.cells.settings import CellSetting
 from simprof.profiler.experiments.suites.suite import DEFAULT_BUILD, NO_INPUT, Input
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.accuracy import DefiniteFlow
+from simprof.profiler.profiles.codec import RARE
 
 COMPILER_INCREMENTS = "compiler_increments"
 # Of EXECUTE cells: what the scheme's code was predicted to add in the routines with code in them,
@@ -43,6 +46,7 @@ class CellKind(StrEnum):
     PLAN = "plan"
     EXECUTE = "execute"
     TIME = "time"
+    ANALYSE = "analyse"
 
     @property
     def of_instrumented(self) -> bool:
@@ -125,7 +129,7 @@ class Job:
 
 @dataclass(frozen=True)
 class RoutineRow:
-    """One routine in one cell. Of RUN cells: entered routines; of PLAN cells: all."""
+    """One routine in one cell. Of RUN and ANALYSE cells: entered routines; of PLAN cells: all."""
 
     name: str
     address: int
@@ -141,8 +145,8 @@ class RoutineRow:
     # one, or BL94's of merged blocks.
     placed_blocks: int = 0
     placed_edges: int = 0
-    # instructions, added: Dynamic; `instructions` without callees. 0 in PLAN cells, like all that
-    # follow.
+    # instructions, added: Dynamic; `instructions` without callees. 0 in PLAN and ANALYSE cells, as
+    # all that follow but the last.
     instructions: int = 0
     added: int = 0
     # path_increments, hashed_increments, hashing: Increments of path counters; those of them that
@@ -168,6 +172,7 @@ class RoutineRow:
     self_loop_added: int = 0
     # Whether it is the program's own, and no library's (`library_sources.is_library_source`)
     own: bool = False
+    counter_bytes: int = field(default=0, metadata=RARE)  # Of ANALYSE cells
 
 
 @dataclass(frozen=True)
@@ -263,8 +268,9 @@ class Timing:
     """Seconds of wall-clock time: what differs from run to run, never compared."""
 
     run: float = 0.0  # The cell's whole group (cells of one program and input are run together)
-    # recovery, planning, generation: PLAN cells: recovering all graphs (the least of several
-    # times), planning all routines, and of `qpt` and `qpt2` generating their code.
+    # recovery, planning, generation: PLAN and ANALYSE cells: recovering all graphs (the least of
+    # several times), planning routines, and generating their code (in PLAN cells of `qpt` and
+    # `qpt2` only).
     recovery: float = 0.0
     planning: float = 0.0
     generation: float = 0.0
@@ -296,12 +302,15 @@ class CellResult:
     # compiler's counters in them how often these count (`COMPILER_INCREMENTS`). Of EXECUTE cells:
     # `PREDICTED`, `REWRITING` and its parts, `ALONE_ROUTINES`, `ALONE_INSTRUCTIONS`.
     counts: Mapping[str, int] = field(default_factory=dict)
-    # sizes, lost: As in `profile.RunMeasurement`.
+    # sizes, lost: As in `profile.RunMeasurement`; of ANALYSE cells also `routine_bytes`, the code
+    # of the routines without instrumentation.
     sizes: Mapping[str, int] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
     routines: tuple[RoutineRow, ...] = ()  # By address
-    # facts, paths: Of modes that count paths; `paths` of `pp` only, by key.
+    # facts, own_facts, paths: Of modes that count paths, over all routines and over the program's
+    # own (None: none can be told); the last two of `pp` only, `paths` by key.
     facts: PathFacts | None = None
+    own_facts: PathFacts | None = field(default=None, metadata=RARE)
     paths: tuple[PathRow, ...] = ()
     # Of `qpt2`: by name (`TREES`), all on the blocks of its setting.
     trees: Mapping[str, TreeCost] = field(default_factory=dict)

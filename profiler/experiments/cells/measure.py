@@ -2,6 +2,7 @@
 
 1. One observed run to totals, rows of routines, facts of paths   `measure`
 2. Plans and generated code of all routines that the file shows   `plan_group`
+3. The same of the routines that a run entered, guided by its edge profile   `analyse`
 
 Plans are of routines entered or not. Code that start-up writes, and routines that only a run finds,
 are not known there.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -60,11 +61,17 @@ from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import LAYOUT
 from simprof.profiler.schemes.registry import definition, make_plan, needs_edge_profile
 from simprof.profiler.session.counters import RoutineEvents
-from simprof.profiler.session.observation import Observation
+from simprof.profiler.session.observation import Observation, ending
 from simprof.profiler.session.results import measure_all
-from simprof.profiler.session.scheme_runs import SchemeRun, saved_profiles, weight_source
-from simprof.profiler.session.session import observe
+from simprof.profiler.session.scheme_runs import (
+    EdgeCounts,
+    SchemeRun,
+    saved_profiles,
+    weight_source,
+)
+from simprof.profiler.session.session import NO_SCHEME, observe
 from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import SimulatorError, UsageError
 
 
@@ -101,12 +108,15 @@ def _result(
         for each in measured
     )
     counts = {name: count for name, count in measurement.counts.items() if name not in RUNS}
-    facts, paths = None, tuple[PathRow, ...]()
+    facts, own, paths = None, None, tuple[PathRow, ...]()
     if definition(mode).counts_paths:
         routines = [_routine_paths(observation, scheme, *each) for each in measured]
         exact = mode == DEFAULT_MODE
         facts = path_facts(routines, predict=exact)
-        paths = path_rows(routines) if exact else ()
+        if exact:
+            paths = path_rows(routines)
+            kept = [each for each, row in zip(routines, rows, strict=True) if row.own]
+            own = path_facts(kept, predict=True) if kept else None
     return CellResult(
         base=measurement.base,
         added=measurement.added,
@@ -121,6 +131,7 @@ def _result(
         lost=dict(measurement.lost),
         routines=rows,
         facts=facts,
+        own_facts=own,
         paths=paths,
         trees=trees(SchemeOptions(own=options.own)) if mode == "qpt2" else {},
         warnings=measurement.warnings,
@@ -313,7 +324,34 @@ def plan_group(group: tuple[Job, ...]) -> tuple[CellResult, ...]:
     its result.
     """
     program = elf.load(group[0].program)
-    recovery, spent = float("inf"), 0.0  # seconds of the quickest, and of all
+    recovered, recovery = _recovered(program)
+    plannings = [_Planning(job.cell.setting, recovered) for job in group]
+    _take_all(plannings, range(len(recovered.routines)), ProgramContexts(recovered))
+    return tuple(planning.result(recovery) for planning in plannings)
+
+
+def analyse(request: RunRequest, settings: Sequence[CellSetting]) -> tuple[CellResult, ...]:
+    """Run a program, then plan and generate its instrumentation under each setting.
+
+    Routines are those entered; the run's edge profile guides those that need one.
+
+    Raises SimulatorError as `measure`.
+    """
+    observation = observe(request, (NO_SCHEME,))
+    _, recovery = _recovered(observation.program)
+    recovered, counts = observation.recovered, observation.edge_counts
+    plannings = [_Planning(setting, recovered, counts) for setting in settings]
+    _take_all(plannings, sorted(observation.events), ProgramContexts(recovered))
+    ended = ending(observation, observation.result)
+    facts: dict[str, Any] = {"reason": ended.reason, "status": ended.code}
+    return tuple(
+        replace(planning.result(recovery), base=observation.base, **facts) for planning in plannings
+    )
+
+
+def _recovered(program: Program) -> tuple[ProgramGraphs, float]:
+    """Return a program's graphs, and the seconds that they took in the quickest of some tries."""
+    recovery, spent = float("inf"), 0.0
     for _ in range(REPETITIONS):
         started = time.perf_counter()
         recovered = recover(program)
@@ -321,32 +359,45 @@ def plan_group(group: tuple[Job, ...]) -> tuple[CellResult, ...]:
         recovery, spent = min(recovery, seconds), spent + seconds
         if spent > PATIENCE:
             break
-    plannings = [_Planning(job.cell.setting, recovered) for job in group]
-    timed_first = [each for each in plannings if each.is_timed]
-    others = [each for each in plannings if not each.is_timed]
-    contexts = ProgramContexts(recovered)
+    return recovered, recovery
+
+
+def _take_all(
+    plannings: Sequence[_Planning], routines: Iterable[int], contexts: ProgramContexts
+) -> None:
     # A routine is planned under all settings before the next one is, so that what they need of its
     # graph is worked out once. Settings whose times somebody reads come first, each of them at
     # every other routine: so each has its share of what they have in common.
-    for number in range(len(recovered.routines)):
-        first = number % max(len(timed_first), 1)
+    timed_first = [each for each in plannings if each.is_timed]
+    others = [each for each in plannings if not each.is_timed]
+    for place, number in enumerate(routines):
+        first = place % max(len(timed_first), 1)
         for planning in (*timed_first[first:], *timed_first[:first], *others):
             planning.take(number, contexts)
         contexts.forget(number)
-    return tuple(planning.result(recovery) for planning in plannings)
 
 
 class _Planning:
     """One setting's part of the work: routines are taken in ascending order."""
 
-    def __init__(self, setting: CellSetting, recovered: ProgramGraphs) -> None:
-        self._setting, self._recovered = setting, recovered
+    def __init__(
+        self,
+        setting: CellSetting,
+        recovered: ProgramGraphs,
+        counts: EdgeCounts | None = None,  # Of a run that guides it; None: there was none.
+    ) -> None:
+        self._setting, self._recovered, self._counts = setting, recovered, counts
         self._error: str | None = None
         self._sizes = Counter(counter_bytes=0, snippets=0, code_bytes=0)
+        if counts is not None:
+            self._sizes["routine_bytes"] = 0
         self._rows: list[RoutineRow] = []
         self._planning = self._generation = 0.0
         with self._noting_errors():
-            if needs_edge_profile(setting.mode) or setting.weights is WeightChoice.EXACT:
+            guided = counts is not None and setting.weights is not WeightChoice.EXACT
+            if not guided and (
+                needs_edge_profile(setting.mode) or setting.weights is WeightChoice.EXACT
+            ):
                 why = "needs a run: it cannot be planned from the file alone"
                 raise UsageError(f"{setting.name} {why}")
             self._options = setting.scheme().options
@@ -374,11 +425,12 @@ class _Planning:
     @property
     def is_timed(self) -> bool:
         """Whether somebody reads how long it takes."""
-        return self._setting.mode in TIMED
+        return self._counts is not None or self._setting.mode in TIMED
 
     def _plan(self, cfg: ControlFlowGraph, context: RoutineContext) -> None:
+        counts = None if self._counts is None else self._counts(cfg)
         started = time.perf_counter()
-        plan = make_plan(cfg, self._setting.mode, self._options, self._weights(cfg))
+        plan = make_plan(cfg, self._setting.mode, self._options, self._weights(cfg), counts)
         planned = time.perf_counter()
         # code is generated where that is timed, and else only priced
         price = self._pricer.code if self.is_timed else self._pricer.cost
@@ -388,6 +440,7 @@ class _Planning:
             self._generation += time.perf_counter() - planned
         nothing = (0,) * len(cfg.edges)
         places = _places(cfg, plan, context, nothing, LAYOUT.of(self._options))
+        sizes = plan_sizes(plan.plan, code, 0)
         self._rows.append(
             RoutineRow(
                 **_planned(self._setting.mode, graph_facts(cfg).potential_paths, plan),
@@ -397,9 +450,13 @@ class _Planning:
                 instrumented_edges=places.places,
                 no_jump_edges=places.without_jump,
                 own=self._selected.is_own(cfg),
+                counter_bytes=0 if self._counts is None else sizes["counter_bytes"],
             )
         )
-        self._sizes.update(plan_sizes(plan.plan, code, 0))
+        self._sizes.update(sizes)
+        if self._counts is not None:
+            instructions = sum(block.instructions for block in cfg.blocks)
+            self._sizes["routine_bytes"] += 4 * instructions
 
     def result(self, recovery: float) -> CellResult:
         """Return what was found; `recovery` are the seconds of that."""

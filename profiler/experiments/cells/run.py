@@ -110,6 +110,8 @@ def _attempt(group: JobGroup) -> tuple[CellResult, ...]:
             from simprof.profiler.experiments.cells.measure import plan_group
 
             return plan_group(group)
+        if group[0].cell.kind is CellKind.ANALYSE:
+            return _analysed(group)
         return _instrumented(group) if group[0].cell.kind.of_instrumented else _run(group)
     except SimulatorError as error:
         message = str(error)
@@ -139,6 +141,22 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
         return tuple(
             replace(result, output=digest, error=error, counts={**result.counts, **more})
             for result in results
+        )
+
+
+def _analysed(group: JobGroup) -> tuple[CellResult, ...]:
+    """Run the program once, and analyse it under each setting."""
+    from simprof.profiler.experiments.cells.measure import analyse
+
+    job = group[0]
+    with ExitStack() as stack:
+        directory = stack.enter_context(scratch_directory("simprof-cell-"))
+        request = _request(job, directory, open_outputs(stack, directory))
+        results = analyse(request, [each.cell.setting for each in group])
+        digest = file_sha256(directory / "stdout")
+        error = _wrong(job, results[0], digest)
+        return tuple(
+            replace(result, output=digest, error=result.error or error) for result in results
         )
 
 

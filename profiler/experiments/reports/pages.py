@@ -16,6 +16,7 @@ from typing import Any
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.reports.tables import cells, shown
 from simprof.profiler.experiments.suites.suite import Benchmark, Suite
+from simprof.profiler.experiments.tables.averages import PAPER_COLUMN, in_words
 from simprof.profiler.experiments.tables.spec import TableReport
 from simprof.profiler.experiments.tables.table import (
     Bars,
@@ -27,7 +28,12 @@ from simprof.profiler.experiments.tables.table import (
 from simprof.profiler.profiles.documents import own_version
 from simprof.profiler.reports.html import page
 
-CLASSES = {Verdict.HOLDS: "holds", Verdict.FAILS: "fails", Verdict.UNTESTABLE: "open"}
+CLASSES = {
+    Verdict.HOLDS: "holds",
+    Verdict.FAILS: "fails",
+    Verdict.TOO_FEW: "open",
+    Verdict.UNTESTABLE: "open",
+}
 
 
 def render_tables_page(report: TableReport) -> str:
@@ -42,12 +48,13 @@ def render_tables_page(report: TableReport) -> str:
         plot=plot,
         cells=cells,
         kind=_kind,
+        in_words=in_words,
     )
 
 
 def _kind(column: TableColumn) -> str:
     names = ["number"] if column.numeric else []
-    return " ".join([*names, *(["paper"] if column.key.endswith(":paper") else [])])
+    return " ".join([*names, *(["paper"] if column.key.endswith(PAPER_COLUMN) else [])])
 
 
 COLOURS = ("#3465a4", "#cc6633", "#4e9a06", "#75507b", "#a08000", "#555753")
@@ -161,8 +168,8 @@ def _series(table: ReportTable, bars: Bars) -> list[Series]:
     for number, key in enumerate(bars.columns):
         colour = number % len(COLOURS)
         series.append(_one(table, key, colour, paper=False))
-        if f"{key}:paper" in keys:
-            series.append(_one(table, f"{key}:paper", colour, paper=True))
+        if f"{key}{PAPER_COLUMN}" in keys:
+            series.append(_one(table, f"{key}{PAPER_COLUMN}", colour, paper=True))
     return series
 
 

@@ -14,8 +14,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from simprof.profiler.experiments.tables.averages import in_words
+from simprof.profiler.experiments.tables.conditions import Condition, RangeCondition
 from simprof.profiler.experiments.tables.spec import TableReport
 from simprof.profiler.experiments.tables.table import (
+    Claim,
     Form,
     ReportTable,
     TableColumn,
@@ -61,7 +64,12 @@ def cells(columns: Sequence[TableColumn], row: TableRow) -> tuple[str, ...]:
 
 # Titles of columns whose entries may be shortened in the middle.
 NAMES = frozenset({"program", "benchmark", "routine"})
-STYLES = {Verdict.HOLDS: "green", Verdict.FAILS: "red", Verdict.UNTESTABLE: "dim"}
+STYLES = {
+    Verdict.HOLDS: "green",
+    Verdict.FAILS: "red",
+    Verdict.TOO_FEW: "dim",
+    Verdict.UNTESTABLE: "dim",
+}
 
 
 def render_text(report: TableReport, width: int = 100, color: bool = False) -> str:
@@ -90,6 +98,9 @@ def _table_text(table: ReportTable) -> Iterator[Part]:
         yield paragraph(f"{failed} failed: {error}", style="red")
     if not table.rows:
         yield paragraph("no rows: no program has anything to tell here")
+    if table.likeness:
+        yield BLANK
+        yield paragraph(in_words(table.likeness))
     notes = table.notes
     if table.published is not None:
         yield BLANK
@@ -193,12 +204,53 @@ def _json_table(table: ReportTable) -> dict[str, Any]:
         ],
         "rows": [_json_row(table, row) for row in table.rows],
         "published": None if table.published is None else _json_table(table.published),
-        "claims": [
-            {name: getattr(claim, name) for name in ("text", "verdict", "figure", "why")}
-            for claim in table.claims
+        "likeness": [
+            {
+                "column": each.key,
+                "count": each.count,
+                "rank_correlation": each.correlation,
+                "words": each.words,
+            }
+            for each in table.likeness
         ],
+        "claims": [_json_claim(claim) for claim in table.claims],
         "notes": list(table.notes),
     }
+
+
+def _json_claim(claim: Claim) -> dict[str, Any]:
+    names = "text", "verdict", "figure", "why", "programs"
+    return {
+        **{name: getattr(claim, name) for name in names},
+        "conditions": [_json_condition(each) for each in claim.conditions],
+    }
+
+
+def _json_condition(condition: Condition) -> dict[str, Any]:
+    bound = condition.bound
+    ends = (bound.value, bound.value)
+    if isinstance(condition, RangeCondition):
+        ends = condition.low, condition.high
+    wants_more, ranged = bound.relation.wants_more, isinstance(condition, RangeCondition)
+    return {
+        "what": condition.what,
+        "value": _finite(condition.value),
+        "relation": "within" if ranged else bound.relation.value,
+        # The number lies from `least` to `most`; which of them it may be, `relation` says.
+        "least": _finite(ends[0]) if ranged or wants_more else None,
+        "most": _finite(ends[1]) if ranged or not wants_more else None,
+        "unit": bound.unit.strip(),
+        "against": condition.against,
+        "whose": condition.whose.name.lower(),
+        "holds": condition.holds,
+        "distance": _finite(condition.distance),
+        "programs": condition.programs,
+    }
+
+
+def _finite(value: float) -> float | None:
+    """Return a number, None where it is infinite: JSON has none of these."""
+    return value if math.isfinite(value) else None
 
 
 def _json_row(table: ReportTable, row: TableRow) -> dict[str, Any]:
@@ -207,12 +259,24 @@ def _json_row(table: ReportTable, row: TableRow) -> dict[str, Any]:
         key: None if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in table.by_key(row).items()
     }
-    return {"kind": row.kind, "group": row.group, "error": row.error, "values": values}
+    return {
+        "kind": row.kind,
+        "group": row.group,
+        "original": row.original,
+        "judged": row.judged,
+        "error": row.error,
+        "values": values,
+    }
 
 
 # -- Markdown -------------------------------------------------------------------------------------
 
-MARKS = {Verdict.HOLDS: "holds", Verdict.FAILS: "**fails**", Verdict.UNTESTABLE: "not testable"}
+MARKS = {
+    Verdict.HOLDS: "holds",
+    Verdict.FAILS: "**fails**",
+    Verdict.TOO_FEW: "too few programs",
+    Verdict.UNTESTABLE: "not testable",
+}
 
 
 def render_markdown(report: TableReport) -> str:
@@ -248,10 +312,11 @@ def _head_markdown(report: TableReport) -> Iterator[str]:
                 ),
             ]
         )
-    verdicts = ["| table | holds | fails | not testable |", "|---|---:|---:|---:|"]
+    heads = " | ".join(mark.strip("*") for mark in MARKS.values())
+    verdicts = [f"| table | {heads} |", f"|---|{'---:|' * len(MARKS)}"]
     for table in report.tables:
         counts = Counter(claim.verdict for claim in table.claims)
-        shown = " | ".join(str(counts[verdict]) for verdict in Verdict)
+        shown = " | ".join(str(counts[verdict]) for verdict in MARKS)
         verdicts.append(f"| [{table.title}](#{table.name}) | {shown} |")
     yield "\n".join(verdicts)
 
@@ -267,6 +332,8 @@ def _table_markdown(table: ReportTable) -> Iterator[str]:
     yield table.caption
     yield _grid_markdown(table.columns, table.made)
     yield from _failures_markdown(table.failures)
+    if table.likeness:
+        yield _escaped(in_words(table.likeness))
     if table.claims:
         yield "\n".join(
             f"- {MARKS[claim.verdict]}: {_escaped(claim.text)} — {_escaped(claim.figure)}."

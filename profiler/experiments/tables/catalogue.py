@@ -7,11 +7,11 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
-from simprof.profiler.experiments.tables import bl94, epp, kiter, others, tpp, tpp_text
+from simprof.profiler.experiments.tables import analysis, bl94, epp, kiter, others, tpp, tpp_text
 from simprof.profiler.experiments.tables.spec import TableSpec
 from simprof.simulator.errors import UsageError
 
-_PAPERS = (epp, tpp, tpp_text, bl94, kiter)
+_PAPERS = (epp, tpp, tpp_text, analysis, bl94, kiter)
 _ALL = (*chain.from_iterable(each.TABLES for each in _PAPERS), others.CS6120)
 # Those of papers, by name.
 TABLES: Mapping[str, TableSpec[Any]] = MappingProxyType({spec.name: spec for spec in _ALL})

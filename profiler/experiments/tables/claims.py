@@ -25,6 +25,7 @@ from simprof.profiler.experiments.tables.conditions import (
     Condition,
     Member,
     Relation,
+    Whose,
     above,
     below,
     count_of,
@@ -35,11 +36,13 @@ from simprof.profiler.experiments.tables.conditions import (
     within,
 )
 from simprof.profiler.experiments.tables.table import (
+    FEWEST,
     Claim,
     ReportTable,
     TableRow,
     Verdict,
     as_float,
+    once,
 )
 
 NO_GROUPS = "the table has results of fewer than two programs in one of the groups INT and FP"
@@ -57,9 +60,13 @@ class Rule:
     text: str  # The claim, in our words, with the paper's figure
     requirements: tuple[Requirement, ...]  # (): it cannot be tested here
     absent: str  # Why it is not testable where a requirement has no numbers
+    # Returns why it is not testable by a table though there are numbers; "" where it is.
+    beyond: Callable[[ReportTable], str] = lambda _: ""
 
     def __call__(self, table: ReportTable) -> Claim:
         """Return the claim with what a table says about it."""
+        if reason := self.beyond(table):
+            return Claim(self.text, Verdict.UNTESTABLE, reason)
         return judge(self.text, *(each(table) for each in self.requirements), absent=self.absent)
 
 
@@ -68,23 +75,53 @@ def rule(text: str, *requirements: Requirement, absent: str = NO_PROGRAMS) -> Ru
     return Rule(text, requirements, absent)
 
 
+# Percent of hashed increments: "little" holds for EPP's compress, li, ijpeg, swim and turb3d.
+LITTLE = 2.0
+HASHED = "hashed"  # Key of the column with PP's share of hashed increments, in percent
+
+
+def of_hashing(text: str, *requirements: Requirement, absent: str = NO_PROGRAMS) -> Rule:
+    """Return the rule of a claim about hash tables: programs that use hardly any test nothing."""
+
+    def beyond(table: ReportTable) -> str:
+        mean = table.mean(HASHED)
+        if mean is None or mean >= LITTLE:
+            return ""
+        return (
+            f"it is about hash tables, and these programs hash {number(mean)} % of PP's increments "
+            f"on average (under {number(LITTLE)} %)"
+        )
+
+    return Rule(text, requirements, absent, beyond)
+
+
 def untestable(text: str, reason: str) -> Rule:
     """Return the rule of a claim that no table here can test."""
     return Rule(text, (), reason)
 
 
 def judge(text: str, *conditions: Condition | None, absent: str = NO_PROGRAMS) -> Claim:
-    """Return a claim that holds if all conditions do; None: there were no numbers to judge by."""
+    """Return a claim that holds if all conditions do; None: there were no numbers to judge by.
+
+    Of fewer programs than `FEWEST` nothing is said, whatever they say.
+    """
     found = tuple(each for each in conditions if each is not None)
     if not found or len(found) < len(conditions):
         return Claim(text, Verdict.UNTESTABLE, absent)
     figures = "; ".join(dict.fromkeys(each.figure for each in found))
-    rules = " and ".join(each.rule if len(found) == 1 else each.named_rule for each in found)
+    rules = " and ".join(
+        f"{each.rule if len(found) == 1 else each.named_rule} ({each.sourced_rule})"
+        for each in found
+    )
     failing = [each for each in found if not each.holds]
+    programs = min(each.programs for each in found)
+    verdict = Verdict.FAILS if failing else Verdict.HOLDS
+    if programs < FEWEST:
+        verdict, failing = Verdict.TOO_FEW, []
     return Claim(
         text,
-        Verdict.FAILS if failing else Verdict.HOLDS,
-        f"{figures}; rule: {rules}",
+        verdict,
+        f"{figures}; rule: {rules}; {programs} program{'' if programs == 1 else 's'}",
         ". ".join(each.reason for each in failing),
         found,
     )
@@ -99,6 +136,7 @@ class ProgramNumber(NamedTuple):
     name: str
     value: float
     more: str = ""  # Further numbers of it
+    program: str = ""  # Its program, where `name` says more than that
 
 
 Expression = Callable[[float, float], float | None]
@@ -106,8 +144,8 @@ Series = Callable[[ReportTable], list[ProgramNumber]]
 
 
 def programs(table: ReportTable) -> list[TableRow]:
-    """Return the rows of programs that did not fail."""
-    return [row for row in table.rows if row.kind == "program"]
+    """Return the rows of programs that did not fail and that verdicts are about."""
+    return list(table.judged)
 
 
 def value(table: ReportTable, row: TableRow, key: str) -> float | None:
@@ -168,7 +206,7 @@ def combined(
 
 def members(parts: Iterable[ProgramNumber], bound: Bound) -> tuple[Member, ...]:
     """Return each program's part in a condition."""
-    return tuple(member(name, each, bound, more) for name, each, more in parts)
+    return tuple(member(name, each, bound, more, program) for name, each, more, program in parts)
 
 
 # -- requirements of one number of each program ---------------------------------------------------
@@ -183,7 +221,7 @@ def statistic_is(
     remark: Callable[[list[float]], str] | None = None,
     scope: str = "",
 ) -> Requirement:
-    """Require a bound of a statistic.
+    """Require a bound of a statistic; but for extremes, an original counts once.
 
     `what` may have a place for the number of programs, {}. `remark`: What the figure says of the
     numbers; their extremes by default.
@@ -195,9 +233,11 @@ def statistic_is(
             return None
         values = [part.value for part in parts]
         said = extremes(values, bound.unit) if remark is None else remark(values)
+        originals = {str(row.values[0]): row.program for row in table.judged}
+        counted = once((originals.get(part.name, part.name), part.value) for part in parts)
         return Condition(
             what.format(len(parts)),
-            statistic(values),
+            statistic(values if statistic in (min, max) else counted),
             bound,
             remark=said,
             scope=scope,
@@ -240,14 +280,23 @@ def each_is(
 
 
 def mean_within(
-    key: str, low: float, high: float, unit: str = "", *, others: Sequence[str] = ()
+    key: str,
+    low: float,
+    high: float,
+    unit: str = "",
+    *,
+    what: str = "mean",
+    group: str = "",
+    others: Sequence[str] = (),
+    whose: Whose = Whose.OURS,
 ) -> Requirement:
     """Require that the mean of a column lies in a range."""
 
     def require(table: ReportTable) -> Condition | None:
-        parts = column(key, others=others)(table)
+        parts = column(key, group, others)(table)
         remark = extremes((part.value for part in parts), unit)
-        return within("mean", table.mean(key), low, high, unit, remark=remark, parts=parts)
+        mean = table.mean(key, group)
+        return within(what, mean, low, high, unit, remark=remark, parts=parts, whose=whose)
 
     return require
 
@@ -260,13 +309,16 @@ def count_is(
     *,
     remark: Callable[[list[float]], str] | None = None,
 ) -> Requirement:
-    """Require that so many programs keep a bound. `least`: How many of so many."""
+    """Require that so many programs keep a bound. `least`: How many of so many.
+
+    Whose the bound of one is, that of their number is.
+    """
 
     def require(table: ReportTable) -> Condition | None:
         parts = series(table)
         values = [part.value for part in parts]
         said = extremes(values, bound.unit, bound.value) if remark is None else remark(values)
-        return count_of(members(parts, bound), what, least(len(parts)), said)
+        return count_of(members(parts, bound), what, least(len(parts)), said, bound.whose)
 
     return require
 
@@ -317,7 +369,8 @@ def differs(
     (what, one), (against, two) = first, second
     if one is None or two is None:
         return None
-    return Condition(what, one, Bound(relation, two, unit), against, members=tuple(parts))
+    bound = Bound(relation, two, unit, Whose.PAPER)  # the order is the paper's
+    return Condition(what, one, bound, against, members=tuple(parts))
 
 
 def means_differ(
@@ -367,6 +420,7 @@ def means_give(
             bound,
             remark=remark(one, two),
             parts=members(parts, bound),
+            behind=len(pairs(table, first, second, group)),
         )
 
     return require

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -60,10 +60,15 @@ def factor(
 
 
 def decimal(
-    key: str, title: str, value: Callable[[Subject], Value], *, average: bool = True
+    key: str,
+    title: str,
+    value: Callable[[Subject], Value],
+    *,
+    average: bool = True,
+    quotient: bool = False,
 ) -> ColumnSpec[Subject]:
     """Return a column of numbers with one digit after the point."""
-    return ColumnSpec(key, title, Form.DECIMAL, value, average=average)
+    return ColumnSpec(key, title, Form.DECIMAL, value, average=average, quotient=quotient)
 
 
 def seconds(key: str, title: str, value: Callable[[Subject], Value]) -> ColumnSpec[Subject]:
@@ -108,6 +113,15 @@ def increments(result: CellResult | RoutineRow) -> int:
     if isinstance(result, RoutineRow):
         return result.path_increments + result.edge_increments
     return result.counts["path_increments"] + result.counts["edge_increments"]
+
+
+def scope(routines: Sequence[RoutineRow], *, own: bool) -> list[RoutineRow]:
+    """Return the routines that a number is about: the program's own, or all of the binary.
+
+    A program in which none can be told (without -g) is its own in whole.
+    """
+    found = [row for row in routines if row.own]
+    return found if own and found else list(routines)
 
 
 def hashed(result: CellResult) -> float | None:

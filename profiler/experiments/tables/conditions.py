@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
@@ -131,6 +131,15 @@ _COMPARED: dict[Relation, Callable[[float, float], bool]] = {
 }
 
 
+class Whose(StrEnum):
+    """Who says what a number must keep."""
+
+    PAPER = (
+        "the paper's"  # Its own number, or its words: "all", "most", more of one than of another
+    )
+    OURS = "our"  # What its words mean is our choice: how much "little" is
+
+
 @dataclass(frozen=True)
 class Bound:
     """What a number must keep. `unit`: What follows the number: " %", " instructions", ""."""
@@ -138,6 +147,7 @@ class Bound:
     relation: Relation
     value: float
     unit: str = ""
+    whose: Whose = Whose.OURS
 
     def holds(self, value: float) -> bool:
         """Whether `value` keeps it."""
@@ -146,6 +156,11 @@ class Bound:
     def miss(self, value: float) -> float:
         """Return how far `value` is beyond it; negative on the right side of it."""
         return self.value - value if self.relation.wants_more else value - self.value
+
+
+def papers(bound: Bound) -> Bound:
+    """Return a bound as one that the paper gives."""
+    return replace(bound, whose=Whose.PAPER)
 
 
 above = partial(Bound, Relation.ABOVE)
@@ -162,15 +177,16 @@ class Member:
     text: str  # Its number, with further ones that belong to it
     keeps: bool  # Whether it is by itself as the condition wants it
     miss: float  # How far it is from that; orders the members that a reason names.
+    program: str = ""  # Its program, where `name` says more than that
 
     def __str__(self) -> str:
         return f"{self.name} {self.text}"
 
 
-def member(name: str, value: float, bound: Bound, more: str = "") -> Member:
+def member(name: str, value: float, bound: Bound, more: str = "", program: str = "") -> Member:
     """Return a row's part in a condition; `more`: further numbers of it."""
     shown = f"{apart(value, bound.value)[0]}{bound.unit}{f' ({more})' if more else ''}"
-    return Member(name, shown, bound.holds(value), bound.miss(value))
+    return Member(name, shown, bound.holds(value), bound.miss(value), program)
 
 
 @dataclass(frozen=True)
@@ -180,11 +196,42 @@ class Condition:
     what: str  # What was measured: "mean overhead".
     value: float
     bound: Bound
-    # What the bound is, where it was measured as well: "FP". "": a bound of our choice.
+    # What the bound is, where it was measured as well: "FP". "": it is a number.
     against: str = ""
     remark: str = ""  # What else the figure says, in brackets
     scope: str = ""  # What else the rule says: "in each".
     members: tuple[Member, ...] = ()  # The rows behind the number
+    behind: int | None = None  # Programs behind the number; None: those of `members`
+
+    @property
+    def programs(self) -> int:
+        """How many programs stand behind the number."""
+        if self.behind is not None:
+            return self.behind
+        return len({each.program or each.name for each in self.members})
+
+    @property
+    def whose(self) -> Whose:
+        """Whose the bound is."""
+        return self.bound.whose
+
+    @property
+    def distance(self) -> float:
+        """How far the number is from its bound, whichever side it is on."""
+        return abs(self.value - self.bound.value)
+
+    @property
+    def sourced_rule(self) -> str:
+        """The rule's source, and by how much it is kept or missed."""
+        done = "kept" if self.holds else "missed"
+        far = "exactly" if self.distance == 0 else f"by {self.far}"
+        return f"{self.whose.value} bound, {done} {far}"
+
+    @property
+    def far(self) -> str:
+        """The distance, as printed."""
+        unit = " percentage points" if self.bound.unit.strip() == "%" else self.bound.unit
+        return f"{number(self.distance)}{unit}"
 
     @property
     def holds(self) -> bool:
@@ -226,9 +273,7 @@ class Condition:
     def _distance(self) -> str:
         if self.value == self.bound.value:
             return f"{self.what} is {self.against or 'the bound'} exactly"
-        unit = " percentage points" if self.bound.unit.strip() == "%" else self.bound.unit
-        distance = number(abs(self.value - self.bound.value))
-        return f"{self.what} misses {self.against or 'the bound'} by {distance}{unit}"
+        return f"{self.what} misses {self.against or 'the bound'} by {self.far}"
 
 
 @dataclass(frozen=True)
@@ -252,6 +297,11 @@ class CountCondition(Condition):
     def named_rule(self) -> str:
         """The rule, and of what."""
         return f"{self.rule} of the {len(self.members)} {self.what}"
+
+    @property
+    def far(self) -> str:
+        """By how many rows it is kept or missed."""
+        return f"{self.distance:.0f} of {len(self.members)}"
 
     def _distance(self) -> str:
         return f"{self.bound.value - self.value:.0f} too few"
@@ -277,11 +327,12 @@ def value_is(
     *,
     remark: str = "",
     parts: Iterable[Member] = (),
+    behind: int | None = None,
 ) -> Condition | None:
     """Require a bound of a number that was put together of several; None where there is none."""
     if measured is None:
         return None
-    return Condition(what, measured, bound, remark=remark, members=tuple(parts))
+    return Condition(what, measured, bound, remark=remark, members=tuple(parts), behind=behind)
 
 
 def within(
@@ -292,30 +343,50 @@ def within(
     unit: str = "",
     *,
     remark: str = "",
-    # (program, its number, further ones) of each row behind the number.
-    parts: Iterable[tuple[str, float, str]] = (),
+    # (row's name, its number, further ones, its program) of each row behind the number.
+    parts: Iterable[tuple[str, float, str, str]] = (),
+    whose: Whose = Whose.OURS,
+    behind: int | None = None,
 ) -> RangeCondition | None:
     """Require that a number lies in a range, its ends included; None where there is no number."""
     if value is None:
         return None
 
     def nearer(value: float) -> Bound:
-        return at_least(low, unit) if value - low < high - value else at_most(high, unit)
+        made = at_least(low, unit) if value - low < high - value else at_most(high, unit)
+        return replace(made, whose=whose)
 
-    members = tuple(member(name, each, nearer(each), more) for name, each, more in parts)
+    members = tuple(
+        member(name, each, nearer(each), more, program) for name, each, more, program in parts
+    )
     return RangeCondition(
-        what, value, nearer(value), remark=remark, members=members, low=low, high=high
+        what,
+        value,
+        nearer(value),
+        remark=remark,
+        members=members,
+        behind=behind,
+        low=low,
+        high=high,
     )
 
 
 def count_of(
-    members: Sequence[Member], what: str, least: int, remark: str = ""
+    members: Sequence[Member],
+    what: str,
+    least: int,
+    remark: str = "",
+    whose: Whose = Whose.PAPER,
 ) -> CountCondition | None:
-    """Require that at least `least` of some rows are as the claim says; None: there are no rows."""
+    """Require that at least `least` of some rows are as the claim says; None: there are no rows.
+
+    `whose`: Who says how many, and what one of them must be.
+    """
     if not members:
         return None
     kept = sum(each.keeps for each in members)
-    return CountCondition(what, kept, at_least(least), remark=remark, members=tuple(members))
+    bound = Bound(Relation.AT_LEAST, least, whose=whose)
+    return CountCondition(what, kept, bound, remark=remark, members=tuple(members))
 
 
 def deciding(members: Iterable[Member]) -> str:

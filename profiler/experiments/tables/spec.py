@@ -28,6 +28,7 @@ from simprof.profiler.experiments.cells.cells import (
 )
 from simprof.profiler.experiments.cells.settings import CellSetting, selecting, setting
 from simprof.profiler.experiments.suites.suite import DEFAULT_BUILD, CounterBuild, with_counters
+from simprof.profiler.experiments.tables.averages import beside, likeness, with_averages
 from simprof.profiler.experiments.tables.claims import Judge
 from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found, Subject
 from simprof.profiler.experiments.tables.table import (
@@ -39,10 +40,9 @@ from simprof.profiler.experiments.tables.table import (
     TableColumn,
     TableRow,
     Value,
-    beside,
     failed_row,
+    program_key,
     published,
-    with_averages,
 )
 from simprof.profiler.request.request import ALL_ROUTINES, Selection
 
@@ -116,8 +116,13 @@ class TableSpec(Generic[Subject]):
     notes: tuple[str, ...] = ()
     bars: Bars | None = None
     compared: tuple[str, ...] = ()
+    # Name of the published table whose programs are those that the paper speaks of: stand-ins of
+    # these alone are averaged and judged, where there are any. "": all programs are.
+    originals: str = ""
     # The subjects of a program's rows; none where it has nothing to tell.
     rows: Callable[[SuiteMember, Found], Iterable[Subject]] = lambda _, found: cast(Any, (found,))
+    # Whether a subject is judged, of programs that are.
+    judges: Callable[[Subject], bool] = lambda _: True
     averaged: bool = True  # Whether rows of averages are added
     includes: Callable[[SuiteMember], bool] = lambda _: True  # Whether it has rows of it
     # Whether it is about instrumented programs only: then it has rows of those that `View.executed`
@@ -216,8 +221,13 @@ def make(
     programs = spec.chosen(programs, view)
     executed = {program: _executed(spec, program, results, view) for program in programs}
     shown = any(executed.values())
+    originals = _originals(spec, programs)
     rows = [
-        row
+        replace(
+            row,
+            original=originals.get(program.name, ""),
+            judged=row.judged and (not originals or program.name in originals),
+        )
         for program in programs
         for row in _rows(
             spec,
@@ -236,16 +246,42 @@ def make(
         spec.source,
         caption + (CAPTION if shown else ""),
         columns,
-        with_averages(columns, rows) if spec.averaged else tuple(rows),
+        tuple(rows),
         published(spec.name),
         (),
-        spec.notes,
+        (*spec.notes, *_not_judged(programs, originals)),
         spec.bars,
         spec.compared,
     )
     family = table.published.family if table.published else ""
-    compared = beside(table, {program.name: program.partners(family) for program in programs})
-    return replace(compared, claims=spec.judge(table))
+    table = beside(table, {program.name: program.partners(family) for program in programs})
+    if spec.averaged:
+        table = replace(table, rows=with_averages(table.columns, table.rows))
+    return replace(table, claims=spec.judge(table), likeness=likeness(table))
+
+
+def _originals(spec: TableSpec[Any], programs: Sequence[SuiteMember]) -> Mapping[str, str]:
+    """Return which of the paper's programs each one stands in for, of those that do."""
+    theirs = published(spec.originals) if spec.originals else None
+    if theirs is None:
+        return {}
+    known = {program_key(str(row.values[0])) for row in theirs.rows if row.kind == "program"}
+    found = {}
+    for program in programs:
+        keys = (program_key(name) for name in program.partners(theirs.family))
+        if (original := next((key for key in keys if key in known), None)) is not None:
+            found[program.name] = original
+    return found
+
+
+def _not_judged(programs: Sequence[SuiteMember], originals: Mapping[str, str]) -> Iterator[str]:
+    """Yield a note on the programs that count in no average and no verdict."""
+    others = [program.name for program in programs if program.name not in originals]
+    if originals and others:
+        yield (
+            "In no average and no verdict, for they stand in for none of the paper's programs: "
+            f"{', '.join(others)}."
+        )
 
 
 # What a basic block is in a table that has a choice (BL94's)
@@ -315,7 +351,7 @@ def _rows(
     error = "; ".join(lines) or None
     for subject in spec.rows(program, found):
         values = tuple(_values(spec, program, subject, executed))
-        yield TableRow(values, "program", program.group, error)
+        yield TableRow(values, "program", program.group, error, judged=spec.judges(subject))
 
 
 def _values(

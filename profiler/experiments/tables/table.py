@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from simprof.profiler.experiments.suites.sources import suites_directory
-from simprof.profiler.experiments.tables.conditions import Condition
+from simprof.profiler.experiments.tables.conditions import Condition, Whose
 from simprof.simulator.errors import UsageError
 
 # None: there is no such number (nothing to divide by, not in the paper).
@@ -48,20 +48,26 @@ class Verdict(StrEnum):
 
     HOLDS = "holds"
     FAILS = "fails"
+    TOO_FEW = "too few programs"  # Less than `FEWEST` are behind it, whatever they say
     UNTESTABLE = "not testable here"
+
+
+FEWEST = 5  # Programs that a verdict rests on at least
 
 
 @dataclass(frozen=True)
 class TableColumn:
     """A column: its key for programs, its title for people, how its numbers are written.
 
-    `average`: whether its average over programs means something.
+    `average`: whether its average over programs means something. `quotient`: whether its numbers
+    are ratios of the same kind of thing, whose geometric mean means something, too.
     """
 
     key: str
     title: str
     form: Form = Form.TEXT
     average: bool = field(default=True, kw_only=True)
+    quotient: bool = field(default=False, kw_only=True)
 
     @property
     def numeric(self) -> bool:
@@ -79,6 +85,25 @@ class TableRow:
     # Why it failed, in one line; None: it did not. Of a program's row: what in it is not as it
     # should be.
     error: str | None = None
+    # Which of the programs that the paper measured it stands in for; "": it is one by itself.
+    original: str = ""
+    judged: bool = True  # Whether averages and verdicts are about it
+
+    @property
+    def program(self) -> str:
+        """What counts once in averages: the original, or the program itself."""
+        return self.original or str(self.values[0])
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How alike a column's order of programs is to that of the paper's numbers beside it."""
+
+    key: str  # Of the column
+    title: str
+    count: int  # The paper's programs, or routines, that have both numbers
+    correlation: float | None  # Spearman's rank correlation; None: all are equal, or there is one
+    words: str  # What it means
 
 
 @dataclass(frozen=True)
@@ -93,6 +118,16 @@ class Claim:
     why: str = ""  # Of a claim that fails: by how much, and the rows that decide it. "" of others.
     # What it was judged by; verdict, figure and why are made of these. () where nothing was.
     conditions: tuple[Condition, ...] = ()
+
+    @property
+    def programs(self) -> int:
+        """How many programs stand behind it at least."""
+        return min((each.programs for each in self.conditions), default=0)
+
+    @property
+    def whose(self) -> tuple[Whose, ...]:
+        """Whose its bounds are."""
+        return tuple(dict.fromkeys(each.whose for each in self.conditions))
 
 
 @dataclass(frozen=True)
@@ -129,6 +164,7 @@ class ReportTable:
     # Keys of columns that the paper prints as well; `beside` sets its numbers beside ours.
     compared: tuple[str, ...] = ()
     family: str = ""  # Of published tables: whose programs the rows are, "SPEC" or "Mälardalen".
+    likeness: tuple[Likeness, ...] = ()  # Of the columns with the paper's numbers beside them
 
     def index(self, key: str) -> int:
         """Return the position of a column; raises KeyError if there is none of that key."""
@@ -146,20 +182,30 @@ class ReportTable:
         """Return the values of a row by the keys of their columns."""
         return dict(zip((column.key for column in self.columns), row.values, strict=True))
 
+    @property
+    def judged(self) -> tuple[TableRow, ...]:
+        """Rows of the programs that averages and verdicts are about."""
+        return tuple(row for row in self.rows if row.kind == "program" and row.judged)
+
     def values(self, key: str, group: str = "") -> list[float]:
-        """Return the numbers of a column, of programs only (of `group` only)."""
-        position = self.index(key)
-        found = (
-            row.values[position]
-            for row in self.rows
-            if row.kind == "program" and group in ("", row.group)
-        )
-        return [as_float(value) for value in found if isinstance(value, int | float)]
+        """Return the numbers of a column, of judged programs only (of `group` only)."""
+        return [each for _, each in self._values(key, group)]
 
     def mean(self, key: str, group: str = "") -> float | None:
-        """Return the arithmetic mean of a column over programs; None where there are none."""
-        found = self.values(key, group)
+        """Return the arithmetic mean of a column over programs; None where there are none.
+
+        Programs that stand in for the same original count as one.
+        """
+        found = once(self._values(key, group))
         return fmean(found) if found else None
+
+    def _values(self, key: str, group: str) -> list[tuple[str, float]]:
+        position = self.index(key)
+        return [
+            (row.program, as_float(value))
+            for row in self.judged
+            if group in ("", row.group) and isinstance(value := row.values[position], int | float)
+        ]
 
     @property
     def failures(self) -> tuple[tuple[str, str], ...]:
@@ -169,6 +215,14 @@ class ReportTable:
             for row in self.rows
             if row.kind == "failed" or row.error is not None
         )
+
+
+def once(numbers: Iterable[tuple[str, float]]) -> list[float]:
+    """Return one number for each original of (original, number): the mean of its stand-ins'."""
+    found: dict[str, list[float]] = {}
+    for original, value in numbers:
+        found.setdefault(original, []).append(value)
+    return [fmean(values) for values in found.values()]
 
 
 def as_float(value: int | float) -> float:
@@ -192,89 +246,6 @@ def percentage(part: float | None, whole: float | None) -> float | None:
 def failed_row(name: str, group: str, columns: int, error: str) -> TableRow:
     """Return the row of a program that failed."""
     return TableRow((name, *[None] * (columns - 1)), "failed", group, error)
-
-
-def with_averages(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
-    """Group rows and add their averages: INT, its mean, FP, its mean, the mean of all.
-
-    Averages are arithmetic means of the rows' values, ratios included, as EPP's and TPP's are:
-    each program weighs the same however long it runs. A group of one program or none has no
-    average of its own.
-    """
-    made: list[TableRow] = []
-    groups = ("INT", "FP")
-    for group, name in zip(groups, AVERAGE_NAMES, strict=False):
-        members = [row for row in rows if row.group == group]
-        made.extend(members)
-        made.extend(_average(name, group, columns, members))
-    made.extend(row for row in rows if row.group not in groups)
-    made.extend(_average(AVERAGE_NAMES[-1], "", columns, rows))
-    return tuple(made)
-
-
-def _average(
-    name: str, group: str, columns: Sequence[TableColumn], rows: Sequence[TableRow]
-) -> Iterable[TableRow]:
-    members = [row for row in rows if row.kind == "program"]
-    if len(members) < 2:
-        return
-    values: list[Value] = [name]
-    for position, column in enumerate(columns[1:], 1):
-        found = [row.values[position] for row in members]
-        numbers = [as_float(value) for value in found if isinstance(value, int | float)]
-        values.append(fmean(numbers) if numbers and column.numeric and column.average else None)
-    yield TableRow(tuple(values), "average", group)
-
-
-def beside(table: ReportTable, matches: dict[str, tuple[str, ...]]) -> ReportTable:
-    """Set the paper's numbers beside ours, in columns of their own.
-
-    `matches`: Name of a program -> names of the paper's programs that it stands in for.
-
-    Returns
-    -------
-    Table
-        `table` itself where the paper has no program that one of ours stands in for.
-    """
-    published = table.published
-    if published is None or not table.compared:
-        return table
-    rows = {program_key(str(row.values[0])): row for row in published.rows}
-    averages = {str(row.values[0]): row for row in published.rows if row.kind == "average"}
-    partners: list[TableRow | None] = []
-    for row in table.rows:
-        name = str(row.values[0])
-        if row.kind == "average":
-            partners.append(averages.get(name))
-            continue
-        candidates = (program_key(each) for each in matches.get(name, ()))
-        partners.append(next((rows[each] for each in candidates if each in rows), None))
-    if not any(partner is not None and partner.kind == "program" for partner in partners):
-        return table
-    return _merged(table, published, partners)
-
-
-def _merged(
-    table: ReportTable, published: ReportTable, partners: Sequence[TableRow | None]
-) -> ReportTable:
-    columns: list[TableColumn] = []
-    values: list[list[Value]] = [[] for _ in table.rows]
-    keys = {column.key for column in table.columns}
-    for position, column in enumerate(table.columns):
-        columns.append(column)
-        for made, row in zip(values, table.rows, strict=True):
-            made.append(row.values[position])
-        key = column.key.removesuffix(EXECUTED)
-        if key not in table.compared or (column.key == key and f"{key}{EXECUTED}" in keys):
-            continue  # the paper's is behind what was executed
-        theirs = published.index(key)
-        columns.append(TableColumn(f"{key}:paper", "(paper)", column.form))
-        for made, partner in zip(values, partners, strict=True):
-            made.append(None if partner is None else partner.values[theirs])
-    rows = tuple(
-        replace(row, values=tuple(made)) for row, made in zip(table.rows, values, strict=True)
-    )
-    return replace(table, columns=tuple(columns), rows=rows)
 
 
 ALIASES = {"cc1": "gcc", "xlisp": "li", "jpeg": "ijpeg", "perlbmk": "perl", "wave": "wave5"}
