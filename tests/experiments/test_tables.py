@@ -49,6 +49,7 @@ from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.catalogue import TABLES, find, tables
 from simprof.profiler.experiments.tables.results import NO_SUITE, run_tables, stored_tables
 from simprof.profiler.experiments.tables.spec import SuiteMember, TableReport, TableSpec, View, make
+from simprof.profiler.experiments.tables.averages import beside
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
@@ -57,7 +58,6 @@ from simprof.profiler.experiments.tables.table import (
     TableColumn,
     TableRow,
     Verdict,
-    beside,
     program_key,
     published,
     read_published,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from simprof.profiler.experiments.cells.cells import RoutineRow
+from simprof.profiler.experiments.tables.averages import with_averages
 from simprof.profiler.experiments.tables.table import (
     Form,
     ReportTable,
     TableColumn,
     TableRow,
-    with_averages,
 )
 from simprof.profiler.plan.plan import CounterTable
 
