@@ -57,6 +57,33 @@ def thing(keys: Mapping[str, Schema], optional: Mapping[str, Schema] | None = No
     }
 
 
+# A claim of a paper, its verdict, and the conditions behind it
+CLAIM: Schema = thing(
+    {
+        "text": TEXT,
+        "verdict": {"enum": ["holds", "fails", "too few programs", "not testable here"]},
+        "figure": TEXT,
+        "why": TEXT,
+        "programs": COUNT,
+        "conditions": each(
+            thing(
+                {
+                    "what": TEXT,
+                    "value": or_null(NUMBER),
+                    "relation": {"enum": ["above", "at least", "below", "at most", "within"]},
+                    "least": or_null(NUMBER),
+                    "most": or_null(NUMBER),
+                    "unit": TEXT,
+                    "against": TEXT,
+                    "whose": {"enum": ["paper", "ours"]},
+                    "holds": FLAG,
+                    "distance": or_null(NUMBER),
+                    "programs": COUNT,
+                }
+            )
+        ),
+    }
+)
 KINDS: Mapping[ColumnKind, Schema] = {
     ColumnKind.WHOLE: WHOLE,
     ColumnKind.LONG: WHOLE,
@@ -444,7 +471,28 @@ FORMATS: Mapping[str, Schema] = {
             "suite": TEXT,
             "title": TEXT,
             "cost_model": TEXT,
-            "tables": each(thing({"name": TEXT, "title": TEXT})),
+            "tables": each(
+                thing(
+                    {
+                        "name": TEXT,
+                        "title": TEXT,
+                        "rows": each(
+                            thing({"kind": TEXT, "group": TEXT, "original": TEXT, "judged": FLAG})
+                        ),
+                        "likeness": each(
+                            thing(
+                                {
+                                    "column": TEXT,
+                                    "count": COUNT,
+                                    "rank_correlation": or_null(NUMBER),
+                                    "words": TEXT,
+                                }
+                            )
+                        ),
+                        "claims": each(CLAIM),
+                    }
+                )
+            ),
             "failures": each(thing({"program": TEXT, "error": TEXT})),
         }
     ),

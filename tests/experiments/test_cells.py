@@ -41,6 +41,7 @@ from simprof.profiler.schemes.registry import make_plan
 from simprof.profiler.session.session import compare_program
 from simprof.simulator.binary import elf
 from simprof.simulator.errors import UsageError
+from tests.conftest import FIXTURES
 from tests.support.figures import epp_1, walk
 from tests.support.scheme_code import GENERATORS
 
@@ -514,3 +515,39 @@ def test_keys_change_with_everything_that_decides_the_result(
         monkeypatch.setattr(provenance, "versions", lambda changed=changed: changed)
         seen.append(key(job))
     assert len(set(seen)) == len(seen)
+
+
+def test_analysing_is_planning_the_routines_that_a_run_entered(
+    fixture_elf: Callable[..., Path],
+) -> None:
+    """Counters and code are those of the run's own measurement; only the seconds are new."""
+    settings = ("qpt2", "pp", "tpp:cold=5:loop=15")
+    for name in ("loops", "manypaths"):
+        program = fixture_elf(name)
+        ran, analysed = (
+            run_group(tuple(Job(Cell(name, parse(each), kind=kind), program) for each in settings))
+            for kind in (CellKind.RUN, CellKind.ANALYSE)
+        )
+        for one, two in zip(ran, analysed, strict=True):
+            assert one.error is None and two.error is None
+            assert (two.base, two.reason, two.status) == (one.base, one.reason, one.status)
+            assert [each.address for each in two.routines] == [
+                each.address for each in one.routines
+            ]
+            assert [each.num_paths for each in two.routines] == [
+                each.num_paths for each in one.routines
+            ]
+            assert two.sizes["code_bytes"] == one.sizes["code_bytes"]
+            assert sum(each.counter_bytes for each in two.routines) == two.sizes["counter_bytes"]
+            assert two.timing.planning > 0 and two.timing.generation > 0
+            assert two.sizes["routine_bytes"] % 4 + two.sizes["routine_bytes"] > 0
+
+
+def test_facts_of_a_programs_own_routines_are_those_of_a_run_of_these_alone() -> None:
+    program = FIXTURES / "suites" / "bin" / "v9" / "fibcall.elf"
+    whole, alone = (
+        run_group((Job(Cell("fibcall", parse(each)), program),))[0]
+        for each in ("pp", "pp:user-only")
+    )
+    assert whole.own_facts is not None and whole.own_facts == alone.facts
+    assert whole.facts is not None and whole.facts.paths >= whole.own_facts.paths

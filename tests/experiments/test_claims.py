@@ -347,7 +347,7 @@ BOUNDARIES = [
     Boundary("kiter3", "For k = 3 ndes", beyond("crc"), 60_000, "hhf", 1, names=KERNELS),
     Boundary("kiter4", "Static paths grow", growing, 8, "fhh", 1),
     Boundary("kiter4", "Static paths grow", differing("k5", k2=2, k3=3, k4=4), 4, "ffh"),
-    # ks 276 to 466 and cyfun 429 to 14,294; cl_hash 16 to 24 and compress 5,887 to 44,063; and so on
+    # cl_hash 10 to 16, cyfun 429 to 14,294; cl_hash 16 to 24, compress 5,887 to 44,063; and so on
     *(
         Boundary("kiter4", f"From k = {k - 1} to {k}", differing(f"g{k}"), at, verdicts)
         for k, least, greatest in (

@@ -228,17 +228,19 @@ def _json_claim(claim: Claim) -> dict[str, Any]:
 
 def _json_condition(condition: Condition) -> dict[str, Any]:
     bound = condition.bound
-    ends = (bound.value, bound.value)
+    relation, least, most = bound.relation.value, None, None
     if isinstance(condition, RangeCondition):
-        ends = condition.low, condition.high
-    wants_more, ranged = bound.relation.wants_more, isinstance(condition, RangeCondition)
+        relation, least, most = "within", condition.low, condition.high
+    elif bound.relation.wants_more:
+        least = bound.value
+    else:
+        most = bound.value
     return {
         "what": condition.what,
         "value": _finite(condition.value),
-        "relation": "within" if ranged else bound.relation.value,
-        # The number lies from `least` to `most`; which of them it may be, `relation` says.
-        "least": _finite(ends[0]) if ranged or wants_more else None,
-        "most": _finite(ends[1]) if ranged or not wants_more else None,
+        "relation": relation,
+        "least": _finite(least),
+        "most": _finite(most),
         "unit": bound.unit.strip(),
         "against": condition.against,
         "whose": condition.whose.name.lower(),
@@ -248,9 +250,9 @@ def _json_condition(condition: Condition) -> dict[str, Any]:
     }
 
 
-def _finite(value: float) -> float | None:
+def _finite(value: float | None) -> float | None:
     """Return a number, None where it is infinite: JSON has none of these."""
-    return value if math.isfinite(value) else None
+    return None if value is None or not math.isfinite(value) else value
 
 
 def _json_row(table: ReportTable, row: TableRow) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import fmean, median
 from typing import NamedTuple
@@ -59,9 +59,10 @@ RUNTIME = frozenset(
 )
 
 
-def _is_own(row: RoutineRow) -> bool:
-    """Whether a routine is the program's: the paper instruments C source, and no library."""
-    return row.own and row.name.partition(".")[0] not in RUNTIME
+def own_routines(routines: Sequence[RoutineRow]) -> list[RoutineRow]:
+    """Return the program's own routines: the paper instruments C source, and no library."""
+    found = columns.scope(routines, own=True)
+    return [row for row in found if row.name.partition(".")[0] not in RUNTIME]
 
 
 # -- table 3 --------------------------------------------------------------------------------------
@@ -135,7 +136,7 @@ def _hashing_slows(table: ReportTable) -> Claim:
 
 def _most_paths(row: Found) -> int | None:
     """Return the paths for k = 3 of the program's own routine that has most."""
-    known = (each.untruncated_paths for each in row["k3"].routines if _is_own(each))
+    known = (each.untruncated_paths for each in own_routines(row["k3"].routines))
     return max((paths for paths in known if paths is not None), default=None)
 
 
@@ -242,15 +243,15 @@ def _routines(program: SuiteMember, found: Found) -> list[_StaticPaths]:
 
 def _growing(found: Found) -> Iterator[_StaticPaths]:
     """Yield the routines whose paths differ by k, of those that have numbers for all k."""
-    counts: dict[tuple[int, str, bool], list[int]] = {}
+    counts: dict[tuple[int, str], list[int]] = {}
+    own = {(row.address, row.name) for row in own_routines(found["k1"].routines)}
     for need in PLANS:
         for row in found[need].routines:
             if row.untruncated_paths is not None:
-                routine = row.address, row.name, _is_own(row)
-                counts.setdefault(routine, []).append(row.untruncated_paths)
-    for (address, name, own), paths in counts.items():
+                counts.setdefault((row.address, row.name), []).append(row.untruncated_paths)
+    for routine, paths in counts.items():
         if len(paths) == len(ITERATIONS) and len(set(paths)) > 1:
-            yield _StaticPaths(address, name, tuple(paths), own)
+            yield _StaticPaths(*routine, tuple(paths), routine in own)
 
 
 def _paths(k: int) -> ColumnSpec[_StaticPaths]:
