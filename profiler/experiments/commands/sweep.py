@@ -43,7 +43,7 @@ GRID = ".toml"  # How the name of a grid file ends; every other file is a progra
     "--input", "inputs", one_of(INPUTS), "NAME", "Inputs of the suite: train, ref.  [default: ref]"
 )
 @several("--build", "builds", parts, "NAME", "Builds of the suite.  [default: v9-O2]")
-@several("--kind", "kinds", parts, "NAME", "run, plan, execute, time.  [default: run]")
+@several("--kind", "kinds", parts, "NAME", "run, plan, execute, time, analyse.  [default: run]")
 @mode_option("Schemes (default: all that instrument)")
 @click.option(
     "--settings",
