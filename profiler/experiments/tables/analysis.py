@@ -9,7 +9,7 @@ from __future__ import annotations
 from simprof.profiler.experiments.cells.cells import CellKind, RoutineRow
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables import claims, columns, conditions
-from simprof.profiler.experiments.tables.claims import of_hashing, rule
+from simprof.profiler.experiments.tables.claims import rule
 from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found
 from simprof.profiler.experiments.tables.conditions import (
     Condition,
@@ -122,7 +122,7 @@ ANALYSIS = TableSpec[Found](
             ),
         ),
         columns.percent(
-            "hashed",
+            "hashed_routines",
             "hashed %",
             lambda row: percentage(len(_arrays(row, CounterTable.HASH)), len(row["pp"].routines)),
         ),
@@ -137,7 +137,7 @@ ANALYSIS = TableSpec[Found](
             "Hash tables limit a routine's counters to roughly 16 KB (EPP 5.3).",
             claims.each_is("array_bytes", papers(at_most(16 << 10, " bytes"))),
         ),
-        of_hashing(
+        rule(
             "Routines with more than 4000-6000 paths require hash tables (EPP 5.3).",
             _of_arrays,
             _of_tables,

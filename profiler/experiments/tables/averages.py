@@ -262,6 +262,6 @@ def in_words(found: Sequence[Likeness]) -> str:
         for each in found
     )
     return (
-        "Order of programs against their originals' in the paper, Spearman's rank correlation "
+        "Order of rows against their originals' in the paper, Spearman's rank correlation "
         f"(1: the same order, 0: none, -1: the opposite): {'; '.join(parts)}."
     )
