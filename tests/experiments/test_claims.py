@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,6 +48,7 @@ from simprof.profiler.experiments.tables.table import (
 from tests.support.report_tables import program_row, small
 
 Numbers = Mapping[str, float]
+Rows = Callable[[float], Sequence[Numbers]]  # The programs' numbers, made of one
 
 TABLES = {**OF_PAPERS, GCOV_ARCS.name: GCOV_ARCS}
 """All that draw conclusions."""
@@ -115,39 +116,39 @@ class Boundary:
 
     table: str
     claim: str
-    rows: Callable[[float], list[Numbers]]
+    rows: Rows
     at: float
     verdicts: str
     step: float = 1e-7
     names: tuple[str, ...] = NAMES
 
 
-def every(key: str, **others: float) -> Callable[[float], list[Numbers]]:
+def every(key: str, **others: float) -> Rows:
     """All programs have x in a column."""
     return lambda x: [{**others, key: x}] * COUNT
 
 
-def group(name: str, key: str) -> Callable[[float], list[Numbers]]:
+def group(name: str, key: str) -> Rows:
     """The programs of one group have x in a column; those of the other 10."""
     return lambda x: [{key: x} if each == name else {} for each in GROUPS]
 
 
-def first(key: str, rest: float, **others: float) -> Callable[[float], list[Numbers]]:
+def first(key: str, rest: float, **others: float) -> Rows:
     """One program has x in a column, the others have `rest`."""
     return lambda x: [{**others, key: x if each == 0 else rest} for each in range(COUNT)]
 
 
-def counted(good: Numbers, bad: Numbers) -> Callable[[float], list[Numbers]]:
+def counted(good: Numbers, bad: Numbers) -> Rows:
     """So many of ten programs are as a claim says."""
     return lambda x: [good if each < x else bad for each in range(COUNT)]
 
 
-def last(key: str, rest: float) -> Callable[[float], list[Numbers]]:
+def last(key: str, rest: float) -> Rows:
     """One FP program has x in a column, the other FP programs have `rest`."""
     return lambda x: [{}] * 5 + [{key: rest}] * 4 + [{key: x}]
 
 
-def growing(x: float) -> list[Numbers]:
+def growing(x: float) -> Sequence[Numbers]:
     """So many of ten routines, which all differ, have more paths with every k."""
     return [
         {**{f"k{k}": k if each < x else 9 for k in range(1, 5)}, "k5": 9 + each}
@@ -155,7 +156,7 @@ def growing(x: float) -> list[Numbers]:
     ]
 
 
-def differing(key: str, **others: float) -> Callable[[float], list[Numbers]]:
+def differing(key: str, **others: float) -> Rows:
     """All routines have x in a column, and are not the same routine in several programs."""
     return lambda x: [{**others, key: x, "k1": each / COUNT} for each in range(COUNT)]
 
@@ -163,7 +164,7 @@ def differing(key: str, **others: float) -> Callable[[float], list[Numbers]]:
 KERNELS = ("compress", "crc", "edn", "fdct", "fibcall", "fir", "jfdctint", "ludcmp", "ndes")
 
 
-def beyond(kernel: str) -> Callable[[float], list[Numbers]]:
+def beyond(kernel: str) -> Rows:
     """The paper's kernels, of which one has x paths, and ndes, if it is another, more than all."""
     return lambda x: [
         {"most3": x if each == kernel else 10.0**6 if each == "ndes" else 10} for each in KERNELS
@@ -203,7 +204,7 @@ def paper_spread(name: str) -> float:
         sum(row[found["columns"].index(key)] for row in rows)
         for key in ("pp", "t1", "t5", "t10", "t515")
     )
-    return 100 * (max(tpp) - min(tpp)) / pp
+    return float(100 * (max(tpp) - min(tpp)) / pp)
 
 
 DISCONNECTING = "What is lost by disconnecting loops of"

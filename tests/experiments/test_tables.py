@@ -372,7 +372,7 @@ def test_tpp_tables_2_and_4_and_figures() -> None:
     assert (row["pp"], row["t10"], row["s10"]) == (80.0, 0.4, 0.5)
     row = only_row(table_of("tpp4-whole", {"pp": pp, **tpp}))
     assert (row["most"], row["pp"], row["t10"]) == (80_000**5, 80_000**5, 400**5)
-    hashing = replace(pp, counts=pp.counts | {"hashed_increments": 80})
+    hashing = replace(pp, counts={**pp.counts, "hashed_increments": 80})
     assert verdicts("tpp4-whole", {"pp": hashing, **tpp}) == [Verdict.HOLDS]
     assert verdicts("tpp4-whole", {"pp": pp, **tpp}) == [Verdict.UNTESTABLE]
     row = only_row(table_of("tpp-fig3", {"pp": pp, **tpp}))
