@@ -185,7 +185,8 @@ def _run(document: GraphDocument, options: AnalysisOptions) -> GraphRun:
     reading = plan.read(counters)
     check_shape(plan, options.mode, reading)
     _check(document, options, plan, reading, crossed)
-    flow.check(cfg, crossed, activations=sum(walk.count for walk in document.walks))
+    activations = sum(walk.count for walk in document.walks)
+    flow.check(cfg, crossed, counters.early, activations)
     judged = _attribution(document, options, plan, reading)
     return GraphRun(definition, depth_first(cfg), plan, code, counters, reading, crossed, judged)
 

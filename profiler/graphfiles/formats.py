@@ -18,9 +18,9 @@ graph
     file's runs as JSON text (a list is read too).
 node
     The block's name. `instructions`, 1 where not given; `vertex`, its number among the blocks,
-    which the graph's order tells where it is not given. In place of the graph's `entry` and
-    `exit`, the attribute `role` of a node may be "entry" or "exit", as in graphs that
-    `graphs.interchange` makes of recovered routines.
+    which the graph's order tells where it is not given; `call`, true where it ends with a call. In
+    place of the graph's `entry` and `exit`, the attribute `role` of a node may be "entry" or
+    "exit", as in graphs that `graphs.interchange` makes of recovered routines.
 edge
     `weight`, where given. `id`, the edge's place in the file's `edges`; without, edges come as
     `graphs.interchange.ordered_edges` says.
@@ -39,12 +39,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from xml.parsers import expat
 
 from simprof.profiler.graphfiles.reader import (
+    EARLY,
     GraphDocument,
     GraphFileError,
     parse,
     read_file,
     read_json,
 )
+from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.interchange import (
     InterchangeError,
     number,
@@ -52,6 +54,7 @@ from simprof.profiler.graphs.interchange import (
     ordered_edges,
     ordered_nodes,
 )
+from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.profiles import codec
 from simprof.profiler.profiles.codec import parse_json
 from simprof.simulator.errors import SimulatorError
@@ -308,15 +311,23 @@ def to_networkx(document: GraphDocument) -> nx.MultiDiGraph:
         name=cfg.name, entry=cfg.name_of(first.target).start, exit=cfg.name_of(last.source).start
     )
     if document.walks:
-        runs = [[{"edges": list(walk.edges[1:-1])}, walk.count] for walk in document.walks]
+        runs = [_run(walk, last.id) for walk in document.walks]
         graph.graph["runs"] = json.dumps(runs)
     for block in cfg.blocks:
         graph.add_node(block.label, vertex=block.id, instructions=block.instructions)
+        if any(cfg.edges[edge].kind is EdgeKind.CALL_RETURN for edge in cfg.out_edges[block.id]):
+            graph.nodes[block.label]["call"] = True
     for edge, weight in zip(inner, document.weights, strict=True):
         source, target = cfg.name_of(edge.source).start, cfg.name_of(edge.target).start
         attributes = {"id": edge.id} if weight is None else {"id": edge.id, "weight": weight}
         graph.add_edge(source, target, key=edge.id, **attributes)
     return graph
+
+
+def _run(walk: ExecutedWalk, exit_edge: int) -> list[object]:
+    is_early = walk.edges[-1] != exit_edge
+    inner = walk.edges[1:] if is_early else walk.edges[1:-1]
+    return [{"edges": list(inner)}, walk.count, *([EARLY] if is_early else [])]
 
 
 def from_networkx(graph: nx.MultiDiGraph, file: str = "graph", sha256: str = "") -> GraphDocument:
@@ -343,7 +354,9 @@ def _document(graph: nx.MultiDiGraph, file: str) -> dict[str, Any]:
         weight = number(data.get("weight"))
         ends = [str(source), str(target)]
         edges.append(ends if weight is None else [*ends, weight])
-    document = {"blocks": blocks, "edges": edges, "runs": _runs(graph.graph.get("runs"), file)}
+    document: dict[str, Any] = {"blocks": blocks, "edges": edges}
+    document["runs"] = _runs(graph.graph.get("runs"), file)
+    document["calls"] = [str(node) for node, data in nodes.items() if data.get("call")]
     for role in ("entry", "exit"):
         document[role] = _end(graph.graph, nodes, role)
     if graph.graph.get("name"):

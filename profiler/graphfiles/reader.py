@@ -1,11 +1,14 @@
 """Graph files: control-flow graphs and activations written by hand (docs/SEMANTICS.md).
 
 A file is one JSON object: `name`, `entry`, `exit`, `blocks` (instructions by block, 1 where not
-given), `edges` ([source, target] or [source, target, weight]; parallel edges allowed) and `runs`
-([block names in order, count] or [{"edges": [indices]}, count]). Other keys are left alone.
+given), `edges` ([source, target] or [source, target, weight]; parallel edges allowed), `calls`
+(names of the blocks that end with a call) and `runs` ([block names in order, count] or [{"edges":
+[indices]}, count], with a third item, "early", where the activation ended in its last block).
+Other keys are left alone.
 
 Steps: `read_file`, `read_json`, then `parse` checks the object -> `GraphDocument`; `_Walks` checks
-that every run is a walk from the entry to the exit. `formats.load` does all of them.
+that every run is a walk from the entry, and to the exit if it did not end early. `formats.load`
+does all of them.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from simprof.profiler.profiles import codec
 from simprof.simulator.errors import SimulatorError
 
 RESERVED = ("ENTRY", "EXIT")
+EARLY = "early"  # Third item of a run that ended in its last block
 GREATEST_WEIGHT = 1e300  # sums of weights stay finite
 GREATEST_SIZE = 128 << 20  # Bytes of a graph file; more would be a device or a mistake
 GREATEST_EDGES = 100_000  # Edges, and blocks, of a graph: seconds of work, and half a gigabyte
@@ -45,7 +49,8 @@ class GraphDocument:
     # The graph; its edges are the file's, in order, then one from ENTRY and one to EXIT.
     cfg: ControlFlowGraph
     weights: tuple[float | None, ...]  # The file's weights by file edge, None where it gives none
-    walks: tuple[ExecutedWalk, ...]  # The runs as edge sequences from ENTRY to EXIT
+    # The runs as edge sequences from ENTRY to EXIT, or to the block where one ended early.
+    walks: tuple[ExecutedWalk, ...]
 
 
 def read_json(data: bytes, path: Path) -> Any:
@@ -113,9 +118,34 @@ def _graph(
     blocks = tuple(Block(ids[label], ids[label], sizes.get(label, 1), False, label)
                    for label in names)  # fmt: skip
     pairs = [(ids[source], ids[target]) for source, target, _ in edges]
-    made = _make_edges(pairs, len(blocks), ids[ends[0]], ids[ends[1]])
+    calls = {ids[label] for label in _calls(document.get("calls", []), ids, edges, ends[1], file)}
+    made = _make_edges(pairs, len(blocks), ids[ends[0]], ids[ends[1]], calls)
     weights = tuple(weight for _, _, weight in edges)
     return ControlFlowGraph(name, 0, 0, blocks, made), weights
+
+
+def _calls(
+    calls: object,
+    known: Mapping[str, int],
+    edges: Sequence[tuple[str, str, float | None]],
+    exit_block: str,
+    file: str,
+) -> list[str]:
+    """Return the names of the blocks that call, each with one edge, to where its call returns."""
+    if not isinstance(calls, list):
+        raise GraphFileError(f"{file}: calls: must be a list of block names")
+    leaving = Counter(source for source, _, _ in edges)
+    for call in calls:
+        label = _label(call, f"{file}: calls")
+        if label not in known:
+            raise GraphFileError(f"{file}: calls: block {label!r} is not in blocks or edges")
+        if leaving[label] != 1 or label == exit_block:
+            raise GraphFileError(
+                f"{file}: calls: a block that calls has one edge, to where the call returns: "
+                f"{leaving[label]} leave {label!r}"
+                + (", which is the exit" if label == exit_block else "")
+            )
+    return calls
 
 
 def _end(document: Mapping[str, Any], key: str, file: str) -> str:
@@ -186,7 +216,7 @@ def _edge(edge: object, where: str) -> tuple[str, str, float | None]:
 
 
 def _make_edges(
-    pairs: Sequence[tuple[int, int]], blocks: int, entry: int, exit_block: int
+    pairs: Sequence[tuple[int, int]], blocks: int, entry: int, exit_block: int, calls: set[int]
 ) -> tuple[Edge, ...]:
     """Number the edges. Of two that leave a block the first falls through; more are a switch."""
     outgoing = Counter(source for source, _ in pairs)
@@ -195,6 +225,7 @@ def _make_edges(
     for source, target in pairs:
         kind = EdgeKind.TAKEN if source in seen else EdgeKind.FALL_THROUGH
         kind = EdgeKind.SWITCH if outgoing[source] > 2 else kind
+        kind = EdgeKind.CALL_RETURN if source in calls else kind
         seen.add(source)
         edges.append(Edge(len(edges), source, target, kind))
     entered = Edge(len(edges), blocks, entry, EdgeKind.ENTRY)
@@ -234,23 +265,27 @@ class _Walks:
 
     def _run(self, run: object, index: int) -> ExecutedWalk:
         where = f"{self.file}: run {index}"
-        if not isinstance(run, list) or len(run) != 2:
-            raise GraphFileError(f"{where}: must be [blocks, count], not {_short(run)}")
-        what, count = run
+        if not isinstance(run, list) or len(run) not in (2, 3) or run[2:] not in ([], [EARLY]):
+            raise GraphFileError(
+                f'{where}: must be [blocks, count] or [blocks, count, "{EARLY}"], not {_short(run)}'
+            )
+        what, count = run[:2]
+        is_early = len(run) == 3
         if not _is_count(count):
             raise GraphFileError(f"{where}: the count must be a whole number, not {count!r}")
         if isinstance(what, str):
-            edges = tuple(self._named(what, f"{where} ({_short(what)})"))
+            edges = tuple(self._named(what, is_early, f"{where} ({_short(what)})"))
         elif isinstance(what, dict) and set(what) == {"edges"}:
-            edges = tuple(self._numbered(what["edges"], where))
+            edges = tuple(self._numbered(what["edges"], is_early, where))
         else:
             raise GraphFileError(
                 f'{where}: must name blocks in a string or hold {{"edges": [indices]}}, '
                 f"not {_short(what)}"
             )
-        return ExecutedWalk((self.first.id, *edges, self.last.id), count)
+        end = () if is_early else (self.last.id,)
+        return ExecutedWalk((self.first.id, *edges, *end), count)
 
-    def _named(self, text: str, where: str) -> Iterator[int]:
+    def _named(self, text: str, is_early: bool, where: str) -> Iterator[int]:
         labels = text.split()
         if not labels:
             raise GraphFileError(f"{where}: names no block")
@@ -259,7 +294,8 @@ class _Walks:
                 raise GraphFileError(f"{where}: position {place}: there is no block {label!r}")
         vertices = [self.ids[label] for label in labels]
         self._check_end(vertices[0], self.first.target, "starts", "entry", where)
-        self._check_end(vertices[-1], self.last.source, "ends", "exit", where)
+        if not is_early:
+            self._check_end(vertices[-1], self.last.source, "ends", "exit", where)
         for place, pair in enumerate(pairwise(vertices)):
             yield self._only_edge(pair, f"{where}: position {place}")
 
@@ -279,11 +315,12 @@ class _Walks:
     def _check_end(self, vertex: int, wanted: int, verb: str, role: str, where: str) -> None:
         if vertex != wanted:
             name, needed = self.cfg.name_of(vertex), self.cfg.name_of(wanted)
+            hint = f' (one that ends there is marked "{EARLY}")' if role == "exit" else ""
             raise GraphFileError(
-                f"{where}: not a walk: it {verb} in {name}, but the {role} is {needed}"
+                f"{where}: not a walk: it {verb} in {name}, but the {role} is {needed}{hint}"
             )
 
-    def _numbered(self, indices: object, where: str) -> Iterator[int]:
+    def _numbered(self, indices: object, is_early: bool, where: str) -> Iterator[int]:
         if not isinstance(indices, list):
             raise GraphFileError(f"{where}: edges must be a list of indices")
         vertex = self.first.target
@@ -302,7 +339,8 @@ class _Walks:
                 )
             vertex = edge.target
             yield index
-        self._check_end(vertex, self.last.source, "ends", "exit", where)
+        if not is_early:
+            self._check_end(vertex, self.last.source, "ends", "exit", where)
 
 
 def _short(value: object) -> str:
