@@ -43,8 +43,11 @@ class GraphOptions(TypedDict, total=False):
     per_vertex: bool
     merged: bool
     k: int
+    k_of: str
+    hot: float
     unoptimised: bool
     hash_above: int
+    give_up: int
     placement: str
     blocks: str
     registers: str

@@ -73,8 +73,11 @@ class RunOptions(ProgramOptions, total=False):
     per_vertex: bool
     merged: bool
     k: int
+    k_of: str
+    hot: float
     unoptimised: bool
     hash_above: int
+    give_up: int
     placement: str
     blocks: str
 

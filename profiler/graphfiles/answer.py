@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.numbering import graph_facts
+from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.profiles.accuracy import Attribution, EdgeFlow, definite_flow
@@ -102,6 +104,11 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
         "edges": list(table(measured, "edges").objects()),
         "sizes": sizes,
     }
+    if early := run.counters.early:
+        answer["early_ends"] = [
+            {"block": str(cfg.name_of(block)), "executions": count}
+            for block, count in sorted(early.items())
+        ]
     if run.reading.blocks is not None:
         answer["blocks"] = list(_blocks(run, base, run.reading.blocks).objects())
     if run.definition.estimates:
@@ -119,7 +126,7 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
     if isinstance(run.plan, AcyclicPathPlan):
         answer["definite_flow"] = definite_object(run.plan, run.crossings, run.reading)
         flow = EdgeFlow(run.cfg, frozenset(run.plan.dag.removed), run.crossings)
-        for path in answer["paths"]:
+        for path in (each for each in answer["paths"] if not each["partial"]):
             record = run.plan.decode(path["path"])
             path["definite"] = flow.definite_count(record.blocks[0], record.edges)
     return answer
@@ -172,6 +179,7 @@ def _measurement(
         path_counts=() if run.decoder is None else tuple(_paths(run, run.decoder)),
         numbered_paths=None if run.decoder is None else run.decoder.num_paths,
         iterations=run.definition.iterations(run.plan),
+        limited_loops=run.definition.limited(run.plan),
     )
     profile = options.get("edge_profile")
     return RunMeasurement(
@@ -221,17 +229,19 @@ def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:
 def _paths(run: GraphRun, plan: PathDecoder) -> Iterator[PathCount]:
     cfg, guided = run.cfg, run.definition.guided_decoder(run.plan)
     executed = [entry for entry in run.reading.paths.items() if entry[1]]
-    for path_id, count in sorted(executed, key=lambda entry: (-entry[1], entry[0])):
-        record = plan.decode(path_id)
+    executed.sort(key=lambda entry: (-entry[1], entry[0]))
+    whole = ((path, plan.decode(path), count) for path, count in executed)
+    begun = ((None, record, count) for record, count in run.reading.partial.items())
+    for path, record, count in chain[tuple[int | None, PathRecord, int]](whole, begun):
         yield PathCount(
-            path_id,
+            path,
             count,
             record.instructions(cfg),
             tuple(cfg.name_of(block).start for block in record.blocks),
             (),
-            partial=False,
+            partial=record.partial,
             edges=record.inner_edges(cfg),
-            inferred=guided is not None and guided.is_obvious(path_id),
+            inferred=path is not None and guided is not None and guided.is_obvious(path),
         )
 
 

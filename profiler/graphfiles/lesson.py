@@ -22,7 +22,7 @@ class Line:
     source: str
     target: str
     label: str = ""  # What the step writes on it
-    # How it is drawn: "plain", "tree", "chord", "back", "dummy" or "out" (left out).
+    # How it is drawn: "plain", "tree", "chord", "back", "dummy", "early" or "out" (left out).
     kind: str = "plain"
 
 
@@ -112,6 +112,18 @@ _NUMBERS = {
 }
 
 
+# Why the paths of a loop span fewer iterations than were asked for (`kiter`).
+_LIMITS = {
+    "irreducible": "it is irreducible, since control enters it at several blocks, so there is no "
+    "head at which copies of it could begin",
+    "outer": "it holds another loop, or a part of one, and only innermost loops are unrolled",
+    "one block": "a loop of one block has a counter of its own, and its iterations end no path",
+    "not hot": "its share of the routine's instructions, by the weights, is too small",
+    "ambiguous": "edges that end paths in it would hide how often its own edges were crossed",
+    "path limit": "with more the routine would have more paths than the path limit",
+}
+
+
 class _Picture:
     """The edges of an answer, and the steps that its `static` part has facts for."""
 
@@ -148,6 +160,8 @@ class _Picture:
         for fact in (*facts, "witnesses"):
             if fact in self.static:
                 yield pictures[fact]() if fact in pictures else self.numbers(fact)
+        if "given_up" in self.static:
+            yield self.given_up()
         yield self.placement()
         if self.answer.get("paths") or self.answer.get("all_paths"):
             yield self.paths()
@@ -161,7 +175,15 @@ class _Picture:
             f"included. {crossed if self.ran else 'The file has no runs. '}"
         )
         text += f"Back edges of a depth-first search: {back}." if back else "There is no back edge."
-        return Step("The graph", text, self.lines(self.counts), is_about_kinds=True)
+        ends = self.answer.get("early_ends", ())
+        if ends:
+            text += (
+                " Activations that end early leave their last block over no edge. A virtual edge "
+                "to EXIT has their count, so that flow is conserved; no code is on it, since an "
+                "exception handler, or here the emulator, counts them (BL94 3.2)."
+            )
+        early = (Line(str(e["block"]), "EXIT", _text(e["executions"]), "early") for e in ends)
+        return Step("The graph", text, (*self.lines(self.counts), *early), is_about_kinds=True)
 
     def numbers(self, fact: str) -> Step:
         title, text, of_dummies = _NUMBERS[fact]
@@ -197,9 +219,11 @@ class _Picture:
     ) -> tuple[Line, ...]:
         """Return the edges of the graph whose paths are numbered."""
         # Paths over several iterations cross back edges, from one copy of a loop to the next.
-        kinds = self.kinds
-        if "loops" not in self.static:
-            kinds = ["out" if kind == "back" else kind for kind in kinds]
+        crossed = {edge for loop in self.static.get("loops", ()) for edge in loop["back_edges"]}
+        kinds = [
+            "out" if kind == "back" and edge not in crossed else kind
+            for edge, kind in enumerate(self.kinds)
+        ]
         return (*self.lines(labels, kinds), *self.dummies(fact))
 
     def acyclic(self) -> Step:
@@ -209,13 +233,26 @@ class _Picture:
             "block: the number of paths from there to EXIT, the sum of that of its successors. The "
             f"scheme tells {_paths(self.static['valid_paths'])} apart."
         )
-        if "loops" in self.static:
+        if loops := self.static.get("loops"):
+            spans = ", ".join(f"{each['iterations']} at {each['head']}" for each in loops)
             text += (
-                " Loops are unrolled in thought, so that a path spans several iterations; the "
-                "numbers are those of the first copy of each block."
+                " Loops are unrolled in thought, so that a path spans several iterations: "
+                f"{spans}. The numbers are those of the first copy of each block."
+            )
+        for loop in self.static.get("limited_loops", ()):
+            text += (
+                f" The loop at {loop['head']} ({', '.join(loop['blocks'])}) has k = "
+                f"{loop['iterations']}, not {loop['asked']}: {_LIMITS[loop['reason']]}."
             )
         notes = {str(name): _paths(count) for name, count in self.static["num_paths"].items()}
         return Step("Paths without cycles", text, self.inner(), notes)
+
+    def given_up(self) -> Step:
+        text = (
+            f"There would be {_paths(self.static['given_up'])}, more than the scheme was told to "
+            "profile, so that it does not profile the graph at all: no code, no counters."
+        )
+        return Step("Paths", text, self.lines())
 
     def tree(self) -> Step:
         root = self.static.get("root_edge")
@@ -276,10 +313,15 @@ class _Picture:
                 (str(block), notes[str(block)], "\n".join(texts[block]), "") for block in texts
             ]
         marks += [()] * (len(rows) - len(marks))
+        text = (
+            "What is executed where, initialisation and counting merged with increments where "
+            "they meet. The last column: instructions each time."
+        )
+        if loops := self.static.get("loops"):
+            text += _notation(max(loop["iterations"] for loop in loops))
         return Step(
             "Code",
-            "What is executed where, initialisation and counting merged with increments where "
-            "they meet. The last column: instructions each time.",
+            text,
             self.lines(code, kinds),
             notes,
             ("edge or block", "action", "SPARC code", "cost"),
@@ -290,7 +332,8 @@ class _Picture:
     def paths(self) -> Step:
         every = self.answer.get("all_paths")
         counts = {path["path"]: path["executions"] for path in self.answer["paths"]}
-        listed = list(every if every is not None else self.answer["paths"])[:MOST_PATHS]
+        partial = [path for path in self.answer["paths"] if path["partial"]]
+        listed = list(self.answer["paths"] if every is None else [*every, *partial])[:MOST_PATHS]
         head: tuple[str, ...] = ("number", "blocks")
         rows: list[tuple[str, ...]]
         rows = [(_text(path["path"]), " ".join(map(str, path["blocks"]))) for path in listed]
@@ -299,7 +342,13 @@ class _Picture:
             head = (*head, "executions")
             text = "The counters, read back: each path's number, its blocks, and how often the runs"
             text += " took it."
-            executions = (_text(counts.get(path["path"], 0)) for path in listed)
+            if partial:
+                text += " A path without a number is the unfinished one of an activation that ended"
+                text += " early: its registers tell it, and it is added to no whole path (EPP 3.6)."
+            # Unfinished paths have no number, and their own count.
+            executions = (
+                _text(path.get("executions", counts.get(path["path"], 0))) for path in listed
+            )
             rows = [(*row, count) for row, count in zip(rows, executions, strict=True)]
         if len(listed) == MOST_PATHS:
             text += f" The first {MOST_PATHS} are listed."
@@ -319,6 +368,20 @@ class _Picture:
             text += " On the edges: what their code executed, without conditional parts."
             costs = [n * cost for n, cost in zip(self.counts, costs, strict=True)]
         return Step("Cost", text, self.lines(costs), {}, ("size", ""), rows, ((),) * len(rows))
+
+
+def _notation(iterations: int) -> str:
+    """Say what KITER's notation of actions means (section 4.2, example 6)."""
+    more = ", and so on" if iterations > 2 else ""
+    return (
+        " In an iterated loop c[0] is the number so far of the path that began last, c[1] that of "
+        f"the one before it{more}; outside there is one path, c[0], also written r. itr is how "
+        "many back edges this visit to the loop has crossed, at most k - 1, and the flag f says "
+        "that it is k - 1. c+=[a, b] adds a to c[0] and b to c[1]. (a:b) is a for c[j] with j < "
+        "itr, whose path began at the loop's head and is not yet in its k-th iteration, and b for "
+        "c[itr], the oldest path; for k = 2 it is f ? a : b. setf(itr) is: if itr < k - 1, add 1 "
+        "to itr, and set f if that makes it k - 1."
+    )
 
 
 def _kind(in_tree: object) -> str:

@@ -107,6 +107,20 @@ class PathCount:
 
 
 @dataclass(frozen=True)
+class LoopLimit:
+    """A loop whose paths span fewer iterations than were asked for (k of `kiter`)."""
+
+    head: VertexName
+    # asked, iterations: k that was asked for, and that it got.
+    asked: int
+    iterations: int
+    reason: str  # In a word or two: "irreducible", "path limit"
+
+    def __str__(self) -> str:
+        return f"{self.head}: {self.iterations} of {self.asked} ({self.reason})"
+
+
+@dataclass(frozen=True)
 class RoutineProfile:
     """Everything measured about one routine."""
 
@@ -136,6 +150,7 @@ class RoutineProfile:
     numbered_paths: int | None = field(default=None, metadata=RARE)
     # How many iterations of a loop a path spans at most here (k of `kiter`)
     iterations: int | None = field(default=None, metadata=RARE)
+    limited_loops: tuple[LoopLimit, ...] = field(default=(), metadata=RARE)
 
     @property
     def key(self) -> tuple[int, str]:

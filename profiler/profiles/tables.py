@@ -167,6 +167,11 @@ COLUMNS: Mapping[str, tuple[DataColumn, ...]] = MappingProxyType(
                 "paths that the scheme tells apart: those left where paths were cut",
             ),
             _whole("iterations", "how many iterations of a loop a path spans here (k of kiter)"),
+            _text(
+                "limited_loops",
+                "loops whose paths span fewer iterations than asked for: the block at the head, k "
+                "and why",
+            ),
             _whole("executed_paths", "different whole paths that this run executed"),
             _number("path_coverage", "`executed_paths` / `numbered_paths`, from 0 to 1"),
             _whole("cut_edges", "edges at which paths were cut to keep the path limit"),
@@ -319,6 +324,7 @@ def _routine_row(measurement: RunMeasurement, routine: RoutineProfile) -> Iterat
         routine.potential_paths,
         routine.numbered_paths,
         routine.iterations,
+        "; ".join(map(str, routine.limited_loops)) or None,
         executed_paths(measurement, routine),
         path_coverage(measurement, routine),
         routine.cut_edges,

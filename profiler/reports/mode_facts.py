@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from simprof.profiler.profiles.accuracy import Attribution
 from simprof.profiler.profiles.profile import INFERRED, Guide, PathCount, RunMeasurement
 from simprof.profiler.profiles.tables import executed_paths
-from simprof.profiler.reports.display import group_digits, percent, plural, share
+from simprof.profiler.reports.display import group_digits, percent, plural, share, visible
 from simprof.profiler.reports.tables import CellAlignment, Table, columns, grid, number, text
 from simprof.profiler.schemes.definition import Loss, ProfileKind
 from simprof.profiler.schemes.mode_options import measured_setting
 from simprof.profiler.schemes.registry import find
+from simprof.simulator.binary.demangling import demangle
 
 INSTRUCTION_BYTES = 4  # Every SPARC instruction is a word.
 # The name of a setting, and what it measured: a row of a comparison
@@ -286,8 +287,28 @@ def lost(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
         if count := named.get(f"{INFERRED}{loss.name}"):
             told = _by_another_run(measurement)
             yield loss.about, f"{plural(count, loss.unit)} {loss.text} {told}"
+    yield from _limited_loops(measurement)
     if edges := named.get("unknown_edges"):
         total = sum(routine.edges for routine in measurement.routines)
         told = "an estimate" if estimates(measurement) else "block counts in some routines"
+        told = "counters of paths in some routines" if collects_paths(measurement) else told
         of_all = f"({group_digits(edges)} of {plural(total, 'edge')})"
         yield "edges", f"edge counts cannot be derived from {told} {of_all}"
+
+
+LOOPS_NAMED = 3  # Limited loops that reports name; all are in the JSON.
+
+
+def _limited_loops(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
+    """Yield in which executed routines paths span fewer iterations than were asked for."""
+    limited = [
+        f"{visible(demangle(routine.name))} {loop}"
+        for routine in measurement.routines
+        if routine.activations
+        for loop in routine.limited_loops
+    ]
+    if limited:
+        more = len(limited) - LOOPS_NAMED
+        named = [*limited[:LOOPS_NAMED], *([f"{group_digits(more)} more"] if more > 0 else [])]
+        told = f"fewer than asked for in {plural(len(limited), 'loop')}: {'; '.join(named)}"
+        yield "iterations", told

@@ -10,6 +10,7 @@ planners and code generators are imported inside the functions that it names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from simprof.profiler.graphs.cfg import ControlFlowGraph
     from simprof.profiler.plan.decoders import GuidedDecoder, PathDecoder, RoutinePlan, TraceWriter
     from simprof.profiler.plan.plan import CounterTable
+    from simprof.profiler.profiles.profile import LoopLimit
     from simprof.simulator.binary.program import MachineKind
 
 
@@ -61,7 +63,7 @@ class SchemeOption:
     """An option of a scheme's own."""
 
     name: str  # Its name in `SchemeOptions`, in settings and in JSON
-    kind: type  # `int`, `float`, `bool` or a `StrEnum`
+    kind: type  # `int`, `float`, `bool`, `str` or a `StrEnum`
     default: OptionValue  # Its value where none is given
     help: str  # What it means, for help texts, without the mode's name
     # What to write, for the message that refuses a value ("give a percentage from 0 to 100").
@@ -75,6 +77,7 @@ class SchemeOption:
     # least, greatest: Bounds of a number, inclusive; None: none.
     least: float | None = None
     greatest: float | None = None
+    pattern: str = ""  # What the whole of a text has to match; empty: anything
     default_text: str = ""  # What help texts say of the default; empty: the default itself
     # The value where none is given behind the mode, as a function of the values of the scheme's
     # other options; None: the default.
@@ -92,6 +95,8 @@ class SchemeOption:
 
     def fits(self, value: OptionValue) -> bool:
         """Whether a value of the right type is within the bounds; not-a-number is not."""
+        if self.pattern and not re.fullmatch(self.pattern, str(value)):
+            return False
         above = self.least is None or self.least <= float(value)
         return above and (self.greatest is None or float(value) <= self.greatest)
 
@@ -220,6 +225,8 @@ class SchemeDefinition:
     )()
     # How many iterations of a loop a path of a plan spans at most (k); None: no such limit.
     iterations: Callable[[RoutinePlan], int | None] = lambda plan: None
+    # The loops of a plan whose paths span fewer iterations than were asked for.
+    limited: Callable[[RoutinePlan], tuple[LoopLimit, ...]] = lambda plan: ()
     losses: tuple[Loss, ...] = ()  # What it can lose
     # The graph whose blocks and edges a plan chose counters from.
     placed_on: Callable[[RoutinePlan], ControlFlowGraph] = lambda plan: plan.cfg

@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -132,7 +131,7 @@ def _option_faults(option: SchemeOption, taken: Mapping[str, SchemeOption]) -> I
         yield f"declares option {option.name}, which another scheme has"
     if option.name in RESERVED:
         yield f"declares option {option.name}, which simprof has"
-    kinds = (int, float, bool, StrEnum)
+    kinds = (int, float, bool, str)
     if not (isinstance(option.kind, type) and issubclass(option.kind, kinds)):
         yield f"declares option {option.name} of a kind that options cannot have"
     elif type(option.default) is not option.kind:

@@ -105,6 +105,7 @@ def routine_profile(
         alias=alias,
         numbered_paths=None if decoder is None else decoder.num_paths,
         iterations=None if routine.plan is None else routine.definition.iterations(routine.plan),
+        limited_loops=() if routine.plan is None else routine.definition.limited(routine.plan),
         block_counts=blocks,
         cut_blocks=events.cut if with_edges else (),
     )

@@ -74,6 +74,37 @@ def test_every_mode_has_its_lesson(file: Path, mode: str) -> None:
     assert any(on_edges) or code.notes
 
 
+def test_loops_say_what_they_got(tmp_path: Path) -> None:
+    """An irreducible loop has k = 1 though the mode asks for 4, and the lesson says why."""
+    ends = "A>B A>C B>C C>B B>D D>D D>E E>F F>E F>G"
+    edges = [each.split(">") for each in ends.split()]
+    path = tmp_path / "loops.json"
+    path.write_text(json.dumps({"entry": "A", "exit": "G", "edges": edges}))
+    options = AnalysisOptions(mode="kiter", scheme=SchemeOptions(iterations=4))
+    answer = analyse_file(path, options)
+    acyclic = step(lesson(answer), "Paths without cycles")
+    assert "spans several iterations: 4 at E." in acyclic.text
+    assert "The loop at B (B, C) has k = 1, not 4: it is irreducible" in acyclic.text
+    assert "The loop at D (D) has k = 1, not 4: a loop of one block" in acyclic.text
+    kinds = {(line.source, line.target): line.kind for line in acyclic.lines}
+    assert (kinds["C", "B"], kinds["D", "D"], kinds["F", "E"]) == ("out", "out", "back")
+    assert answer["routines"][0]["limited_loops"] == "B: 1 of 4 (irreducible)"
+    assert "setf(itr) is" in step(lesson(answer), "Code").text
+    once = analyse_file(path, AnalysisOptions(mode="kiter", scheme=SchemeOptions(iterations=1)))
+    text = step(lesson(once), "Paths without cycles").text
+    assert "has k" not in text and "several iterations" not in text
+    assert "setf" not in step(lesson(once), "Code").text
+
+
+def test_graph_that_was_given_up(file: Path) -> None:
+    options = AnalysisOptions(mode="kiter", scheme=SchemeOptions(give_up=59))
+    answer = analyse_file(file, options)
+    assert answer["static"]["given_up"] == 60
+    assert answer["lost"] == {"given_up_routines": 1}
+    assert (answer["paths"], answer["instructions"]["added"]) == ([], 0)
+    assert "There would be 60 paths" in step(lesson(answer), "Paths").text
+
+
 @pytest.mark.parametrize("mode", ["pp", "tpp"])
 @pytest.mark.parametrize("title", ["Numbering", "Increments"])
 def test_what_is_on_the_edges_sums_up_to_the_number(file: Path, mode: str, title: str) -> None:

@@ -173,3 +173,25 @@ def all_iteration_paths(
     for loop in loops:
         extend(loop.head, (), (), 0, True)
     return found
+
+
+def limit_of(cfg: ControlFlowGraph, edge: int, innermost: Sequence[KLoop]) -> str | None:
+    """Why the loop that a back edge closes cannot be iterated; None if nothing forbids it."""
+    _, source, head, _ = cfg.edges[edge]
+    if source == head:
+        return "one block"
+    if source in _avoiding(cfg, cfg.entry, head):
+        return "irreducible"
+    return None if any(edge in loop.back for loop in innermost) else "outer"
+
+
+def is_hot(cfg: ControlFlowGraph, loop: KLoop, walks: Sequence[Sequence[int]], hot: float) -> bool:
+    """Whether the blocks of a loop execute `hot` percent of the instructions of activations."""
+    spent = [
+        (cfg.blocks[cfg.edges[step].target].instructions, cfg.edges[step].target in loop.body)
+        for steps in walks
+        for step in steps
+        if cfg.edges[step].target < len(cfg.blocks)
+    ]
+    total = sum(n for n, _ in spent)
+    return hot == 0 or (total > 0 and 100 * sum(n for n, inside in spent if inside) >= hot * total)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.profiles.profile import Ending, PathCount
+from simprof.profiler.profiles.profile import Ending, LoopLimit, PathCount
 from simprof.profiler.reports import display, doctor, graph_run, mode_facts, run_json, run_text
 from simprof.profiler.reports.display import visible
 from simprof.profiler.schemes import registry
@@ -62,7 +64,8 @@ RUN_FIELDS = {
 ROUTINE_FIELDS = {
     "routine", "symbol", "module", "routine_address", "alias", "entered", "instructions", "share",
     "added", "overhead", "blocks", "edges", "back_edges", "irreducible", "potential_paths",
-    "numbered_paths", "iterations", "executed_paths", "path_coverage", "cut_edges", "table",
+    "numbered_paths", "iterations", "limited_loops", "executed_paths", "path_coverage", "cut_edges",
+    "table",
     "addressing", "path_register", "file", "line",
 }  # fmt: skip
 
@@ -269,6 +272,26 @@ def test_text_of_long_paths() -> None:
     assert "kiter:k=3: " in report
     assert "4  of those finished pass a block more than once (66.67 %)" in report
     assert "once" not in run_text.render(measurement(), details=True)
+
+
+def test_text_of_limited_loops() -> None:
+    head = routine().path_counts[0].blocks[0]
+    limits = tuple(LoopLimit(VertexName(head + 4 * n), 4, 1, "irreducible") for n in range(5))
+    run = measurement(mode="kiter", options={"iterations": 4})
+    told = "fewer than asked for in"
+    for found, text in (
+        (routine(limited_loops=limits[:1]), f"{told} 1 loop: main {head:#x}: 1 of 4 (irreducible)"),
+        (routine(limited_loops=limits), f"{told} 5 loops: main {head:#x}: 1 of 4 (irreducible); "),
+    ):
+        made = replace(run, routines=(found,))
+        report = " ".join(run_text.render(made, width=400).split())
+        assert f"Precision lost iterations {text}" in report
+        assert ("2 more" in report) == (len(found.limited_loops) == 5)
+        assert json.loads(run_json.render(made))["routines"][0]["limited_loops"] == "; ".join(
+            map(str, found.limited_loops)
+        )
+    unused = replace(run, routines=(routine(limited_loops=limits, activations=0),))
+    assert told not in run_text.render(unused)
 
 
 def test_text_of_blocks_and_of_traces() -> None:

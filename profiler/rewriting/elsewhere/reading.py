@@ -181,7 +181,8 @@ def _read_routine(
             raise UsageError(f"{cfg.name}: its counters are damaged: {error}") from None
         check_shape(plan, scheme.mode, reading)
     if reading.edges is None:
-        raise _untold(cfg.name, "how often its edges were crossed, only its blocks")
+        known = "" if reading.blocks is None else ", only its blocks"
+        raise _untold(cfg.name, f"how often its edges were crossed{known}")
     return counters, reading.edges
 
 

@@ -8,6 +8,7 @@ from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
     LAYOUT,
     PLANNING,
+    Loss,
     PlanOrder,
     ProfileKind,
     SchemeCode,
@@ -43,18 +44,59 @@ HASH_ABOVE = SchemeOption(
 )
 
 
-def _plan(order: PlanOrder) -> RoutinePlan:
-    from simprof.profiler.schemes.kiter.planner import plan_kiter
+ITERATIONS_OF = SchemeOption(
+    name="iterations_of",
+    kind=str,
+    default="",
+    help="k of some routines (names, with wildcards), or loops (by the block at their head): "
+    "main=4+sort@0x10400=1+@B=3. The last one that fits a loop counts.",
+    hint="give ROUTINE=K, ROUTINE@HEAD=K or @HEAD=K, several with + between, K from 1 to 1000",
+    metavar="WHERE=K+...",
+    word="k-of",
+    default_text="none",
+    pattern=r"([^+=]+=0*([1-9][0-9]{0,2}|1000)(\+(?!$)|$))*",
+)
+HOT = SchemeOption(
+    name="hot",
+    kind=float,
+    default=0.0,
+    help="percent of its routine's instructions that a loop needs to be iterated, by the weights: "
+    "counts where --weights names a saved profile.",
+    hint="give a percentage from 0 to 100",
+    metavar="PERCENT",
+    least=0,
+    greatest=100,
+    default_text="0: all are",
+)
+GIVE_UP = SchemeOption(
+    name="give_up",
+    kind=int,
+    default=0,
+    help="paths beyond which a routine is not profiled at all (60000 in the paper).",
+    hint="give a whole number, 0 to lower k instead",
+    metavar="N",
+    least=0,
+    greatest=(1 << 31) - 1,
+    default_text="0: k is lowered instead",
+)
 
-    return plan_kiter(
+
+def _plan(order: PlanOrder) -> RoutinePlan:
+    from simprof.profiler.schemes.kiter.choice import read_choices
+    from simprof.profiler.schemes.kiter.planner import give_up, plan_kiter
+
+    plan = plan_kiter(
         order.cfg,
         iterations=ITERATIONS.of(order.options),
+        choices=read_choices(ITERATIONS_OF.of(order.options)),
+        hot=HOT.of(order.options),
         weights=order.weights,
         path_limit=order.options.path_limit,
         table=order.table,
         event_counting=not UNOPTIMISED.of(order.options),
         hash_above=HASH_ABOVE.of(order.options) or None,
     )
+    return give_up(plan, GIVE_UP.of(order.options) or None)
 
 
 def _code() -> SchemeCode:
@@ -69,7 +111,11 @@ KITER = SchemeDefinition(
     collects=ProfileKind.ITERATION_PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(ITERATIONS, UNOPTIMISED, HASH_ABOVE, LAYOUT),
+    options=(ITERATIONS, ITERATIONS_OF, HOT, UNOPTIMISED, HASH_ABOVE, GIVE_UP, LAYOUT),
     code=_code,
     iterations=attrgetter("most_iterations"),
+    limited=attrgetter("limits"),
+    losses=(
+        Loss("given_up_routines", "paths", "not profiled: more paths than give-up", "routine"),
+    ),
 )

@@ -4,7 +4,7 @@ Terms: see `unrolled`, `numbering`.
 
 Steps, as KITER numbers them
 ----------------------------
-1. Choose k by loop (mixed mode, section 5) within the path limit: `numbering.fit`.
+1. Choose k by loop (mixed mode, section 5), `choice`, within the path limit: `numbering.fit`.
 2. Number the valid paths (algorithm 1): `numbering.number_iterations`.
 3. Remove dummy edges (4.1), here with all of EPP 3.3 and 3.4: `placement`.
 4. Instrument (algorithm 3): `actions`.
@@ -27,10 +27,18 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
 from simprof.profiler.graphs.paths import PathRecord, dag_tree, path_record, removed_forest
 from simprof.profiler.graphs.spanning import SpanningTree, given_weights
-from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.path_plan import ExactPathPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation
-from simprof.profiler.plan.plan import CounterTable
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.profiles.profile import LoopLimit
+from simprof.profiler.schemes.kiter.choice import (
+    GIVEN_UP,
+    Asked,
+    LimitedLoop,
+    LoopChoice,
+    limited_loops,
+)
 from simprof.profiler.schemes.kiter.numbering import IterationNumbering, fit, number_iterations
 from simprof.profiler.schemes.kiter.placement import (
     IterationIncrements,
@@ -43,6 +51,7 @@ from simprof.profiler.schemes.kiter.placement import (
 from simprof.profiler.schemes.kiter.unrolled import (
     IteratedLoop,
     Unrolled,
+    by_head,
     find_loops,
     with_iterations,
 )
@@ -64,6 +73,8 @@ class IterationPlan(ExactPathPlan):
     # - k + 1 paths, and iterations in its middle are part of k paths. Outside of iterated loops
     # paths are EPP's.
     asked: tuple[IteratedLoop, ...]  # The innermost loops with the k that was asked for
+    # The loops whose paths span fewer iterations than were asked for
+    limited: tuple[LimitedLoop, ...]
     # dag, numbering, tree, increments: By vertex and edge of the unrolled graph: what the plan was
     # made from.
     dag: Unrolled
@@ -76,11 +87,9 @@ class IterationPlan(ExactPathPlan):
     @cached_property
     def untruncated_paths(self) -> int:
         """Number of paths that there would be without limits: each loop has the k asked for."""
-        wanted = {(loop.head, loop.iterations) for loop in self.asked if loop.iterations > 1}
-        if not self.cut_edges and wanted == {(x.head, x.iterations) for x in self.loops}:
+        if not self.cut_edges and by_head(self.asked) == by_head(self.loops):
             return self.numbering.total  # the limits have changed nothing
-        whole = fit(self.cfg, self.dag.dfs, self.asked, None, None)
-        return number_iterations(whole).total
+        return number_iterations(fit(self.cfg, self.dag.dfs, self.asked, None, None)).total
 
     @property
     def loops(self) -> tuple[IteratedLoop, ...]:
@@ -91,6 +100,16 @@ class IterationPlan(ExactPathPlan):
     def most_iterations(self) -> int:
         """How many iterations of a loop a path spans at most."""
         return max((loop.iterations for loop in self.loops), default=1)
+
+    @property
+    def limits(self) -> tuple[LoopLimit, ...]:
+        """The limited loops that reports name: those that are innermost, or irreducible."""
+        name = self.cfg.name_of
+        return tuple(
+            LoopLimit(name(loop.head), loop.asked, loop.iterations, str(loop.reason))
+            for loop in self.limited
+            if loop.reason.is_of_innermost
+        )
 
     @property
     def blocks_of_all_paths(self) -> int | None:
@@ -142,6 +161,17 @@ class IterationPlan(ExactPathPlan):
                 }
                 for loop in self.loops
             ],
+            "limited_loops": [
+                {
+                    "head": str(cfg.name_of(loop.head)),
+                    "blocks": [str(cfg.name_of(block)) for block in sorted(loop.body)],
+                    "back_edges": list(loop.back_edges),
+                    "asked": loop.asked,
+                    "iterations": loop.iterations,
+                    "reason": str(loop.reason),
+                }
+                for loop in self.limited
+            ],
             "num_paths": num_paths(cfg, numbering.num_paths),
             "invalid_paths": num_paths(cfg, numbering.invalid_paths),
             "values": self._by_iteration(numbering.values),
@@ -186,6 +216,38 @@ class IterationPlan(ExactPathPlan):
         assert not both, f"vertices {sorted(both)} are before the path register and behind it"
 
 
+@dataclass(frozen=True)
+class GivenUpPlan(BasicPlan):
+    """No instrumentation: the routine has too many paths (KITER 6)."""
+
+    untruncated_paths: int  # As many as it would have
+    num_paths = 0
+    cut_edges: tuple[int, ...] = ()
+    blocks_of_all_paths = 0
+    most_iterations = None  # There are no paths
+    limits: tuple[LoopLimit, ...] = ()
+
+    def decode(self, path_id: int) -> PathRecord:
+        """Raise ValueError: there are no counters."""
+        raise ValueError(f"{self.cfg.name} is not profiled, and has no path {path_id}")
+
+    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+        """Yield nothing."""
+        return iter(())
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Return that the routine's whole profile is lost."""
+        return Reading(edges=None, lost={GIVEN_UP: 1})
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`."""
+        return {"given_up": self.untruncated_paths}
+
+    def validate(self) -> None:
+        """Check that the plan does nothing."""
+        assert self.plan == InstrumentationPlan({}), "a routine that was given up has code"
+
+
 def plan_kiter(
     cfg: ControlFlowGraph,
     *,
@@ -194,7 +256,8 @@ def plan_kiter(
     path_limit: int | None = PATH_LIMIT,
     total_limit: int | None = TOTAL_LIMIT,
     table: CounterTable | None = None,
-    iterations_by_head: Mapping[int, int] | None = None,
+    choices: Sequence[LoopChoice] = (),
+    hot: float = 0.0,
     event_counting: bool = True,
     hash_above: int | None = None,
 ) -> IterationPlan:
@@ -202,7 +265,9 @@ def plan_kiter(
 
     - `iterations`: k of the innermost loops; 1 gives EPP's paths.
     - `weights`, `path_limit`, `total_limit`, `table`: As those of `pp.plan_pp`.
-    - `iterations_by_head`: Loop head -> k, where that is not `iterations` (KITER 5).
+    - `choices`: Loops that have another k (KITER 5).
+    - `hot`: The other loops get k = 1 unless they execute this percentage of the routine's
+      instructions by `weights` (KITER 8).
     - `event_counting`: Keep increments off the busy edges (EPP 3.3). Otherwise every edge gets its
       value, as KITER's algorithm 3 does it.
     - `hash_above`: Number of paths beyond which counters are in a hash table, and else in an array
@@ -210,16 +275,22 @@ def plan_kiter(
 
     UsageError if a k is less than 1.
     """
-    chosen = iterations_by_head or {}
-    if min([iterations, *chosen.values()]) < 1:
+    asked = Asked(iterations, tuple(choices), hot)
+    if min([iterations, *(each.iterations for each in choices)]) < 1:
         raise UsageError(f"{cfg.name}: paths need at least 1 iteration (-k 1)")
     dfs = depth_first(cfg)
     edge_weights = given_weights(cfg, weights)
     innermost = find_loops(cfg, dfs, iterations)
-    iterated = with_iterations(
-        innermost, {x.head: chosen.get(x.head, iterations) for x in innermost}
-    )
+    cold = asked.cold_loops(cfg, innermost, edge_weights)
+    wanted = {
+        loop.head: 1 if loop.head in cold else asked.iterations_of(cfg, loop.head)
+        for loop in innermost
+    }
+    iterated = with_iterations(innermost, wanted)
     unrolled = fit(cfg, dfs, iterated, path_limit, total_limit)
+    got = unlimited = by_head(unrolled.loops)
+    if got != by_head(iterated):
+        unlimited = by_head(fit(cfg, dfs, iterated, None, None).loops)
     numbering = number_iterations(unrolled)
     tree = dag_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
     increments = iteration_increments(numbering, tree, edge_weights if event_counting else None)
@@ -236,13 +307,24 @@ def plan_kiter(
         weights=edge_weights,
         edge_counters=placement.edge_counters,
         removed_tree=forest,
-        asked=tuple(iterated),
+        asked=iterated,
+        limited=tuple(limited_loops(cfg, dfs, asked, innermost, cold, got, unlimited)),
         dag=unrolled,
         numbering=numbering,
         tree=tree,
         increments=increments,
         static_region=placement.static_region,
     )
+
+
+def give_up(plan: IterationPlan, paths: int | None) -> IterationPlan | GivenUpPlan:
+    """Return `plan`, or one that does nothing where there would be more than `paths` (KITER 6)."""
+    # The paper stops profiling a routine with more than 60,000 paths; without this option k is
+    # lowered, and edges are cut, until the path limit is kept.
+    total = plan.untruncated_paths
+    if paths is None or total <= paths:
+        return plan
+    return GivenUpPlan(plan.cfg, InstrumentationPlan({}), plan.weights, total)
 
 
 # -- Edge counts from the counts of k-iteration paths

@@ -83,6 +83,11 @@ def with_iterations(
     return tuple(loop for loop in chosen if loop.iterations > 1)
 
 
+def by_head(loops: Iterable[IteratedLoop]) -> dict[int, int]:
+    """Return k by head."""
+    return {loop.head: loop.iterations for loop in loops}
+
+
 # -- The unrolled graph
 
 

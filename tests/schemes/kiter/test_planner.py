@@ -5,19 +5,19 @@ from collections.abc import Sequence
 import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.flow import check
 from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.paths import PathEnd, PathStart
 from simprof.profiler.plan.actions import Execution
 from simprof.profiler.plan.interpret import ExecutedWalk, execute, follow
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import SchemeOptions, TableChoice
+from simprof.profiler.schemes.kiter.choice import read_choices
 from simprof.profiler.schemes.kiter.planner import IterationPlan, plan_kiter
 from simprof.profiler.schemes.pp.planner import plan_pp
 from simprof.profiler.schemes.registry import make_plan
 from simprof.simulator.errors import UsageError
 from tests.oracles.brute import Path, graph, random_graph, random_walk
-from tests.oracles.iterations import KLoop, all_iteration_paths, iterated_loops, split_iterations
+from tests.oracles.iterations import KLoop, all_iteration_paths, iterated_loops
 from tests.support.figures import (
     KITER_1_EDGES,
     KITER_1_TRACE,
@@ -30,6 +30,7 @@ from tests.support.figures import (
     named,
     walk,
 )
+from tests.support.iterations import assert_profile_is_exact
 from tests.support.loop_graphs import random_loops
 
 
@@ -39,31 +40,6 @@ def oracle_loops(cfg: ControlFlowGraph, plan: IterationPlan, k: int) -> list[KLo
     loops = [loop for loop in iterated_loops(cfg, k) if loop.head in chosen]
     assert {loop.head for loop in loops} == set(chosen)
     return [KLoop(x.head, x.body, x.back, chosen[x.head]) for x in loops]
-
-
-def assert_profile_is_exact(
-    cfg: ControlFlowGraph,
-    plan: IterationPlan,
-    walks: Sequence[Sequence[int]],
-    loops: Sequence[KLoop],
-) -> None:
-    counters = execute(cfg, plan.plan, [ExecutedWalk(tuple(steps)) for steps in walks])
-    reading = plan.read(counters)
-    found: Counter[Path] = Counter()
-    for path_id, count in reading.paths.items():
-        assert count > 0
-        record = plan.decode(path_id)
-        found[Path(record.blocks, record.edges, False)] += count
-    for record, count in reading.partial.items():
-        assert record.partial
-        found[Path(record.blocks, record.edges, True)] += count
-    expected = Counter(
-        path for steps in walks for path in split_iterations(cfg, steps, loops, plan.cut_edges)
-    )
-    assert found == expected
-    true = Counter(step for steps in walks for step in steps)
-    assert reading.edges == tuple(true[each.id] for each in cfg.edges)
-    check(cfg, reading.edges, counters.early, activations=len(walks))
 
 
 def check_untruncated(cfg: ControlFlowGraph, plan: IterationPlan, k: int) -> None:
@@ -298,7 +274,7 @@ def test_figure_8_mixed_mode() -> None:
     behind = ["454567", "45456", "4545", "4567", "456"]  # from block 4
     through = [start + rest for start in ("12323", "123", "2323") for rest in behind]
     assert sorted(found) == sorted([*through, "12323", "2323", *behind])
-    twice = plan_kiter(cfg, iterations_by_head={1: 3, 3: 2})  # L1 three times, L2 twice
+    twice = plan_kiter(cfg, choices=read_choices("@2=3+@4=2"))  # L1 three times, L2 twice
     assert [loop.iterations for loop in twice.loops] == [3, 2]
     assert "1232323454567" in names(cfg, twice)
 

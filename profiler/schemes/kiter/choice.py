@@ -1,0 +1,195 @@
+"""Which k each loop gets, and why some get fewer iterations than were asked for (KITER 5, 8).
+
+Terms
+-----
+base profile
+    What says which loops are hot (KITER 8): the edge weights, which are counts where `--weights`
+    names a saved profile, else estimates.
+hot loop
+    One whose blocks execute at least a given share of the routine's instructions in that profile.
+limited loop
+    One whose paths span fewer iterations than were asked for, with the reason (`LimitReason`).
+
+Steps: `read_choices` reads `k-of`; `Asked` says what is asked of each loop; `numbering.fit` chooses
+within the path limit; `limited_loops` says what became of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
+from simprof.profiler.graphs.loops import DepthFirst, loop_body, proper_back_edges
+from simprof.profiler.schemes.kiter.unrolled import IteratedLoop
+
+GIVEN_UP = "given_up_routines"  # Name of what is lost where a routine has too many paths
+
+BETWEEN, AT, IS = "+", "@", "="
+
+
+class LoopChoice(NamedTuple):
+    """k for some loops."""
+
+    where: str  # A routine's name, with wildcards, and perhaps a loop's head behind `AT`
+    iterations: int
+
+    def fits(self, cfg: ControlFlowGraph, head: int) -> bool:
+        """Whether it is about the loop at this head."""
+        # A symbol may itself have an `@` ("puts@plt").
+        if fnmatchcase(cfg.name, self.where):
+            return True
+        routine, at, name = self.where.rpartition(AT)
+        return bool(at) and fnmatchcase(cfg.name, routine or "*") and _is_named(cfg, head, name)
+
+
+def _is_named(cfg: ControlFlowGraph, head: int, name: str) -> bool:
+    """Whether a block has this label, or else begins at this address."""
+    block = cfg.blocks[head]
+    if block.label is not None:
+        return block.label == name
+    try:
+        return int(name, 0) == block.start and not block.is_slot
+    except ValueError:
+        return False
+
+
+def read_choices(text: str) -> tuple[LoopChoice, ...]:
+    """Read choices such as "main=4+sort@0x10400=1+@B=3"; ValueError if it is none."""
+    found = []
+    for part in text.split(BETWEEN) if text else ():
+        where, _, iterations = part.rpartition(IS)
+        if not where:
+            raise ValueError(f"{part!r} is no choice of k")
+        found.append(LoopChoice(where, int(iterations)))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user asks of a routine's loops."""
+
+    iterations: int = 2  # k of the loops that `choices` leave open
+    choices: tuple[LoopChoice, ...] = ()  # Of several that fit a loop the last one counts
+    hot: float = 0.0  # Percent of the routine's instructions; loops that `choices` leave open
+
+    def iterations_of(self, cfg: ControlFlowGraph, head: int) -> int:
+        """Return k of the loop at this head, if it is hot."""
+        found = self._chosen(cfg, head)
+        return self.iterations if found is None else found
+
+    def _chosen(self, cfg: ControlFlowGraph, head: int) -> int | None:
+        fitting = [each.iterations for each in self.choices if each.fits(cfg, head)]
+        return fitting[-1] if fitting else None
+
+    def cold_loops(
+        self, cfg: ControlFlowGraph, loops: Sequence[IteratedLoop], weights: Sequence[float]
+    ) -> frozenset[int]:
+        """Return the heads of loops that are not hot by the base profile, given by edge."""
+        executed = _instructions(cfg, weights) if self.hot else []
+        total = sum(executed)
+        return frozenset(
+            loop.head
+            for loop in loops
+            if self.hot
+            and self._chosen(cfg, loop.head) is None
+            # A routine that the base profile never executed has no hot loop.
+            and not (total > 0 and 100 * sum(executed[at] for at in loop.body) >= self.hot * total)
+        )
+
+
+def _instructions(cfg: ControlFlowGraph, weights: Sequence[float]) -> list[float]:
+    """Return the instructions that blocks execute by the weights of the edges into them."""
+    executions = (sum(weights[edge] for edge in cfg.in_edges[block.id]) for block in cfg.blocks)
+    return [n * block.instructions for n, block in zip(executions, cfg.blocks, strict=True)]
+
+
+# -- What became of it
+
+
+class LimitReason(StrEnum):
+    """Why the paths of a loop span fewer iterations than were asked for."""
+
+    IRREDUCIBLE = "irreducible"  # It is entered at several blocks, so it has no head to unroll at
+    OUTER = "outer"  # Another loop, or part of one, is inside: mixed mode (KITER 5)
+    ONE_BLOCK = "one block"  # It has a counter of its own (KITER 3; EPP 4.1)
+    NOT_HOT = "not hot"  # By the base profile
+    AMBIGUOUS = "ambiguous"  # `Unrolled.ambiguous_loops`
+    PATH_LIMIT = "path limit"
+
+    @property
+    def is_of_innermost(self) -> bool:
+        """Whether a user who asked for k innermost iterations has to know of it."""
+        return self in (LimitReason.IRREDUCIBLE, LimitReason.AMBIGUOUS, LimitReason.PATH_LIMIT)
+
+
+@dataclass(frozen=True)
+class LimitedLoop:
+    """A loop whose paths span fewer iterations than were asked for."""
+
+    head: int  # Target of its back edges
+    body: frozenset[int]
+    back_edges: tuple[int, ...]
+    # asked, iterations: k that was asked for, and that it got.
+    asked: int
+    iterations: int
+    reason: LimitReason
+
+
+def limited_loops(
+    cfg: ControlFlowGraph,
+    dfs: DepthFirst,
+    asked: Asked,
+    innermost: Sequence[IteratedLoop],
+    cold: frozenset[int],  # Heads of those that are not hot
+    got: Mapping[int, int],  # k by head, where that is not 1
+    unlimited: Mapping[int, int],  # The same without a path limit
+) -> Iterator[LimitedLoop]:
+    """Yield the loops that got fewer iterations, in topological order of their heads."""
+    inner = {loop.head: loop for loop in innermost}
+    proper = proper_back_edges(cfg, dfs)
+    of_head: defaultdict[int, list[int]] = defaultdict(list)
+    for edge in sorted(dfs.back_edges):
+        of_head[cfg.edges[edge].target].append(edge)
+    for head in (vertex for vertex in dfs.topological if vertex in of_head):
+        wanted, loop = asked.iterations_of(cfg, head), inner.get(head)
+        own = () if loop is None else loop.back_edges
+        if loop is not None and (k := got.get(head, 1)) < wanted:
+            is_possible = unlimited.get(head, 1) == wanted
+            reason = LimitReason.PATH_LIMIT if is_possible else LimitReason.AMBIGUOUS
+            reason = LimitReason.NOT_HOT if head in cold else reason
+            yield LimitedLoop(head, loop.body, own, wanted, k, reason)
+        rest: defaultdict[LimitReason, list[int]] = defaultdict(list)
+        for edge in of_head[head] if wanted > 1 else ():
+            if edge in dfs.self_loops:
+                rest[LimitReason.ONE_BLOCK].append(edge)
+            elif edge not in proper:
+                rest[LimitReason.IRREDUCIBLE].append(edge)
+            elif edge not in own:
+                rest[LimitReason.OUTER].append(edge)
+        for reason, edges in rest.items():
+            yield LimitedLoop(
+                head, _body(cfg, dfs, head, edges, reason), tuple(edges), wanted, 1, reason
+            )
+
+
+def _body(
+    cfg: ControlFlowGraph, dfs: DepthFirst, head: int, edges: Sequence[int], reason: LimitReason
+) -> frozenset[int]:
+    """Return the blocks of the cycles that some back edges to a head close."""
+    sources = [cfg.edges[edge].source for edge in edges]
+    body = loop_body(cfg, dfs, head, sources)
+    if reason is not LimitReason.IRREDUCIBLE:
+        return body
+
+    # What leads to the sources without passing the head goes back to ENTRY there, so the blocks of
+    # the cycles are those that the head leads to as well.
+    def after(vertex: int) -> list[int]:
+        targets = (cfg.edges[edge].target for edge in cfg.out_edges[vertex])
+        return [target for target in targets if target in body]
+
+    return frozenset(closure({head}, after))
