@@ -276,7 +276,7 @@ def test_text_of_long_paths() -> None:
 
 def test_text_of_limited_loops() -> None:
     head = routine().path_counts[0].blocks[0]
-    limits = tuple(LoopLimit(VertexName(head + 4 * n), 4, 1, "irreducible") for n in range(5))
+    limits = tuple(LoopLimit(VertexName(int(head) + 4 * n), 4, 1, "irreducible") for n in range(5))
     run = measurement(mode="kiter", options={"iterations": 4})
     told = "fewer than asked for in"
     for found, text in (
