@@ -70,6 +70,8 @@ def every_setting(edge_profile: Path) -> list[Setting]:
         "kiter hash": SchemeOptions(table=hashed),
         "kiter unoptimised": SchemeOptions(unoptimised=True),
         "kiter hash above": SchemeOptions(hash_above=3),
+        "kiter by loop": SchemeOptions(iterations=3, iterations_of="*s=2+main=1", hot=20.0),
+        "kiter given up": SchemeOptions(iterations=3, give_up=12),
         "qpt2": SchemeOptions(),
         **{f"qpt {place}": SchemeOptions(placement=place) for place in QPT_PLACEMENTS},
         "qpt merged": SchemeOptions(blocks="merged"),

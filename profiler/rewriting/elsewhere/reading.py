@@ -38,6 +38,7 @@ from simprof.profiler.plan.decoders import (
     RoutinePlan,
     check_shape,
 )
+from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.request.errors import ProfileMismatchError
@@ -232,6 +233,11 @@ def _measured(
     ]
     if not all(ends):
         notes.append("how the program ended is not known")
+    codeless = [
+        plan.cfg.name for plan in plans.values() if plan.plan == InstrumentationPlan(actions={})
+    ]
+    if codeless and not definition(recipe.mode).guided:  # guided schemes know of these otherwise
+        notes.append(f"given no code by the scheme, and not counted: {', '.join(codeless)}")
     if recipe.left:
         names = ", ".join(recovered.routines[number].name for number in recipe.left)
         notes.append(f"left alone by `simprof instrument`, and not counted: {names}")
