@@ -47,8 +47,9 @@ VARIANTS = (
     "kiter:table=hash",
     "kiter:table=hash:k=3",
 )
-GRAPH_SETTINGS = (*MODES, *VARIANTS)
-PROGRAM_SETTINGS = ("edges", *GRAPH_SETTINGS)
+GRAPH_VARIANTS = ("kiter:k=3:hot=40", "kiter:give-up=50")
+GRAPH_SETTINGS = (*MODES, *VARIANTS, *GRAPH_VARIANTS)
+PROGRAM_SETTINGS = ("edges", *MODES, *VARIANTS)
 PROFILE_SETTINGS = ("edges", *MODES, "tpp:cold=10:loop=25:cold-always", "kiter:k=3")
 
 TOTALS: Mapping[str, tuple[str, ...]] = {
