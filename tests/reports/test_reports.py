@@ -65,8 +65,7 @@ ROUTINE_FIELDS = {
     "routine", "symbol", "module", "routine_address", "alias", "entered", "instructions", "share",
     "added", "overhead", "blocks", "edges", "back_edges", "irreducible", "potential_paths",
     "numbered_paths", "iterations", "limited_loops", "executed_paths", "path_coverage", "cut_edges",
-    "table",
-    "addressing", "path_register", "file", "line",
+    "table", "addressing", "path_register", "file", "line",
 }  # fmt: skip
 
 
