@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from simprof.profiler.graphfiles.cycles import Arc, chord_cycles
+
 MOST_PATHS = 200  # Paths that the last step lists
+MOST_CYCLES = 200  # Chords whose increments are derived
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,30 @@ def _paths(count: object) -> str:
     return f"{_text(count)} path{'' if count == 1 else 's'}"
 
 
+# TPP 4.1, appendix A.1; instructions: schemes/tpp/code.py
+_PRICE_OF_COLD = (
+    "A cold edge poisons the path register, and counts that a poisoned register may reach test for "
+    "it, which takes up to 4 instructions more each. That pays where a hash table becomes an "
+    "array, as paths with cold edges need no counters; elsewhere cold edges are left out only "
+    "where `cold-always` asks for it. "
+)
+
+# EPP 3.3
+_CYCLES = (
+    "The values move to the chords, and edges of the tree need none. A chord closes one cycle with "
+    "the tree. Its increment is the sum of the values around this cycle, in the chord's direction: "
+    "values of edges that the cycle crosses backwards are subtracted. No path's number changes by "
+    "that: a path, closed by the edge from EXIT to ENTRY (value 0), is the sum of the cycles of "
+    "its chords, as what else these cross cancels out. So along every path the increments of the "
+    "chords sum up to the same number as the values of all edges."
+)
+# KITER 4.1 and figure 6
+_VALUES_STAY = (
+    "Every edge keeps its value, but dummy edges, which carry no code. The value of a dummy edge "
+    "from ENTRY goes to the edges out of its block, and is taken off the edges into it; that of "
+    "one to EXIT goes to the edges into its block, and is taken off the edges out of it. So the "
+    "sum along every path is what it was."
+)
 # Steps that show one number of each edge: fact -> title, text, what the numbers of dummy edges are.
 _NUMBERS = {
     "weights": (
@@ -96,12 +123,6 @@ _NUMBERS = {
         "Each way out of a block gets a string of bits (its value, as a number). The bits "
         "along a path are the path's code.",
         "label",
-    ),
-    "increments": (
-        "Increments",
-        "The values moved to the chords: along every path the increments of the chords sum up "
-        "to the same number as the values of all edges.",
-        "increment",
     ),
     "witnesses": (
         "Witnesses",
@@ -155,7 +176,12 @@ class _Picture:
     def steps(self) -> Iterator[Step]:
         """Yield the steps for which there is something to show."""
         yield self.graph()
-        pictures = {"cold": self.cold, "num_paths": self.acyclic, "tree": self.tree}
+        pictures = {
+            "cold": self.cold,
+            "num_paths": self.acyclic,
+            "tree": self.tree,
+            "increments": self.increments,
+        }
         facts = "weights", "cold", "num_paths", "values", "labels", "tree", "increments"
         for fact in (*facts, "witnesses"):
             if fact in self.static:
@@ -201,6 +227,8 @@ class _Picture:
             + "Cold edges are left out, and no path that takes one has a number"
             + (": none is cold here. " if not any(cold) else ". ")
         )
+        if any(cold):
+            text += _PRICE_OF_COLD
         if loops:
             text += f"Loops disconnected from what surrounds them: {'; '.join(loops)}. "
         text += f"Obvious paths, which the edge profile tells: {len(self.static['obvious'])}."
@@ -291,6 +319,24 @@ class _Picture:
             lines.append(Line(source, target, label, "tree" if added is None else "chord"))
         return Step(title, text, tuple(lines), is_about_kinds=True)
 
+    def increments(self) -> Step:
+        cycles = chord_cycles(self.static, self.ends)
+        text = _CYCLES if cycles else _VALUES_STAY
+        if cycles and "loops" in self.static:
+            text += " Numbers in brackets: the iteration, where it is not the first."
+        if len(cycles) > MOST_CYCLES:
+            text += f" The first {MOST_CYCLES} chords are derived."
+        shown = cycles[:MOST_CYCLES]
+        rows = tuple(
+            (cycle.chord.name, _sum(cycle.steps), _text(cycle.chord.increment)) for cycle in shown
+        )
+        marks = tuple(
+            tuple(arc.line for arc, _ in cycle.steps if arc.line is not None) for cycle in shown
+        )
+        lines = self.inner(self.static["increments"], "increment")
+        head = ("chord", "values around its cycle", "increment") if cycles else ()
+        return Step("Increments", text, lines, {}, head, rows, marks, is_about_rows=bool(cycles))
+
     def placement(self) -> Step:
         code = ["; ".join(each) for each in self.static["code"]]
         kinds = ["chord" if each else "plain" for each in code]
@@ -352,9 +398,21 @@ class _Picture:
             rows = [(*row, count) for row, count in zip(rows, executions, strict=True)]
         if len(listed) == MOST_PATHS:
             text += f" The first {MOST_PATHS} are listed."
+        text += self.beside_paths()
         marks = tuple(tuple(path["edges"]) for path in listed)
         lines = self.lines(self.counts)
         return Step("Paths", text, lines, {}, head, tuple(rows), marks, is_about_rows=True)
+
+    def beside_paths(self) -> str:
+        """Return what was executed and is no path of the table."""
+        cold = (self.answer.get("lost") or {}).get("cold_paths", 0)
+        if not cold:
+            return ""
+        listed = sum(path["executions"] for path in self.answer["paths"])
+        return (
+            f" These are {listed:,} executions. {cold:,} more took a cold edge: they are counted "
+            "together, and which paths they took is not known."
+        )
 
     def cost(self) -> Step:
         sizes = self.answer["sizes"]
@@ -382,6 +440,15 @@ def _notation(iterations: int) -> str:
         "c[itr], the oldest path; for k = 2 it is f ? a : b. setf(itr) is: if itr < k - 1, add 1 "
         "to itr, and set f if that makes it k - 1."
     )
+
+
+def _sum(steps: Sequence[tuple[Arc, int]]) -> str:
+    """Return the values around a cycle as a sum, each with its edge; - where it is backwards."""
+    terms = []
+    for arc, sign in steps:
+        value = f"({arc.value:,})" if arc.value < 0 else f"{arc.value:,}"
+        terms.append(f"{'+' if sign > 0 else '-'} {value} {arc.name}")
+    return "  ".join(terms)
 
 
 def _kind(in_tree: object) -> str:

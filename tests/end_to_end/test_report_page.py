@@ -17,7 +17,7 @@ from simprof.profiler.experiments.reports.pages import render_suite_page
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.profiles.storage import save
 from simprof.profiler.schemes import registry
-from tests.support.browser import chromium, cut_off, opened, self_loop, wait
+from tests.support.browser import chromium, contrasts, covered, cut_off, opened, self_loop, wait
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.profiled import measure_all
 from tests.support.samples import measurement, routine
@@ -160,6 +160,23 @@ def test_self_loops_begin_and_end_at_their_block(browser: Browser, report: Path)
             page.evaluate(f"location.hash = '#routine/{row}'")
             wait(page)
             assert cut_off(page.locator(".drawing svg")) == [], row
+
+
+ENOUGH = 4.5  # Contrast of text (WCAG 1.4.3, level AA)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_what_graphs_say_can_be_read(dark: bool, browser: Browser, report: Path) -> None:
+    """Labels are beside lines, not on them, and none is pale, on the chosen path or not."""
+    with opened(browser, report, "#routine/0/0", dark=dark) as page:
+        wait(page)
+        for row, path in [(0, "/0"), *((row, "") for row in range(24))]:
+            page.evaluate(f"location.hash = '#routine/{row}{path}'")
+            svg = wait(page).locator(".drawing svg")
+            assert covered(svg) == [], row
+            assert min(contrasts(page.locator(".drawing"))) >= ENOUGH, row
+        page.evaluate("location.hash = '#routine/0/0'")
+        assert wait(page).locator(".drawing .on").count() > 0
 
 
 def test_edges_show_what_they_carry(browser: Browser, report: Path) -> None:

@@ -16,7 +16,7 @@ from simprof.profiler.graphfiles.lesson import Lesson, Line, Step, lesson
 from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.pp.options import RootEdge
-from tests.support.browser import chromium, cut_off, opened, self_loop
+from tests.support.browser import chromium, contrasts, covered, cut_off, opened, self_loop
 
 GRAPH: dict[str, Any] = {
     "name": "figure",
@@ -26,6 +26,7 @@ GRAPH: dict[str, Any] = {
               ["E", "F"], ["E", "A"]],
     "runs": [["A B D E F", 30], ["A C D E A B C D F", 10]],
 }  # fmt: skip
+ENOUGH = 4.5  # Contrast of text (WCAG 1.4.3, level AA)
 HOSTILE = "<script>alert(1)</script>"
 
 
@@ -210,6 +211,24 @@ def test_the_page_in_chromium(tmp_path: Path) -> None:
         row.first.click()
         assert section.locator(".way.on").count() == len("B D E F".split())
         page.keyboard.press("j")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("dark", [False, True])
+def test_what_pictures_say_can_be_read(dark: bool, file: Path, tmp_path: Path) -> None:
+    """No label is on a line, a block or another label, and all of them are bright enough."""
+    page_file = tmp_path / "page.html"
+    modes = "pp,tpp:cold-always:cold=30,kiter:k=3,qpt,bittrace,calls-optimal,witness"
+    assert cli.run(["explain", str(file), "--mode", modes, "--html", str(page_file)]) == 0
+    with chromium() as browser, opened(browser, page_file, dark=dark) as page:
+        for number in range(len(modes.split(","))):
+            page.locator(f"#tab-{number}").click()
+            pictures = page.locator(f"#lesson-{number} svg")
+            pictures.first.wait_for()
+            for picture in pictures.all():
+                assert covered(picture) == []
+                assert cut_off(picture) == []
+                assert min(contrasts(picture)) >= ENOUGH
 
 
 @pytest.mark.long

@@ -105,6 +105,69 @@ def cut_off(svg: Locator) -> list[str]:
     return found
 
 
+def covered(svg: Locator) -> list[str]:
+    """Return the labels of edges on which a line, a block or another label lies."""
+    found: list[str] = svg.evaluate(
+        """(svg) => {
+          const box = (each) => {
+            const { x, y, width, height } = each.getBBox();
+            return { left: x, top: y, right: x + width, bottom: y + height };
+          };
+          const points = [...svg.querySelectorAll("path.line")].flatMap((line) => {
+            const length = line.getTotalLength();
+            const steps = Math.ceil(length / 2);
+            const at = (step) => line.getPointAtLength(step * length / steps);
+            return [...Array(steps + 1).keys()].map(at);
+          });
+          const blocks = [...svg.querySelectorAll("rect:not(.back)")].map(box);
+          const labels = [...svg.querySelectorAll(".way text, .edge text")];
+          const boxes = labels.map(box);
+          const meet = (one, other) => one.left < other.right && one.right > other.left
+            && one.top + 1 < other.bottom && one.bottom > other.top + 1;
+          return labels.filter((label, at) => {
+            const { left, top, right, bottom } = boxes[at];
+            return points.some(({ x, y }) => left < x && x < right && top < y && y < bottom)
+              || blocks.some((block) => meet(block, boxes[at]))
+              || boxes.some((other, place) => place !== at && meet(other, boxes[at]));
+          }).map((label) => label.textContent);
+        }"""
+    )
+    return found
+
+
+def contrasts(part: Locator) -> list[float]:
+    """Return how far each text of a drawing is in brightness from the page behind it (WCAG 1.4.3).
+
+    A text that is drawn with an opacity below 1, or is in what is, counts as 1.
+    """
+    found: list[float] = part.evaluate(
+        """(part) => {
+          const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+          const light = (colour) => {
+            const [red, green, blue] = numbers(colour).slice(0, 3).map((each) => each / 255)
+              .map((each) => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+            return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+          };
+          const behind = (each) => {
+            for (let at = each; at; at = at.parentElement) {
+              const colour = getComputedStyle(at).backgroundColor;
+              if ((numbers(colour)[3] ?? 1) > 0) return colour;
+            }
+            return "rgb(255, 255, 255)";
+          };
+          const back = light(behind(part));
+          return [...part.querySelectorAll("text")].map((text) => {
+            for (let at = text; at && at !== part; at = at.parentElement) {
+              if (Number(getComputedStyle(at).opacity) < 1) return 1;
+            }
+            const front = light(getComputedStyle(text).fill);
+            return (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
+          });
+        }"""
+    )
+    return found
+
+
 def self_loop(edge: Locator, block: Locator) -> dict[str, list[float]]:
     """Return where the line of an edge from a block to itself is, from the block's right side.
 

@@ -110,6 +110,7 @@ function laidOut(graph) {
     if (v === w) edges[at].points = loopPoints(graph.node(v), edges[at]);
   });
   const labels = edges.filter(({ x }) => x !== undefined);
+  besideLines(nodes, edges, labels);
   const parts = [...nodes, ...labels, ...edges.flatMap(({ points }) => points)];
   const range = (place, extent) => [
     Math.min(...parts.map((each) => each[place] - (each[extent] ?? 0) / 2)),
@@ -125,6 +126,91 @@ function laidOut(graph) {
   }
   frame.width = tenths(right - left + 2 * frame.marginx);
   frame.height = tenths(bottom - top + 2 * frame.marginy);
+}
+
+// Move labels beside their edges: off all lines, blocks and other labels, where there is room.
+const CELL = 24; // Pixels: lines are looked for by cells of a grid.
+const CLEAR = 3; // Pixels between a label and a line
+
+function besideLines(nodes, edges, labels) {
+  const grid = new Map();
+  const cells = function* (left, top, right, bottom) {
+    for (let x = Math.floor(left / CELL); x <= right / CELL; x += 1) {
+      for (let y = Math.floor(top / CELL); y <= bottom / CELL; y += 1) yield `${x} ${y}`;
+    }
+  };
+  const taken = (left, top, right, bottom) => {
+    for (const cell of cells(left, top, right, bottom)) {
+      if (!grid.has(cell)) grid.set(cell, []);
+      grid.get(cell).push([left, top, right, bottom]);
+    }
+  };
+  const hits = (left, top, right, bottom) => {
+    let count = 0;
+    for (const cell of cells(left, top, right, bottom)) {
+      for (const [l, t, r, b] of grid.get(cell) ?? []) {
+        if (l < right && r > left && t < bottom && b > top) count += 1;
+      }
+    }
+    return count;
+  };
+  const boxed = ({ x, y, width, height }, more) => [
+    x - width / 2 - more, y - height / 2 - more, x + width / 2 + more, y + height / 2 + more];
+  for (const node of nodes) taken(...boxed(node, CLEAR));
+  const lines = new Map(edges.map((edge) => [edge, onCurve(edge.points)]));
+  for (const line of lines.values()) {
+    line.forEach(({ x, y }, at) => {
+      const near = at >= line.length - 3 ? CLEAR + 3 : CLEAR; // the arrow
+      taken(x - near, y - near, x + near, y + near);
+    });
+  }
+  for (const label of labels.filter(({ width, height }) => width && height)) {
+    const line = lines.get(label);
+    // Nearest to where dagre has made room, then along the line.
+    const off = ({ y }) => Math.abs(y - label.y);
+    const places = [...line].sort((a, b) => off(a) - off(b));
+    let best = null;
+    search: for (const gap of [1, 5, 10, 18, 28, 40, 60, 90]) {
+      for (const { x, y } of places) {
+        for (const side of [1, -1]) {
+          const place = { ...label, x: x + side * (label.width / 2 + CLEAR + gap), y };
+          const count = hits(...boxed(place, 0));
+          if (best === null || count < best.count) best = { count, x: place.x, y };
+          if (!count) break search;
+        }
+      }
+    }
+    if (best === null) continue;
+    label.x = best.x;
+    label.y = best.y;
+    taken(...boxed(label, 1));
+  }
+}
+
+// Points of an edge's curve, a few pixels from one to the next.
+function onCurve(points) {
+  const found = [];
+  const between = (a, b, share) => ({ x: a.x + (b.x - a.x) * share, y: a.y + (b.y - a.y) * share });
+  const add = (from, control, to) => {
+    const length = Math.hypot(control.x - from.x, control.y - from.y) + Math.hypot(to.x - control.x, to.y - control.y);
+    const steps = Math.max(2, Math.ceil(length / 4));
+    for (let at = 0; at <= steps; at += 1) {
+      found.push(between(between(from, control, at / steps), between(control, to, at / steps), at / steps));
+    }
+  };
+  if (points.length === 2) add(points[0], between(points[0], points[1], 0.5), points[1]);
+  for (let i = 1, from = points[0]; i < points.length - 1; i += 1) {
+    const last = i === points.length - 2;
+    const to = last ? points[i + 1] : between(points[i], points[i + 1], 0.5);
+    add(from, points[i], to);
+    from = to;
+  }
+  return found;
+}
+
+// The lines of a label: one for each action, and for what is counted otherwise.
+function labelLines(text) {
+  return text ? text.split(/(?<=;) | (?=else )/) : [];
 }
 
 // A self-loop: out of the block's right side, to the label that dagre has made room for, and back.

@@ -72,7 +72,7 @@ class Drawing {
     const line = curve(points);
     const thick = 1 + (2.2 * Math.log(1 + size(count))) / Math.log(1 + this.most);
     const labels = [];
-    if (does) labels.push(drawn("text", { class: "does" }, short(does)));
+    labelLines(does).forEach((part) => labels.push(drawn("text", { class: "does" }, short(part))));
     if (size(count)) labels.push(drawn("text", {}, digits(count)));
     labels.forEach((label, at) => {
       label.setAttribute("x", x);

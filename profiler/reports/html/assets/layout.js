@@ -42,7 +42,11 @@ function actionOf(found, number) {
 
 function placed(found, counts, chosen, names) {
   const graph = new dagre.graphlib.Graph({ multigraph: true });
-  graph.setGraph({ rankdir: "TB", nodesep: 26, ranksep: 34, edgesep: 14, marginx: 16, marginy: 16 });
+  const ways = new Map();
+  for (const [source] of found.edges) ways.set(source, (ways.get(source) ?? 0) + 1);
+  // Below a switch, lines to many blocks need more height to part before their labels.
+  const ranksep = Math.min(100, 30 + 4 * Math.max(1, ...ways.values()));
+  graph.setGraph({ rankdir: "TB", nodesep: 26, ranksep, edgesep: 14, marginx: 16, marginy: 16 });
   graph.setDefaultEdgeLabel(() => ({}));
   const first = [...chosen].sort((a, b) => (found.nodes[b][0] === ENTRY) - (found.nodes[a][0] === ENTRY));
   for (const node of first) {
@@ -53,14 +57,14 @@ function placed(found, counts, chosen, names) {
   found.edges.forEach(([source, target, , count], number) => {
     if (!chosen.has(source) || !chosen.has(target)) return;
     const does = actionOf(found, number);
-    const shown = [short(does), size(count) ? digits(count) : ""].filter(Boolean);
+    const shown = [...labelLines(does).map(short), size(count) ? digits(count) : ""].filter(Boolean);
     graph.setEdge(String(source), String(target), {
-      width: shown.length ? Math.max(...shown.map((each) => each.length)) * 6.1 + 6 : 0,
-      height: 13 * shown.length, labelpos: "c", weight: 1 + Math.log10(1 + size(count)),
+      width: shown.length ? Math.max(...shown.map((each) => each.length)) * 6.3 : 0,
+      height: 12 * shown.length, labelpos: "r", labeloffset: 8, weight: 1 + Math.log10(1 + size(count)),
     }, String(number));
   });
   laidOut(graph);
   return graph;
 }
 
-function short(text) { return text.length > 26 ? `${text.slice(0, 25)}…` : text; }
+function short(text) { return text.length > 40 ? `${text.slice(0, 39)}…` : text; }

@@ -4,16 +4,19 @@ const WIDE_LETTER = 7.9; // style.css: 13 pixels
 function stepDrawing(blocks, step) {
   const graph = new dagre.graphlib.Graph({ multigraph: true });
   graph.setGraph({ rankdir: "TB", nodesep: 40, ranksep: 38, edgesep: 18, marginx: 14, marginy: 14 });
-  const text = (name) => [name, ...(step.notes[name] ? [step.notes[name]] : [])];
+  const text = (name) => [name, ...labelLines(step.notes[name])];
+  const longestOf = (lines) => Math.max(0, ...lines.map((line) => line.length));
   for (const name of ["ENTRY", ...blocks, "EXIT"]) {
     const lines = text(name);
-    const longest = Math.max(...lines.map((line) => line.length));
-    graph.setNode(name, { width: Math.max(46, longest * WIDE_LETTER + 16), height: 14 + 15 * lines.length });
+    graph.setNode(name, { width: Math.max(46, longestOf(lines) * WIDE_LETTER + 16), height: 14 + 15 * lines.length });
   }
-  step.lines.forEach((line, number) => graph.setEdge(line.source, line.target, {
-    width: line.label ? line.label.length * WIDE_LETTER + 8 : 0, height: line.label ? 15 : 0,
-    labelpos: "c", weight: line.kind === "dummy" || line.kind === "back" ? 1 : 3,
-  }, String(number)));
+  step.lines.forEach((line, number) => {
+    const lines = labelLines(line.label);
+    graph.setEdge(line.source, line.target, {
+      width: longestOf(lines) * WIDE_LETTER, height: 15 * lines.length, labelpos: "r", labeloffset: 8,
+      weight: line.kind === "dummy" || line.kind === "back" ? 1 : 3,
+    }, String(number));
+  });
   laidOut(graph);
   const { width, height } = graph.graph();
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": step.title });
@@ -22,7 +25,7 @@ function stepDrawing(blocks, step) {
     const { label, kind } = step.lines[Number(each.name)];
     svg.append(drawn("g", { class: `way ${kind}`, "data-line": each.name },
       drawn("path", { class: "line", d: curve(points) }), arrow(points),
-      label ? drawn("text", { x, y: y + 4 }, label) : null));
+      labelLines(label).map((line, at, all) => drawn("text", { x, y: y + 4 + 15 * (at - (all.length - 1) / 2) }, line))));
   }
   for (const name of graph.nodes()) {
     const { x, y, width: wide, height: high } = graph.node(name);
