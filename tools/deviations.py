@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""Measure what departures from the papers amount to, for docs/DEVIATIONS.md.
+
+    tools/deviations.py            print all measures
+    tools/deviations.py --write    put them into docs/DEVIATIONS.md
+    tools/deviations.py --check    say which of them the page has otherwise
+
+The page has each value between `<!-- =NAME -->` and `<!-- = -->`. What is in graphs and plans is
+counted in all routines of the programs in fixtures/bin/v9, with the heuristic's weights; what is
+executed, in a run of bench.elf.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import networkx as nx
+
+import simprof
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.dag import Dag
+from simprof.profiler.graphs.loops import depth_first, live_edges
+from simprof.profiler.graphs.spanning import (
+    SpanningTree,
+    chord_increments,
+    given_weights,
+    maximum_spanning_tree,
+)
+from simprof.profiler.plan.plan import Addressing, CounterTable
+from simprof.profiler.schemes.bittrace.planner import plan_bittrace
+from simprof.profiler.schemes.kiter.planner import plan_kiter
+from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
+from simprof.profiler.schemes.qpt.planner import plan_qpt2
+from simprof.profiler.schemes.tracing.planner import indirect_exits, plan_bits
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "DEVIATIONS.md"
+PROGRAMS = sorted((ROOT / "fixtures" / "bin" / "v9").glob("*.elf"))
+BENCH = ROOT / "fixtures" / "bin" / "v9" / "bench.elf"
+MARK = re.compile(r"(<!-- =([\w-]+) -->).*?(<!-- = -->)", re.DOTALL)
+GIVEN_UP = 60_000  # Paths of a routine at which KITER's tool gives up (6)
+
+Measures = Iterator[tuple[str, str]]
+
+
+def graphs() -> list[ControlFlowGraph]:
+    """Return the routines of all programs."""
+    return [cfg for program in PROGRAMS for cfg in simprof.recover(program).routines]
+
+
+def number(value: float) -> str:
+    """Return a number as the page has it."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+def part(some: float, whole: float) -> str:
+    """Return a share: "3 of 1,200"."""
+    return f"{number(some)} of {number(whole)}"
+
+
+def percent(some: float, whole: float) -> str:
+    """Return a share in percent."""
+    return f"{100 * some / whole:.2f} %"
+
+
+# -- Graphs and plans
+
+
+def of_graphs(routines: Sequence[ControlFlowGraph]) -> Measures:
+    """Yield what departures concern in graphs."""
+    edges = [edge for cfg in routines for edge in cfg.edges]
+    blocks = sum(len(cfg.blocks) for cfg in routines)
+    yield "routines", number(len(routines))
+    yield "programs", number(len(PROGRAMS))
+    yield "edges", number(len(edges))
+    yield "self-loops", part(sum(edge.source == edge.target for edge in edges), len(edges))
+    yield "calls", part(sum(edge.kind is EdgeKind.CALL_RETURN for edge in edges), blocks)
+    yield "slots", part(sum(block.is_slot for cfg in routines for block in cfg.blocks), blocks)
+    entries = [len(cfg.out_edges[cfg.entry]) for cfg in routines]
+    yield "entries", part(sum(each > 1 for each in entries), len(routines))
+    weights = [weight for cfg in routines for weight in given_weights(cfg, None)]
+    yield "negative", part(sum(weight < 0 for weight in weights), len(weights))
+    live = [live_edges(cfg, depth_first(cfg)) for cfg in routines]
+    yield "dead", part(len(edges) - sum(map(len, live)), len(edges))
+    yield "endless", part(sum(map(is_endless, routines)), len(routines))
+    gains = [gain_of_free_root(cfg) for cfg in routines]
+    yield "root", part(sum(gain > 0 for gain in gains), len(routines))
+    yield "indirect", part(sum(bool(indirect_exits(cfg)) for cfg in routines), len(routines))
+    pairs = Counter((id(cfg), edge.source, edge.target) for cfg in routines for edge in cfg.edges)
+    yield "parallel", part(sum(each for each in pairs.values() if each > 1), len(edges))
+    tokens = [(cfg, plan_bits(cfg).tokens) for cfg in routines]
+    alone = sum(
+        len(cfg.out_edges[cfg.edges[edge].source]) == 1 for cfg, each in tokens for edge in each
+    )
+    yield "lone-bits", part(alone, sum(len(each) for _, each in tokens))
+    chords = [plan_qpt2(cfg).tree.chords for cfg in routines]
+    yield "chords", number(sum(map(len, chords)))
+    loops = [edge for cfg, each in zip(routines, chords, strict=True) for edge in each
+             if cfg.edges[edge].source == cfg.edges[edge].target]  # fmt: skip
+    yield "loop-chords", part(len(loops), sum(map(len, chords)))
+
+
+def is_endless(cfg: ControlFlowGraph) -> bool:
+    """Whether control can reach a block from which no way leads to EXIT."""
+    graph = nx.DiGraph([(edge.source, edge.target) for edge in cfg.edges])
+    graph.add_nodes_from((cfg.entry, cfg.exit))
+    reached = nx.descendants(graph, cfg.entry)
+    return bool(reached - nx.ancestors(graph, cfg.exit) - {cfg.exit})
+
+
+def gain_of_free_root(cfg: ControlFlowGraph) -> float:
+    """Return how much lighter chords get if EXIT -> ENTRY, of weight 1, need not be in the tree."""
+    weights = given_weights(cfg, None)
+    ends = [(edge.source, edge.target) for edge in cfg.edges]
+    root = (cfg.exit, cfg.entry)
+
+    def kept(tree: SpanningTree, all_weights: Sequence[float]) -> float:
+        return sum(w for w, inside in zip(all_weights, tree.in_tree, strict=True) if inside)
+
+    forced = kept(maximum_spanning_tree(cfg.vertex_count, ends, weights, root), weights) + 1
+    more = (*weights, 1.0)
+    free = kept(maximum_spanning_tree(cfg.vertex_count, [*ends, root], more, None), more)
+    return free - forced if free - forced > 1e-9 else 0.0
+
+
+def of_paths(plans: Sequence[PathPlan]) -> Measures:
+    """Yield what departures concern in plans of pp."""
+    dummies = [edge for plan in plans for edge in plan.dag.dummies]
+    in_tree = [plan.tree.in_tree[edge.id] for plan in plans for edge in plan.dag.dummies]
+    yield "dummies", part(in_tree.count(False), len(dummies))
+    ours = sum(map(chord_weight, plans))
+    theirs = sum(chord_weight(plan, dummies_first(plan)) for plan in plans)
+    yield "dummies-first", percent(theirs - ours, ours)
+    increments = [plan.increments.increments[edge] for plan in plans for edge in plan.tree.chords]
+    yield "zero", part(increments.count(0), len(increments))
+    hashed = [plan for plan in plans if plan.plan.table is CounterTable.HASH]
+    arrays = [plan for plan in plans if plan.plan.table is CounterTable.ARRAY]
+    yield "hashed", part(len(hashed), len(plans))
+    yield "least-hashed", number(min((plan.numbering.total for plan in hashed), default=0))
+    yield "most-array", number(max(plan.numbering.total for plan in arrays))
+    indexed = [plan for plan in arrays if plan.plan.addressing is Addressing.INDEX]
+    yield "indexed", part(len(indexed), len(arrays))
+    yield "cut", part(sum(bool(plan.dag.cut_edges) for plan in plans), len(plans))
+    own = [edge for plan in plans for edge in plan.edge_counters
+           if plan.cfg.edges[edge].source != plan.cfg.edges[edge].target]  # fmt: skip
+    removed = sum(len(plan.dag.removed) for plan in plans)
+    yield "extra", part(len(own), removed)
+    yield "dead-ends", number(sum(not edge.stands_for for edge in dummies))
+
+
+def chord_weight(plan: PathPlan, tree: SpanningTree | None = None) -> float:
+    """Return how often the chords with an increment are crossed, by the heuristic."""
+    weights = plan.dag.edge_weights(plan.weights)
+    chosen = plan.tree if tree is None else tree
+    increments = chord_increments(chosen, plan.numbering.values).increments
+    return sum(weights[edge] for edge in chosen.chords if increments[edge])
+
+
+def dummies_first(plan: PathPlan) -> SpanningTree:
+    """Return the tree of EPP's tool, which holds the dummies from ENTRY where it can."""
+    dag: Dag = plan.dag
+    first = {edge.id for edge in dag.dummies if edge.source == plan.cfg.entry}
+    weights = [
+        weight + 1e18 * (edge in first)
+        for edge, weight in enumerate(dag.edge_weights(plan.weights))
+    ]
+    ends = [(edge.source, edge.target) for edge in dag.edges]
+    return maximum_spanning_tree(dag.vertex_count, ends, weights, (plan.cfg.exit, plan.cfg.entry))
+
+
+def of_other_paths(routines: Sequence[ControlFlowGraph], plans: Sequence[PathPlan]) -> Measures:
+    """Yield what departures concern in plans of bittrace and kiter."""
+    traced = [plan_bittrace(cfg) for cfg in routines]
+    yield "long-codes", part(sum(plan.plan.registers > 1 for plan in traced), len(traced))
+    hashed = sum(plan.plan.table is CounterTable.HASH for plan in traced)
+    yield "codes-hashed", part(hashed, len(traced))
+    more = sum(len(a.dag.cut_edges) > len(b.dag.cut_edges)
+               for a, b in zip(traced, plans, strict=True))  # fmt: skip
+    yield "codes-cut", part(more, len(traced))
+    for k in (2, 3, 10):
+        unrolled = [plan_kiter(cfg, iterations=k) for cfg in routines]
+        lowered = sum(loop.iterations < k for plan in unrolled for loop in plan.loops)
+        yield f"lowered-{k}", part(lowered, sum(len(plan.loops) for plan in unrolled))
+        beyond = sum(plan.numbering.total > GIVEN_UP for plan in unrolled)
+        yield f"beyond-{k}", part(beyond, len(unrolled))
+        if k == 2:
+            heads = sum(len(heads_of(cfg)) for cfg in routines)
+            yield "iterated", part(sum(len(plan.loops) for plan in unrolled), heads)
+
+
+def heads_of(cfg: ControlFlowGraph) -> set[int]:
+    """Return the targets of back edges, self-loops left out."""
+    edges = (cfg.edges[edge] for edge in depth_first(cfg).back_edges)
+    return {edge.target for edge in edges if edge.source != edge.target}
+
+
+# -- Runs
+
+MODES = (
+    "pp", "bittrace", "tpp", "tpp:cold-always",
+    "kiter", "kiter:unoptimised", "kiter:hash-above=6000",
+    "qpt2", "qpt2:blocks=folded", "qpt", "qpt:placement=vertex-optimal",
+    "qpt:placement=edge-heuristic", "qpt:placement=mixed", "naive", "calls", "calls-optimal",
+    "witness", "bits",
+)  # fmt: skip
+
+
+def of_runs() -> Measures:
+    """Yield what is executed."""
+    compared = simprof.compare(BENCH, modes=MODES).measurements
+    for mode, found in compared.items():
+        yield f"added-{mode.replace(':', '-').replace('=', '-')}", percent(found.added, found.base)
+    three = ["pp", "qpt2", "calls-optimal"]
+    for name, other in (
+        ("stubs", simprof.compare(BENCH, modes=three, layout="stubs")),
+        ("before-target", simprof.compare(BENCH, modes=three, layout="before-target")),
+        ("uniform", simprof.compare(BENCH, modes=three, weights="uniform")),
+        ("postorder", simprof.compare(BENCH, modes=three, weights="postorder")),
+        ("saved", simprof.compare(BENCH, modes=["qpt2"], registers="saved")),
+        ("scavenged", simprof.compare(BENCH, modes=["qpt2"], registers="scavenged")),
+    ):
+        for mode, found in other.measurements.items():
+            yield f"{mode}-{name}", percent(found.added, found.base)
+    pp = compared["pp"]
+    turns = sum(edge.count for routine in pp.routines for edge in routine.edge_counts
+                if edge.source == edge.target)  # fmt: skip
+    paths = sum(path.count for routine in pp.routines for path in routine.path_counts)
+    yield "turns", percent(turns, turns + paths)
+    for mode in ("witness", "bits"):
+        yield (
+            f"{mode}-sizes",
+            ", ".join(
+                f"{name.replace('_', ' ')} {number(size)}"
+                for name, size in compared[mode].sizes.items()
+            ),
+        )
+    everywhere = [simprof.run(program, mode="pp") for program in PROGRAMS]
+    routines = [routine for found in everywhere for routine in found.routines]
+    counted = [each for each in routines if each.table is not CounterTable.NONE]
+    yield (
+        "no-register",
+        part(sum("%" not in str(each.path_register) for each in counted), len(counted)),
+    )
+    partial = sum(path.count for each in routines for path in each.path_counts if path.partial)
+    whole = sum(path.count for each in routines for path in each.path_counts)
+    yield "partial", part(partial, whole)
+
+
+def measures() -> dict[str, str]:
+    """Return all values by name."""
+    routines = graphs()
+    plans = [plan_pp(cfg) for cfg in routines]
+    return dict(
+        chain(of_graphs(routines), of_paths(plans), of_other_paths(routines, plans), of_runs())
+    )
+
+
+def filled(text: str, found: dict[str, str]) -> str:
+    """Return the page with the values that were found; KeyError for a name that no measure has."""
+    return MARK.sub(lambda match: f"{match[1]}{found[match[2]]}{match[3]}", text)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print, write or check the values."""
+    found = measures()
+    text = PAGE.read_text() if PAGE.exists() else ""
+    wanted = filled(text, found)
+    if "--write" in arguments:
+        PAGE.write_text(wanted)
+    elif "--check" in arguments:
+        stale = [name for name, value in shown(text) if found[name] != value]
+        print(*stale, sep="\n")
+        return 1 if stale else 0
+    else:
+        for name, value in found.items():
+            print(f"{name:28} {value}")
+    return 0
+
+
+def shown(text: str) -> list[tuple[str, str]]:
+    """Return the names and values that a page has."""
+    return [(match[2], match[0].removeprefix(match[1]).removesuffix(match[3]))
+            for match in MARK.finditer(text)]  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
