@@ -25,8 +25,7 @@ from tools import generated_files
 
 FOLDER = generated_files.ROOT / "docs" / "schemes"
 FIGURE = FOLDER / "figure.json"
-SECTIONS = {"calls": "naive-calls-calls-optimal-edges-as-in-cs6120"}
-SECTIONS |= {"naive": SECTIONS["calls"], "calls-optimal": SECTIONS["calls"]}
+CALLS = ("naive", "calls", "calls-optimal")  # Modes that share a section
 OPTIONS: dict[str, dict[str, bool]] = {"tpp": {"cold_always": True}}
 """What modes are shown with beside the defaults: tpp leaves cold edges out where that saves a hash
 table, and no graph for a blackboard has one."""
@@ -111,14 +110,16 @@ def text(mode: str, made: Lesson) -> str:
     """Return a scheme's page."""
     options = "".join(f":{name.replace('_', '-')}" for name in OPTIONS.get(mode, {}))
     command = f"simprof explain docs/schemes/figure.json --mode {mode}{options}"
-    section = f"#{SECTIONS[mode]}" if mode in SECTIONS else ""
+    section = "#naive-calls-calls-optimal-edges-as-in-cs6120" if mode in CALLS else ""
+    deviations = "-".join(CALLS) if mode in CALLS else mode
     what, _, source = registry.definition(mode).description.partition(" (")
     parts = [
         f"# {mode}: {what}",
         (f"({source} " if source else "")
         + f"On a graph of six blocks, [figure.json](figure.json). As text, `{command}` says the "
-        "same; with `--html` it writes a page with these pictures. What the scheme is for, its "
-        f"options and where it differs from its paper: [Modes](../MODES.md{section}).",
+        "same; with `--html` it writes a page with these pictures. What the scheme is for, and its "
+        f"options: [Modes](../MODES.md{section}). Where it differs from its paper: "
+        f"[Deviations](../DEVIATIONS.md#{deviations}).",
     ]
     for number, step in enumerate(made.steps, 1):
         name = f"{mode}-{number}-{slug(step.title)}.svg"
