@@ -24,7 +24,7 @@ class Arc:
     line: int | None  # Its position among edges and, behind these, dummies; None: EXIT to ENTRY
     source: Vertex
     target: Vertex
-    # Of edges from ENTRY less KITER's compensation, as whatever begins with them is compensated.
+    # Of dummies from ENTRY less KITER's compensation, as whatever begins with them is compensated.
     value: int
     increment: int
     in_tree: bool
@@ -77,22 +77,17 @@ def _arcs(static: Mapping[str, Any], ends: Sequence[tuple[str, str]]) -> Iterato
     loops = static.get("loops", ())
     loop_of = {str(block): loop["head"] for loop in loops for block in loop["blocks"]}
     unrolled = {edge for loop in loops for edge in loop["back_edges"]}
-    none = [None] * len(ends)
-    compensation = static.get("compensation", none)
-    facts = zip(
-        ends, static["values"], compensation, static["increments"], static["tree"], strict=True
-    )
+    facts = zip(ends, static["values"], static["increments"], static["tree"], strict=True)
     for number, ((source, target), *by_copy) in enumerate(facts):
         if by_copy[0] is None:  # Removed: paths end there, and dummy edges stand for it.
             continue
         each = [fact if isinstance(fact, list) else [fact] for fact in by_copy]
-        for copy, (value, less, increment, in_tree) in enumerate(zip(*each, strict=True), 1):
+        for copy, (value, increment, in_tree) in enumerate(zip(*each, strict=True), 1):
             begin, end = (source, copy), (target, 1)
             if number in unrolled:
                 end = target, copy + 1
             elif source in loop_of and loop_of[source] == loop_of.get(target):
                 end = target, copy
-            value -= (less or 0) if source == "ENTRY" else 0
             yield Arc(number, begin, end, value, increment, in_tree)
     for place, edge in enumerate(static.get("dummy_edges", ()), len(ends)):
         source, target, copy = str(edge["from"]), str(edge["to"]), edge.get("iteration", 1)
