@@ -268,8 +268,8 @@ def path_counts(graph: dict[str, Any], k: int) -> dict[int, int]:
 # -- Runs
 
 MODES = (
-    "pp", "pp:exit-entry=chord", "pp:exit-entry=cheaper", "bittrace", "bittrace:merged", "tpp", "tpp:cold-always",
-    "kiter", "kiter:unoptimised", "kiter:hash-above=6000",
+    "pp", "pp:exit-entry=chord", "pp:exit-entry=cheaper", "bittrace", "bittrace:merged",
+    "tpp", "tpp:cold-always", "kiter", "kiter:unoptimised", "kiter:hash-above=6000",
     "qpt2", "qpt2:blocks=folded", "qpt", "qpt:placement=vertex-optimal",
     "qpt:placement=edge-heuristic", "qpt:placement=mixed", "naive", "calls", "calls-optimal",
     "witness", "bits",

@@ -96,7 +96,8 @@ def _arcs(static: Mapping[str, Any], ends: Sequence[tuple[str, str]]) -> Iterato
         value = edge["value"] - (edge.get("compensation", 0) if source == "ENTRY" else 0)
         yield Arc(place, begin, end, value, edge["increment"], edge["tree"], True)
     source, target = static["root_edge"]
-    yield Arc(None, (source, 1), (target, 1), 0, 0, True)
+    increment = static.get("root_increment")  # Where EXIT -> ENTRY is a chord (EPP 3.3)
+    yield Arc(None, (source, 1), (target, 1), 0, increment or 0, increment is None)
 
 
 def _way(
