@@ -47,7 +47,15 @@ VARIANTS = (
     "kiter:table=hash",
     "kiter:table=hash:k=3",
 )
-GRAPH_VARIANTS = ("kiter:k=3:hot=40", "kiter:give-up=50")
+# Variants that graphs are enough to tell
+GRAPH_VARIANTS = (
+    "kiter:k=3:hot=40",
+    "kiter:give-up=50",
+    "pp:exit-entry=chord",
+    "pp:exit-entry=cheaper",
+    "pp:path-limit=20:per-vertex",
+    "bittrace:merged",
+)
 GRAPH_SETTINGS = (*MODES, *VARIANTS, *GRAPH_VARIANTS)
 PROGRAM_SETTINGS = ("edges", *MODES, *VARIANTS)
 PROFILE_SETTINGS = ("edges", *MODES, "tpp:cold=10:loop=25:cold-always", "kiter:k=3")
