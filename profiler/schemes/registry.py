@@ -33,7 +33,7 @@ from simprof.profiler.schemes.others import (
 from simprof.profiler.schemes.pp import PP
 from simprof.profiler.schemes.qpt import QPT, QPT2
 from simprof.profiler.schemes.tpp import TPP
-from simprof.profiler.schemes.tracing import BITS, WITNESS
+from simprof.profiler.schemes.tracing import BITS, BLOCK_TRACE, BYTES, WITNESS
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +52,10 @@ EDGES = SchemeDefinition(
 )
 
 # simprof's own, in the order of reports.
-OWN = (PP, QPT2, QPT, WITNESS, BITS, BITTRACE, TPP, KITER, NAIVE, CALLS, CALLS_OPTIMAL, EDGES)
+OWN = (
+    *(PP, QPT2, QPT, WITNESS, BITS, BYTES, BLOCK_TRACE, BITTRACE, TPP, KITER),
+    *(NAIVE, CALLS, CALLS_OPTIMAL, EDGES),
+)
 
 
 @cache

@@ -167,7 +167,7 @@ def test_slots_that_lead_to_delay_slots(name: str, machine: MachineKind) -> None
 
 @pytest.mark.seeds(range(12))
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("mode", ["witness", "bits"])
+@pytest.mark.parametrize("mode", ["witness", "bits", "bytes", "block-trace"])
 def test_traces_and_cost_are_those_of_the_plan(mode: str, machine: MachineKind, seed: int) -> None:
     lab, edges, base = lab_of(machine, seed)
     crossings = crossings_of(lab, edges)
@@ -178,7 +178,8 @@ def test_traces_and_cost_are_those_of_the_plan(mode: str, machine: MachineKind, 
     lab.bench.write(TRACE_END + POSITION, (-units & 0xFFFFFFFF).to_bytes(4, "big"))
     generated, _, state, executed = lab.run_plan(plan)
     lab.check_same_result(base[0], state)
-    tokens = [a for edge in edges for a in plan.actions.get(edge, ())]
+    places = ((plan.actions.get(e, ()), plan.blocks.get(lab.cfg.edges[e].target, ())) for e in edges)
+    tokens = [action for at in places for actions in at for action in actions]
     trace = "".join(f"{a.value:0{a.width}b}" for a in tokens if isinstance(a, WriteTrace))
     written = (lab.bench.word(TRACE_END + POSITION) + units & 0xFFFFFFFF) * (1 if packed else 8)
     assert written == len(trace)

@@ -122,7 +122,7 @@ def raw_of(trace: Trace) -> bytes:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["witness", "bits"])
+@pytest.mark.parametrize("name", ["witness", "bits", "bytes", "block-trace"])
 def test_a_trace_is_made(name: str, run: Observed, tmp_path: Path) -> None:
     traced = load(record(run.observation.program.path, name, tmp_path).path)
     assert traced.end is not None

@@ -105,7 +105,7 @@ def test_the_profile_guides_and_weighs(fixture_elf: Find, tmp_path: Path) -> Non
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mode", ["witness", "bits"])
+@pytest.mark.parametrize("mode", ["witness", "bits", "bytes", "block-trace"])
 def test_the_trace_is_regenerated(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
     original, trace = fixture_elf("words"), tmp_path / "trace"
     made = instrumented(original, tmp_path, "--mode", mode)
@@ -116,7 +116,7 @@ def test_the_trace_is_regenerated(fixture_elf: Find, tmp_path: Path, mode: str) 
     assert b"incomplete" not in checked.stdout
 
 
-@pytest.mark.parametrize("mode", ["witness", "bits"])
+@pytest.mark.parametrize("mode", ["witness", "bits", "bytes", "block-trace"])
 def test_a_trace_takes_all_routines(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
     original, made = fixture_elf("words"), tmp_path / "made"
     need = "a trace needs all routines: leave out --routine, --exclude and --user-only"
@@ -137,5 +137,5 @@ def test_verify_of_some_routines(fixture_elf: Find, tmp_path: Path) -> None:
     done = simprof("verify", *options, fixture_elf("loops"))
     assert done.returncode == 0, done.stderr.decode()
     answer = json.loads(report.read_text())
-    assert set(answer["not_run"]) == {"witness", "bits"}
+    assert set(answer["not_run"]) == {"witness", "bits", "bytes", "block-trace"}
     assert {"pp", "qpt2", "qpt", "kiter", "naive", "tpp", "calls"} <= set(answer["modes"])

@@ -59,6 +59,8 @@ EDGE_MODES = (
     "qpt2",
     "witness",
     "bits",
+    "bytes",
+    "block-trace",
     "bittrace",
     "naive",
     "calls",

@@ -25,7 +25,7 @@ SAMPLE = [
     ("nonlocal", "v9"),
     ("manypaths", "v8"),
 ]
-TRACES = ("witness", "bits")
+TRACES = ("witness", "bits", "bytes", "block-trace")
 LONG_RUNS = ("sieve",)
 """A million steps, to be cut into paths anew for each setting: a minute a setting."""
 

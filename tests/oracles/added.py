@@ -24,7 +24,7 @@ from tests.oracles.steps import Step, record
 QPT_PLACEMENTS = ("redundant", "vertex-optimal", "edge-heuristic", "mixed", "edge")
 ARRAY_LIMIT = 10_000
 """Paths of a routine for which an array is always small enough."""
-TRACES = ("witness", "bits")
+TRACES = ("witness", "bits", "bytes", "block-trace")
 
 
 @dataclass(frozen=True)

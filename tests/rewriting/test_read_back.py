@@ -54,7 +54,7 @@ def test_the_stack_of_a_program_that_exits_from_within(
         assert found == {name: wanted[name] for name in own}
 
 
-@pytest.mark.parametrize("name", ["witness", "bits"])
+@pytest.mark.parametrize("name", ["witness", "bits", "bytes", "block-trace"])
 def test_a_trace_is_read_back(words: Observed, name: str, tmp_path: Path) -> None:
     counters, made = run_instrumented(words, name, tmp_path), tmp_path / "made"
     raw = counters.with_name("simprof.out.trace").read_bytes()

@@ -28,7 +28,7 @@ from tests.support.reading import (
 )
 from tests.support.turns import first
 
-READ = [name for name in SETTINGS if name not in ("qpt", "witness", "bits")]
+READ = [name for name in SETTINGS if name not in ("qpt", "witness", "bits", "bytes", "block-trace")]
 
 
 @pytest.fixture(scope="module", params=["v9", "v8plus", "v8"])

@@ -29,7 +29,7 @@ from tests.support.regenerate import Traced, record
 from tests.support.turns import turns
 
 Find = Callable[..., Path]
-MODES = ("witness", "bits")
+MODES = ("witness", "bits", "bytes", "block-trace")
 PROGRAMS = ("calls", "control", "pointers", "switches", "tailcalls", "words")
 
 

@@ -312,13 +312,50 @@ def check_witnesses(case: Case) -> None:
 
 
 def check_bits(case: Case) -> None:
-    """`bits`: the outcomes of predicates tell each activation from its first block on."""
+    """`bits`, `bytes`: the outcomes of predicates tell each activation from its first block on."""
     check_edges_only(case)
     plan: Any = case.plan
     for steps in case.walks:
         trace = [plan.tokens[step].value for step in steps if step in plan.tokens]
         assert outcomes_followed(case.cfg, plan.tokens, steps[0], trace, len(steps)) == steps
     check_trace_size(case)
+
+
+def check_block_trace(case: Case) -> None:
+    """`block-trace`: what the blocks write, in order, are the blocks that are executed."""
+    check_edges_only(case)
+    plan: Any = case.plan
+    edges = case.cfg.edges
+    pairs = Counter((edge.source, edge.target) for edge in edges)
+    for steps in case.walks:
+        # A graph of single edges whose predicates stay inside writes the blocks and nothing else.
+        written = [plan.tokens[step].value for step in steps if step in plan.tokens]
+        plain = [
+            edges[step].target
+            for step in steps
+            if edges[step].target != case.cfg.exit and pairs[edges[step][1:3]] == 1
+        ]
+        assert [value for value in written if value < len(case.cfg.blocks)] == plain, case.seed
+        assert steps_told(case.cfg, plan.tokens, steps[0], written, len(steps)) == steps
+    check_trace_size(case)
+
+
+def steps_told(
+    cfg: ControlFlowGraph, tokens: dict[int, Any], first: int, trace: list[int], length: int
+) -> list[int]:
+    """The edges crossed, by what was written: the one out of the last block that writes it."""
+    steps, rest = [first], list(trace)
+    if first in tokens:
+        assert rest.pop(0) == tokens[first].value
+    while len(steps) < length:
+        out = cfg.out_edges[cfg.edges[steps[-1]].target]
+        fitting = [e for e in out if e not in tokens or tokens[e].value == rest[0]]
+        assert len(fitting) == 1
+        steps.append(fitting[0])
+        if fitting[0] in tokens:
+            rest.pop(0)
+    assert not rest
+    return steps
 
 
 def outcomes_followed(
@@ -359,6 +396,8 @@ CHECKS = {
     "calls-optimal": check_logged,
     "witness": check_witnesses,
     "bits": check_bits,
+    "bytes": check_bits,
+    "block-trace": check_block_trace,
 }
 
 

@@ -316,5 +316,5 @@ def test_what_a_plan_does_is_declared(
 
 def test_own_schemes_with_memory_of_the_program_declare_it() -> None:
     shared = {scheme.mode for scheme in registry.OWN if scheme.scope == "program"}
-    assert shared == {"calls", "calls-optimal", "witness", "bits"}
+    assert shared == {"calls", "calls-optimal", "witness", "bits", "bytes", "block-trace"}
     assert not any(scheme.depends_on_order or scheme.estimates for scheme in registry.OWN)

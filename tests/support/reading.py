@@ -41,6 +41,8 @@ SETTINGS = {
     "qpt": SchemeOptions(),
     "witness": SchemeOptions(),
     "bits": SchemeOptions(),
+    "bytes": SchemeOptions(),
+    "block-trace": SchemeOptions(),
 }
 
 

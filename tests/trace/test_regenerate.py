@@ -37,7 +37,7 @@ from tests.support.regenerate import Traced, record
 from tests.support.turns import turns
 
 Find = Callable[..., Path]
-MODES = ("witness", "bits")
+MODES = ("witness", "bits", "bytes", "block-trace")
 
 
 def check_whole(traced: Traced) -> list[int]:
@@ -92,11 +92,11 @@ def test_traces_give_the_whole_execution(
     check_whole(record(fixture_elf(*program), mode, tmp_path))
 
 
-def test_both_modes_give_the_same_blocks(fixture_elf: Find, tmp_path: Path) -> None:
+def test_all_modes_give_the_same_blocks(fixture_elf: Find, tmp_path: Path) -> None:
     """Recursion (calls.c), longjmp, signal handlers on top of recursion."""
     for name in ("calls", "nonlocal", "signals"):
-        first, second = (check_whole(record(fixture_elf(name), m, tmp_path)) for m in MODES)
-        assert first == second
+        first, *others = (check_whole(record(fixture_elf(name), m, tmp_path)) for m in MODES)
+        assert all(other == first for other in others)
 
 
 @pytest.mark.long

@@ -1,6 +1,8 @@
-"""`witness` and `bits`: whole traces (Ball and Larus 1994, sections 4 and 6.2)."""
+"""`witness`, `bits`, `bytes`, `block-trace`: whole traces (Ball and Larus 1994, sections 4 and 6.2)."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
@@ -13,10 +15,22 @@ from simprof.profiler.schemes.definition import (
 )
 
 
-def _plan(order: PlanOrder, witnesses: bool) -> RoutinePlan:
-    from simprof.profiler.schemes.tracing.planner import plan_bits, plan_witness
+def _outcomes(order: PlanOrder, packed: bool) -> RoutinePlan:
+    from simprof.profiler.schemes.tracing.planner import plan_outcomes
 
-    return (plan_witness if witnesses else plan_bits)(order.cfg, weights=order.weights)
+    return plan_outcomes(order.cfg, packed=packed, weights=order.weights)
+
+
+def _blocks(order: PlanOrder) -> RoutinePlan:
+    from simprof.profiler.schemes.tracing.planner import plan_blocks
+
+    return plan_blocks(order.cfg, weights=order.weights)
+
+
+def _witnesses(order: PlanOrder) -> RoutinePlan:
+    from simprof.profiler.schemes.tracing.planner import plan_witness
+
+    return plan_witness(order.cfg, weights=order.weights)
 
 
 def _code() -> SchemeCode:
@@ -25,24 +39,32 @@ def _code() -> SchemeCode:
     return CODE
 
 
-WITNESS = SchemeDefinition(
-    mode="witness",
-    description="a trace of witnesses that tells the whole execution (Ball and Larus 1994)",
-    collects=ProfileKind.TRACE,
-    plan=lambda order: _plan(order, witnesses=True),
-    reads=("weights",),
-    options=(LAYOUT,),
-    code=_code,
-    scope=StateScope.PROGRAM,
+def _trace(mode: str, what: str, plan: Callable[[PlanOrder], RoutinePlan]) -> SchemeDefinition:
+    return SchemeDefinition(
+        mode=mode,
+        description=f"a trace of {what}",
+        collects=ProfileKind.TRACE,
+        plan=plan,
+        reads=("weights",),
+        options=(LAYOUT,),
+        code=_code,
+        scope=StateScope.PROGRAM,
+    )
+
+
+WITNESS = _trace(
+    "witness", "witnesses that tells the whole execution (Ball and Larus 1994)", _witnesses
 )
-BITS = SchemeDefinition(
-    mode="bits",
-    description="a trace of branch outcomes that tells the whole execution "
-    "(Ball and Larus 1994, 6.2)",
-    collects=ProfileKind.TRACE,
-    plan=lambda order: _plan(order, witnesses=False),
-    reads=("weights",),
-    options=(LAYOUT,),
-    code=_code,
-    scope=StateScope.PROGRAM,
+BITS = _trace(
+    "bits",
+    "branch outcomes that tells the whole execution (Ball and Larus 1994, 6.2)",
+    lambda order: _outcomes(order, packed=True),
+)
+BYTES = _trace(
+    "bytes",
+    "branch outcomes, a byte for each (Ball and Larus 1994, 4 and 6.2)",
+    lambda order: _outcomes(order, packed=False),
+)
+BLOCK_TRACE = _trace(
+    "block-trace", "every executed block (Ball and Larus 1994, 4)", _blocks
 )

@@ -1,17 +1,20 @@
-"""`witness` and `bits`: traces from which the whole execution is regenerated (BL94 4, 6.2).
+"""Traces from which the whole execution is regenerated (BL94 4, 6.2).
 
 `witness` writes a witness on few edges (`place_witnesses`): a value unique in the routine, as one
-byte, two or four. `bits` writes the outcome of every predicate, in as few bits as tell its edges
-apart. Both write the target of a transfer to a routine that only the run tells.
+byte, two or four. `block-trace` writes one in every block. `bits` writes the outcome of every
+predicate, in as few bits as tell its edges apart; `bytes` writes it as a byte. All write the target
+of a transfer to a routine that only the run tells.
 
-Neither has counters. Whoever reads the trace counts each edge's tokens, and sees all calls; the
+None has counters. Whoever reads the trace counts each edge's tokens, and sees all calls; the
 other edges follow by the flow law.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -111,14 +114,20 @@ def counting_tree(cfg: ControlFlowGraph, witnessed: Collection[int]) -> Spanning
     return SpanningTree(cfg.vertex_count, tuple(_ends(cfg)), inside, dead, root)
 
 
+class Tokens(Enum):
+    """What the tokens of a plan stand for."""
+
+    WITNESSES = 1  # each for one edge of the routine
+    OUTCOMES = 2  # each for one edge of its source
+    BLOCKS = 3  # each for the block that an edge leads to
+
+
 @dataclass(frozen=True)
 class TracePlan(BasicPlan):
     """Trace instrumentation of one routine."""
 
     tokens: dict[int, WriteTrace]  # Edge id -> what crossing it writes
-    # Whether each token tells its edge among all of the routine (`witness`), or among the edges of
-    # its source only (`bits`)
-    witnesses: bool
+    kind: Tokens
 
     @cached_property
     def tree(self) -> SpanningTree:
@@ -127,21 +136,26 @@ class TracePlan(BasicPlan):
 
     @property
     def minimal_width(self) -> int | None:
-        """Bits that tell the routine's witnesses apart; None for `bits`, which is minimal."""
-        return bits_for(len(self.tokens)) if self.witnesses else None
+        """Bits that tell the routine's witnesses apart; None where these stand for outcomes."""
+        if self.kind is Tokens.OUTCOMES:
+            return None
+        return bits_for(len({token.value for token in self.tokens.values()}))
 
     def standard_bits(self, crossings: Sequence[int]) -> int:
         """Bits written when each edge is crossed so often, by edge id."""
-        # Witnesses have standard sizes: 8, 16 or 32 bits. What `bits` writes has no other size.
-        return self._written(crossings, None)
+        # All but those of `bits` have standard sizes: 8, 16 or 32 bits.
+        return self._written(crossings, [token.width for token in self.tokens.values()])
 
     def minimal_bits(self, crossings: Sequence[int]) -> int:
         """Bits written with witnesses of as few bits as tell the routine's apart (BL94 6.2)."""
-        return self._written(crossings, self.minimal_width)
+        width, out = self.minimal_width, self.cfg.out_edges
+        sources = (self.cfg.edges[edge].source for edge in self.tokens)
+        widths = (bits_for(len(out[source])) if width is None else width for source in sources)
+        return self._written(crossings, widths)
 
-    def _written(self, crossings: Sequence[int], width: int | None) -> int:
-        tokens = self.tokens.items()
-        bits = sum(crossings[e] * (token.width if width is None else width) for e, token in tokens)
+    def _written(self, crossings: Sequence[int], widths: Iterable[int]) -> int:
+        pairs = zip(self.tokens, widths, strict=True)
+        bits = sum(crossings[edge] * width for edge, width in pairs)
         return bits + TARGET_BITS * self.targets(crossings)
 
     def targets(self, crossings: Sequence[int]) -> int:
@@ -177,23 +191,29 @@ class TracePlan(BasicPlan):
         outcomes: set[int] = set()
         for predicate in predicates(self.cfg, live):
             outcomes.update(self.cfg.out_edges[predicate])
-            if self.witnesses:
+            if self.kind is Tokens.WITNESSES:
                 decisions(self.cfg, self.tokens, predicate)
-            else:
-                edges = self.cfg.out_edges[predicate]
-                values = [self.tokens[edge].value for edge in edges]
-                assert values == list(range(len(edges))), (
-                    f"the outcomes of block {predicate} are not distinct"
-                )
-        if self.witnesses:
+                continue
+            edges = self.cfg.out_edges[predicate]
+            values = [self.tokens[edge].value for edge in edges]
+            numbered = self.kind is Tokens.BLOCKS or values == list(range(len(edges)))
+            assert numbered and len(set(values)) == len(edges), (
+                f"the outcomes of block {predicate} are not distinct"
+            )
+        if self.kind is Tokens.WITNESSES:
             values = [token.value for token in self.tokens.values()]
             assert values == list(range(len(values))), "witnesses are not unique"
         for edge, token in self.tokens.items():
             assert 0 <= token.value < 1 << token.width, (
                 f"the token of edge {edge} has more than {token.width} bits"
             )
+        if self.kind is Tokens.BLOCKS:
+            into = (edge for block in self.cfg.blocks for edge in self.cfg.in_edges[block.id])
+            silent = {edge for edge in into if edge in live} - self.tokens.keys()
+            assert not silent, f"edges {sorted(silent)} lead to blocks that write nothing"
+            return
         # What writes for the sake of counts alone must be the cheapest; these write in any case.
-        needed = blocking if self.witnesses else outcomes
+        needed = blocking if self.kind is Tokens.WITNESSES else outcomes
         barred = {*needed, *self.tree.excluded, *self.cfg.out_edges[self.cfg.entry]}
         forest = replace(self.tree, excluded=frozenset(barred), root_edge=None)
         forest.validate_maximum(self.weights)
@@ -205,23 +225,51 @@ def plan_witness(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = Non
     edges = sorted(place_witnesses(cfg, by_edge))
     width = standard_width(len(edges))
     tokens = {edge: WriteTrace(value, width) for value, edge in enumerate(edges)}
-    return _plan(cfg, by_edge, tokens, witnesses=True)
+    return _plan(cfg, by_edge, tokens, Tokens.WITNESSES)
 
 
-def plan_bits(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> TracePlan:
-    """Plan a trace of the outcomes of all predicates; `weights` as for `plan_witness`."""
+def plan_outcomes(
+    cfg: ControlFlowGraph, *, packed: bool, weights: Sequence[float] | None = None
+) -> TracePlan:
+    """Plan a trace of the outcomes of all predicates, as few bits each (`packed`) or as a byte;
+    `weights` as for `plan_witness`.
+    """
     by_edge = given_weights(cfg, weights)
     live = live_edges(cfg, depth_first(cfg))
+    width_for = bits_for if packed else standard_width
     tokens: dict[int, WriteTrace] = {}
     for predicate in sorted(predicates(cfg, live)):
         edges = cfg.out_edges[predicate]
-        width = bits_for(len(edges))
-        tokens |= {edge: WriteTrace(value, width, True) for value, edge in enumerate(edges)}
+        width = width_for(len(edges))
+        tokens |= {edge: WriteTrace(value, width, packed) for value, edge in enumerate(edges)}
     # A directed cycle without a predicate, which no graph of BL94 has since none could leave it,
-    # writes one bit a turn: else nothing would tell how often it went round.
+    # writes one bit, or byte, a turn: else nothing would tell how often it went round.
     for edge in sorted(with_chords(cfg, tokens, by_edge, live) - tokens.keys()):
-        tokens[edge] = WriteTrace(0, 1, True)
-    return _plan(cfg, by_edge, dict(sorted(tokens.items())), witnesses=False)
+        tokens[edge] = WriteTrace(0, width_for(1), packed)
+    return _plan(cfg, by_edge, dict(sorted(tokens.items())), Tokens.OUTCOMES, packed=packed)
+
+
+def plan_blocks(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> TracePlan:
+    """Plan a trace of every executed block; `weights` only lay out the code."""
+    live = sorted(live_edges(cfg, depth_first(cfg)))
+    forks = predicates(cfg, live)
+    ends = {edge: (cfg.edges[edge].source, cfg.edges[edge].target) for edge in live}
+    parallel = {pair for pair, edges in Counter(ends.values()).items() if edges > 1}
+    values: dict[int, int] = {}
+    own: list[int] = []
+    for edge, (source, target) in ends.items():
+        # What a predicate leads to must show in the trace before anything else does: one of its
+        # parallel edges, and EXIT, which is no block, have witnesses of their own.
+        if (source, target) in parallel or (target == cfg.exit and source in forks):
+            own.append(edge)
+        elif target != cfg.exit:
+            values[edge] = target
+    values |= {edge: number for number, edge in enumerate(own, len(cfg.blocks))}
+    width = standard_width(len(cfg.blocks) + len(own))
+    tokens = {edge: WriteTrace(value, width) for edge, value in sorted(values.items())}
+    tops = {target for edge, (_, target) in ends.items() if edge in tokens and edge not in own}
+    tops -= {target for _, target in parallel}
+    return _plan(cfg, given_weights(cfg, weights), tokens, Tokens.BLOCKS, tops=tops)
 
 
 def standard_width(witnesses: int) -> int:
@@ -244,16 +292,24 @@ def _plan(
     cfg: ControlFlowGraph,
     weights: tuple[float, ...],
     tokens: dict[int, WriteTrace],
+    kind: Tokens,
     *,
-    witnesses: bool,
+    packed: bool = False,
+    tops: Collection[int] = (),
 ) -> TracePlan:
-    actions: dict[int, tuple[Action, ...]] = {edge: (token,) for edge, token in tokens.items()}
+    """Make a plan whose tokens stand on the edges, or at the tops of the blocks `tops`."""
+    actions: dict[int, tuple[Action, ...]] = {}
+    blocks: dict[int, tuple[Action, ...]] = {}
+    for edge, token in tokens.items():
+        target = cfg.edges[edge].target
+        (blocks if target in tops else actions)[target if target in tops else edge] = (token,)
     for edge in indirect_exits(cfg):
-        actions[edge] = (WriteTarget(cfg.edges[edge].source, not witnesses, tokens.get(edge)),)
+        actions[edge] = (WriteTarget(cfg.edges[edge].source, packed, tokens.get(edge)),)
     calls = sorted(cfg.indirect & call_blocks(cfg))
     plan = InstrumentationPlan(
         actions=dict(sorted(actions.items())),
-        block_ends={block: (WriteTarget(block, not witnesses),) for block in calls},
+        blocks=dict(sorted(blocks.items())),
+        block_ends={block: (WriteTarget(block, packed),) for block in calls},
         buffers=(BufferUse(TRACE, tuple(dict.fromkeys((*tokens, *cfg.out_edges[cfg.entry])))),),
     )
-    return TracePlan(cfg, plan, weights, tokens, witnesses)
+    return TracePlan(cfg, plan, weights, tokens, kind)

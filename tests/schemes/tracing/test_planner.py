@@ -18,7 +18,8 @@ from simprof.profiler.schemes.tracing.planner import (
     blockers,
     call_blocks,
     place_witnesses,
-    plan_bits,
+    plan_blocks,
+    plan_outcomes,
     plan_witness,
     predicates,
     standard_width,
@@ -146,11 +147,39 @@ def figure_18() -> ControlFlowGraph:
 
 def test_figure_18_bits_write_three_a_turn() -> None:
     cfg = figure_18()
-    plan = plan_bits(cfg)
+    plan = plan_outcomes(cfg, packed=True)
     turn = [edge(cfg, ends) for ends in ("A>B", "B>D", "D>F", "F>G", "G>A")]
     crossings = [turn.count(e) for e in range(len(cfg.edges))]
     assert plan.standard_bits(crossings) == plan.minimal_bits(crossings) == 3
     assert {token.width for token in plan.tokens.values()} == {1}
+
+
+def test_figure_18_other_ways_of_tracing() -> None:
+    """BL94 4: a witness in each block, and AE's old way, a byte at each outcome of a predicate."""
+    cfg = figure_18()
+    turn = [edge(cfg, ends) for ends in ("A>B", "B>D", "D>F", "F>G", "G>A")]
+    crossings = [turn.count(e) for e in range(len(cfg.edges))]
+    assert plan_blocks(cfg).standard_bits(crossings) == 5 * 8  # five blocks a turn
+    outcomes = plan_outcomes(cfg, packed=False)
+    assert outcomes.standard_bits(crossings) == 3 * 8
+    assert outcomes.minimal_bits(crossings) == 3
+
+
+def test_a_block_trace_writes_in_blocks_and_at_outcomes_that_are_no_block() -> None:
+    """Figure 13, with a predicate that leaves the routine and one with parallel edges."""
+    plan = plan_blocks(figure_13())
+    assert not plan.plan.actions
+    assert {block: str(a) for block, (a,) in plan.plan.blocks.items()} == {
+        block: f"trace {block}:8" for block in range(5)
+    }
+    cfg = brute.graph(3, [(0, 1), (0, 2), (1, 2), (1, 2)], exits=(0, 2))
+    plan = plan_blocks(cfg)
+    plan.validate()
+    assert {b: a[0].value for b, a in plan.plan.blocks.items() if isinstance(a[0], WriteTrace)} == {
+        0: 0, 1: 1
+    }  # fmt: skip
+    values = {e: str(action) for e, (action,) in plan.plan.actions.items()}
+    assert values == {1: "trace 2:8", 2: "trace 3:8", 3: "trace 4:8", 5: "trace 5:8"}
 
 
 def test_figure_18_witnesses_need_two_bits() -> None:
@@ -175,12 +204,12 @@ def test_bits_for(values: int, bits: int) -> None:
 
 def test_a_switch_writes_the_bits_that_its_edges_need() -> None:
     cfg = named("A>B A>C A>D A>E A>F B>X C>X D>X E>X F>X", "A", "X")
-    assert [str(t) for t in plan_bits(cfg).tokens.values()] == [f"trace {k}:3" for k in range(5)]
+    assert [str(t) for t in plan_outcomes(cfg, packed=True).tokens.values()] == [f"trace {k}:3" for k in range(5)]
 
 
 def test_straight_code_writes_nothing() -> None:
     cfg = named("A>B B>C", "A", "C")
-    for plan in (plan_witness(cfg), plan_bits(cfg)):
+    for plan in (plan_witness(cfg), plan_outcomes(cfg, packed=True)):
         assert not plan.tokens
         counters = execute(cfg, plan.plan, [ExecutedWalk((2, 0, 1, 3), 7)])
         assert plan.read(counters).edges == (7, 7, 7, 7)
@@ -188,7 +217,7 @@ def test_straight_code_writes_nothing() -> None:
 
 def test_a_loop_without_predicate_writes_one_token_a_turn() -> None:
     cfg = brute.graph(2, [(0, 1), (1, 0)], exits=())
-    for plan in (plan_witness(cfg), plan_bits(cfg)):
+    for plan in (plan_witness(cfg), plan_outcomes(cfg, packed=True)):
         assert len(plan.tokens) == 1
         walk = [2, *[0, 1] * 5, 0]
         counters = execute(cfg, plan.plan, [ExecutedWalk(tuple(walk))])
@@ -268,7 +297,12 @@ def check_random(seed: int) -> None:
     live = {e.id for e in cfg.edges if e.source in brute.reachable(cfg)}
     walks = [brute.random_walk(rng, cfg) for _ in range(4)]
     weights = [rng.random() for _ in cfg.edges] if rng.random() < 0.5 else None
-    for plan in (plan_witness(cfg, weights=weights), plan_bits(cfg, weights=weights)):
+    for plan in (
+        plan_witness(cfg, weights=weights),
+        plan_outcomes(cfg, packed=True, weights=weights),
+        plan_outcomes(cfg, packed=False, weights=weights),
+        plan_blocks(cfg, weights=weights),
+    ):
         plan.validate()
         free = {e for e in live if e not in plan.tokens and cfg.edges[e].source != cfg.entry}
         assert not directed_cycle_or_diamond(cfg, free)
@@ -280,7 +314,8 @@ def check_random(seed: int) -> None:
         assert plan.written(counts) == written
         assert plan.minimal_bits(counts) <= plan.standard_bits(counts)
         for each, token in plan.tokens.items():
-            assert plan.plan.actions[each] == (token,)
+            at_top = plan.plan.blocks.get(cfg.edges[each].target)
+            assert plan.plan.actions.get(each, at_top) == (token,)
             assert isinstance(token, WriteTrace)
 
 
