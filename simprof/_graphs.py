@@ -191,7 +191,7 @@ def plan(
     from simprof.profiler.commands.explain import explain_command
     from simprof.profiler.commands.modes import collect
     from simprof.profiler.graphfiles import analyse
-    from simprof.profiler.request.request import DEFAULT_MODE, Weights
+    from simprof.profiler.request.request import DEFAULT_MODE
     from simprof.profiler.schemes.mode_options import read
 
     chosen = parse(explain_command, ["graph"], {"mode": mode, **options}, one_mode=True)
@@ -202,7 +202,7 @@ def plan(
     asked = analyse.AnalysisOptions(
         mode=setting.mode,
         enumerate=chosen["enumerate_paths"],
-        weights=None if chosen["weights"] is None else Weights(chosen["weights"]),
+        weights=chosen["weights"],
         scheme=setting.setting(collect(chosen)).options,
     )
     return PlannedGraph(document.cfg, analyse.analyse(document, asked))

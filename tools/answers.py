@@ -44,7 +44,7 @@ from tools.benchmarks.rows import ROOT
 
 MODES = (
     "pp", "tpp", "bittrace", "kiter", "qpt2", "qpt", "naive", "calls", "calls-optimal",
-    "witness", "bits", "edges",
+    "witness", "bits", "bytes", "block-trace", "edges",
 )  # fmt: skip
 FEW = ("pp", "tpp")
 RENAMED = ROOT / "tools" / "renamed_keys.toml"

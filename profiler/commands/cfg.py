@@ -19,7 +19,8 @@ from simprof.profiler.commands.modes import (
     scheme_options,
 )
 from simprof.profiler.commands.progress import ready_engine
-from simprof.profiler.request.request import Phase, Selection, Setting, Weights
+from simprof.profiler.request.request import Phase, Selection, Setting
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import ModeSetting
 from simprof.simulator.errors import UsageError
@@ -57,8 +58,8 @@ FORMATS = ("text", "dot", "graphml", "json")
 @click.option(
     "--weights",
     type=options.weights,
-    default=Weights.HEURISTIC.value,
-    metavar="heuristic|uniform|postorder|FILE",
+    default=Weights.HEURISTIC,
+    metavar=options.WEIGHTS,
 )
 @options.progress_option("on a terminal")
 @scheme_options("saved profile (`simprof run -o`) that guides it; needed.")

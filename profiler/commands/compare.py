@@ -20,7 +20,7 @@ from simprof.profiler.commands.modes import (
     settings,
 )
 from simprof.profiler.commands.program_words import with_program
-from simprof.profiler.request.request import Weights
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes.mode_options import ModeSetting
 
 

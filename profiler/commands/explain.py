@@ -16,7 +16,8 @@ from simprof.profiler.commands.modes import (
     scheme_options,
 )
 from simprof.profiler.commands.outputs import STANDARD_STREAM
-from simprof.profiler.request.request import DEFAULT_MODE, Weights
+from simprof.profiler.request.request import DEFAULT_MODE
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import ModeSetting, own_options_text, read
 from simprof.simulator.errors import UsageError
@@ -27,8 +28,10 @@ from simprof.simulator.errors import UsageError
 @mode_option(f"Schemes to explain (default: {DEFAULT_MODE}; with --html all)")
 @click.option(
     "--weights",
-    type=options.choice(*Weights),
-    help="Edge-frequency estimates.  [default: the file's own, else heuristic]",
+    type=options.named_weights,
+    metavar="|".join(Weights.names),
+    help="Edge-frequency estimates, maybe with options (heuristic+loops=0.9).  "
+    "[default: the file's own, else heuristic]",
 )
 @click.option(
     "--enumerate",
@@ -56,7 +59,7 @@ from simprof.simulator.errors import UsageError
 def explain_command(
     files: tuple[Path, ...],
     modes: tuple[ModeSetting, ...] | None,
-    weights: str | None,
+    weights: Weights | None,
     enumerate_paths: bool,
     summary: bool,
     json_file: Path | None,
@@ -96,7 +99,7 @@ def explain_command(
             wanted = AnalysisOptions(
                 mode=mode.mode,
                 enumerate=enumerate_paths and lists,
-                weights=None if weights is None else Weights(weights),
+                weights=weights,
                 scheme=mode.setting(shared).options,
             )
             answers.append(analyse_file(file, wanted))

@@ -21,8 +21,8 @@ from simprof.profiler.request.request import (
     SchemeOptions,
     Setting,
     TableChoice,
-    Weights,
 )
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition, SchemeOption
 from simprof.profiler.schemes.mode_options import (

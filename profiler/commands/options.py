@@ -16,13 +16,16 @@ from typing import Any, Literal
 import click
 from click.core import ParameterSource
 
-from simprof.profiler.request.request import LARGEST_STACK_SIZE, SchemeOptions, Selection, Weights
+from simprof.profiler.request.request import LARGEST_STACK_SIZE, SchemeOptions, Selection
+from simprof.profiler.request.weights import BETWEEN, Weights
 from simprof.simulator.errors import UsageError
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 SIZE = re.compile(r"(\d{1,15})([KMGT]?)(?:iB|B)?", re.IGNORECASE)
 LONGEST_TIMEOUT = 1e9
 SMALLEST_STACK_SIZE = 64 << 10
+
+WEIGHTS = "|".join((*Weights.names, "FILE"))
 
 Decorator = Callable[[Any], Any]  # What adds an option to a command
 
@@ -55,14 +58,23 @@ def stack_size(value: str | int) -> int:
 
 
 def weights(value: str | Path) -> Weights | Path:
-    """Return a source of weights: `heuristic`, `uniform`, `postorder`, or a saved profile."""
-    if value in [member.value for member in Weights]:
-        return Weights(str(value))
-    if not value or not possible_path(str(value)).is_file():
+    """Return a source of weights: an estimate with its options, or a saved profile."""
+    text = str(value)
+    if text.partition(BETWEEN)[0] in Weights.names:
+        return named_weights(text)
+    if not text or not possible_path(text).is_file():
         raise click.BadParameter(
-            f"{value!r} is neither heuristic, uniform, postorder nor a profile file"
+            f"{text!r} is neither {', '.join(Weights.names)} nor a profile file"
         )
-    return Path(value)
+    return Path(text)
+
+
+def named_weights(value: str) -> Weights:
+    """Return an estimate of weights with its options."""
+    try:
+        return Weights(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def variable(value: str) -> tuple[bytes, bytes]:
@@ -152,11 +164,12 @@ COUNT = WholeNumber(1, 1 << 62)
 weights_option = click.option(
     "--weights",
     type=weights,
-    default=Weights.HEURISTIC.value,
-    metavar="heuristic|uniform|postorder|FILE",
+    default=Weights.HEURISTIC,
+    metavar=WEIGHTS,
     show_default=True,
-    help="Edge-frequency estimates: heuristic, uniform, postorder (Goldberg's), or a profile "
-    "saved by `simprof run -o`.",
+    help="Edge-frequency estimates: heuristic, uniform, postorder (Goldberg's), wall, forman, or a "
+    "profile saved by `simprof run -o`. With options: "
+    "heuristic+multiplier=10+fall-through=0.5+loops=0.9.",
 )
 
 

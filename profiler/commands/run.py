@@ -23,7 +23,8 @@ from simprof.profiler.commands.modes import (
     scheme_options,
 )
 from simprof.profiler.commands.program_words import with_program
-from simprof.profiler.request.request import DEFAULT_MODE, Weights
+from simprof.profiler.request.request import DEFAULT_MODE
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import ModeSetting
 from simprof.simulator.errors import UsageError

@@ -28,14 +28,15 @@ from simprof.profiler.graphfiles.formats import load
 from simprof.profiler.graphfiles.reader import GraphDocument, read_file
 from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.estimates import estimate
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.spanning import heuristic, postorder, uniform
 from simprof.profiler.plan import interpret
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutinePlan, check_shape, defect_of
 from simprof.profiler.profiles.accuracy import Attribution, SplittingDecoder, attribute
 from simprof.profiler.profiles.codec import parse_json
 from simprof.profiler.request.errors import CountError, ProfileMismatchError
-from simprof.profiler.request.request import DEFAULT_MODE, SchemeOptions, Weights
+from simprof.profiler.request.request import DEFAULT_MODE, SchemeOptions
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import plain
 from simprof.simulator.errors import UsageError
@@ -54,9 +55,7 @@ def edge_weights(document: GraphDocument, wanted: Weights | None) -> tuple[float
     cfg = document.cfg
     if wanted is None and all(weight is None for weight in document.weights):
         return None
-    ways = {Weights.UNIFORM: uniform, Weights.POSTORDER: postorder}
-    way = ways.get(wanted or Weights.HEURISTIC, heuristic)
-    weights = list(map(float, way(cfg, depth_first(cfg))))
+    weights = list(map(float, estimate(cfg, wanted or Weights.HEURISTIC)))
     if wanted is None:
         for edge, weight in enumerate(document.weights):
             weights[edge] = weights[edge] if weight is None else float(weight)

@@ -27,6 +27,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.numbering import graph_facts
+from simprof.profiler.graphs.optima import optima
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
@@ -44,7 +45,7 @@ from simprof.profiler.profiles.profile import (
 )
 from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.profiles.tables import COLUMNS, ProfileTable, table
-from simprof.profiler.schemes.definition import SchemeDefinition
+from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
 from simprof.profiler.schemes.mode_options import setting_object
 from simprof.profiler.schemes.static import ends
 
@@ -255,9 +256,16 @@ def definite_object(
     return {**asdict(flow), "share": flow.share}
 
 
+# What is collected by placements whose optima BL94 compares
+PLACED = (ProfileKind.EDGES, ProfileKind.BLOCKS, ProfileKind.TRACE)
+
+
 def describe(run: GraphRun) -> dict[str, Any]:
     """Return `static`: what numbering, spanning tree and placement computed, with the code."""
     static = _code(run)
+    if run.definition.collected() in PLACED:
+        best = optima(run.cfg, run.plan.weights)
+        static["optima"] = None if best is None else asdict(best)
     if run.decoder is not None:
         static["cut_edges"] = [ends(run.cfg, edge) for edge in run.decoder.cut_edges]
         static["valid_paths"] = run.decoder.num_paths

@@ -20,12 +20,13 @@ weighting
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure, remembers_recent
 from simprof.profiler.graphs.loops import DepthFirst, depth_first, live_edges, natural_loops
+from simprof.profiler.request.weights import Guess
 
 
 @dataclass(frozen=True)
@@ -221,13 +222,13 @@ def chord_increments(
     return ChordIncrements(tuple(increments), by_vertex, root=potential[exit_vertex])
 
 
-LOOP_MULTIPLIER = 10  # How often each loop is taken to iterate (BL94, section 5)
+PLAIN = Guess()
 
 
 # Weights are floats: sums of products of reciprocals, evaluated in a fixed order, so the same graph
 # has the same weights on every machine. They only ever choose between correct placements.
 @remembers_recent
-def heuristic(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[float, ...]:
+def heuristic(cfg: ControlFlowGraph, dfs: DepthFirst, guess: Guess = PLAIN) -> tuple[float, ...]:
     """Return BL94's structural weighting (section 5, rules 1-3), by edge; 0 of dead edges."""
     # The rules are applied as published, in one topological traversal. On reducible graphs whose
     # loops all have exits, each out of one loop only, the result satisfies the flow law; an edge
@@ -236,11 +237,13 @@ def heuristic(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[float, ...]:
     # 3 subtracts more than the vertex has. Irreducible regions form no loops (see
     # `natural_loops`): their vertices pass on what enters them over edges that are no back edges.
     #
-    # Each loop iterates `LOOP_MULTIPLIER` times, a loop's flow leaves evenly through its exit
-    # edges, and what remains at a vertex leaves evenly through its other edges.
+    # Each loop iterates `guess.multiplier` times, a loop's flow leaves evenly through its exit
+    # edges, and what remains at a vertex leaves through its other edges, evenly if the guess does
+    # not say otherwise.
     assigned: dict[int, float] = {}
     exits_of = {loop.entry: loop.exits for loop in natural_loops(cfg, dfs)}
     exit_edges = frozenset(edge for exits in exits_of.values() for edge in exits)
+    heads = _loop_heads(cfg, dfs, guess)
     for vertex in dfs.topological:
         into = (edge for edge in cfg.in_edges[vertex] if edge not in dfs.back_edges)
         weight = sum(assigned[e] for e in into if cfg.edges[e].source in dfs.reached)  # rule 1
@@ -250,16 +253,64 @@ def heuristic(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[float, ...]:
         if exits is not None:
             for edge in exits:  # rule 2
                 assigned.setdefault(edge, weight / len(exits))
-            weight *= LOOP_MULTIPLIER
+            weight *= guess.multiplier
         rest = []  # rule 3
         for edge in cfg.out_edges[vertex]:
             if edge in exit_edges:
                 weight -= assigned[edge]
             else:
                 rest.append(edge)
-        for edge in rest:
-            assigned[edge] = weight / len(rest)
+        assigned |= _split(cfg, rest, weight, guess, heads)
     return tuple(assigned.get(edge.id, 0.0) for edge in cfg.edges)
+
+
+def edge_shares(cfg: ControlFlowGraph, dfs: DepthFirst, guess: Guess) -> tuple[float, ...]:
+    """Return the share of its source's executions that each edge gets, by edge; 0 of dead ones."""
+    shares: dict[int, float] = {}
+    heads = _loop_heads(cfg, dfs, guess)
+    for vertex in dfs.preorder:
+        shares |= _split(cfg, cfg.out_edges[vertex], 1.0, guess, heads)
+    return tuple(shares.get(edge.id, 0.0) for edge in cfg.edges)
+
+
+def _split(
+    cfg: ControlFlowGraph,
+    edges: Sequence[int],
+    weight: float,
+    guess: Guess,
+    heads: Mapping[int, frozenset[int]],
+) -> dict[int, float]:
+    """Share a weight among edges of one vertex, by edge id."""
+    favoured, part = list(edges[:1]), guess.fall_through
+    if guess.loops is not None:
+        towards = [edge for edge in edges if _leads_to_loop(cfg, edge, heads)]
+        if 0 < len(towards) < len(edges):
+            favoured, part = towards, guess.loops
+    if part is None or len(favoured) == len(edges):
+        return dict.fromkeys(edges, weight / len(edges)) if edges else {}
+    others = [edge for edge in edges if edge not in favoured]
+    return dict.fromkeys(favoured, weight * part / len(favoured)) | dict.fromkeys(
+        others, weight * (1 - part) / len(others)
+    )
+
+
+def _loop_heads(
+    cfg: ControlFlowGraph, dfs: DepthFirst, guess: Guess
+) -> Mapping[int, frozenset[int]]:
+    """Return the bodies of natural loops by entry; nothing where the guess favours no loops."""
+    if guess.loops is None:
+        return {}
+    return {loop.entry: loop.body for loop in natural_loops(cfg, dfs)}
+
+
+def _leads_to_loop(cfg: ControlFlowGraph, edge: int, heads: Mapping[int, frozenset[int]]) -> bool:
+    """Whether an edge leads to a loop that its source is not in, maybe through straight code."""
+    source, vertex = cfg.edges[edge].source, cfg.edges[edge].target
+    seen: set[int] = set()
+    while vertex not in heads and vertex not in seen and len(cfg.out_edges[vertex]) == 1:
+        seen.add(vertex)
+        vertex = cfg.edges[cfg.out_edges[vertex][0]].target
+    return vertex in heads and source not in heads[vertex]
 
 
 def given_weights(cfg: ControlFlowGraph, weights: Sequence[float] | None) -> tuple[float, ...]:

@@ -34,6 +34,15 @@ SHOWN_ROWS = 1000  # In a table; who needs more has the JSON, and laying out tab
 SHOWN_PAIRS = 100  # Back edges named above the tables
 LONGEST_LABEL = 40  # Cells that a block's label takes; the middle of longer ones is left out.
 
+# What the optima are called (BL94 3, 4)
+_OPTIMA = (
+    ("vprof_ecnt", "Vprof(Ecnt)"),
+    ("eprof_ecnt", "Eprof(Ecnt)"),
+    ("vprof_vcnt", "Vprof(Vcnt)"),
+    ("trace_ewit", "Trace(Ewit)"),
+    ("trace_blocking", "with blocking"),
+)
+
 # What schemes compute of edges (title and key in the answer), and of dummy edges
 EDGE_COLUMNS = (
     ("value", "values"),
@@ -117,11 +126,22 @@ def heading(answer: Answer) -> str:
     if "trace_bits" in sizes:
         bits, least = sizes["trace_bits"], sizes["minimal_trace_bits"]
         lines.append(f"trace: {plural(bits, 'bit')}, {group_digits(least)} with minimal witnesses")
+    if best := static.get("optima"):
+        lines.append(_optima_line(best))
     lines.extend(flow_lines(answer))
     if lost := answer.get("lost"):
         texts = (f"{cell(value)} {key.replace('_', ' ')}" for key, value in lost.items())
         lines.append(f"lost: {', '.join(texts)}")
     return "\n".join(lines)
+
+
+def _optima_line(best: Mapping[str, Any]) -> str:
+    """Return what the cheapest placements cost by the weights (BL94 3.1, 3.3.2, 4)."""
+    costs = ", ".join(
+        f"{name} {'?' if best[key] is None else format(best[key], '.6g')}" for key, name in _OPTIMA
+    )
+    member = {True: "in G*", False: "not in G*", None: "maybe in G*"}[best["in_g_star"]]
+    return f"optima: {costs}; {member}"
 
 
 def label(block: object) -> str:

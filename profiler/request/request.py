@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 
+from simprof.profiler.request.weights import Weights
 from simprof.simulator.binary.program import Platform
 from simprof.simulator.errors import UsageError
 
@@ -18,14 +19,6 @@ DEFAULT_CONTEXT_LIMIT = 1 << 18
 # Linux gives 8 MiB. 100,000 frames of 176 bytes, the smallest of a V9 program, need 17.
 DEFAULT_STACK_SIZE = 64 << 20
 LARGEST_STACK_SIZE = 256 << 20
-
-
-class Weights(StrEnum):
-    """Where edge-frequency estimates come from, when not from a saved profile."""
-
-    HEURISTIC = "heuristic"  # BL94 section 5
-    UNIFORM = "uniform"
-    POSTORDER = "postorder"  # Goldberg's, as BL94 7.1.4 has it
 
 
 class TableChoice(StrEnum):

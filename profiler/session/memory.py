@@ -36,7 +36,8 @@ from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.fingerprint import fingerprint
 from simprof.profiler.recovery.code_image import build_code_image
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
-from simprof.profiler.request.request import GuestOptions, Selection, Setting, Weights
+from simprof.profiler.request.request import GuestOptions, Selection, Setting
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.scheme_runs import KnownPlans
 from simprof.simulator.binary.program import LineRows, LineTable, Program

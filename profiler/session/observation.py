@@ -33,8 +33,8 @@ from simprof.profiler.request.request import (
     SchemeOptions,
     Selection,
     TableChoice,
-    Weights,
 )
+from simprof.profiler.request.weights import source_of
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption, plain
 from simprof.profiler.session.counters import Counters, ReadCounters, RoutineEvents, collect_events
@@ -235,7 +235,7 @@ def chosen_options(fields: Mapping[str, Any]) -> SchemeOptions:
         raise ValueError(f"path limit {path_limit!r}")
     return SchemeOptions(
         path_limit=path_limit,
-        weights=Weights(weights) if weights in list(Weights) else Path(weights),
+        weights=source_of(weights),
         table=TableChoice(fields["table"]),
         edge_profile=None if profile is None else Path(profile),
         **own,

@@ -8,8 +8,8 @@ from itertools import count
 from pathlib import Path
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.spanning import measured, postorder, uniform
+from simprof.profiler.graphs.estimates import estimate
+from simprof.profiler.graphs.spanning import measured
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles import cache_files
@@ -17,7 +17,8 @@ from simprof.profiler.profiles.profile import EdgeProfile
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.errors import ProfileMismatchError
-from simprof.profiler.request.request import Selection, Setting, Weights
+from simprof.profiler.request.request import Selection, Setting
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes.definition import SchemeDefinition
 from simprof.profiler.schemes.registry import definition, find, make_plan, needs_edge_profile
 
@@ -62,16 +63,10 @@ def weight_source(
     wanted: Weights | Path, profiles: ReadProfile
 ) -> Callable[[ControlFlowGraph], Sequence[float] | None]:
     """Return what gives a graph's edge weights by id as asked for; None for BL94's heuristic."""
-    profile = profiles(wanted) if isinstance(wanted, Path) else None
-
-    def weights(cfg: ControlFlowGraph) -> Sequence[float] | None:
-        if profile is not None:
-            return measured(cfg, profile.counts_for(cfg) or (0,) * len(cfg.edges))
-        if wanted is Weights.UNIFORM:
-            return uniform(cfg, depth_first(cfg))
-        return postorder(cfg, depth_first(cfg)) if wanted is Weights.POSTORDER else None
-
-    return weights
+    if isinstance(wanted, Path):
+        profile = profiles(wanted)
+        return lambda cfg: measured(cfg, profile.counts_for(cfg) or (0,) * len(cfg.edges))
+    return lambda cfg: None if wanted == Weights.HEURISTIC else estimate(cfg, wanted)
 
 
 def _load_profile(sha256: str, path: Path) -> EdgeProfile:

@@ -178,7 +178,9 @@ def test_traces_and_cost_are_those_of_the_plan(mode: str, machine: MachineKind, 
     lab.bench.write(TRACE_END + POSITION, (-units & 0xFFFFFFFF).to_bytes(4, "big"))
     generated, _, state, executed = lab.run_plan(plan)
     lab.check_same_result(base[0], state)
-    places = ((plan.actions.get(e, ()), plan.blocks.get(lab.cfg.edges[e].target, ())) for e in edges)
+    places = (
+        (plan.actions.get(e, ()), plan.blocks.get(lab.cfg.edges[e].target, ())) for e in edges
+    )
     tokens = [action for at in places for actions in at for action in actions]
     trace = "".join(f"{a.value:0{a.width}b}" for a in tokens if isinstance(a, WriteTrace))
     written = (lab.bench.word(TRACE_END + POSITION) + units & 0xFFFFFFFF) * (1 if packed else 8)

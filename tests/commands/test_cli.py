@@ -25,8 +25,8 @@ from simprof.profiler.request.request import (
     RunRequest,
     SchemeOptions,
     TableChoice,
-    Weights,
 )
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.kiter import ITERATIONS
 from simprof.profiler.schemes.mode_options import own_options

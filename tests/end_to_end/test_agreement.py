@@ -16,13 +16,8 @@ import pytest
 
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.profiles.profile import RunMeasurement
-from simprof.profiler.request.request import (
-    GuestOptions,
-    RunRequest,
-    SchemeOptions,
-    Setting,
-    Weights,
-)
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.tpp.planner import TppPlan

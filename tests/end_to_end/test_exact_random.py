@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
+from simprof.profiler.request.request import SchemeOptions, TableChoice
+from simprof.profiler.request.weights import Weights
 from tests.oracles.exact import check_against_qemu
 from tests.support.exact_random import BARE, LEVELS, WIDTHS
 from tests.support.random_programs import program, wide_program

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
+from simprof.profiler.request.request import SchemeOptions, TableChoice
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.rewriting.verification import EMULATOR
 from tests.conftest import FIXTURES
 from tests.support.exact_programs import LANGUAGES, PROGRAMS

@@ -49,7 +49,8 @@ from simprof.profiler.experiments.suites.suite import NO_INPUT
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import uniform
 from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.request.request import Phase, Progress, SchemeOptions, Setting, Weights
+from simprof.profiler.request.request import Phase, Progress, SchemeOptions, Setting
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import cost_model, registry
 from simprof.profiler.schemes.qpt import planner as qpt
 from simprof.simulator.binary.program import LineTable, Range, SourceLine

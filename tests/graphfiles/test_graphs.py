@@ -11,7 +11,8 @@ import pytest
 from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.formats import load
 from simprof.profiler.graphfiles.reader import GREATEST_CROSSINGS, GraphFileError
-from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
+from simprof.profiler.request.request import SchemeOptions, TableChoice
+from simprof.profiler.request.weights import Weights
 from simprof.simulator.errors import UsageError
 from tests.support.figures import EPP_1_PROFILES, EPP_2_ENCODING, EPP_7_WEIGHTS
 

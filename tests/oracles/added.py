@@ -14,7 +14,8 @@ from simprof.profiler.commands.cfg import render_code
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import save
 from simprof.profiler.reports.display import UNFOLDED
-from simprof.profiler.request.request import SchemeOptions, Setting, TableChoice, Weights
+from simprof.profiler.request.request import SchemeOptions, Setting, TableChoice
+from simprof.profiler.request.weights import Weights
 from tests.oracles.exact import Simulated, simulate_settings
 from tests.oracles.listing import read
 from tests.oracles.qemu import trace

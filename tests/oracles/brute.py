@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -417,7 +417,13 @@ def run_plan(
     return result
 
 
-def structural_weights(cfg: ControlFlowGraph) -> list[Fraction]:
+# Of a vertex and those of its edges that share what is left of its weight: their shares.
+Shares = Callable[[int, list[int]], list[Fraction]]
+
+
+def structural_weights(
+    cfg: ControlFlowGraph, multiplier: Fraction = Fraction(10), shares: Shares | None = None
+) -> list[Fraction]:
     """BL94 section 5, rules 1-3 word for word, on reducible graphs; exact."""
     back, live = back_edges(cfg), reachable(cfg)
     edges = [edge for edge in cfg.edges if edge.source in live]
@@ -457,12 +463,15 @@ def structural_weights(cfg: ControlFlowGraph) -> list[Fraction]:
         if vertex in entries:
             for edge in exits[vertex]:
                 weight.setdefault(edge, total / len(exits[vertex]))
-            total *= 10
+            total *= multiplier
         outgoing = [e.id for e in edges if e.source == vertex]
         rest = [edge for edge in outgoing if edge not in exit_edges]
-        for edge in rest:
-            taken = sum((weight[e] for e in outgoing if e in exit_edges), Fraction(0))
-            weight[edge] = (total - taken) / len(rest)
+        taken = sum((weight[e] for e in outgoing if e in exit_edges), Fraction(0))
+        even = [Fraction(1, len(rest))] * len(rest) if rest else []
+        for edge, share in zip(
+            rest, shares(vertex, rest) if shares and rest else even, strict=True
+        ):
+            weight[edge] = (total - taken) * share
     return [weight.get(edge.id, Fraction(0)) for edge in cfg.edges]
 
 

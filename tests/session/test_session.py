@@ -19,7 +19,8 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import save
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.reports import run_json
-from simprof.profiler.request.request import SchemeOptions, TableChoice, Weights
+from simprof.profiler.request.request import SchemeOptions, TableChoice
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session import execution, session
 from simprof.profiler.session.observation import Observation, warnings

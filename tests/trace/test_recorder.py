@@ -9,7 +9,7 @@ from simprof.profiler.engine.kernels import DIGEST_FACTOR
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import WriteTrace
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
-from simprof.profiler.schemes.tracing.planner import TracePlan
+from simprof.profiler.schemes.tracing.planner import Tokens, TracePlan
 from simprof.profiler.trace.format import (
     CHECKPOINT_SPAN,
     Trace,
@@ -60,7 +60,7 @@ class Recorded(EventPlayer):
         first = int(self.index.first_edge[routine])
         own = range(first, first + len(cfg.edges))
         tokens = {edge - first: token for edge, token in self._tokens.items() if edge in own}
-        return TracePlan(cfg, NOTHING, (1.0,) * len(cfg.edges), tokens, False)
+        return TracePlan(cfg, NOTHING, (1.0,) * len(cfg.edges), tokens, Tokens.OUTCOMES)
 
     def finish(self) -> Trace:
         """End by the system call that the last block ends with; read the trace."""

@@ -21,7 +21,8 @@ def read_graph(data: bytes, where: Path) -> Hashable:
     from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse
     from simprof.profiler.graphfiles.formats import parse_content
     from simprof.profiler.reports.graph_run import render
-    from simprof.profiler.request.request import SchemeOptions, Weights
+    from simprof.profiler.request.request import SchemeOptions
+    from simprof.profiler.request.weights import Weights
     from simprof.profiler.schemes import registry
 
     number = commands.chosen(data, 1 << 30)

@@ -394,9 +394,9 @@ class _Planning:
         self._rows: list[RoutineRow] = []
         self._planning = self._generation = 0.0
         with self._noting_errors():
-            guided = counts is not None and setting.weights is not WeightChoice.EXACT
+            guided = counts is not None and setting.weights != WeightChoice.EXACT
             if not guided and (
-                needs_edge_profile(setting.mode) or setting.weights is WeightChoice.EXACT
+                needs_edge_profile(setting.mode) or setting.weights == WeightChoice.EXACT
             ):
                 why = "needs a run: it cannot be planned from the file alone"
                 raise UsageError(f"{setting.name} {why}")

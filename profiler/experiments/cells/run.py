@@ -129,7 +129,7 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
     with ExitStack() as stack:
         directory = stack.enter_context(scratch_directory("simprof-cell-"))
         profile = None
-        if any(each.cell.setting.weights is WeightChoice.EXACT for each in group):
+        if any(each.cell.setting.weights == WeightChoice.EXACT for each in group):
             profile = _edge_profile(job, stack, directory)
         request = _request(job, directory, open_outputs(stack, directory))
         results = measure(request, [_scheme(each, profile) for each in group])
@@ -171,7 +171,7 @@ def _instrumented(group: JobGroup) -> tuple[CellResult, ...]:
         timing = job.cell.kind is CellKind.TIME
         settings = [each.cell.setting for each in group]
         profile = None
-        if any(each.weights is WeightChoice.EXACT for each in settings) or (
+        if any(each.weights == WeightChoice.EXACT for each in settings) or (
             timing and needs_edge_profile(job.cell.setting.mode)
         ):
             profile = _edge_profile(job, stack, directory)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import ClassVar
 
 from simprof.profiler.request.request import (
     DEFAULT_PATH_LIMIT,
@@ -20,8 +20,8 @@ from simprof.profiler.request.request import (
     Selection,
     Setting,
     TableChoice,
-    Weights,
 )
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeOption
 from simprof.profiler.schemes.mode_options import (
@@ -35,14 +35,16 @@ from simprof.profiler.schemes.mode_options import (
 from simprof.simulator.errors import UsageError
 
 
-class WeightChoice(StrEnum):
+class WeightChoice(Weights):
     """Where a cell's edge weights come from."""
 
-    HEURISTIC = "heuristic"  # BL94 section 5
-    UNIFORM = "uniform"
-    POSTORDER = "postorder"  # Goldberg's (BL94 7.1.4)
-    EXACT = "exact"  # the edge counts of an earlier run with the same input (BL94 6.4)
+    names: ClassVar[Mapping[str, tuple[str, ...]]] = {**Weights.names, "exact": ()}
+    EXACT: ClassVar[WeightChoice]  # the edge counts of an earlier run, same input (BL94 6.4)
 
+    __slots__ = ()
+
+
+WeightChoice.EXACT = WeightChoice("exact")
 
 _COMMON = (
     SchemeOption(
@@ -57,9 +59,9 @@ _COMMON = (
     SchemeOption(
         name="weights",
         kind=WeightChoice,
-        default=WeightChoice.HEURISTIC,
+        default=Weights.HEURISTIC,
         help="",
-        hint=f"give one of {', '.join(WeightChoice)}",
+        hint=f"give one of {', '.join(WeightChoice.names)}",
     ),
     SchemeOption(
         name="table",
@@ -154,12 +156,12 @@ class CellSetting:
         """
         options = dict(self.options)
         weights: Weights | Path = Weights.HEURISTIC
-        if self.weights is WeightChoice.EXACT:
+        if self.weights == WeightChoice.EXACT:
             if exact is None:
                 raise ValueError(f"{self.name} needs an edge profile")
             weights = exact
         else:
-            weights = Weights(self.weights.value)
+            weights = Weights(self.weights)
         for name in ("weights", "path_limit", "table", *SELECTING):
             options.pop(name, None)
         chosen = SchemeOptions(self.path_limit, weights, self._table, own=tuple(options.items()))
@@ -240,7 +242,7 @@ def _given(of: str, text: str, declared: Iterable[SchemeOption]) -> dict[str, Op
 def combinations(
     modes: Iterable[str],
     options: Iterable[Mapping[str, object]] = ({},),
-    weights: Iterable[str] = (WeightChoice.HEURISTIC.value,),
+    weights: Iterable[str] = (Weights.HEURISTIC,),
 ) -> Iterator[CellSetting]:
     """Yield each of modes x options x weights once: those that differ for the mode.
 

@@ -26,7 +26,7 @@ from simprof.profiler.experiments.cells.cells import (
 )
 from simprof.profiler.experiments.cells.provenance import Keys, find, missing_key, row_key, stages
 from simprof.profiler.experiments.cells.run import JobGroup, groups
-from simprof.profiler.experiments.cells.settings import CellSetting, WeightChoice, combinations
+from simprof.profiler.experiments.cells.settings import CellSetting, combinations
 from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.workers import Finished, run_here, run_processes
 from simprof.profiler.experiments.suites.builder import build_suite
@@ -42,6 +42,7 @@ from simprof.profiler.experiments.suites.suite import (
 )
 from simprof.profiler.experiments.suites.suite_file import Fields, load_suite, load_toml
 from simprof.profiler.request.request import Phase, ProgressCallback, report_progress
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.simulator.errors import UsageError
 
@@ -239,7 +240,7 @@ class Grid:
     kinds: tuple[CellKind, ...] = (CellKind.RUN,)
     modes: tuple[str, ...] = field(default_factory=registry.planned_modes)
     options: tuple[Mapping[str, object], ...] = ({},)
-    weights: tuple[str, ...] = (WeightChoice.HEURISTIC.value,)
+    weights: tuple[str, ...] = (Weights.HEURISTIC,)
     max_instructions: int | None = None
 
     def settings(self) -> tuple[CellSetting, ...]:

@@ -29,7 +29,7 @@ from simprof.profiler.commands.options import (
 from simprof.profiler.commands.program_words import WithArguments, arguments_of
 from simprof.profiler.commands.progress import progress_bar, ready_engine
 from simprof.profiler.commands.progress import wanted as is_wanted
-from simprof.profiler.request.request import Weights
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes.mode_options import ModeSetting, read
 from simprof.simulator.errors import SimulatorError, UsageError
 
@@ -304,7 +304,7 @@ def _fraction(text: str) -> Fraction | None:
 @click.option(
     "--weights",
     type=options.weights,
-    metavar="heuristic|uniform|postorder|FILE",
+    metavar=options.WEIGHTS,
     help="Edge weights in place of the recorded ones.",
 )
 @click.option("--junit", type=options.PATH, metavar="FILE", help="Write JUnit XML.")

@@ -57,7 +57,7 @@ GRID = ".toml"  # How the name of a grid file ends; every other file is a progra
     "--weights",
     type=parts,
     metavar="NAME,...",
-    help="heuristic, uniform, postorder, exact (an earlier run's edge counts).  "
+    help="heuristic, uniform, postorder, wall, forman, exact (an earlier run's edge counts).  "
     "[default: heuristic]",
 )
 @click.option(

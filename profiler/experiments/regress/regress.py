@@ -32,13 +32,8 @@ from simprof.profiler.experiments.regress.measure import (
 )
 from simprof.profiler.experiments.suites.suite import ANY_STATUS
 from simprof.profiler.profiles.fingerprint import given_file_sha256
-from simprof.profiler.request.request import (
-    ProgressCallback,
-    SchemeOptions,
-    Setting,
-    TableChoice,
-    Weights,
-)
+from simprof.profiler.request.request import ProgressCallback, SchemeOptions, Setting, TableChoice
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.cost_model import cost_model
 from simprof.simulator.errors import SimulatorError, UsageError
@@ -174,7 +169,7 @@ def describe(setting: Setting, directory: Path) -> Facts:
     return facts
 
 
-_ENUMS: Mapping[str, type[Enum]] = {"weights": Weights, "table": TableChoice}
+_ENUMS: Mapping[str, type[str]] = {"weights": Weights, "table": TableChoice}
 _COMMON: Mapping[str, type] = {"path_limit": int, "edge_profile": type(None), **_ENUMS}
 
 
@@ -207,7 +202,7 @@ def _restored(option: str, value: Fact, directory: Path) -> object:
     kind = _COMMON.get(option) or declared.get(option)
     if kind is None:
         raise ValueError(f"there is no option {option}")
-    if issubclass(kind, Enum) and isinstance(value, str):
+    if issubclass(kind, (Enum, Weights)) and isinstance(value, str):
         return kind(value)
     if kind is float and type(value) is int:
         return float(value)

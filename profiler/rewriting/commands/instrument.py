@@ -28,8 +28,8 @@ from simprof.profiler.request.request import (
     RunRequest,
     Selection,
     Setting,
-    Weights,
 )
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import ProfileKind
 from simprof.profiler.schemes.mode_options import ModeSetting

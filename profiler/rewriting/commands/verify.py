@@ -21,13 +21,8 @@ from simprof.profiler.commands.modes import (
 )
 from simprof.profiler.commands.program_words import with_program
 from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
-from simprof.profiler.request.request import (
-    GuestOptions,
-    RunRequest,
-    SchemeOptions,
-    Selection,
-    Weights,
-)
+from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Selection
+from simprof.profiler.request.weights import Weights
 from simprof.profiler.rewriting.commands.instrument import NEEDS_ALL, NEEDS_GUIDE
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import ModeSetting

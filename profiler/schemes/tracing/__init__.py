@@ -1,4 +1,4 @@
-"""`witness`, `bits`, `bytes`, `block-trace`: whole traces (Ball and Larus 1994, sections 4 and 6.2)."""
+"""`witness`, `bits`, `bytes`, `block-trace`: traces (Ball and Larus 1994, 4, 6.2)."""
 
 from __future__ import annotations
 
@@ -65,6 +65,4 @@ BYTES = _trace(
     "branch outcomes, a byte for each (Ball and Larus 1994, 4 and 6.2)",
     lambda order: _outcomes(order, packed=False),
 )
-BLOCK_TRACE = _trace(
-    "block-trace", "every executed block (Ball and Larus 1994, 4)", _blocks
-)
+BLOCK_TRACE = _trace("block-trace", "every executed block (Ball and Larus 1994, 4)", _blocks)

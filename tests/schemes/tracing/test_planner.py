@@ -204,7 +204,9 @@ def test_bits_for(values: int, bits: int) -> None:
 
 def test_a_switch_writes_the_bits_that_its_edges_need() -> None:
     cfg = named("A>B A>C A>D A>E A>F B>X C>X D>X E>X F>X", "A", "X")
-    assert [str(t) for t in plan_outcomes(cfg, packed=True).tokens.values()] == [f"trace {k}:3" for k in range(5)]
+    for packed, width in ((True, 3), (False, 8)):
+        tokens = plan_outcomes(cfg, packed=packed).tokens.values()
+        assert [str(token) for token in tokens] == [f"trace {k}:{width}" for k in range(5)]
 
 
 def test_straight_code_writes_nothing() -> None:
