@@ -55,6 +55,9 @@ GRAPH_VARIANTS = (
     "pp:exit-entry=cheaper",
     "pp:path-limit=20:per-vertex",
     "bittrace:merged",
+    "bytes",
+    "block-trace",
+    "qpt2:weights=wall",
 )
 GRAPH_SETTINGS = (*MODES, *VARIANTS, *GRAPH_VARIANTS)
 PROGRAM_SETTINGS = ("edges", *MODES, *VARIANTS)
