@@ -50,7 +50,7 @@ def test_defaults(session: FakeSession) -> None:
     assert request.program == Path("a.elf")
     assert request.arguments == ()
     assert request.mode == "pp"
-    assert request.scheme.weights is Weights.HEURISTIC
+    assert request.scheme.weights == Weights.HEURISTIC
     assert request.scheme.table is TableChoice.AUTO
     assert request.scheme.path_limit == 100_000_000
     assert request.guest.root == Path()
@@ -79,7 +79,7 @@ def test_every_option_reaches_the_request(session: FakeSession, tmp_path: Path) 
     assert request.arguments == (b"-x", b"--mode=pp", b"b c")
     assert request.mode == "bittrace"
     assert request.scheme.path_limit == 1000
-    assert request.scheme.weights is Weights.UNIFORM
+    assert request.scheme.weights == Weights.UNIFORM
     assert request.scheme.table is TableChoice.HASH
     assert request.selection.routines == ("ma*", "f")
     assert request.guest.stdin == given
@@ -316,7 +316,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["run", "x", "--memory-limit", "5Q"], "not a size"),
         (["run", "x", "--memory-limit", "0"], "not a size"),
         (["run", "x", "--stack-size", "1K"], "between 64K and 256M"),
-        (["run", "x", "--weights", "guess"], "neither heuristic, uniform, postorder nor a profile"),
+        (["run", "x", "--weights", "guess"], "neither heuristic, uniform, postorder, wall, forman nor a profile"),
         (["run", "x", "--env", "NAME"], "NAME=VALUE"),
         (["run", "x", "--env", "=1"], "NAME=VALUE"),
         (["run", "x", "--root", "/no/such/place"], "--root /no/such/place is not a directory"),
