@@ -106,7 +106,7 @@ def of_graphs(routines: Sequence[ControlFlowGraph]) -> Measures:
     yield "indirect", part(sum(bool(indirect_exits(cfg)) for cfg in routines), len(routines))
     pairs = Counter((id(cfg), edge.source, edge.target) for cfg in routines for edge in cfg.edges)
     yield "parallel", part(sum(each for each in pairs.values() if each > 1), len(edges))
-    tokens = [(cfg, plan_bits(cfg).tokens) for cfg in routines]
+    tokens = [(cfg, plan_outcomes(cfg, packed=True).tokens) for cfg in routines]
     alone = sum(
         len(cfg.out_edges[cfg.edges[edge].source]) == 1 for cfg, each in tokens for edge in each
     )
