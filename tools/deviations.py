@@ -48,7 +48,7 @@ from simprof.profiler.schemes.kiter.actions import AddAccumulators
 from simprof.profiler.schemes.kiter.planner import plan_kiter
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
 from simprof.profiler.schemes.qpt.planner import plan_qpt2
-from simprof.profiler.schemes.tracing.planner import indirect_exits, plan_bits
+from simprof.profiler.schemes.tracing.planner import indirect_exits, plan_outcomes
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "DEVIATIONS.md"
