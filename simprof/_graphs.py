@@ -36,8 +36,11 @@ class GraphOptions(TypedDict, total=False):
     cold: float
     loop: float
     cold_always: bool
+    literal_cold: bool
+    obvious_first: bool
     count_obvious: bool
     no_cold_counter: bool
+    branching: bool
     edge_profile: StrPath
     exit_entry: str
     per_vertex: bool

@@ -67,11 +67,14 @@ class RunOptions(ProgramOptions, total=False):
     cold: float
     loop: float
     cold_always: bool
+    literal_cold: bool
+    obvious_first: bool
     count_obvious: bool
     no_cold_counter: bool
     exit_entry: str
     per_vertex: bool
     merged: bool
+    branching: bool
     k: int
     k_of: str
     hot: float

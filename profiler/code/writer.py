@@ -91,13 +91,20 @@ class Writer:
         self._labels[name] = len(self.out)
 
     def conditional(
-        self, condition: str, register: Register, write: Callable[[], None], spare: int = 0
+        self,
+        condition: str,
+        register: Register,
+        write: Callable[[], None],
+        spare: int = 0,
+        otherwise: Callable[[], None] | None = None,
     ) -> None:
         """Write a part that is executed only if `register` compares as `condition` with zero."""
         # `Execution.take` notes that it is executed. An action can have one. On V8 it changes icc
         # (`Needs.conditions`).
         # `condition`: "z", "nz", "lz", "gez", "gz" or "lez": signed, 32 bits in 32-bit code.
-        # `write`: Writes the part.
+        # `write`: Writes the part. Where there is another one, its last instruction fills the delay
+        # slot of the branch around that.
+        # `otherwise`: Writes what is executed in place of it if `register` does not compare so.
         # `spare`: V8+ code: temporary for a copy of the register without its upper half; may be
         # `register` itself.
         if self._taken_costs[-1]:
@@ -107,10 +114,20 @@ class Writer:
         self.emit(asm.nop())
         start, inside = len(self.out), self._inside
         write()
+        if otherwise is not None:
+            behind = self.new_label()
+            last = self.out.pop()
+            self.emit(asm.branch("a", behind), last)
         self._conditional += len(self.out) - start
         self._taken_costs[-1] = len(self.out) - start + self._inside - inside
         self._inside = inside
         self.place_label(end)
+        if otherwise is not None:
+            start = len(self.out)
+            otherwise()
+            # The fixed cost has the second part, which the first one saves.
+            self._taken_costs[-1] -= len(self.out) - start + self._inside - inside
+            self.place_label(behind)
 
     def _branch(self, condition: str, register: Register, target: str, spare: int) -> None:
         if self.access.machine is MachineKind.SPARCV8:
@@ -360,7 +377,7 @@ class Writer:
             tuple(code),
             len(code) - self._conditional + extra,
             self.hash_calls,
-            tuple(self._taken_costs) if any(self._taken_costs) else (),
+            tuple(self._taken_costs) if self._conditional else (),
             open_end,
             self._inside,
         )

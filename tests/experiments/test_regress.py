@@ -563,6 +563,7 @@ def test_a_setting_survives_being_recorded(tmp_path: Path) -> None:
         cold_always=True,
         count_obvious=True,
         no_cold_counter=True,
+        branching=True,
         path_limit=9,
         weights=profile,
     )

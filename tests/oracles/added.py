@@ -65,6 +65,12 @@ def every_setting(edge_profile: Path) -> list[Setting]:
             edge_profile=edge_profile, table=hashed, count_obvious=True
         ),
         "tpp uncounted": guided.having(cold=20.0, cold_always=True, no_cold_counter=True),
+        "tpp branching": guided.having(cold=20.0, cold_always=True, branching=True),
+        "tpp branching hash": SchemeOptions(
+            edge_profile=edge_profile, table=hashed, cold=20.0, cold_always=True, branching=True
+        ),
+        "tpp first": guided.having(cold=20.0, cold_always=True, obvious_first=True),
+        "tpp literal": guided.having(cold=20.0, cold_always=True, literal_cold=True),
         "kiter 1": SchemeOptions(iterations=1),
         "kiter 2": SchemeOptions(iterations=2),
         "kiter 3": SchemeOptions(iterations=3),

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import networkx as nx
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge
 from tests.oracles.brute import back_edges, reachable
 
@@ -49,6 +51,22 @@ def locally_cold(
         if edge.source in came_by and counts[edge.id] * 100 >= percent * min(leaving or executions):
             hot.add(edge.id)
     return live - hot
+
+
+def literally_cold(cfg: ControlFlowGraph, cold: Collection[int]) -> set[int]:
+    """Edges that no way from ENTRY to EXIT has that takes no cold edge (TPP 4.1.1), and `cold`."""
+    if not cold:
+        return set()
+    hot = nx.DiGraph((e.source, e.target) for e in cfg.edges if e.id not in cold)
+    hot.add_nodes_from((cfg.entry, cfg.exit))
+    through = {
+        e.id
+        for e in cfg.edges
+        if e.id not in cold
+        and nx.has_path(hot, cfg.entry, e.source)
+        and nx.has_path(hot, e.target, cfg.exit)
+    }
+    return {e.id for e in cfg.edges if e.source != e.target} - through
 
 
 def self_loop_counts(
@@ -126,7 +144,10 @@ def hot_paths(cfg: ControlFlowGraph, ended: Collection[int], cold: Collection[in
 
 
 def uncounted_paths(cfg: ControlFlowGraph, hot: Collection[Key], counts: Sequence[int]) -> set[Key]:
-    """Hot paths that need no counter: where they end, only obvious paths do (TPP 4.2.2).
+    """Hot paths that need no counter: where they are recorded, only obvious ones are (TPP 4.2.2).
+
+    A path is recorded on its edge into the block of EXIT, if that is one block (2.1, figure 8),
+    else on its edge to EXIT.
 
     A path is obvious if an edge of the acyclic graph lies on it alone. The beginning of a path up
     to a block where the profile `counts` shows that activations end early is one more path.
@@ -145,8 +166,21 @@ def uncounted_paths(cfg: ControlFlowGraph, hot: Collection[Key], counts: Sequenc
     }
     on = Counter(step for chain in (*chains.values(), *begun) for step in chain)
     obvious = {key for key, chain in chains.items() if any(on[step] == 1 for step in chain)}
-    needed = {chain[-1] for key, chain in chains.items() if key not in obvious}
-    return {key for key, chain in chains.items() if chain[-1] not in needed}
+    points = {key: _recorded(cfg, chain, on) for key, chain in chains.items()}
+    needed = {points[key] for key in chains if key not in obvious}
+    return {key for key in chains if points[key] not in needed}
+
+
+def _recorded(
+    cfg: ControlFlowGraph, chain: tuple[tuple[str, int], ...], on: Counter[tuple[str, int]]
+) -> tuple[str, int]:
+    """The step of a path at which it is recorded."""
+    leaving = [edge for edge in cfg.edges if edge.target == cfg.exit]
+    blocks = {edge.source for edge in leaving}
+    ways_on = [edge for edge in cfg.edges if edge.source in blocks]
+    single = len(ways_on) == 1 and chain[-1] == ("edge", leaving[0].id) and len(chain) > 1
+    # One path alone may take the way out, whatever ends early in the block: then it is obvious.
+    return chain[-2] if single and on[chain[-1]] > 1 else chain[-1]
 
 
 def _chain(cfg: ControlFlowGraph, key: Key) -> tuple[tuple[str, int], ...]:

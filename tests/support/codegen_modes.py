@@ -59,6 +59,24 @@ SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
             table=TableChoice.HASH,
         ),
     ),
+    "tpp-branching": (
+        "tpp",
+        SchemeOptions(path_limit=LIMIT, cold=40, cold_always=True, branching=True),
+    ),
+    "tpp-branching-hash": (
+        "tpp",
+        SchemeOptions(
+            path_limit=LIMIT, cold=40, cold_always=True, branching=True, table=TableChoice.HASH
+        ),
+    ),
+    "tpp-first": (
+        "tpp",
+        SchemeOptions(path_limit=LIMIT, cold=40, loop=60, cold_always=True, obvious_first=True),
+    ),
+    "tpp-literal": (
+        "tpp",
+        SchemeOptions(path_limit=LIMIT, cold=40, loop=60, cold_always=True, literal_cold=True),
+    ),
     "kiter-1": ("kiter", SchemeOptions(path_limit=LIMIT, iterations=1)),
     "kiter-2": ("kiter", SchemeOptions(path_limit=LIMIT)),
     "kiter-5": ("kiter", SchemeOptions(path_limit=LIMIT, iterations=5)),

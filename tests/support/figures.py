@@ -12,7 +12,10 @@ from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 
 
 def named(edges: str, entry: str, exit_block: str, name: str = "figure") -> ControlFlowGraph:
-    """Build a graph with one-instruction blocks named by the letters in `edges`."""
+    """Build a graph with one-instruction blocks named by the letters in `edges`.
+
+    `exit_block`: The block with an edge to EXIT, or several with blanks between them.
+    """
     pairs = [tuple(edge.split(">")) for edge in edges.split()]
     labels = list(dict.fromkeys([entry, *(label for pair in pairs for label in pair)]))
     ids = {label: index for index, label in enumerate(labels)}
@@ -22,7 +25,8 @@ def named(edges: str, entry: str, exit_block: str, name: str = "figure") -> Cont
     ]
     count = len(labels)
     made.append(Edge(len(made), count, ids[entry], EdgeKind.ENTRY))
-    made.append(Edge(len(made), ids[exit_block], count + 1, EdgeKind.EXIT))
+    for label in exit_block.split():
+        made.append(Edge(len(made), ids[label], count + 1, EdgeKind.EXIT))
     blocks = tuple(Block(index, index, 1, False, label) for label, index in ids.items())
     return ControlFlowGraph(name, 0, 0, blocks, tuple(made))
 

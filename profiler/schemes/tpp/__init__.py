@@ -47,9 +47,21 @@ LOOP = _percentage(
 COLD_ALWAYS = flag(
     "cold_always", "leave out cold edges even where no hash table becomes an array by that."
 )
+LITERAL_COLD = flag(
+    "literal_cold",
+    "take for cold what no path without cold edges from ENTRY to EXIT leads through, loops "
+    "included.",
+)
+OBVIOUS_FIRST = flag(
+    "obvious_first",
+    "find obvious paths before cold ones are left out, so that no cold path is counted as one.",
+)
 COUNT_OBVIOUS = flag("count_obvious", "count obvious paths too, which the edge profile tells.")
 NO_COLD_COUNTER = flag(
     "no_cold_counter", "keep cold paths out of all counts, and count them nowhere."
+)
+BRANCHING = flag(
+    "branching", "tell cold paths from hot ones by a branch, instead of a conditional move."
 )
 
 
@@ -64,8 +76,11 @@ def _plan(order: PlanOrder) -> RoutinePlan:
         cold=COLD.of(order.options),
         loop=LOOP.of(order.options),
         cold_always=COLD_ALWAYS.of(order.options),
+        literal_cold=LITERAL_COLD.of(order.options),
+        obvious_first=OBVIOUS_FIRST.of(order.options),
         count_obvious=COUNT_OBVIOUS.of(order.options),
         cold_counter=not NO_COLD_COUNTER.of(order.options),
+        branching=BRANCHING.of(order.options),
         weights=order.weights,
         path_limit=order.options.path_limit,
         table=order.table,
@@ -84,7 +99,17 @@ TPP = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(COLD, LOOP, COLD_ALWAYS, COUNT_OBVIOUS, NO_COLD_COUNTER, LAYOUT),
+    options=(
+        COLD,
+        LOOP,
+        COLD_ALWAYS,
+        LITERAL_COLD,
+        OBVIOUS_FIRST,
+        COUNT_OBVIOUS,
+        NO_COLD_COUNTER,
+        BRANCHING,
+        LAYOUT,
+    ),
     guided=True,
     judged_by="pp",
     code=_code,

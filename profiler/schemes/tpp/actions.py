@@ -47,6 +47,26 @@ class CountHotPath(Action):
 
 
 @dataclass(frozen=True)
+class CountBranching(Action):
+    """The same as `CountHotPath`, with a branch around conditional code for cold paths (4.1)."""
+
+    constant: int
+    on_back_edge: bool = False
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        counter = execution.registers[0] + self.constant
+        if counter < 0:
+            execution.take()
+            execution.count(COLD_COUNTER)
+        else:
+            execution.count(counter, self.on_back_edge)
+
+    def __str__(self) -> str:
+        return f"if r<0 cold++ else count[{register_sum(self.constant)}]++"
+
+
+@dataclass(frozen=True)
 class CountColdPath(Action):
     """`cold++`: a path that is cold in any case ends (TPP 4.1.2)."""
 

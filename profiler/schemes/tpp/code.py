@@ -13,6 +13,13 @@ hot or cold count      addressing: sethi; or; sra; movrnz;         7 (6 without 
                        ld; add; st
                        hash table: add; srl; sethi; ld; add; st;   8 (9 on V8+ and V8)
                        brnz; nop; then the call                    + 2 (3)
+the same, branching    addressing: srl; brz; nop; then             3 (4)
+                       ld; add; st if hot                          + 3
+                       sethi; ld; add; ba; st if cold              + 5
+                       indexing: add; srl; brz; nop; then          4 (5), one less without `add`
+                       sll; sethi; add; ld; add; st, or as above   + 6, or + 5
+                       hash table: add; srl; brz; nop; then        4 (5)
+                       the call, or as above
 hot count, or none     addressing: srl; brnz; nop; then            3 (4)
                        ld; add; st                                 + 3
                        indexing: add; srl; brnz; nop; then         4 (5), one less without `add`
@@ -31,7 +38,7 @@ Poison is a positive number to a 64-bit comparison, so all tests are of bit 31.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 
 from simprof.profiler.code import shapes
@@ -51,6 +58,7 @@ from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.tpp.actions import (
     COLD_COUNTER,
+    CountBranching,
     CountColdPath,
     CountHotPath,
     CountUnlessCold,
@@ -137,10 +145,33 @@ def _count_hashed(writer: Writer, action: CountHotPath) -> None:
 
 def count_unless_cold(writer: Writer, action: CountUnlessCold) -> None:
     """`count[r + c]++` unless r is poisoned: the test branches around the count."""
+    counted, sign, spare = _tested_count(writer, action)
+    writer.conditional("z", sign, counted, spare)
+
+
+def count_branching(writer: Writer, action: CountBranching) -> None:
+    """`cold++` if r is poisoned, else `count[r + c]++`: the test branches around either."""
+    counted, sign, spare = _tested_count(writer, action)
+    # The sign is of no more use, nor is a temporary that is no part of the sum.
+    value = writer.temporary(spare + 1)
+    cold = writer.layout.path_counter(COLD_COUNTER)
+
+    def count_cold() -> None:
+        writer.emit(asm.sethi(cold, sign))
+        writer.bump(sign, cold & 0x3FF, value)
+
+    writer.conditional("nz", sign, count_cold, spare, counted)
+
+
+def _tested_count(
+    writer: Writer, action: CountUnlessCold | CountBranching
+) -> tuple[Callable[[], None], Register, int]:
+    """Put the sign of the path's number into a register; return what counts it if that is 0, the
+    register, and the number of a temporary that is free, as are those above it.
+    """
     if writer.access.table is CounterTable.HASH:
         sign = _sign_of_sum(writer, action.constant)
-        writer.conditional("z", sign, lambda: call_hash(writer, action.on_back_edge), spare=2)
-        return
+        return partial(call_hash, writer, action.on_back_edge), sign, 2
     register = writer.fetch(0, 0)
     number = int(writer.path() is None)
     sign = writer.temporary(number + 1)
@@ -157,18 +188,20 @@ def count_unless_cold(writer: Writer, action: CountUnlessCold) -> None:
             increment = 0
         counted = partial(writer.bump, register, increment, sign)
     writer.emit(asm.shift("srl", register, _SIGN, sign))
-    writer.conditional("z", sign, counted, spare=number + 1)
+    return counted, sign, number + 1
 
 
 def _needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
     hashed = table is CounterTable.HASH
-    branches = hashed or isinstance(action, CountUnlessCold)
+    branches = hashed or isinstance(action, CountUnlessCold | CountBranching)
     # A branch on V8 goes by condition codes, which the code changes.
     conditions = branches and machine is MachineKind.SPARCV8
     return Needs(True, HASH_REGISTERS if hashed else (), conditions)
 
 
-def _shape(action: CountHotPath | CountUnlessCold, access: CounterAccess) -> Hashable:
+def _shape(
+    action: CountHotPath | CountBranching | CountUnlessCold, access: CounterAccess
+) -> Hashable:
     if access.table is CounterTable.HASH:
         return shapes.constant(action.constant, access), shapes.table(access)
     if access.scale == 1 or isinstance(action, CountUnlessCold):
@@ -188,6 +221,7 @@ GENERATORS: Generators = {
         shape=shapes.same,
     ),
     CountHotPath: Generator(count_hot, _needs, _shape),
+    CountBranching: Generator(count_branching, _needs, _shape),
     CountUnlessCold: Generator(count_unless_cold, _needs, _shape),
 }
 
@@ -200,6 +234,9 @@ SAMPLES = {
             1,
         ),
     ),
+    CountBranching: (
+        Samples((*samples(CountBranching), CountBranching(0, on_back_edge=True)), PATH_TABLES, 1),
+    ),
     CountColdPath: (Samples((CountColdPath(),), PATH_TABLES, 1),),
     CountUnlessCold: (
         Samples((*samples(CountUnlessCold), CountUnlessCold(0, on_back_edge=True)), PATH_TABLES, 1),
@@ -207,5 +244,7 @@ SAMPLES = {
 }
 
 CODE = SchemeCode(
-    generators=GENERATORS, samples=SAMPLES, callers={"hash_count": (CountHotPath, CountUnlessCold)}
+    generators=GENERATORS,
+    samples=SAMPLES,
+    callers={"hash_count": (CountHotPath, CountBranching, CountUnlessCold)},
 )

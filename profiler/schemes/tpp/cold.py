@@ -7,7 +7,9 @@ cold edge
     one that control never takes: "unexecuted paths need not be allocated a counter" (4.1).
 hot
     On a path of the acyclic graph from ENTRY to EXIT without cold edges. What is not hot is cold
-    *transitively*.
+    *transitively*. To the letter of 4.1.1 the path is one of the control-flow graph: then a loop
+    that control enters over cold edges only is cold, and so is what leads to EXIT over such edges
+    only (`literally_cold`).
 cold back edge
     A removed edge all of whose siblings at a vertex are cold gets no dummy edge there (4.1.2):
     paths cannot end with it, or none starts behind it. A dummy edge with one hot removed edge
@@ -22,7 +24,7 @@ from fractions import Fraction
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
 from simprof.profiler.graphs.dag import Dag, DagEdge, thin
 from simprof.profiler.graphs.flow import block_counts
-from simprof.profiler.graphs.loops import DepthFirst
+from simprof.profiler.graphs.loops import DepthFirst, live_edges
 
 
 def cold_edges(
@@ -63,12 +65,30 @@ def cold_edges(
     )
 
 
-def remove_cold(dag: Dag, cold: Collection[int]) -> Dag:
+def literally_cold(cfg: ControlFlowGraph, dfs: DepthFirst, cold: Collection[int]) -> frozenset[int]:
+    """Return the edges that no path of `cfg` from ENTRY to EXIT without an edge of `cold` has (TPP
+    4.1.1), self-loops excepted.
+    """
+    hot = [edge for edge in cfg.edges if edge.id not in cold]
+    onward: dict[int, list[int]] = {}
+    back: dict[int, list[int]] = {}
+    for edge in hot:
+        onward.setdefault(edge.source, []).append(edge.target)
+        back.setdefault(edge.target, []).append(edge.source)
+    ahead = closure([cfg.entry], lambda v: onward.get(v, ()))
+    behind = closure([cfg.exit], lambda v: back.get(v, ()))
+    through = {edge.id for edge in hot if edge.source in ahead and edge.target in behind}
+    return frozenset(live_edges(cfg, dfs) - dfs.self_loops - through)
+
+
+def remove_cold(dag: Dag, cold: Collection[int], literal: bool = False) -> Dag:
     """Return the hot part of a whole acyclic graph, by its edges that are cold by themselves (TPP
-    4.1.1, 4.1.2).
+    4.1.1, 4.1.2); `literal`: 4.1.1 to the letter.
     """
     if not cold:
         return dag
+    if literal:
+        cold = literally_cold(dag.cfg, dag.dfs, cold)
     hot = frozenset(range(dag.cfg.vertex_count))
     while True:  # what turns cold can make entry dummies cold, and so more
         open_edges = [edge for edge in dag.edges if not _is_cold(dag, edge, cold, hot)]
@@ -76,8 +96,13 @@ def remove_cold(dag: Dag, cold: Collection[int]) -> Dag:
         if still_hot == hot:
             break
         hot = still_hot
-    kept = {edge.id for edge in open_edges if edge.source in hot and edge.target in hot}
-    return thin(dag, kept)
+    return through(dag, open_edges)
+
+
+def through(dag: Dag, edges: Collection[DagEdge]) -> Dag:
+    """Return the part of `dag` that paths from ENTRY to EXIT over `edges` have."""
+    inner = _between(dag, edges)
+    return thin(dag, {e.id for e in edges if e.source in inner and e.target in inner})
 
 
 def _is_cold(dag: Dag, edge: DagEdge, cold: Collection[int], hot: frozenset[int]) -> bool:

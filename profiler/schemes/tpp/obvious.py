@@ -9,11 +9,15 @@ defining edge
 obvious path
     A path with a defining edge: it executes as often as that edge. Its defining edges follow
     one another.
+EXIT block
+    The block that all control leaves the routine from, if there is one and it does nothing else:
+    paths "end at the EXIT basic block" (2.1). Elsewhere EXIT is a vertex of its own.
 recording point
-    An edge to EXIT: there a path is counted. It is *obvious* if only obvious paths end there.
+    An edge to EXIT, or into the EXIT block: there a path is counted (figure 8). It is *obvious* if
+    only obvious paths end there.
 kept edge
-    An edge from which a recording point that is not obvious can be reached. Only these are
-    instrumented.
+    An edge from which a recording point that is not obvious can be reached, or that leads on from
+    one. Only these are instrumented.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from simprof.profiler.graphs.cfg import closure
+from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
 from simprof.profiler.graphs.dag import Dag
 
 _SEVERAL = 2
@@ -35,7 +39,15 @@ class ObviousPaths:
     dag: Dag  # The graph
     defining: tuple[bool, ...]  # Whether the edge is a defining edge, by dag edge
     kept: frozenset[int]  # Dag edges that need instrumentation
+    # Where what is known of one recording point is apart from the others.
+    points: frozenset[int]
     early: frozenset[int] = frozenset()  # Blocks where activations end early
+
+    @property
+    def split(self) -> int | None:
+        """The EXIT block, if some of its recording points are obvious and others are not."""
+        inside = {self.dag.edges[point].target for point in self.points} - {self.dag.cfg.exit}
+        return min(inside, default=None)
 
     @cached_property
     def first_edges(self) -> tuple[int, ...]:
@@ -75,7 +87,7 @@ class ObviousPaths:
                 f"dag edge {edge.id} is on {ways} paths, which its mark denies"
             )
         for edge in self.dag.edges:
-            if edge.id in self.kept:
+            if edge.id in self.kept and edge.source != self.split:
                 assert set(self.dag.in_edges[edge.source]) <= self.kept, (
                     f"dag edge {edge.id} is kept, and a way to it is not"
                 )
@@ -87,19 +99,37 @@ def find_obvious(dag: Dag, early: frozenset[int] = frozenset()) -> ObviousPaths:
     """
     before, after = ways_in(dag), ways_out(dag, early)
     defining = tuple(before[edge.source] == after[edge.target] == 1 for edge in dag.edges)
-    needed = set(dag.in_edges[dag.cfg.exit]) - obvious_recording_points(dag, defining)
+    ends = set(dag.in_edges[dag.cfg.exit])
+    only = exit_block(dag.cfg)
+    leaving = {edge for edge in ends if dag.edges[edge].source == only and not defining[edge]}
+    into = {edge for end in leaving for edge in dag.in_edges[dag.edges[end].source]}
+    needed = (ends - leaving | into) - obvious_recording_points(dag, defining)
     kept = closure(needed, lambda edge: dag.in_edges[dag.edges[edge].source])
-    return ObviousPaths(dag, defining, frozenset(kept), early)
+    kept |= leaving if needed & into else set()
+    # A block all of whose recording points are alike needs no more than one.
+    points = ends - leaving | into if needed & into and into - needed else ends
+    return ObviousPaths(dag, defining, frozenset(kept), frozenset(points), early)
+
+
+def exit_block(cfg: ControlFlowGraph) -> int | None:
+    """Return the EXIT block; None if control leaves the routine from several, or leads on."""
+    blocks = {cfg.edges[edge].source for edge in cfg.in_edges[cfg.exit]}
+    only = blocks.pop() if len(blocks) == 1 else cfg.entry
+    return only if only != cfg.entry and len(cfg.out_edges[only]) == 1 else None
 
 
 def obvious_recording_points(dag: Dag, defining: Sequence[bool]) -> set[int]:
-    """Return the edges to EXIT that no path without defining edge reaches (TPP figure 8)."""
+    """Return the recording points that no path without defining edge reaches (TPP figure 8)."""
     seen = closure(
         [dag.cfg.entry],
         lambda v: (dag.edges[e].target for e in dag.out_edges[v] if not defining[e]),
     )
-    ends = dag.in_edges[dag.cfg.exit]
-    return {edge for edge in ends if defining[edge] or dag.edges[edge].source not in seen}
+    return {
+        edge.id
+        for edge in dag.edges
+        if edge.target in (dag.cfg.exit, exit_block(dag.cfg))
+        and (defining[edge.id] or edge.source not in seen)
+    }
 
 
 def ways_in(dag: Dag) -> list[int]:

@@ -5,7 +5,7 @@ EPP's path profiling, made cheaper by an edge profile. Steps, as the paper numbe
 1. Disconnect loops that iterate much (4.2.1): `disconnection`.
 2. Leave cold edges out, where that makes a hashed routine one with an array (4.1): `cold`.
    Truncation of what has too many paths still comes after that (EPP 5.3).
-3. Leave out what only obvious paths need (4.2.2; after cold edges, 4.3): `obvious`.
+3. Leave out what only obvious paths need (4.2.2; after cold edges, or before, 4.3): `obvious`.
 4. Number, place and count what is kept as EPP does; poison and count cold paths: `poisoning`.
    What belongs to dummy edges goes to the edges that they stand for (A.3), as in `placement`.
 5. Rebuild the profile (4.2.2): counted paths from the counters; obvious paths from the edge
@@ -14,6 +14,7 @@ EPP's path profiling, made cheaper by an edge profile. Steps, as the paper numbe
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +23,8 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import NO_EDGES, make_dag, thin
+from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
+from simprof.profiler.graphs.dag import NO_EDGES, Dag, make_dag, thin
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.numbering import (
@@ -47,14 +48,30 @@ from simprof.profiler.plan.path_plan import PathCountingPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation, place, with_edge_counters
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.static import describe_acyclic, ends
-from simprof.profiler.schemes.tpp.actions import COLD_COUNTER, POISON, CountColdPath, CountHotPath
-from simprof.profiler.schemes.tpp.cold import cold_edges, remove_cold
+from simprof.profiler.schemes.tpp.actions import (
+    COLD_COUNTER,
+    POISON,
+    CountBranching,
+    CountColdPath,
+    CountHotPath,
+)
+from simprof.profiler.schemes.tpp.cold import cold_edges, remove_cold, through
 from simprof.profiler.schemes.tpp.disconnection import Disconnection, disconnect
 from simprof.profiler.schemes.tpp.obvious import ObviousPaths, find_obvious
 from simprof.profiler.schemes.tpp.poisoning import HotGraphs, register_range
 
 # Path registers stay this close to where they start, so that poison is told from any of them.
 POISON_REACH = -POISON // 2
+
+
+class Rules(NamedTuple):
+    """What the paper leaves open, and what is switched off: see `plan_tpp`."""
+
+    literal_cold: bool = False
+    obvious_first: bool = False
+    count_obvious: bool = False
+    cold_counter: bool = True
+    branching: bool = False
 
 
 class ObviousCounts(NamedTuple):
@@ -73,9 +90,10 @@ class TppPlan(PathCountingPlan):
     disconnection: Disconnection  # The loops that are cut out
     # Edges left out because they are cold by themselves; none where that is not worth it
     cold: frozenset[int]
+    rules: Rules
     # The acyclic graph without cold edges, and the part of it that is instrumented, `dag`
     graphs: HotGraphs
-    obvious: ObviousPaths  # The obvious paths of the former
+    obvious: ObviousPaths  # The obvious paths of the former, or of that with cold edges (4.3)
     # numbering, tree, increments: Of the latter.
     numbering: PathNumbering
     tree: SpanningTree
@@ -100,7 +118,8 @@ class TppPlan(PathCountingPlan):
         """Number of paths that there would be without a path limit: hot ones, obvious or not."""
         cuts, merged = self.disconnection.cuts, self.disconnection.merged
         whole = make_dag(self.cfg, self.dag.dfs, cuts, merged)
-        return number(remove_cold(whole, self.cold)).total
+        obvious, graphs = _reduce(whole, self.cold, self.obvious.early, self.rules)
+        return number(graphs.kept).total + len(obvious.first_edges)
 
     def is_obvious(self, path_id: int) -> bool:
         """Whether path `path_id` has no counter: its count comes from the edge profile."""
@@ -184,7 +203,7 @@ class TppPlan(PathCountingPlan):
         """
         block, graphs = end.block, self.graphs
         if block in self.plan.counted_region:
-            if end.last is None and not graphs.counts_cold and block in graphs.poisoned:
+            if end.last is None and block in self._uncounted:
                 return None
             last = end.counted_ahead(self.cfg)
             return None if last == COLD_COUNTER else self._prefix(last, block)
@@ -195,12 +214,18 @@ class TppPlan(PathCountingPlan):
             return self._prefix(register + self.increments.potential[block], block)
         return self._only_way_to(block)
 
+    @cached_property
+    def _uncounted(self) -> set[int]:
+        """Blocks that paths reach which nothing counted before or counts later."""
+        entries = [self.cfg.edges[edge].target for edge in self.plan.uncounted_entries]
+        return closure(entries, lambda v: (self.dag.edges[e].target for e in self.dag.out_edges[v]))
+
     def _prefix(self, path_sum: int, block: int) -> PathRecord:
         return path_record(self.dag, self.numbering.decode_prefix(path_sum, block), partial=True)
 
     def _only_way_to(self, block: int) -> PathRecord | None:
         """The only path to a block where nothing is counted, if no cold path leads there too."""
-        hot = self.graphs.hot
+        hot = self.obvious.dag
         cold_joins = HotGraphs(hot, hot).detours.joins  # where cold paths lead into the hot graph
         path: list[int] = []
         vertex = block
@@ -216,11 +241,12 @@ class TppPlan(PathCountingPlan):
         """Derive what needs no counters from an edge profile, by edge id."""
         counts = self.obvious.dag.edge_weights(edge_counts)
         inferred: dict[int, int] = {}
-        rest = {x: int(counts[x]) for x in self.graphs.hot.in_edges[self.cfg.exit]}
+        points = self.obvious.points
+        rest = {point: int(counts[point]) for point in points}
         for path_id, first in enumerate(self.obvious.first_edges, self.numbering.total):
             path = self.obvious.path(first)
             inferred[path_id] = int(min(counts[edge] for edge in path))
-            rest[path[-1]] -= inferred[path_id]
+            rest[next(edge for edge in path if edge in points)] -= inferred[path_id]
         left = [count for point, count in rest.items() if point not in self.obvious.kept]
         cold = sum(count for count in left if count > 0)
         if self.plan.table is CounterTable.NONE:
@@ -261,15 +287,14 @@ class TppPlan(PathCountingPlan):
         if self.numbering.total:
             self.numbering.validate()
         self.tree.validate()
-        self.tree.validate_maximum(self.dag.edge_weights(self.weights))
+        self.tree.validate_maximum(self.dag.edge_weights(_tree_weights(self.obvious, self.weights)))
         self.increments.validate(self.tree, self.numbering.values)
         hot = {edge.cfg_edge for edge in self.graphs.hot.edges}
         assert {edge.cfg_edge for edge in self.dag.edges} <= hot, "cold edges are instrumented"
         groups = self.plan.actions.values()
         for action in chain.from_iterable(groups):
-            assert not isinstance(action, CountHotPath) or self.plan.named_counters, (
-                "cold paths have no counter"
-            )
+            cold = isinstance(action, CountHotPath | CountBranching)
+            assert not cold or self.plan.named_counters, "cold paths have no counter"
         counted = {
             edge
             for edge, group in self.plan.actions.items()
@@ -288,8 +313,11 @@ def plan_tpp(
     cold: float,
     loop: float,
     cold_always: bool = False,
+    literal_cold: bool = False,
+    obvious_first: bool = False,
     count_obvious: bool = False,
     cold_counter: bool = True,
+    branching: bool = False,
     weights: Sequence[float] | None = None,
     path_limit: int | None = PATH_LIMIT,
     total_limit: int | None = TOTAL_LIMIT,
@@ -301,10 +329,16 @@ def plan_tpp(
     - `cold`, `loop`: i and j of TPP(i, j): percentages, 0..100; 0 removes, or disconnects, nothing.
     - `cold_always`: Whether to leave cold edges out even where that does not make a hash table an
       array.
+    - `literal_cold`: Whether only a path of `cfg` from ENTRY to EXIT without cold edges makes what
+      it has hot (TPP 4.1.1 to the letter); else a hot back edge does, too.
+    - `obvious_first`: Whether paths are obvious that are so among all paths, cold ones included,
+      and no others (TPP 4.3).
     - `count_obvious`: Whether obvious paths have counters, too: what cold paths gain alone (TPP
       5.1).
     - `cold_counter`: Whether cold paths are counted; else they are only kept out of other counts
       (TPP 4.1, the second alternative).
+    - `branching`: Whether a branch tells cold paths from hot ones (TPP 4.1), not a conditional move
+      (A.1).
     - The others: as those of `pp.plan_pp`. With cold edges the numbers must leave room for poison
       in any case.
 
@@ -329,8 +363,7 @@ def plan_tpp(
             if count > sum(profile[edge] for edge in cfg.out_edges[block])
         ),
         table=table,
-        count_obvious=count_obvious,
-        cold_counter=cold_counter,
+        rules=Rules(literal_cold, obvious_first, count_obvious, cold_counter, branching),
     )
     chosen = draft(NO_EDGES, path_limit, total_limit)
     if cold_always or chosen.natural is CounterTable.HASH:
@@ -358,31 +391,31 @@ def _draft(
     *,
     early: frozenset[int],
     table: CounterTable | None,
-    count_obvious: bool,
-    cold_counter: bool,
+    rules: Rules,
 ) -> TppPlan:
     """Plan without the edges `cold` and what is cold because of them."""
     cuts, merged = disconnection.cuts, disconnection.merged
     dfs = depth_first(cfg)
-    hot = remove_cold(make_dag(cfg, dfs, cuts, merged), cold)
+    whole = make_dag(cfg, dfs, cuts, merged)
+    hot = remove_cold(whole, cold, rules.literal_cold)
     if more := find_cut_edges(hot, path_limit, total_limit):
-        hot = remove_cold(make_dag(cfg, dfs, cuts | frozenset(more), merged), cold)
-    obvious = find_obvious(hot, early)
-    if count_obvious:
-        obvious = replace(obvious, kept=frozenset(edge.id for edge in hot.edges))
-    graphs = HotGraphs(hot, thin(hot, obvious.kept), cold_counter)
+        whole = make_dag(cfg, dfs, cuts | frozenset(more), merged)
+    obvious, graphs = _reduce(whole, cold, early, rules)
     kept = graphs.kept
     numbering = number(kept)
-    tree = dag_tree(kept, weights)
+    tree = dag_tree(kept, _tree_weights(obvious, weights))
     increments = chord_increments(tree, numbering.values)
     # A self-loop ends no path and has a counter of its own, as under `pp` (EPP 4.1): a loop of one
     # block is not obvious (figure 7b). Where its loop is disconnected, the self-loop ends paths as
     # any back edge, the block is an obvious path (figure 7f), and the counter is gone. There are no
     # other edge counters: the edge profile is TPP's input.
     placement = place(kept, tree, increments.increments, (), graphs.detours)
+    if graphs.split is not None:
+        counted = placement.counted_region | {graphs.split}
+        placement = replace(placement, counted_region=counted)
     natural, _ = choose_table(increments.greatest)
     kind, addressing = choose_table(increments.greatest, table)
-    if hot.edges and not kept.edges:
+    if obvious.dag.edges and not obvious.kept:
         # Where every path is obvious no path is instrumented, cold ones included (4.2.2).
         actions = with_edge_counters({}, placement.edge_counters)
     else:
@@ -390,7 +423,8 @@ def _draft(
     placed = list(chain.from_iterable(actions.values()))
     if all(isinstance(action, CountEdge) for action in placed):
         natural, kind, addressing = CounterTable.NONE, CounterTable.NONE, None
-    has_cold = any(isinstance(action, CountHotPath | CountColdPath) for action in placed)
+    counts_cold = CountHotPath | CountBranching | CountColdPath
+    has_cold = any(isinstance(action, counts_cold) for action in placed)
     plan = replace(
         instrumentation(replace(placement, actions=actions), numbering.total, (kind, addressing)),
         uncounted_entries=graphs.uncounted_entries(placement),
@@ -405,6 +439,7 @@ def _draft(
         edge_profile=profile,
         disconnection=disconnection,
         cold=cold,
+        rules=rules,
         graphs=graphs,
         obvious=obvious,
         tree=tree,
@@ -413,6 +448,39 @@ def _draft(
         natural=natural,
         reach=register_range(kept, actions, increments.increments),
     )
+
+
+def _reduce(
+    whole: Dag, cold: frozenset[int], early: frozenset[int], rules: Rules
+) -> tuple[ObviousPaths, HotGraphs]:
+    """Find the obvious paths of an acyclic graph, its hot part, and what to instrument of that."""
+    hot = remove_cold(whole, cold, rules.literal_cold)
+    obvious = find_obvious(whole if rules.obvious_first else hot, early)
+    if rules.count_obvious:
+        everything = frozenset(edge.id for edge in obvious.dag.edges)
+        ends = frozenset(obvious.dag.in_edges[whole.cfg.exit])
+        obvious = replace(obvious, kept=everything, points=ends)
+    if rules.obvious_first and hot is not whole:
+        # What only obvious paths take is not cold, whatever the profile says of its edges.
+        warm = {edge[1:] for edge in hot.edges}
+        cool = {
+            edge.id for edge in whole.edges if edge[1:] not in warm and edge.source != obvious.split
+        }
+        kept = through(whole, [e for e in whole.edges if e.id in obvious.kept - cool])
+        hot = thin(whole, {edge.id for edge in whole.edges} - (cool & obvious.kept))
+    else:
+        kept = thin(hot, obvious.kept)
+    return obvious, HotGraphs(hot, kept, rules.cold_counter, rules.branching, obvious.split)
+
+
+def _tree_weights(obvious: ObviousPaths, weights: Sequence[float]) -> Sequence[float]:
+    """What chooses the tree: the way out of a split EXIT block is in it, so that paths are counted
+    before that block.
+    """
+    if obvious.split is None:
+        return weights
+    leaving = obvious.dag.cfg.out_edges[obvious.split]
+    return [math.inf if edge in leaving else weight for edge, weight in enumerate(weights)]
 
 
 def _exactly(percent: float) -> Fraction:

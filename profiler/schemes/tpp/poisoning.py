@@ -21,6 +21,7 @@ from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.plan.actions import Action, CountPath, SetRegister
 from simprof.profiler.plan.placement import Detours, Placement
 from simprof.profiler.schemes.tpp.actions import (
+    CountBranching,
     CountColdPath,
     CountHotPath,
     CountUnlessCold,
@@ -39,6 +40,9 @@ class HotGraphs:
     kept: Dag
     # Whether cold paths have a counter; else they are only kept out of others (TPP 4.1).
     counts_cold: bool = True
+    branching: bool = False  # Whether a branch, not a conditional move, chooses it (4.1, A.1)
+    # The EXIT block, if control reaches it over obvious recording points and over others
+    split: int | None = None
 
     @cached_property
     def hot_vertices(self) -> frozenset[int]:
@@ -119,15 +123,22 @@ class HotGraphs:
         if isinstance(action, CountHotPath) and not self.counts_cold:
             # What may be a cold path is counted only if it is none.
             return CountUnlessCold(action.constant, action.on_back_edge)
+        if isinstance(action, CountHotPath) and self.branching:
+            return CountBranching(action.constant, action.on_back_edge)
         return action
 
     def uncounted_entries(self, placement: Placement) -> frozenset[int]:
-        """Return the edges that lead cold paths to where hot ones have been counted, uncounted."""
-        if self.counts_cold:
-            return frozenset()
+        """Return the edges that lead cold paths without a counter, or obvious ones, to where others
+        have been counted.
+        """
         counted = placement.counted_region
-        starts = ((edge.id, self._start(edge, ends, counted)) for edge, ends in self._left_out())
-        return frozenset(edge for edge, action in starts if isinstance(action, CountColdPath))
+        starts = ((edge, self._start(edge, ends, counted)) for edge, ends in self._left_out())
+        return frozenset(
+            edge.id
+            for edge, action in starts
+            if (edge.target == self.split and action is None)
+            or (isinstance(action, CountColdPath) and not self.counts_cold)
+        )
 
     def _tested(self, edge: Edge, action: Action, hashed: bool) -> Action:
         if isinstance(action, CountPath) and edge.source in self.poisoned:

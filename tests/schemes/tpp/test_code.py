@@ -15,6 +15,7 @@ from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.tpp.actions import (
     COLD_COUNTER,
     POISON,
+    CountBranching,
     CountColdPath,
     CountHotPath,
     CountUnlessCold,
@@ -81,7 +82,7 @@ class TppRunner(Runner):
         hashed = sum(self.expect_path(case, *count) for count in execution.counted)
         conditional = body.taken_cost * len(execution.taken)
         assert outcome.executed - hashed == body.cost + conditional, text
-        if not isinstance(actions[-1], CountHotPath | CountUnlessCold):
+        if not isinstance(actions[-1], CountHotPath | CountBranching | CountUnlessCold):
             after = machine_number(case, execution.registers[0])
             assert get_path(case, self.bench, outcome.state) == encoded(case, after), text
         check_preserved(case, outcome.state)
@@ -100,7 +101,8 @@ def random_snippet(rng: random.Random, case: Case) -> tuple[tuple[Action, ...], 
     """Actions as plans have them, and a path register to start from, hot or poisoned."""
     constant = rng.choice([0, 1, 5, 1022, 1023, 1024, 4095, 4096, 70000, -3])
     count = CountHotPath(constant, rng.random() < 0.5, case.access.table is CounterTable.HASH)
-    ignoring = CountUnlessCold(constant, rng.random() < 0.5)
+    kind = rng.choice([CountUnlessCold, CountBranching])
+    ignoring = kind(constant, rng.random() < 0.5)
     number = rng.randrange(4000) - constant
     if rng.random() < 0.4:
         number = POISON + rng.choice(DRIFTS)
@@ -178,6 +180,30 @@ def test_count_unless_cold_where_registers_are_free(
         body = snippet_body((CountUnlessCold(constant),), case.access, case.site)
         assert body.cost == cost, [i.text for i in body.instructions]
         assert body.taken_cost == (3, 6)[mode]
+
+
+@pytest.mark.parametrize(
+    ("machine", "mode", "cost"),
+    [
+        (V9, 0, 6), (V8PLUS, 0, 7), (V8, 0, 7),
+        (V9, 1, 9), (V8PLUS, 1, 10), (V8, 1, 10),
+        (V9, 2, 6), (V8PLUS, 2, 7), (V8, 2, 7),
+    ],
+)  # fmt: skip
+def test_branching_count_where_registers_are_free(
+    machine: MachineKind, mode: int, cost: int
+) -> None:
+    """TPP 4.1: a hot path takes one instruction less than with A.1's conditional move, on V9."""
+    case = with_cold_counter(free_case(machine, mode))
+    body = snippet_body((CountBranching(0),), case.access, case.site)
+    assert body.cost == cost, [i.text for i in body.instructions]
+    hot = (3, 6, 2)[mode]  # of the fixed cost, which a cold path saves
+    assert body.taken_cost == 5 - hot, "sethi; ld; add; ba; st"
+    assert body.hash_calls == (mode == 2)
+    names = [instruction.text.split()[0].partition(",")[0] for instruction in body.instructions]
+    if (machine, mode) == (V9, 0):
+        cold = ["sethi", "ld", "add", "ba", "st"]
+        assert names == ["srl", "brz", "nop", *cold, "ld", "add", "st"]
 
 
 def test_code_of_appendix_a() -> None:

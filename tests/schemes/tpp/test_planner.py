@@ -19,16 +19,23 @@ from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.placement import place
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
-from simprof.profiler.schemes.tpp.actions import COLD_COUNTER, CountColdPath, CountHotPath, Poison
+from simprof.profiler.schemes.tpp.actions import (
+    COLD_COUNTER,
+    CountBranching,
+    CountColdPath,
+    CountHotPath,
+    Poison,
+)
 from simprof.profiler.schemes.tpp.disconnection import disconnect
 from simprof.profiler.schemes.tpp.planner import TppPlan, plan_tpp
-from tests.oracles.brute import graph, random_graph, random_walk
+from tests.oracles.brute import graph, random_graph, random_walk, structured_graph
 from tests.oracles.exact import simulate
 from tests.oracles.tpp import (
     Key,
     cold_executions,
     ending,
     hot_paths,
+    literally_cold,
     locally_cold,
     self_loop_counts,
     tally,
@@ -61,21 +68,35 @@ def check_plan(
     *,
     count_obvious: bool = False,
     cold_counter: bool = True,
+    literal_cold: bool = False,
+    obvious_first: bool = False,
+    branching: bool = False,
 ) -> None:
     """Everything that the plan's counters say against what the walks did."""
     plan.validate()
     disconnected = [loop.body for loop in plan.disconnection.loops]
     ended = ending(cfg, plan.cut_edges, plan.split_edges)
     whole, partial = tally(cfg, walks, ended)
-    hot = hot_paths(cfg, ended, plan.cold)
+    cold_edges = literally_cold(cfg, plan.cold) if literal_cold else plan.cold
+    hot = hot_paths(cfg, ended, cold_edges)
+    uncounted = uncounted_paths(cfg, hot, plan.edge_profile)
+    if obvious_first:  # among all paths (4.3)
+        every = hot_paths(cfg, ended, ())
+        uncounted = set() if count_obvious else uncounted_paths(cfg, every, plan.edge_profile)
+        hot |= uncounted
     keys = [(record.blocks, record.edges) for record in plan.all_paths()]
     assert len(keys) == plan.num_paths
     obvious_keys = {key for path, key in enumerate(keys) if plan.is_obvious(path)}
     assert set(keys) == hot, "the hot paths have the numbers"
     if not count_obvious:
-        assert obvious_keys == uncounted_paths(cfg, hot, plan.edge_profile)
+        assert obvious_keys == uncounted
     assert not (count_obvious and obvious_keys)
-    check_untruncated(plan, hot)
+    if not (literal_cold or obvious_first):
+        check_untruncated(plan, hot)
+    elif set(plan.cut_edges) <= plan.disconnection.cuts | plan.disconnection.merged:
+        assert plan.untruncated_paths == len(hot)
+    placed = {type(action) for group in plan.plan.actions.values() for action in group}
+    assert not placed & ({CountHotPath} if branching else {CountBranching})
     assert len(set(keys)) == len(keys)
     counters = execute(cfg, plan.plan, [ExecutedWalk(tuple(walk)) for walk in walks])
     assert counters.events == self_loop_counts(cfg, walks, disconnected)
@@ -88,10 +109,11 @@ def check_plan(
     cold = reading.lost.get("cold_paths", 0)
     own_profile = plan.edge_profile == tuple(crossings(cfg, walks))
     if own_profile:
-        check_obvious(plan, whole, partial, obvious_keys, found)
+        overcounted = bool(partial or (plan.cold and not obvious_first))
+        check_obvious(whole, obvious_keys, found, overcounted)
         excess = reading.lost.get("overcounted_paths", 0)
         assert sum(found.values()) + cold - excess == whole.total()
-        check_unexecuted(plan, walks, hot)
+        check_unexecuted(plan, walks, hot - obvious_keys if obvious_first else hot)
     if not obvious_keys and (cold_counter or own_profile):
         assert cold == cold_executions(whole, hot)
     known = Counter({(r.blocks, r.edges): n for r, n in reading.partial.items()})
@@ -126,14 +148,10 @@ def check_cold(plan: TppPlan, cold: float, always: bool) -> None:
 
 
 def check_obvious(
-    plan: TppPlan,
-    whole: Counter[Key],
-    partial: Counter[Key],
-    obvious: set[Key],
-    found: dict[Key, int],
+    whole: Counter[Key], obvious: set[Key], found: dict[Key, int], overcounted: bool
 ) -> None:
     for key in obvious:
-        if plan.cold or partial:
+        if overcounted:
             assert found.get(key, 0) >= whole[key]
         else:
             assert found.get(key, 0) == whole[key]
@@ -148,12 +166,31 @@ def settings(rng: random.Random) -> dict[str, Any]:
         "table": rng.choice([None, None, CounterTable.ARRAY, CounterTable.HASH]),
         "count_obvious": rng.random() < 0.25,
         "cold_counter": rng.random() < 0.7,
+        "literal_cold": rng.random() < 0.4,
+        "obvious_first": rng.random() < 0.4,
+        "branching": rng.random() < 0.4,
     }
+
+
+RULES = ("count_obvious", "cold_counter", "literal_cold", "obvious_first", "branching")
+
+
+def routine(rng: random.Random) -> ControlFlowGraph:
+    """Any graph, often with one block that control leaves from, which does nothing else."""
+    cfg = random_graph(rng) if rng.random() < 0.6 else structured_graph(rng, 2)
+    if rng.random() < 0.5:
+        return cfg
+    blocks = len(cfg.blocks)
+    inner = [(e.source, e.target) for e in cfg.edges if {e.source, e.target} <= set(range(blocks))]
+    leaving = [(cfg.edges[edge].source, blocks) for edge in cfg.in_edges[cfg.exit]]
+    leaving += [(rng.randrange(blocks), blocks) for _ in range(rng.choice([0, 1, 2, 3]))]
+    entries = [cfg.edges[edge].target for edge in cfg.out_edges[cfg.entry]]
+    return graph(blocks + 1, [*inner, *leaving], entries)
 
 
 def check_random(seed: int) -> None:
     rng = random.Random(seed)
-    cfg = random_graph(rng)
+    cfg = routine(rng)
     walks = [walk for _ in range(rng.choice([3, 30])) if (walk := random_walk(rng, cfg))]
     counts = crossings(cfg, walks)
     if rng.random() < 0.25:
@@ -161,8 +198,7 @@ def check_random(seed: int) -> None:
     given = settings(rng)
     plan = plan_tpp(cfg, counts, **given)
     check_cold(plan, given["cold"], given["cold_always"])
-    parts = {name: given[name] for name in ("count_obvious", "cold_counter")}
-    check_plan(cfg, plan, walks, **parts)
+    check_plan(cfg, plan, walks, **{name: given[name] for name in RULES})
 
 
 @pytest.mark.seeds(range(100))
@@ -433,6 +469,59 @@ def test_obvious_region_beside_one_that_is_not() -> None:
     assert not plan_tpp(joined, [1] * len(joined.edges), cold=0, loop=0).obvious.first_edges
 
 
+PART = "A>B B>C B>D C>E D>E E>F E>G F>X G>H H>I I>H I>X"
+
+
+def test_figure_8_recording_points_lead_into_the_exit_block() -> None:
+    """EXIT is a basic block (2.1): only the obvious path X takes I>X, so nothing is counted there.
+
+    The loop H I is disconnected; what leads to F and G is not obvious.
+    """
+    cfg = named(PART, "A", "X")
+    executed = [
+        ExecutedWalk(tuple(walk(cfg, blocks)), times)
+        for blocks, times in (("ABCEFX", 30), ("ABDEGHIHIHIHIX", 20), ("ABCEGHIX", 5))
+    ]
+    plan = plan_tpp(cfg, by_walks(cfg, executed), cold=0, loop=60)
+    plan.validate()
+    assert plan.obvious.split == cfg.edges[edge(cfg, "X>EXIT")].source
+    counting = {e for e, group in plan.plan.actions.items() if any(map(counts_a_path, group))}
+    assert counting == {edge(cfg, "F>X"), edge(cfg, "G>H")}
+    assert by_letters(plan, executed) == {
+        **{"ABCEFX": 30, "ABDEG": 20, "ABCEG": 5},
+        **{"HI": 85, "X": 25},
+    }
+    check_plan(cfg, plan, [list(each.edges) for each in executed])
+    # An activation that ends in X, by either way: whether it was counted is known.
+    check_plan(cfg, plan, [walk(cfg, "ABCEFX")[:-1], walk(cfg, "ABCEGHIX")[:-1]])
+    # With several blocks that control leaves from, EXIT is a vertex, reached by non-obvious paths.
+    several = named(f"{PART} A>Y", "A", "X Y")
+    counts = [100] * len(several.edges)
+    for ends in ("G>H", "I>X"):
+        counts[edge(several, ends)] = 20
+    both = plan_tpp(several, counts, cold=0, loop=60)
+    assert any(map(counts_a_path, actions_on(both, "I>X"))) and both.obvious.split is None
+
+
+def counts_a_path(action: object) -> bool:
+    return "count[" in str(action)
+
+
+def test_exit_block_whatever_the_weights_choose() -> None:
+    """Weights that would count at X>EXIT: the obvious path's way into X stays without code."""
+    cfg = named(PART, "A", "X")
+    walks = [walk(cfg, each) for each in ("ABCEFX", "ABDEGHIHIHIHIX", "ABCEGHIX")]
+    for seed in range(20):
+        rng = random.Random(seed)
+        weights = [rng.choice([0.5, 1, 7, 30]) for _ in cfg.edges]
+        weights[edge(cfg, "X>EXIT")] = 0.1
+        counts = crossings(cfg, walks)
+        plan = plan_tpp(cfg, counts, cold=0, loop=60, weights=weights)
+        assert plan.obvious.split is not None and not actions_on(plan, "I>X")
+        assert not actions_on(plan, "X>EXIT")
+        check_plan(cfg, plan, walks)
+
+
 def diamonds(count: int) -> ControlFlowGraph:
     """Stacked conditionals (figure 5): blocks 3k, 3k + 1, 3k + 2 are one."""
     edges = []
@@ -629,6 +718,79 @@ def test_figure_6b_hot_loop_behind_a_cold_edge_resets() -> None:
     # Of the first turn of each activation the path is cold, and so is that of the last one.
     assert by_letters(plan, executed) == {"ABX": 990, "HPRSU": 240, "HQRTU": 500, "HPRTU": 240}
     assert plan.read(execute(cfg, plan.plan, executed)).lost["cold_paths"] == 20
+
+
+def test_figure_6c_by_the_letter_a_loop_behind_a_cold_edge_is_cold() -> None:
+    """4.1.1: no hot path from ENTRY to EXIT leads through H..U, hot as its back edge is."""
+    cfg = named("A>B A>H H>P H>Q P>R Q>R R>S R>T S>U T>U U>H U>X B>X X>Y X>Z", "A", "Y Z")
+    turns = "HPRSU" + "HQRTU" * 2 + "HPRTU"
+    executed = [
+        ExecutedWalk(tuple(walk(cfg, blocks)), times)
+        for blocks, times in (("ABXY", 500), ("ABXZ", 490), (f"A{turns * 25}XY", 10))
+    ]
+    options: dict[str, Any] = {"cold": 5, "loop": 0, "cold_always": True, "count_obvious": True}
+    plan = plan_tpp(cfg, by_walks(cfg, executed), literal_cold=True, **options)
+    assert plan.cold == {edge(cfg, "A>H"), edge(cfg, "U>X")}, "by themselves"
+    assert plan.num_paths == 2
+    assert actions_on(plan, "A>H") == (Poison(),)
+    assert actions_on(plan, "U>H") == (CountColdPath(),), "and the register stays as it is"
+    walks = [list(each.edges) for each in executed for _ in range(each.count)]
+    check_plan(cfg, plan, walks, literal_cold=True, count_obvious=True)
+    assert by_letters(plan, executed) == {"ABXY": 500, "ABXZ": 490}
+    reading = plan.read(execute(cfg, plan.plan, executed))
+    assert reading.lost["cold_paths"] == 10 * 100
+    # It changes nothing where the profile shows no loop behind cold edges alone.
+    usual = plan_tpp(cfg, by_walks(cfg, executed), **options)
+    assert usual.num_paths == 2 + 4
+
+
+def test_section_4_3_obvious_before_cold_overcounts_nothing() -> None:
+    """`test_obvious_paths_are_overcounted_by_cold_paths` the other way round: none is obvious."""
+    cfg = named("A>B A>C B>D C>D D>E D>F E>X F>X", "A", "X")
+    walks = [walk(cfg, "ABDEX")] * 58 + [walk(cfg, "ABDFX")] * 39
+    walks += [walk(cfg, "ACDEX")] * 2 + [walk(cfg, "ACDFX")]
+    options: dict[str, Any] = {"cold": 5, "loop": 0, "cold_always": True}
+    after = plan_tpp(cfg, crossings(cfg, walks), **options)
+    assert after.plan.actions == {} and by_letters(after, []) == {"ABDEX": 60, "ABDFX": 40}
+    before = plan_tpp(cfg, crossings(cfg, walks), obvious_first=True, **options)
+    assert not before.obvious.first_edges
+    check_plan(cfg, before, walks, obvious_first=True)
+    executed = [ExecutedWalk(tuple(each)) for each in walks]
+    assert by_letters(before, executed) == {"ABDEX": 58, "ABDFX": 39}
+    assert before.read(execute(cfg, before.plan, executed)).lost == {"cold_paths": 3}
+
+
+def test_section_4_3_a_cold_path_may_be_obvious() -> None:
+    """C is cold, and its path the only one there: among all paths it is obvious, and exact."""
+    cfg = named("A>B A>C B>D B>E D>F E>F F>G F>H", "A", "C G H")
+    walks = [walk(cfg, f"AB{a}F{b}") for a in "DE" for b in "GH"] * 25 + [walk(cfg, "AC")]
+    options: dict[str, Any] = {"cold": 5, "loop": 0, "cold_always": True}
+    before = plan_tpp(cfg, crossings(cfg, walks), obvious_first=True, **options)
+    assert before.cold == {edge(cfg, "A>C")} and not actions_on(before, "A>C")
+    check_plan(cfg, before, walks, obvious_first=True)
+    assert by_letters(before, [ExecutedWalk(tuple(each)) for each in walks])["AC"] == 1
+    after = plan_tpp(cfg, crossings(cfg, walks), **options)
+    assert CountColdPath() in actions_on(after, "C>EXIT")
+
+
+@pytest.mark.parametrize("table", [CounterTable.ARRAY, CounterTable.HASH])
+def test_a_branch_counts_what_a_conditional_move_counts(table: CounterTable) -> None:
+    """4.1: the two forms of `if r < 0: cold++ else count[r]++` have the same counts."""
+    cfg = diamonds(8)
+    rng = random.Random(3)
+    walks = [ExecutedWalk(diamond_walk(rng, 8)) for _ in range(300)]
+    given: dict[str, Any] = {"cold": 5, "loop": 0, "cold_always": True, "table": table}
+    moving, branching = (
+        plan_tpp(cfg, biased(cfg, 8, 2), branching=branches, **given) for branches in (False, True)
+    )
+    one, other = (execute(cfg, plan.plan, walks) for plan in (moving, branching))
+    assert one.paths == other.paths and other.paths[COLD_COUNTER] > 20
+    # Conditional code is that of cold paths, but for those that are cold whatever r holds.
+    crossed = by_walks(cfg, walks)
+    sure = sum(
+        crossed[e] for e, group in branching.plan.actions.items() if CountColdPath() in group
+    )
+    assert sum(other.taken.values()) == other.paths[COLD_COUNTER] - sure > 20
 
 
 def test_profile_of_a_loop_that_nothing_enters() -> None:
