@@ -41,6 +41,7 @@ class GraphOptions(TypedDict, total=False):
     count_obvious: bool
     no_cold_counter: bool
     branching: bool
+    first: int
     edge_profile: StrPath
     exit_entry: str
     per_vertex: bool

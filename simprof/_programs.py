@@ -75,6 +75,7 @@ class RunOptions(ProgramOptions, total=False):
     per_vertex: bool
     merged: bool
     branching: bool
+    first: int
     k: int
     k_of: str
     hot: float

@@ -225,6 +225,10 @@ def _plan(document: GraphDocument, options: AnalysisOptions) -> RoutinePlan:
     if not definition.instruments:
         modes = ", ".join(registry.planned_modes())
         raise UsageError(f"{options.mode} adds nothing to a graph; use one of {modes}")
+    if registry.stage(Setting(options.mode, options.mode, options.scheme)):
+        raise UsageError(
+            f"{options.mode}: a graph's runs have no order, and so no beginning that could guide it"
+        )
     weights, saved = edge_weights(document, options.weights), options.scheme.edge_profile
     profile = edge_profile(document, saved) if definition.guided else None
     return registry.make_plan(document.cfg, options.mode, options.scheme, weights, profile)

@@ -258,9 +258,13 @@ class Guide:
     mode: str | None = None
     added: int | None = None
     sha256: str | None = field(default=None, metadata=RARE)  # Of the file
+    # How many instructions at the run's beginning it is of; 0: of a whole run.
+    first: int = field(default=0, metadata=RARE)
 
     def __str__(self) -> str:
-        """Return where its counts come from: "this same run", or its file."""
+        """Return where its counts come from: "this same run", its beginning, or its file."""
+        if self.first:
+            return f"this run's first {self.first:,} instructions"
         return "this same run" if self.file is None else self.file
 
 

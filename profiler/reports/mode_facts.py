@@ -69,6 +69,8 @@ def guide_text(guide: Guide | None) -> str:
     """Return what reports call the edge profile that guided a scheme."""
     if guide is None:
         return "the edge profile"
+    if guide.first:
+        return f"the edge profile of {guide}"
     if guide.file is None:
         run = "this same run" if guide.same_run else BEFORE
         return f"the edge profile of {run}"
@@ -82,6 +84,8 @@ UPPER_BOUND = "this same run: an upper bound of what guiding can do"
 
 def guided_by(guide: Guide) -> str:
     """Return what guided a scheme, and how far its price can be trusted for that."""
+    if guide.first:
+        return str(guide)
     if guide.file is None:
         return UPPER_BOUND if guide.same_run else BEFORE
     told = f"with the counts of {UPPER_BOUND}" if guide.same_run else "of another run"
@@ -243,7 +247,9 @@ def guide_price(measurement: RunMeasurement) -> str:
     guide = measurement.guide
     if guide is None or guide.added is None:
         return ""
-    paid = "" if guide.same_run else f"; that of {guide_text(guide)} cost its own run"
+    paid = (
+        "" if guide.same_run or guide.first else f"; that of {guide_text(guide)} cost its own run"
+    )
     return (
         f"{plural(guide.added, 'instruction')} ({percent(guide.added, measurement.base)}) to "
         f"collect one of this run under {guide.mode}, not in added{paid}"

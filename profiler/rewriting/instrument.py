@@ -106,6 +106,11 @@ class Basis:
         Raises SimulatorError if a saved profile cannot be read, or a selection names what is not
         there.
         """
+        if registry.stage(setting):
+            raise UsageError(
+                f"{setting.name}: a program is instrumented before its run begins: save the edge "
+                "profile with `simprof run --max-instructions N -o FILE`, and give --edge-profile"
+            )
         profiles = saved_profiles(self.recovered.program.sha256)
         graphs = Graphs(self.recovered, self.selection)
         planner = Planner(setting, profiles, self.edge_counts)

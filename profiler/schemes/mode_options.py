@@ -45,7 +45,8 @@ def read(text: str) -> ModeSetting:
     >>> read("tpp:cld=20")
     Traceback (most recent call last):
     simprof.simulator.errors.UsageError: tpp has no option 'cld': did you mean 'cold'? Its options \
-are cold, loop, cold-always, literal-cold, obvious-first, count-obvious, no-cold-counter, branching
+are cold, loop, cold-always, literal-cold, obvious-first, count-obvious, no-cold-counter, \
+branching, first
     """
     mode, *words = (part.strip() for part in text.split(BEFORE_OPTION))
     if mode not in registry.modes():

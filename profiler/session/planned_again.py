@@ -29,7 +29,7 @@ from simprof.profiler.schemes import registry
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import chosen_options
 from simprof.profiler.session.scheme_runs import Planner, saved_profiles
-from simprof.simulator.errors import SimulatorError
+from simprof.simulator.errors import SimulatorError, UsageError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ def _planned(
 ) -> dict[int, PlannedRoutine]:
     """Plan and generate in the order of the run, for that decides where counters are."""
     setting = Setting(measurement.mode, measurement.mode, options)
+    if registry.stage(setting):
+        raise UsageError("the profile does not hold that of the run's beginning, which guided it")
     saved = saved_profiles(recovered.program.sha256)
     # a scheme that was guided by a first run was guided by the counts that are in the profile
     planner = Planner(setting, saved, measurement.edge_profile().counts_for)

@@ -374,9 +374,12 @@ class Measuring:
         if not self._definition.guided:
             return None
         file = self.scheme.setting.options.edge_profile
-        same = file is None or not any(result.misguided for result in self.results)
+        first = registry.stage(self.scheme.setting)
+        own = file is None and not first
+        same = own or not any(result.misguided for result in self.results)
         same = same and not self._observation.has_edges_of_guide
-        return Guide(None if file is None else str(file), same, sha256=known_sha256(file))
+        name = None if file is None else str(file)
+        return Guide(name, same, sha256=known_sha256(file), first=first)
 
     def _lost(self, guide: Guide | None) -> dict[str, int]:
         """Return what was lost; what an edge profile of another run says under its own names."""

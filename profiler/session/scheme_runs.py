@@ -20,7 +20,7 @@ from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import Selection, Setting
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes.definition import SchemeDefinition
-from simprof.profiler.schemes.registry import definition, find, make_plan, needs_edge_profile
+from simprof.profiler.schemes.registry import definition, find, make_plan, needs_edge_profile, stage
 
 
 class Graphs:
@@ -150,6 +150,8 @@ class Planners:
     def __init__(self, sha256: str) -> None:
         self._profiles = saved_profiles(sha256)  # of the program
         self._made: dict[Setting, Planner] = {}
+        # Number of instructions -> the edge profile of so many at the run's beginning (TPP 3)
+        self.beginnings: dict[int, EdgeCounts] = {}
 
     def of(
         self, settings: Sequence[Setting], edge_counts: EdgeCounts | None = None
@@ -159,14 +161,15 @@ class Planners:
         for setting in wanted:
             # plans of other schemes are kept for later passes: most graphs are the same then
             if needs_edge_profile(setting.mode) or setting not in self._made:
-                self._made[setting] = Planner(setting, self._profiles, edge_counts)
+                counts = self.beginnings.get(stage(setting), edge_counts)
+                self._made[setting] = Planner(setting, self._profiles, counts)
         return [self._made[setting] for setting in wanted]
 
 
 def needs_first_run(settings: Iterable[Setting]) -> bool:
     """Whether a scheme needs an edge profile that the user has not given."""
-    without = (setting.mode for setting in settings if setting.options.edge_profile is None)
-    return any(map(needs_edge_profile, without))
+    without = (each for each in settings if each.options.edge_profile is None)
+    return any(needs_edge_profile(each.mode) and not stage(each) for each in without)
 
 
 # Routine number -> its graph if it is to be profiled.

@@ -63,6 +63,15 @@ NO_COLD_COUNTER = flag(
 BRANCHING = flag(
     "branching", "tell cold paths from hot ones by a branch, instead of a conditional move."
 )
+FIRST = SchemeOption(
+    name="first",
+    kind=int,
+    default=0,
+    help="instructions at the run's beginning whose edge profile guides it; 0: all.",
+    hint="give a number of instructions",
+    metavar="N",
+    least=0,
+)
 
 
 def _plan(order: PlanOrder) -> RoutinePlan:
@@ -108,9 +117,11 @@ TPP = SchemeDefinition(
         COUNT_OBVIOUS,
         NO_COLD_COUNTER,
         BRANCHING,
+        FIRST,
         LAYOUT,
     ),
     guided=True,
+    stage=FIRST.of,
     judged_by="pp",
     code=_code,
     losses=(
