@@ -266,6 +266,7 @@ BOUNDARIES = [
     Boundary("tpp4", "In eight of fifteen", counted({"s515": 0.001}, {"s515": 5}), 6, "fhh", 1),
     Boundary("tpp4", "In eight of fifteen", every("s515"), 0.01, "hff"),
     Boundary("tpp4-whole", "In some routines", first("most", 1), 2**64, "ffh", 1 << 12),
+    Boundary("tpp-age", "Edge profiles of an early", every("a6c"), 98, "fhh"),
     Boundary("tpp-parts", "About 60 %", every("cold", pp=100, t515=50), 80, "hhf"),
     Boundary("tpp-parts", "About 60 %", every("cold", pp=100, t515=50), 60, "fhh"),
     Boundary("tpp-parts", "Not to count", every("uncounted", t515=70), 70, "hhf"),

@@ -181,7 +181,7 @@ def test_saved_profiles(fixture_elf: Find, tmp_path: Path) -> None:
         ({"routine": "nosuch"}, "no routine matches 'nosuch'"),
         (
             {"colour": 1},
-            "there is no option 'colour': use one of argv0, blocks, call_tree, calls, cold, ",
+            "there is no option 'colour': use one of argv0, blocks, branching, call_tree, calls, ",
         ),
         ({"json": "file"}, "there is no option 'json'"),
     ],

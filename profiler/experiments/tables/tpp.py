@@ -209,7 +209,7 @@ TPP1 = TableSpec[Found](
 # -- tables 2 and 3 -------------------------------------------------------------------------------
 
 
-def _definite_flow(need: str) -> ColumnSpec[Found]:
+def definite_flow(need: str) -> ColumnSpec[Found]:
     """Return the column of the attribution of definite flow in percent (TPP 5)."""
     return columns.percent(
         f"a{need[1:]}", "AoDF %", lambda row: percentage(row[need].attributed, 1)
@@ -360,7 +360,7 @@ TPP2 = TableSpec[Found](
         PROGRAM,
         columns.of_overhead("pp", "PP %", executed=True),
         *chain.from_iterable(
-            (columns.of_overhead(key, f"{title} %", executed=True), _definite_flow(key))
+            (columns.of_overhead(key, f"{title} %", executed=True), definite_flow(key))
             for key, title in TITLES.items()
         ),
         columns.of_overhead("t0", "TPP(0,0) %", executed=True),

@@ -124,11 +124,11 @@ def obvious_recording_points(dag: Dag, defining: Sequence[bool]) -> set[int]:
         [dag.cfg.entry],
         lambda v: (dag.edges[e].target for e in dag.out_edges[v] if not defining[e]),
     )
+    ends = dag.cfg.exit, exit_block(dag.cfg)
     return {
         edge.id
         for edge in dag.edges
-        if edge.target in (dag.cfg.exit, exit_block(dag.cfg))
-        and (defining[edge.id] or edge.source not in seen)
+        if edge.target in ends and (defining[edge.id] or edge.source not in seen)
     }
 
 
