@@ -42,6 +42,8 @@ VARIANTS = (
     "tpp:cold=1:loop=1",
     "tpp:cold=10:loop=25",
     "tpp:cold=10:loop=25:cold-always",
+    "tpp:cold=10:loop=25:cold-always:literal-cold",
+    "tpp:cold=10:loop=25:cold-always:obvious-first:branching",
     "tpp:table=hash",
     "kiter:k=3",
     "kiter:table=hash",
@@ -60,7 +62,7 @@ GRAPH_VARIANTS = (
     "qpt2:weights=wall",
 )
 GRAPH_SETTINGS = (*MODES, *VARIANTS, *GRAPH_VARIANTS)
-PROGRAM_SETTINGS = ("edges", *MODES, *VARIANTS)
+PROGRAM_SETTINGS = ("edges", *MODES, *VARIANTS, "tpp:first=10000")
 PROFILE_SETTINGS = ("edges", *MODES, "tpp:cold=10:loop=25:cold-always", "kiter:k=3")
 
 TOTALS: Mapping[str, tuple[str, ...]] = {
