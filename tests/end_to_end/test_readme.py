@@ -13,7 +13,7 @@ import pytest
 from simprof.profiler import cli
 
 ROOT = Path(__file__).resolve().parents[2]
-COST_MODEL = "1-4e51f323d1db"
+COST_MODEL = "1-da4dc15cb898"
 
 
 def blocks(document: str) -> list[str]:
