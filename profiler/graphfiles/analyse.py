@@ -35,7 +35,7 @@ from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutinePlan, ch
 from simprof.profiler.profiles.accuracy import Attribution, SplittingDecoder, attribute
 from simprof.profiler.profiles.codec import parse_json
 from simprof.profiler.request.errors import CountError, ProfileMismatchError
-from simprof.profiler.request.request import DEFAULT_MODE, SchemeOptions
+from simprof.profiler.request.request import DEFAULT_MODE, SchemeOptions, Setting
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import plain
