@@ -25,6 +25,8 @@ MODES = (
     "naive",
     "calls",
     "calls-optimal",
+    "bytes",
+    "block-trace",
 )
 VARIANTS = (
     "pp:table=hash",
@@ -57,8 +59,6 @@ GRAPH_VARIANTS = (
     "pp:exit-entry=cheaper",
     "pp:path-limit=20:per-vertex",
     "bittrace:merged",
-    "bytes",
-    "block-trace",
     "qpt2:weights=wall",
 )
 GRAPH_SETTINGS = (*MODES, *VARIANTS, *GRAPH_VARIANTS)

@@ -346,7 +346,10 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["run", "x", "--mode=tpp:cold=1:cold=2"], "cold is given twice"),
         (["run", "x", "--mode=tpp:cld=1"], "tpp has no option 'cld': did you mean 'cold'? Its"),
         (["run", "x", "--mode=tpp:"], "empty option"),
-        (["run", "x", "--mode=pp:cold=3"], "pp has no option 'cold', which is one of tpp: it has"),
+        (
+            ["run", "x", "--mode=pp:cold=3"],
+            "pp has no option 'cold', which is one of tpp: its options are",
+        ),
         (["run", "x", "--mode=tp:cold=3"], "'tp' is no mode: did you mean 'tpp'"),
         (["run", "x", "--mode=qpt:placement=best"], "placement=best cannot be: give one of"),
         (["run", "x", "--trace", "t"], "pp writes no trace: use --mode witness or bits"),

@@ -49,7 +49,7 @@ from simprof.profiler.experiments.suites.suite import NO_INPUT
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import uniform
 from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.request.request import Phase, Progress, SchemeOptions, Setting
+from simprof.profiler.request.request import CodeLayout, Phase, Progress, SchemeOptions, Setting
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import cost_model, registry
 from simprof.profiler.schemes.qpt import planner as qpt
@@ -453,7 +453,7 @@ def test_another_weighting_is_caught(place: Path) -> None:
     old = recorded(place)
     found = again(old, place, weights=Weights.UNIFORM)
     assert found.status == 1
-    assert kinds(only(found)) == ["setting", "plans"]
+    assert kinds(only(found)) == ["setting", "plans", "code"]
     assert only(found).causes[0].details == ("weights heuristic -> uniform",)
 
 
@@ -462,8 +462,8 @@ def test_a_changed_algorithm_is_caught(place: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(qpt, "given_weights", lambda cfg, _: uniform(cfg, depth_first(cfg)))
     found = again(old, place)
     assert found.status == 1
-    (cause,) = only(found).causes
-    assert cause.kind == "algorithm"
+    assert kinds(only(found)) == ["algorithm", "code"]
+    cause = only(found).causes[0]
     line = next(detail for detail in cause.details if detail.startswith("nest (loops.c:"))
     assert "now on +0x" in line
     assert "no longer on +0x" in line
@@ -564,6 +564,10 @@ def test_a_setting_survives_being_recorded(tmp_path: Path) -> None:
         count_obvious=True,
         no_cold_counter=True,
         branching=True,
+        literal_cold=True,
+        obvious_first=True,
+        first=3,
+        layout=CodeLayout.STUBS,
         path_limit=9,
         weights=profile,
     )

@@ -140,7 +140,7 @@ stdin = "a.txt"
         ("suite = 'micro'\nmodes = []", "modes must be a list of texts"),
         ("suite = 'micro'\nweights = [1]", "weights must be a list of texts"),
         ("suite = 'micro'\n[[settings]]\ncold = 200", "percentage from 0 to 100"),
-        ("suite = 'micro'\n[[settings]]\nhot = 2", "'hot' is no option"),
+        ("suite = 'micro'\n[[settings]]\nwarm = 2", "'warm' is no option"),
         ("suite = 'micro'\nkinds = ['walk']", "'walk' is no kind"),
         ("suite = 'micro'\nbuilds = ['v7']", "no build 'v7'"),
         ("suite = 'micro'\ninputs = ['big']", "no input 'big'"),

@@ -16,6 +16,8 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import Setting
+from simprof.profiler.schemes.kiter.choice import GIVEN_UP
+from simprof.profiler.schemes.kiter.planner import GivenUpPlan
 from simprof.profiler.trace.regeneration import regenerate
 from tests.oracles import tpp
 from tests.oracles.brute import Path, split
@@ -86,6 +88,8 @@ def _check_paths(
         case "pp" | "bittrace":
             expected = _paths(walks, lambda walk: split(cfg, walk, plan.cut_edges))
             assert _found(cfg, routine) == expected, place
+        case "kiter" if isinstance(plan, GivenUpPlan):
+            assert not routine.path_counts and measured.lost[GIVEN_UP], place
         case "kiter":
             loops = _loops(cfg, plan)
             expected = _paths(
@@ -150,7 +154,9 @@ def _check_targeted(
         counted |= set() if path.partial else {key}
     missed = set(whole) - counted
     if plan.num_paths <= MOST_PATHS:
-        assert not missed & tpp.hot_paths(cfg, ended, plan.cold), place
+        is_literal = measured.options.get("literal_cold")
+        cold = tpp.literally_cold(cfg, plan.cold) if is_literal else plan.cold
+        assert not missed & tpp.hot_paths(cfg, ended, cold), place
     assert plan.cold or not missed, place
     _check_cold(plan, cfg, walks, measured, place)
 
