@@ -130,6 +130,7 @@ def test_a_trace_takes_all_routines(fixture_elf: Find, tmp_path: Path, mode: str
     assert not made.exists()
 
 
+@pytest.mark.long
 def test_verify_of_some_routines(fixture_elf: Find, tmp_path: Path) -> None:
     """With no modes named, those are left out that need all routines."""
     report = tmp_path / "json"

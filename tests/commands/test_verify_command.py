@@ -123,6 +123,7 @@ def test_routines_are_chosen(fixture_elf: Find, capfd: CAPTURE) -> None:
     assert main["modes"]["naive"]["base"] == all_of_it["modes"]["naive"]["base"]
 
 
+@pytest.mark.long
 def test_without_modes_all_are_verified(fixture_elf: Find, capfd: CAPTURE) -> None:
     answer, _ = verified(capfd, fixture_elf("loops", "v8"), "--on", "emulator")
     assert tuple(answer["modes"]) == planned_modes()

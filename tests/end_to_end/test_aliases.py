@@ -33,6 +33,7 @@ def program(compile_c: Compile) -> Path:
     return compile_c(SOURCE, flags=("-O1",), language="c++")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pattern", "name", "alias"),
     first(

@@ -32,7 +32,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def in_turn(names: Iterable[str]) -> Iterator[str]:
-    """Yield a case of each program of a suite, its builds in turn, and each third other case."""
+    """Yield a case of each program of a suite, its builds in turn, and each fifth other case."""
     builds = defaultdict(list)
     others = []
     for name in names:
@@ -43,7 +43,7 @@ def in_turn(names: Iterable[str]) -> Iterator[str]:
             others.append(name)
     for number, each in enumerate(builds.values()):
         yield each[number % len(each)]
-    yield from others[::3]
+    yield from others[::5]
 
 
 ORDINARY = {*in_turn(CASES)}

@@ -97,6 +97,7 @@ def assert_flow_is_conserved(edges: Sequence[dict[str, Any]]) -> None:
     assert not any(balance.values())
 
 
+@pytest.mark.long
 def test_all_modes_find_the_same_edges(fixture_elf: Find) -> None:
     profiles = [run_json("--mode", mode, fixture_elf("loops"))["edges"] for mode in MODES]
     counts = [

@@ -111,6 +111,7 @@ def test_special_files(compile_c: Compile, place: Place) -> None:
     assert {path.name for path in (place.root / "out").iterdir()} == {"suid", "soft", "twin"}
 
 
+@pytest.mark.long
 def test_links(compile_c: Compile, place: Place) -> None:
     ended = place.run(build(compile_c, "links"), str(place.secret))
     assert (ended.status, ended.end) == (0, "exit")

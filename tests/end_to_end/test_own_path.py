@@ -72,6 +72,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run_it
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(("width", "static"), turns(["v9", "v8plus"], [True, False]))
 def test_counts_are_the_same_from_any_directory(

@@ -188,6 +188,7 @@ def test_calling_contexts_have_a_root_for_each_start(
     assert (len(executed), sum(executed)) == (5, found["instructions"]["base"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "what"),
     [(["run", "--mode", "bits", "--trace"], "a trace"), (["record", "-o"], "a recording")],

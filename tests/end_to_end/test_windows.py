@@ -49,6 +49,7 @@ def test_window_counts_what_its_calls_did(
         assert measurement.base == expected.instructions
 
 
+@pytest.mark.long
 def test_window_of_the_first_routine_is_the_run(
     fixture_elf: Callable[..., Path], tmp_path: Path
 ) -> None:

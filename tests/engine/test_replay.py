@@ -72,6 +72,7 @@ def test_a_replayed_scheme_measures_what_a_run_does(
     assert_equal(replayed, compare(name, SETTINGS, tmp_path))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", first(2, [*NAMES, "v9/manypaths"]))
 def test_a_second_run_for_all_routines_measures_what_a_replay_does(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -179,6 +179,7 @@ def test_a_second_sweep_has_nothing_to_do(
     assert rows_of(serial_file) == serial
 
 
+@pytest.mark.long
 def test_processes_give_the_rows_of_the_serial_sweep(
     order: JobOrder, serial: tuple[object, ...], tmp_path: Path
 ) -> None:

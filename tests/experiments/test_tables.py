@@ -965,6 +965,7 @@ def test_tables_from_a_file_are_those_of_the_runs(suite: Suite, results: Path) -
         stored_tables(results, None, specs, VIEW, only=["zz*"])
 
 
+@pytest.mark.long
 def test_a_file_of_few_cells_gives_the_tables_that_it_can(suite: Suite, tmp_path: Path) -> None:
     path = tmp_path / "few.db"
     with Store(path) as store:
@@ -1031,6 +1032,7 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[0] for line in out.splitlines()] == [*NAMES, *others]
 
 
+@pytest.mark.long
 def test_the_command_reads_results(
     capsys: pytest.CaptureFixture[str], results: Path, tmp_path: Path
 ) -> None:
@@ -1050,6 +1052,7 @@ def test_the_command_reads_results(
     assert status == 0 and "Claims" in out and "099.go" in out
 
 
+@pytest.mark.long
 def test_the_folder(capsys: pytest.CaptureFixture[str], results: Path, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     status, out, _ = simprof(capsys, "--all", "--from", results, "-o", folder)

@@ -62,6 +62,7 @@ def run_pytest(directory: Path, source: str, *options: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_a_failure_names_its_seed_and_how_to_repeat_it(tmp_path: Path) -> None:
     status, output = run_pytest(tmp_path, SEEDS)
     assert status == 1 and "1 failed, 1 passed" in output
@@ -95,6 +96,7 @@ def test_lists_of_seeds() -> None:
     assert numbers("7,20-23") == (7, 20, 21, 22, 23)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("reason", "processes", "status"),
     [("no qemu-sparc64", ["-n", "1"], 1), ("root can read everything", [], 0)],

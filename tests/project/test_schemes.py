@@ -359,6 +359,7 @@ def test_a_broken_distribution_spoils_its_mode_only(
     assert line.startswith(f"simprof: left out: mode {mode}: distribution ")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["pp", "leaving"])
 def test_commands_say_what_is_broken(mode: str, broken: Callable[[str, str], Simprof]) -> None:
     source, reason = BROKEN[mode]
@@ -398,6 +399,7 @@ LATE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", LATE)
 def test_a_scheme_that_fails_when_it_is_used_spoils_its_mode_only(
     mode: str, broken: Callable[[str, str], Simprof]

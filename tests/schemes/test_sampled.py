@@ -115,6 +115,7 @@ def sampled_paths(profile: RoutineProfile, *, partial: bool) -> Counter[tuple[Bl
 # Exactness
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize(("name", "width"), turns(PROGRAMS, WIDTHS, few=2))
 def test_a_walk_over_the_executed_blocks_samples_the_same_paths(

@@ -169,6 +169,7 @@ def test_every_header_byte_flipped(tmp_path: Path, machine: int) -> None:
     assert outcomes == {True, False}
 
 
+@pytest.mark.long
 def test_flipped_bytes_in_a_linked_program(
     tmp_path: Path, fixture_elf: Callable[..., Path]
 ) -> None:
