@@ -1129,7 +1129,8 @@ def test_a_whole_suite(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
     assert (status, err) == (0, "")
     found = json.loads((tmp_path / "out" / "results.json").read_text())
     verdicts = [claim["verdict"] for table in found["tables"] for claim in table["claims"]]
-    assert verdicts.count("holds") > len(verdicts) / 2
+    judged = verdicts.count("holds") + verdicts.count("fails")
+    assert verdicts.count("holds") > judged / 2
     for table, one in itertools.product(found["tables"], ["why"]):
         for claim in table["claims"]:
             assert (claim["verdict"] == "fails") <= bool(claim[one]), claim["text"]

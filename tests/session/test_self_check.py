@@ -111,6 +111,15 @@ def test_nothing_is_wrong_with_what_is_right(name: str) -> None:
     assert replace(comparison, reasons=plain.reasons) == plain
 
 
+def test_paths_behind_a_hot_count_may_be_cold_and_uncounted() -> None:
+    """Paths into the EXIT block are counted before it, and cold ones without a counter are not."""
+    options = SchemeOptions(cold=20.0, cold_always=True, no_cold_counter=True)
+    (found,) = session.compare_program(
+        request_of("control"), [Setting("uncounted", "tpp", options)]
+    ).measurements
+    assert found.lost["cold_paths"]
+
+
 def test_selected_routines_and_cut_runs_are_checked_too() -> None:
     request = request_of("loops", mode="witness")
     some = replace(request, selection=Selection(("main",)))

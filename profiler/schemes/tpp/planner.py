@@ -203,7 +203,8 @@ class TppPlan(PathCountingPlan):
         """
         block, graphs = end.block, self.graphs
         if block in self.plan.counted_region:
-            if end.last is None and block in self._uncounted:
+            is_cold = not graphs.counts_cold and block in graphs.poisoned
+            if end.last is None and (is_cold or block in self._uncounted):
                 return None
             last = end.counted_ahead(self.cfg)
             return None if last == COLD_COUNTER else self._prefix(last, block)
