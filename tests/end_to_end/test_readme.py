@@ -37,7 +37,7 @@ def blocks(document: str) -> list[str]:
     [
         (
             "README.md",
-            "simprof compare --mode qpt2,pp,tpp,kiter,witness fixtures/bin/v9/bench.elf",
+            "simprof compare --mode qpt2,pp,tpp,witness fixtures/bin/v9/bench.elf",
         ),
         ("docs/GUIDE.md", "simprof run --mode=pp fixtures/bin/v9/bench.elf"),
         (
