@@ -11,7 +11,7 @@ starts (the dummy ENTRY -> w) (EPP, section 4).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from simprof.profiler.graphs.dag import Dag
@@ -120,23 +120,26 @@ def choose_steps(
     # as far from EXIT as possible, so that both may be done on one edge. A tree without EXIT ->
     # ENTRY may hold a whole way between them: there the register is set before EXIT, and no count
     # moves up past where it is set.
-    joins = detours.joins | {graph.cfg.exit}
-    initial, static_region = _frontier(graph, tree, joins, forwards=True)
-    final, counted_region = _frontier(graph, tree, detours.leaves, initial, forwards=False)
+    joins, leaves = detours.joins | {graph.cfg.exit}, detours.leaves
+    initial, static_region = frontier(
+        graph, lambda edge, vertex: tree.in_tree[edge] and vertex not in joins, forwards=True
+    )
+    final, counted_region = frontier(
+        graph,
+        lambda edge, vertex: tree.in_tree[edge] and vertex not in leaves and edge not in initial,
+        forwards=False,
+    )
     return RegisterSteps(increments, initial, final, static_region, counted_region, root)
 
 
-def _frontier(
+def frontier(
     graph: Dag,
-    tree: SpanningTree,
-    barriers: Collection[int],
-    ends: Collection[int] = (),
+    passes: Callable[[int, int], bool],  # Whether an edge may be followed to this vertex
     *,
     forwards: bool,
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Follow tree edges from ENTRY, or from EXIT, as long as they are the only way to where they
-    lead, not past `barriers` and not along `ends`. Returns the edges at which that ends, and the
-    vertices passed.
+    """Follow edges from ENTRY, or from EXIT, as long as they are the only way to where they lead.
+    Returns the edges at which that ends, and the vertices passed.
     """
     onward, backward = graph.out_edges, graph.in_edges
     if not forwards:
@@ -146,9 +149,9 @@ def _frontier(
     work = [graph.cfg.entry if forwards else graph.cfg.exit]
     while work:
         for edge in onward[work.pop()]:
-            vertex = tree.ends[edge][1 if forwards else 0]
+            vertex = graph.edges[edge].target if forwards else graph.edges[edge].source
             only_way = len(backward[vertex]) == 1
-            if tree.in_tree[edge] and only_way and vertex not in barriers and edge not in ends:
+            if only_way and passes(edge, vertex):
                 passed.add(vertex)
                 work.append(vertex)
             else:

@@ -31,6 +31,7 @@ from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.plan.placement import (
     Placement,
     choose_table,
+    frontier,
     instrumentation,
     wastes_space,
     with_edge_counters,
@@ -248,20 +249,8 @@ def _counts(
 
     `initial`: The edges that set the register.
     """
-    dag = codes.dag
-    final: set[int] = set()
-    passed: set[int] = set()
-    work = [dag.cfg.exit]
-    while work:
-        for edge in dag.in_edges[work.pop()]:
-            source = dag.edges[edge].source
-            # A vertex with one way out is no predicate: nothing is appended from there on.
-            if merged and len(dag.out_edges[source]) == 1 and edge not in initial:
-                passed.add(source)
-                work.append(source)
-            else:
-                final.add(edge)
-    return frozenset(final), frozenset(passed)
+    # A vertex with one way out is no predicate: nothing is appended from there on.
+    return frontier(codes.dag, lambda edge, _: merged and edge not in initial, forwards=False)
 
 
 def _actions(
