@@ -35,7 +35,7 @@ from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutinePlan, ch
 from simprof.profiler.profiles.accuracy import Attribution, SplittingDecoder, attribute
 from simprof.profiler.profiles.codec import parse_json
 from simprof.profiler.request.errors import CountError, ProfileMismatchError
-from simprof.profiler.request.request import DEFAULT_MODE, SchemeOptions, Setting
+from simprof.profiler.request.request import DEFAULT_MODE, SchemeOptions
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import plain
@@ -225,7 +225,7 @@ def _plan(document: GraphDocument, options: AnalysisOptions) -> RoutinePlan:
     if not definition.instruments:
         modes = ", ".join(registry.planned_modes())
         raise UsageError(f"{options.mode} adds nothing to a graph; use one of {modes}")
-    if registry.stage(Setting(options.mode, options.mode, options.scheme)):
+    if registry.beginning(options.mode, options.scheme):
         raise UsageError(
             f"{options.mode}: a graph's runs have no order, and so no beginning that could guide it"
         )

@@ -148,6 +148,9 @@ class Setting:
     options: SchemeOptions
 
 
+NO_SCHEME = Setting("edges", "edges", SchemeOptions())  # What every run counts, and nothing else
+
+
 @dataclass(frozen=True)
 class GuestOptions:
     """What the program sees of the world, and how much of it it may use."""

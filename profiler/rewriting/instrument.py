@@ -30,6 +30,7 @@ from simprof.profiler.recovery.calls import all_second_returns
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.request.request import (
     ALL_ROUTINES,
+    NO_SCHEME,
     Phase,
     ProgressCallback,
     RunRequest,
@@ -69,7 +70,7 @@ from simprof.profiler.session.scheme_runs import (
     Planner,
     saved_profiles,
 )
-from simprof.profiler.session.session import NO_SCHEME, observe
+from simprof.profiler.session.session import observe
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, heap_start
 from simprof.simulator.binary.program import Platform, Program
@@ -106,7 +107,7 @@ class Basis:
         Raises SimulatorError if a saved profile cannot be read, or a selection names what is not
         there.
         """
-        if registry.stage(setting):
+        if registry.beginning(setting.mode, setting.options):
             raise UsageError(
                 f"{setting.name}: a program is instrumented before its run begins: save the edge "
                 "profile with `simprof run --max-instructions N -o FILE`, and give --edge-profile"

@@ -233,7 +233,7 @@ class SchemeDefinition:
     # Which registers its code may take without saving them, of the options.
     registers: Callable[[SchemeOptions], RegisterUse] = lambda options: RegisterUse.LIVENESS
     # How many instructions of the run give the edge profile that guides it, of the options; 0: all.
-    stage: Callable[[SchemeOptions], int] = lambda options: 0
+    beginning: Callable[[SchemeOptions], int] = lambda options: 0
     # What shares the state that its code keeps. Words and buffers are the program's.
     scope: StateScope = StateScope.ACTIVATION
     # Whether its counters depend on the order of what different routines execute: as guards do

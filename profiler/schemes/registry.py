@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from simprof.profiler.request.request import SchemeOptions, Setting
+from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes.bittrace import BITTRACE
 from simprof.profiler.schemes.cs6120 import CALLS, CALLS_OPTIMAL, NAIVE
 from simprof.profiler.schemes.definition import (
@@ -166,10 +166,9 @@ def needs_edge_profile(mode: str) -> bool:
     return definition(mode).guided
 
 
-def stage(setting: Setting) -> int:
+def beginning(mode: str, options: SchemeOptions) -> int:
     """How many of the run's first instructions give the edge profile of a guided mode; 0: all."""
-    scheme = definition(setting.mode)
-    return scheme.stage(setting.options) if scheme.guided else 0
+    return definition(mode).beginning(options)
 
 
 @cache

@@ -42,12 +42,13 @@ from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs
 from simprof.profiler.request.request import (
     ALL_ROUTINES,
+    NO_SCHEME,
     Phase,
     ProgressCallback,
     Setting,
     report_progress,
 )
-from simprof.profiler.schemes.registry import definition
+from simprof.profiler.schemes.registry import beginning, definition
 from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import Counters
 from simprof.profiler.session.execution import (
@@ -59,6 +60,7 @@ from simprof.profiler.session.execution import (
 )
 from simprof.profiler.session.memory import BinaryMemory, PastRun
 from simprof.profiler.session.observation import Invocation, Observation, collect
+from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import (
     EdgeCounts,
     Graphs,
@@ -72,6 +74,7 @@ from simprof.profiler.session.scheme_runs import (
 from simprof.profiler.session.world import Events, World
 from simprof.simulator.binary.dynamic import are_unchanged
 from simprof.simulator.binary.program import Program
+from simprof.simulator.errors import UsageError
 from simprof.simulator.stopping import Stopped
 
 if TYPE_CHECKING:
@@ -199,6 +202,7 @@ def observe_in(
     world: World, study: Study, seen: Discoveries | None = None, guide: EdgeCounts | None = None
 ) -> Observation:
     """Observe a program in its world; `seen`, `guide`: see `session.observe`."""
+    study.planners.beginnings.update(_beginnings(study, world))
     memory = study.memory
     # what a run is guessed to discover counts only if it was the same run
     name = study.name if seen is None else ""
@@ -236,6 +240,28 @@ def observe_in(
         whole_runs=runs.whole_runs,
         reasons=runs.reasons,
     )
+
+
+def _beginnings(study: Study, world: World) -> dict[int, EdgeCounts]:
+    """Return the edge profiles of the run's beginnings that guide schemes, by instructions."""
+    found: dict[int, EdgeCounts] = {}
+    for setting in study.settings:
+        number = beginning(setting.mode, setting.options)
+        if number and setting.options.edge_profile is not None:
+            raise UsageError(
+                f"{setting.name}: --edge-profile guides it, too: give one of both, not both"
+            )
+        if not number or number in found:
+            continue
+        # Later runs in the same world read what this one has read, and write nothing twice.
+        limit = number if world.limit is None else min(number, world.limit)
+        first = replace(world, guest=replace(world.guest, max_instructions=limit))
+        invocation = replace(study.invocation, contexts=None, max_instructions=limit)
+        part = Study(invocation, study.planners, study.memory, study.progress, (NO_SCHEME,))
+        (measurement,) = measure_all(observe_in(first, part), keep_plans=False)
+        # By addresses: the rest of the run may show edges that its beginning does not.
+        found[number] = measurement.edge_profile().counts_for
+    return found
 
 
 def _checked_traces(study: Study, world: World, stack: ExitStack) -> list[tuple[Setting, Path]]:

@@ -102,7 +102,7 @@ def _planned(
 ) -> dict[int, PlannedRoutine]:
     """Plan and generate in the order of the run, for that decides where counters are."""
     setting = Setting(measurement.mode, measurement.mode, options)
-    if registry.stage(setting):
+    if registry.beginning(setting.mode, setting.options):
         raise UsageError("the profile does not hold that of the run's beginning, which guided it")
     saved = saved_profiles(recovered.program.sha256)
     # a scheme that was guided by a first run was guided by the counts that are in the profile

@@ -374,7 +374,7 @@ class Measuring:
         if not self._definition.guided:
             return None
         file = self.scheme.setting.options.edge_profile
-        first = registry.stage(self.scheme.setting)
+        first = registry.beginning(self.scheme.setting.mode, self.scheme.setting.options)
         own = file is None and not first
         same = own or not any(result.misguided for result in self.results)
         same = same and not self._observation.has_edges_of_guide

@@ -20,7 +20,13 @@ from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import Selection, Setting
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes.definition import SchemeDefinition
-from simprof.profiler.schemes.registry import definition, find, make_plan, needs_edge_profile, stage
+from simprof.profiler.schemes.registry import (
+    beginning,
+    definition,
+    find,
+    make_plan,
+    needs_edge_profile,
+)
 
 
 class Graphs:
@@ -161,7 +167,8 @@ class Planners:
         for setting in wanted:
             # plans of other schemes are kept for later passes: most graphs are the same then
             if needs_edge_profile(setting.mode) or setting not in self._made:
-                counts = self.beginnings.get(stage(setting), edge_counts)
+                first = beginning(setting.mode, setting.options)
+                counts = self.beginnings.get(first, edge_counts)
                 self._made[setting] = Planner(setting, self._profiles, counts)
         return [self._made[setting] for setting in wanted]
 
@@ -169,7 +176,9 @@ class Planners:
 def needs_first_run(settings: Iterable[Setting]) -> bool:
     """Whether a scheme needs an edge profile that the user has not given."""
     without = (each for each in settings if each.options.edge_profile is None)
-    return any(needs_edge_profile(each.mode) and not stage(each) for each in without)
+    return any(
+        needs_edge_profile(each.mode) and not beginning(each.mode, each.options) for each in without
+    )
 
 
 # Routine number -> its graph if it is to be profiled.

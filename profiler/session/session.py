@@ -33,13 +33,14 @@ from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.recovery.recovery import Discoveries
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import (
+    NO_SCHEME,
     Phase,
     RunRequest,
     SchemeOptions,
     Setting,
     report_progress,
 )
-from simprof.profiler.schemes.registry import definition, stage
+from simprof.profiler.schemes.registry import beginning, definition
 from simprof.profiler.session.memory import BinaryMemory, run_name
 from simprof.profiler.session.observation import Invocation, Observation, SchemeComparison
 from simprof.profiler.session.passes import Study, observe_in
@@ -53,7 +54,6 @@ from simprof.simulator.errors import SimulatorError, UnsupportedError, UsageErro
 if TYPE_CHECKING:
     from simprof.profiler.session.replay import RecordedRun
 
-NO_SCHEME = Setting("edges", "edges", SchemeOptions())  # What every run counts, and nothing else
 # Bytes of code from which on the schemes of a comparison are shared out among processes. To plan
 # and measure many schemes in a large program takes longer than to run it; what it costs to record
 # the run is little beside that, and spares a second one.
@@ -108,8 +108,8 @@ def _compare(
     settings = asked if profiler is None or profiler in asked else (*asked, profiler)
     ordered = any(definition(setting.mode).depends_on_order for setting in settings)
     needs_one = request.self_check or request.trace or request.recording or request.contexts
-    is_staged = any(map(stage, settings))
-    is_shareable = not (ordered or needs_one or is_staged) and request.selection.is_all
+    has_beginnings = any(beginning(each.mode, each.options) for each in settings)
+    is_shareable = not (ordered or needs_one or has_beginnings) and request.selection.is_all
     if jobs > 1 and len(asked) > 1 and is_shareable:
         observation, run = _observe_recorded(request, settings)
     else:
@@ -204,11 +204,12 @@ def observe(
     Raises SimulatorError: see `run_program`.
     """
     if request.replay is not None:
-        for setting in filter(stage, settings):
-            raise UsageError(
-                f"{setting.name}: a recording does not tell what its first instructions executed: "
-                "run the program without --replay"
-            )
+        for setting in settings:
+            if beginning(setting.mode, setting.options):
+                raise UsageError(
+                    f"{setting.name}: a recording does not tell what its first instructions "
+                    "executed: run the program without --replay"
+                )
         return _recorded(request, request.replay).observe(settings)
     with _studied(request, settings) as (study, world):
         return observe_in(world, study, seen, guide)
@@ -261,7 +262,6 @@ def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple
         if recording is not None:
             stack.callback(recording.close)
         try:
-            study.planners.beginnings.update(_beginnings(study, world))
             yield study, world
         except SimulatorError:
             # A run that the user interrupts, or that is killed, leaves its files as far as they go.
@@ -269,28 +269,6 @@ def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple
                 if order is not None:
                     order.discard()
             raise
-
-
-def _beginnings(study: Study, world: World) -> dict[int, EdgeCounts]:
-    """Return the edge profiles of the run's beginnings that guide schemes, by instructions."""
-    found: dict[int, EdgeCounts] = {}
-    for setting in filter(stage, study.settings):
-        if setting.options.edge_profile is not None:
-            raise UsageError(
-                f"{setting.name}: --edge-profile guides it, too: give one of both, not both"
-            )
-        number = stage(setting)
-        if number in found:
-            continue
-        # Later runs in the same world read what this one has read, and write nothing twice.
-        limit = number if world.limit is None else min(number, world.limit)
-        beginning = replace(world, guest=replace(world.guest, max_instructions=limit))
-        invocation = replace(study.invocation, contexts=None, max_instructions=limit)
-        part = Study(invocation, study.planners, study.memory, study.progress, (NO_SCHEME,))
-        (measurement,) = measure_all(observe_in(beginning, part), keep_plans=False)
-        # By addresses: the rest of the run may show edges that its beginning does not.
-        found[number] = measurement.edge_profile().counts_for
-    return found
 
 
 def _load(request: RunRequest) -> tuple[Program, BinaryMemory]:

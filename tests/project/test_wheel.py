@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -135,7 +136,7 @@ def test_commands_of_the_wheel(simprof: Path, empty: Path, tmp_path: Path) -> No
     ]  # fmt: skip
     assert "m88ksim" in output("suite", "list", "spec-like")
     kernels = output("table", "epp1", "--suite", "wcet")
-    assert "crc           5,221,664" in kernels
+    assert re.search(r"^crc +5,221,664 ", kernels, re.M)
     assert "The paper's numbers (Ball and Larus 1996 (EPP), table 1)" in kernels
     fixtures = output("table", "epp1", "--suite", "micro", "--benchmark", "sieve")
-    assert "sieve    7,445,960" in fixtures
+    assert re.search(r"^sieve +7,445,960 ", fixtures, re.M)

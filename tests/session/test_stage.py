@@ -11,10 +11,16 @@ import pytest
 
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import load, save
-from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from simprof.profiler.request.request import (
+    NO_SCHEME,
+    GuestOptions,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+)
 from simprof.profiler.rewriting.instrument import basis_without_run
 from simprof.profiler.schemes.mode_options import read
-from simprof.profiler.session.session import NO_SCHEME, compare_program, observe
+from simprof.profiler.session.session import compare_program, observe
 from simprof.simulator.errors import UsageError
 
 Find = Callable[..., Path]

@@ -52,6 +52,7 @@ from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.profiler.request.request import (
     DEFAULT_MODE,
+    NO_SCHEME,
     CodeLayout,
     RunRequest,
     SchemeOptions,
@@ -69,7 +70,7 @@ from simprof.profiler.session.scheme_runs import (
     saved_profiles,
     weight_source,
 )
-from simprof.profiler.session.session import NO_SCHEME, observe
+from simprof.profiler.session.session import observe
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import SimulatorError, UsageError

@@ -23,7 +23,7 @@ from simprof.profiler.profiles.documents import own_version
 from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest
 from simprof.profiler.schemes.cost_model import cost_model
-from simprof.profiler.schemes.registry import brought, definition, stage
+from simprof.profiler.schemes.registry import beginning, brought, definition
 from simprof.profiler.trace.recording_format import Recording, RecordingHeader
 from simprof.simulator.errors import UsageError
 
@@ -171,8 +171,10 @@ class Replays:
         if not self.is_directory:
             return replace(job, replay=self.path)
         cell = job.cell
-        if definition(cell.setting.mode).depends_on_order or stage(cell.setting.scheme()):
-            return job  # recordings lack the order of events of different routines
+        # Recordings lack the order of events of different routines. Weights do not matter here.
+        mode, options = cell.setting.mode, cell.setting.scheme(exact=self.path).options
+        if definition(mode).depends_on_order or beginning(mode, options):
+            return job
         name = f"{cell.benchmark}-{cell.build}-{cell.input}-{run_digest(key)}.run"
         return replace(job, replay=self.path / name, records=True)
 

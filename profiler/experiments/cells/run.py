@@ -35,7 +35,13 @@ from simprof.profiler.profiles.cache_files import is_wanted
 from simprof.profiler.profiles.codec import DIGITS
 from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.profiles.scratch import scratch_directory
-from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest, Setting
+from simprof.profiler.request.request import (
+    ALL_ROUTINES,
+    NO_SCHEME,
+    GuestOptions,
+    RunRequest,
+    Setting,
+)
 from simprof.profiler.schemes.registry import needs_edge_profile
 from simprof.simulator.errors import SimulatorError, UsageError
 
@@ -185,7 +191,7 @@ def _instrumented(group: JobGroup) -> tuple[CellResult, ...]:
 def _edge_profile(job: Job, stack: ExitStack, directory: Path) -> Path:
     """Run the program for its edge profile, whose counts are exact weights; return its file."""
     from simprof.profiler.profiles.storage import save
-    from simprof.profiler.session.session import NO_SCHEME, compare_program
+    from simprof.profiler.session.session import compare_program
 
     profile = directory / "edges.profile"
     request = _request(job, directory, open_outputs(stack, directory, "first-"))

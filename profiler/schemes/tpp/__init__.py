@@ -121,7 +121,7 @@ TPP = SchemeDefinition(
         LAYOUT,
     ),
     guided=True,
-    stage=FIRST.of,
+    beginning=FIRST.of,
     judged_by="pp",
     code=_code,
     losses=(
