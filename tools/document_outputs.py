@@ -8,6 +8,9 @@ A document's blocks marked `console` hold commands, after `$ `, and what each pr
 streams. The commands of one document run in order in one empty directory that has the repository's
 `fixtures`, with a shell that finds simprof. A line `...` stands for any lines that are left out;
 `--write` keeps the lines before and after it as many as they were.
+
+A document's blocks marked `sql` hold queries, and the block `text` behind each its answer: of the
+file of the sweep that the document shows, a paragraph that ends with `-o sweep.db`.
 """
 
 from __future__ import annotations
@@ -15,15 +18,20 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = tuple(ROOT / "docs" / name for name in ("tutorial.md", "cookbook.md", "PROFILES.md"))
+QUERIED = (ROOT / "docs" / "EXPERIMENTS.md",)
+QUERY = re.compile(r"^```sql\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SWEEP = re.compile(r"^    (simprof sweep (?:.*\\\n)*.*-o sweep\.db)$", re.MULTILINE)
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LEFT_OUT = "..."
 TIMEOUT = 300
@@ -67,14 +75,21 @@ def environment(cache: Path) -> dict[str, str]:
     }
 
 
-def outputs(shown: list[list[Shown]]) -> Iterator[list[list[str]]]:
-    """Run the commands of a document; yield by block, for each command, the lines printed."""
+@contextmanager
+def workplace() -> Iterator[tuple[Path, dict[str, str]]]:
+    """Make the directory that commands run in; yield it, and what they see."""
     with tempfile.TemporaryDirectory() as place:
         work, cache = Path(place, "work"), Path(place, "cache")
         work.mkdir()
         (work / "fixtures").symlink_to(ROOT / "fixtures")
+        yield work, environment(cache)
+
+
+def outputs(shown: list[list[Shown]]) -> Iterator[list[list[str]]]:
+    """Run the commands of a document; yield by block, for each command, the lines printed."""
+    with workplace() as (work, variables):
         for block in shown:
-            yield [run(each.command, work, environment(cache)) for each in block]
+            yield [run(each.command, work, variables) for each in block]
 
 
 def run(command: str, directory: Path, variables: dict[str, str]) -> list[str]:
@@ -134,16 +149,35 @@ def rewritten(text: str) -> str:
     return BLOCK.sub(block, text)
 
 
+def answered(text: str) -> str:
+    """Return a document with what its queries answer now, of the sweep that it shows."""
+    sweep = SWEEP.search(text)
+    if sweep is None:
+        return text
+    with workplace() as (work, variables):
+        printed = run(sweep[1], work, variables)
+        if not (work / "sweep.db").exists():
+            raise SystemExit("\n".join([sweep[1], *printed]))
+        with closing(sqlite3.connect(work / "sweep.db")) as connection:
+
+            def answer(match: re.Match[str]) -> str:
+                rows = connection.execute(match[1])
+                lines = "".join("|".join(map(str, row)) + "\n" for row in rows)
+                return f"```sql\n{match[1]}```\n\n```text\n{lines}```"
+
+            return QUERY.sub(answer, text)
+
+
 def main() -> int:
     """Compare, or write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="put the outputs into the documents")
-    parser.add_argument("documents", nargs="*", type=Path, default=DOCUMENTS)
+    parser.add_argument("documents", nargs="*", type=Path, default=(*DOCUMENTS, *QUERIED))
     chosen = parser.parse_args()
     stale = 0
     for path in chosen.documents:
         text = path.read_text()
-        new = rewritten(text)
+        new = answered(rewritten(text))
         if new != text:
             stale += 1
             print(path)

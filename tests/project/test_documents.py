@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,49 @@ def test_as_much_is_left_out_as_before() -> None:
     assert abridge(("x", "...", "y"), ["a", "b", "c"]) == ["a", "...", "c"]
     assert abridge(("x",), ["a", "b"]) == ["a", "b"]
     assert abridge(("x", "..."), ["a"]) == ["a"]
+
+
+QUERIED = """text
+
+    simprof sweep a.elf \\
+        -o other.db
+
+    simprof sweep a.elf \\
+        --mode pp -o sweep.db
+
+```sql
+SELECT mode, added FROM results ORDER BY mode;
+```
+
+```text
+old|0
+```
+"""
+
+
+def test_queries_are_answered_by_the_sweep_that_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = []
+
+    def run(command: str, directory: Path, variables: dict[str, str]) -> list[str]:
+        commands.append(command)
+        with closing(sqlite3.connect(directory / "sweep.db")) as connection:
+            connection.execute("CREATE TABLE results (mode, added)")
+            connection.execute("INSERT INTO results VALUES ('qpt2', 2), ('pp', 1)")
+            connection.commit()
+        return []
+
+    monkeypatch.setattr(document_outputs, "run", run)
+    wanted = QUERIED.replace("old|0", "pp|1\nqpt2|2")
+    assert document_outputs.answered(QUERIED) == wanted
+    assert commands == ["simprof sweep a.elf \\\n        --mode pp -o sweep.db"]
+    monkeypatch.setattr(document_outputs, "run", lambda *_: ["no such file"])
+    with pytest.raises(SystemExit, match="no such file"):
+        document_outputs.answered(QUERIED)
+    assert document_outputs.answered("no sweep") == "no sweep"
+
+
+def test_the_page_of_sweeps_has_queries_that_are_answered() -> None:
+    (page,) = document_outputs.QUERIED
+    text = page.read_text()
+    assert document_outputs.SWEEP.search(text)
+    assert len(document_outputs.QUERY.findall(text)) == text.count("```sql") == 3
