@@ -48,7 +48,14 @@ from simprof.profiler.schemes.kiter.actions import AddAccumulators
 from simprof.profiler.schemes.kiter.planner import plan_kiter
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
 from simprof.profiler.schemes.qpt.planner import plan_qpt2
-from simprof.profiler.schemes.tracing.planner import indirect_exits, plan_outcomes
+from simprof.profiler.schemes.tracing.planner import (
+    TracePlan,
+    indirect_exits,
+    plan_blocks,
+    plan_outcomes,
+    predicates,
+    standard_width,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "DEVIATIONS.md"
@@ -111,6 +118,12 @@ def of_graphs(routines: Sequence[ControlFlowGraph]) -> Measures:
         len(cfg.out_edges[cfg.edges[edge].source]) == 1 for cfg, each in tokens for edge in each
     )
     yield "lone-bits", part(alone, sum(len(each) for _, each in tokens))
+    forks = [len(cfg.out_edges[block]) for cfg in routines
+             for block in predicates(cfg, live_edges(cfg, depth_first(cfg)))]  # fmt: skip
+    yield "wide-outcomes", part(sum(standard_width(ways) > 8 for ways in forks), len(forks))
+    traced = [plan_blocks(cfg) for cfg in routines]
+    own = sum(len(each.tokens.keys() & no_block(each)) for each in traced)
+    yield "no-block", part(own, sum(len(each.tokens) for each in traced))
     chords = [plan_qpt2(cfg).tree.chords for cfg in routines]
     yield "chords", number(sum(map(len, chords)))
     logs = [plan_calls_optimal(cfg).disrupted for cfg in routines]
@@ -272,7 +285,7 @@ MODES = (
     "tpp", "tpp:cold-always", "kiter", "kiter:unoptimised", "kiter:hash-above=6000",
     "qpt2", "qpt2:blocks=folded", "qpt", "qpt:placement=vertex-optimal",
     "qpt:placement=edge-heuristic", "qpt:placement=mixed", "naive", "calls", "calls-optimal",
-    "witness", "bits",
+    "witness", "bits", "bytes", "block-trace",
 )  # fmt: skip
 
 
@@ -300,8 +313,16 @@ def of_runs() -> Measures:
                 if edge.source == edge.target)  # fmt: skip
     paths = sum(path.count for routine in pp.routines for path in routine.path_counts)
     yield "turns", percent(turns, turns + paths)
-    for mode in ("witness", "bits"):
+    for mode in ("witness", "bits", "bytes", "block-trace"):
         yield f"{mode}-bits", number(compared[mode].sizes["trace_bits"])
+    yield from of_traces(compared["bytes"])
+    arrays = [
+        (paths.added, edges.added)
+        for paths, edges in zip(pp.routines, compared["qpt2"].routines, strict=True)
+        if paths.activations and paths.table is CounterTable.ARRAY
+    ]
+    yield "cheaper-paths", part(sum(one < two for one, two in arrays), len(arrays))
+    yield "equal-paths", part(sum(one == two for one, two in arrays), len(arrays))
     yield "witness-minimal-bits", number(compared["witness"].sizes["minimal_trace_bits"])
     everywhere = [simprof.run(program, mode="pp") for program in PROGRAMS]
     routines = [routine for found in everywhere for routine in found.routines]
@@ -310,6 +331,38 @@ def of_runs() -> Measures:
     partial = sum(path.count for each in routines for path in each.path_counts if path.partial)
     whole = sum(path.count for each in routines for path in each.path_counts)
     yield "partial", part(partial, whole)
+
+
+def of_traces(measurement: simprof.Measurement) -> Measures:
+    """Yield what BL94 4's ways of tracing would have written of a run of bench.elf."""
+    counts = {each.key: [edge.count for edge in each.edge_counts] for each in measurement.routines}
+    graphs = [cfg for cfg in simprof.recover(BENCH).routines if (cfg.address, cfg.name) in counts]
+    crossings = [counts[cfg.address, cfg.name] for cfg in graphs]
+    outcomes = [plan_outcomes(cfg, packed=False) for cfg in graphs]
+    blocks = [plan_blocks(cfg) for cfg in graphs]
+    targets = sum(plan.targets(each) for plan, each in zip(outcomes, crossings, strict=True))
+    written = sum(plan.written(each) for plan, each in zip(outcomes, crossings, strict=True))
+    yield "bytes-on-edges", number(written - targets)
+    behind = sum(map(executions_behind_predicates, graphs, crossings))
+    yield "bytes-in-blocks", number(behind)
+    everything = sum(plan.written(each) for plan, each in zip(blocks, crossings, strict=True))
+    size = standard_width(sum(len(cfg.blocks) for cfg in simprof.recover(BENCH).routines))
+    yield "block-trace-unique-bits", number(size * (everything - targets))
+    own = sum(each[edge] for plan, each in zip(blocks, crossings, strict=True)
+              for edge in plan.tokens.keys() & no_block(plan))  # fmt: skip
+    yield "no-block-executed", part(own, everything - targets)
+
+
+def executions_behind_predicates(cfg: ControlFlowGraph, crossings: Sequence[int]) -> int:
+    """Return how often blocks are entered that some predicate leads to, from wherever."""
+    forks = predicates(cfg, live_edges(cfg, depth_first(cfg)))
+    behind = {edge.target for edge in cfg.edges if edge.source in forks} - {cfg.exit}
+    return sum(crossings[edge] for block in behind for edge in cfg.in_edges[block])
+
+
+def no_block(plan: TracePlan) -> set[int]:
+    """Return the edges of a block trace whose values stand for no block."""
+    return {edge for edge, token in plan.tokens.items() if token.value >= len(plan.cfg.blocks)}
 
 
 # -- The papers' tables, as they were made last
