@@ -99,7 +99,7 @@ def test_every_register_in_all_modes(
 @pytest.mark.qemu
 @pytest.mark.parametrize(
     ("register", "width", "stripped"),
-    [(R.G4, "v8plus", True), (R.G5, "v9", False)],
+    [(R.G4, "v8plus", True)],
 )
 def test_programs_with_a_library(
     compile_c: Compile, tmp_path: Path, register: Register, width: str, stripped: bool

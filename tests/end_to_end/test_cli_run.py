@@ -420,6 +420,7 @@ def test_kernels_need_no_place_to_be_kept(fixture_elf: Find, tmp_path: Path) -> 
         "-c",
         "from simprof.profiler.cli import main; main()",
         "run",
+        "--mode=edges",
         "--top=0",
     ]
 

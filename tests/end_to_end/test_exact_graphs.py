@@ -14,7 +14,7 @@ from tests.oracles.qemu import trace
 from tests.support.added import ARGUMENTS, TEXT
 from tests.support.exact_fixtures import WIDTHS
 from tests.support.exact_programs import ENDINGS, LANGUAGES, LONG, PROGRAMS, QUICK, Build
-from tests.support.turns import turns
+from tests.support.turns import in_step, turns
 
 LARGE = ("bench", "floats", "sieve", "wide")
 
@@ -54,8 +54,7 @@ def test_graphs_are_as_objdump_reads_the_code(
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize(("name", "width"), in_step(LARGE, WIDTHS))
 def test_graphs_of_large_fixtures(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:
@@ -65,7 +64,7 @@ def test_graphs_of_large_fixtures(
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("how", [*QUICK[::3], *ENDINGS[::6], *LONG[::4]], ids=str)
+@pytest.mark.parametrize("how", [*QUICK[::6], *ENDINGS[::12], *LONG[::6]], ids=str)
 def test_graphs_of_compiled_programs(
     compile_c: Callable[..., Path], tmp_path: Path, how: Build
 ) -> None:

@@ -17,11 +17,10 @@ from tests.oracles.steps import record
 from tests.support.added import ARGUMENTS, JUMPING, TEXT
 from tests.support.exact_fixtures import WIDTHS
 from tests.support.exact_programs import ENDINGS, LANGUAGES, LONG, PROGRAMS, QUICK, Build
-from tests.support.turns import first
+from tests.support.turns import first, in_step
 
 SAMPLE = [
     ("loops_plain", "v8plus"),
-    ("control", "v9"),
     ("nonlocal", "v9"),
     ("manypaths", "v8"),
 ]
@@ -105,18 +104,17 @@ def test_every_mode_tells_what_a_compiled_program_executed(
 
 @pytest.mark.long
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+@pytest.mark.parametrize(("name", "width"), in_step(sorted(ARGUMENTS), WIDTHS))
 def test_every_mode_on_every_fixture(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:
-    """The builds of a fixture have different settings; those of six fixtures have all."""
-    parts = len(WIDTHS) * (16 if name in LONG_RUNS else 6)
-    number = sorted(ARGUMENTS).index(name) * len(WIDTHS) + WIDTHS.index(width)
+    """Fixtures have different settings; those of six that follow one another have all."""
+    parts = 48 if name in LONG_RUNS else 6
+    number = sorted(ARGUMENTS).index(name)
     check_fixture(fixture_elf, tmp_path, name, width, share_of_settings(number, parts))
 
 
-COMPILED = [*QUICK, *ENDINGS, *LONG][::7]
+COMPILED = [*QUICK, *ENDINGS, *LONG][::14]
 PARTS = len(COMPILED)
 """Each compiled program has its part of the settings; together they have all."""
 

@@ -43,7 +43,7 @@ def test_random_program_is_exact(compile_c: Callable[..., Path], tmp_path: Path,
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.seeds(range(200))
+@pytest.mark.seeds(range(100))
 def test_more_random_programs_are_exact(
     compile_c: Callable[..., Path], tmp_path: Path, seed: int
 ) -> None:

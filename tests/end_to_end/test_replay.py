@@ -57,7 +57,6 @@ def test_replay_is_the_run(name: str, width: str, tmp_path: Path) -> None:
     ("source", "arguments", "width"),
     [
         ("landing.cc", (), "v9"),
-        ("signals.c", (), "v8plus"),
         ("nowhere.c", ("caught",), "v8plus"),
     ],
 )

@@ -63,7 +63,7 @@ def test_compiled_program_is_as_predicted(
     ("name", "mode"),
     [
         (f"{name}/{(64, 32)[number % 2]}", mode_of(len(COMPILED) + number))
-        for number, name in enumerate(REAL)
+        for number, name in enumerate(REAL[::2])
     ],
 )
 def test_real_program_is_as_predicted(name: str, mode: str) -> None:

@@ -307,7 +307,7 @@ def test_program_output(source: Source, width: str, compile_c: Callable[..., Pat
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     ("source", "width"),
-    list(zip(SOURCES[::2], itertools.cycle(WIDTHS), strict=False)),
+    list(zip(SOURCES[::4], itertools.cycle(WIDTHS), strict=False)),
     ids=lambda each: getattr(each, "name", each),
 )
 def test_program_sizes(
@@ -331,7 +331,7 @@ def test_program_sizes(
 @pytest.mark.qemu
 @pytest.mark.parametrize(
     ("source", "width"),
-    list(zip(SOURCES, itertools.cycle(WIDTHS[::-1]), strict=False)),
+    list(zip(SOURCES[1::2], itertools.cycle(WIDTHS[::-1]), strict=False)),
     ids=lambda each: getattr(each, "name", each),
 )
 def test_program_is_exact(

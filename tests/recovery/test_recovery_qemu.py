@@ -16,6 +16,7 @@ from simprof.profiler.recovery.check import validate
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.simulator.binary.elf import load
 from simprof.simulator.isa.decode import IS_CALL, TransferKind
+from tests.support.turns import in_step
 
 EMULATOR = {"v9": "qemu-sparc64", "v8plus": "qemu-sparc32plus"}
 TRACE = re.compile(rb"^Trace \d+: \S+ \[[0-9a-f]+/([0-9a-f]+)/", re.MULTILINE)
@@ -190,11 +191,10 @@ def discoveries(recovered: ProgramGraphs, missing: list[tuple[int, int]]) -> Dis
 
 
 def runs() -> Iterator[object]:
-    quick = {("v9", "-s")}
+    levels = [("-O2", "-s"), ("-O0",), ("-O2",), ("-O3", "-fno-pic"), ("-Os", "-fPIC")]
+    for number, (flags, width) in enumerate(in_step(levels, EMULATOR)):
+        yield pytest.param("c", C, width, flags, marks=[pytest.mark.long] if number else [])
     for width in EMULATOR:
-        for flags in (("-O0",), ("-O2",), ("-O3", "-fno-pic"), ("-Os", "-fPIC"), ("-O2", "-s")):
-            marks = [] if (width, flags[-1]) in quick else [pytest.mark.long]
-            yield pytest.param("c", C, width, flags, marks=marks)
         yield pytest.param("fortran", FORTRAN, width, ("-O2",), marks=pytest.mark.long)
     yield pytest.param("c++", CPP, "v9", ("-O2",), marks=pytest.mark.long)
     yield pytest.param("c++", CPP, "v9", ("-O2", "-s"), marks=pytest.mark.long)

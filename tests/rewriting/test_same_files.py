@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.qemu
 @pytest.mark.parametrize(
     ("width", "name"),
-    [("v9", None), ("v8plus", b"another"), ("v9", b"/usr/bin/" + b"very-" * 20 + b"long")],
+    [("v8plus", None), ("v9", b"/usr/bin/" + b"very-" * 20 + b"long")],
 )
 def test_names_are_the_same_everywhere(
     compile_c: Compile, tmp_path: Path, width: str, name: bytes | None

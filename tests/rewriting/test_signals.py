@@ -35,7 +35,7 @@ from simprof.simulator.isa.sparc import SIGNALS
 from tests.support.read_back import run_instrumented
 from tests.support.reading import compare, waiting
 from tests.support.reading import observe as observe_run
-from tests.support.turns import turns
+from tests.support.turns import in_step, turns
 from tests.support.verifying import EVERYWHERE, check_verified, verified
 
 Compile = Callable[..., Path]
@@ -74,8 +74,7 @@ def test_it_is_as_predicted(compile_c: Compile, tmp_path: Path, width: str, how:
 @pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("how", ENDINGS)
+@pytest.mark.parametrize(("how", "width"), in_step(ENDINGS, WIDTHS))
 def test_every_ending_is_as_predicted(
     compile_c: Compile, tmp_path: Path, width: str, how: str
 ) -> None:

@@ -32,7 +32,7 @@ from tests.oracles.exact import Simulated, cut_edges, paths_of, simulate_setting
 from tests.oracles.naive import BlockName, RoutineProfile, Walker
 from tests.oracles.qemu import trace
 from tests.support.figures import named
-from tests.support.turns import turns
+from tests.support.turns import in_step
 from tests.support.verifying import LEFT_ALONE, check_verified, verified
 
 SCHEME = FIXTURES / "sampled_scheme"
@@ -117,7 +117,7 @@ def sampled_paths(profile: RoutineProfile, *, partial: bool) -> Counter[tuple[Bl
 
 @pytest.mark.long
 @pytest.mark.qemu
-@pytest.mark.parametrize(("name", "width"), turns(PROGRAMS, WIDTHS, few=2))
+@pytest.mark.parametrize(("name", "width"), in_step(PROGRAMS, WIDTHS))
 def test_a_walk_over_the_executed_blocks_samples_the_same_paths(
     name: str, width: str, fixture_elf: Callable[..., Path], tmp_path: Path, sampled: Path
 ) -> None:
@@ -165,7 +165,7 @@ def test_every_path_is_a_sample_where_the_interval_is_one(tmp_path: Path, sample
 
 @pytest.mark.qemu
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "width"), turns(PROGRAMS, WIDTHS, few=5))
+@pytest.mark.parametrize(("name", "width"), in_step(PROGRAMS, WIDTHS))
 def test_instrumented_programs_execute_what_is_predicted(
     name: str, width: str, fixture_elf: Callable[..., Path], tmp_path: Path, sampled: Path
 ) -> None:

@@ -158,7 +158,7 @@ def test_graphs_that_turn_out_otherwise_are_run_on_again(
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.seeds(range(3))
+@pytest.mark.seeds(range(2))
 def test_random_programs_measure_the_same_both_ways(
     compile_c: Compile, tmp_path: Path, width: str, seed: int
 ) -> None:

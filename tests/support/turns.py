@@ -29,14 +29,18 @@ def turns(*axes: Iterable[object], few: int | None = None) -> list[Parameters]:
     `few`, or as many as the longest axis has, so that each value is met.
     """
     values = [list(axis) for axis in axes]
-    together = {
-        tuple(step % len(axis) for axis in values)
-        for step in islice(range(max(map(len, values))), few)
-    }
+    together = set(islice(in_step(*(range(len(axis)) for axis in values)), few))
     return [
         _case([axis[at] for axis, at in zip(values, places, strict=True)], places in together)
         for places in product(*(range(len(axis)) for axis in values))
     ]
+
+
+def in_step(*axes: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Return the combinations that all axes come to in step, as many as the longest axis has."""
+    values = [list(axis) for axis in axes]
+    steps = range(max(map(len, values)))
+    return [tuple(axis[step % len(axis)] for axis in values) for step in steps]
 
 
 def _case(arguments: Iterable[object], is_ordinary: bool) -> Parameters:
