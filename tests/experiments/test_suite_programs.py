@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import re
 import subprocess
 import tomllib
 from collections.abc import Callable
@@ -50,6 +51,10 @@ class Source:
         files = [SUITES / "src" / self.directory / name for name in self.sources]
         return "".join(file.read_text() for file in files)
 
+    def compiled(self, compile_c: Callable[..., Path], width: str) -> Path:
+        """The program, as its suite builds it."""
+        return compile_c(self.text(), ("-O2", "-lm"), width=width, language=self.language)
+
     def expected(self, name: str) -> bytes:
         """What the run `name` prints."""
         return (EXPECTED / self.directory / f"{self.name}.{name}.txt").read_bytes()
@@ -86,6 +91,11 @@ TINY = {
     "particles": "6 60 2 3",
     "simulator": "0 3",
     "stones": "0 3",
+    "resonance": "11 1 3",
+    "mersenne": "13 31",
+    "crash": "1 2 4 3",
+    "links": "2 3",
+    "cells": "16 2 3",
 }
 SMALL = {
     "compress": ["1500", "3"],
@@ -276,6 +286,63 @@ def test_programs_say_what_they_stand_for() -> None:
         assert used | {"programs.toml"} | ({"kernel.h"} if directory == "wcet" else set()) == found
 
 
+def printed(name: str, of: str) -> str:
+    return next(source for source in SOURCES if source.name == name).expected(of).decode()
+
+
+@pytest.mark.parametrize("of", ["train", "ref"])
+def test_mersenne_numbers_by_whole_numbers(of: str) -> None:
+    """What transforms of reals leave is what Python's integers do, the lowest 32 bits of it."""
+    lines = printed("mersenne", of).splitlines()
+    primes = 0
+    for line in lines[:-1]:
+        exponent, found = map(int, re.findall(r"(?<=\^)\d+|\d+$", line))
+        number, value = 2**exponent - 1, 4
+        for _ in range(exponent - 2):
+            value = (value * value - 2) % number
+        assert found == value & 0xFFFFFFFF, line
+        primes += value == 0
+    assert lines[-1] == f"{primes} of them prime" and primes > 0
+
+
+@pytest.mark.parametrize("of", ["train", "ref"])
+def test_resonance_finds_objects_where_they_were_put(of: str) -> None:
+    text = printed("resonance", of)
+    category = dict(re.findall(r"^learnt (\d+) as (\d+)$", text, re.M))
+    put = {
+        n: (int(x), int(y)) for n, x, y in re.findall(r"^object (\d+) at (\d+) (\d+)", text, re.M)
+    }
+    found = {
+        n: (int(x), int(y))
+        for n, x, y in re.findall(r"^category (\d+): best at (\d+) (\d+)", text, re.M)
+    }
+    assert len(put) == len(category) == len(set(category.values()))
+    # one that another lies on, which was put later, is not all there
+    free = [
+        n
+        for n, (x, y) in put.items()
+        if all(
+            int(m) <= int(n) or abs(x - a) >= 10 or abs(y - b) >= 10 for m, (a, b) in put.items()
+        )
+    ]
+    assert len(free) >= 2
+    for n in free:
+        assert found[category[n]] == put[n], n
+
+
+@pytest.mark.parametrize("of", ["train", "ref"])
+def test_links_and_cells_found_nothing_wrong(of: str) -> None:
+    """Both check themselves: links that cross, words without any; costs that went astray."""
+    *lines, last = printed("links", of).splitlines()
+    assert all(re.fullmatch(r"\d+: \d+ words, .*(linkage|cost \d+)", line) for line in lines)
+    assert sum("0 unused" in line for line in lines) == int(last.split()[0])
+    text = printed("cells", of)
+    assert "astray" not in text
+    before, after, packed = (int(each) for each in re.findall(r"wire (\d+)", text))
+    assert after < packed < before / 2
+    assert "packed: wire" in text and "overlap 0;" in text
+
+
 def test_expected_outputs_of_programs() -> None:
     for directory in ("fp", "int"):
         made = {
@@ -298,7 +365,7 @@ def test_expected_outputs_of_programs() -> None:
 )
 @pytest.mark.parametrize("source", first(3, SOURCES), ids=lambda source: source.name)
 def test_program_output(source: Source, width: str, compile_c: Callable[..., Path]) -> None:
-    path = compile_c(source.text(), width=width, language=source.language)
+    path = source.compiled(compile_c, width)
     result = run(path, source.inputs["train"])
     assert (result.output, result.errors, result.status) == (source.expected("train"), b"", 0)
 
@@ -314,7 +381,7 @@ def test_program_sizes(
     source: Source, width: str, compile_c: Callable[..., Path], tmp_path: Path
 ) -> None:
     """Ref runs are 100 to 400 million instructions, train runs about a tenth."""
-    path = compile_c(source.text(), width=width, language=source.language)
+    path = source.compiled(compile_c, width)
     lengths = {}
     for name, arguments in source.inputs.items():
         simulated = simulate(path, arguments, directory=tmp_path, modes=("edges",))
@@ -337,7 +404,7 @@ def test_program_sizes(
 def test_program_is_exact(
     source: Source, width: str, compile_c: Callable[..., Path], tmp_path: Path
 ) -> None:
-    path = compile_c(source.text(), width=width, language=source.language)
+    path = source.compiled(compile_c, width)
     check_against_qemu(path, TINY[source.name].split(), directory=tmp_path)
 
 
@@ -346,7 +413,7 @@ def test_program_is_exact(
 def test_integrals_are_long_blocks(compile_c: Callable[..., Path]) -> None:
     """What makes fpppp special: a block of hundreds of instructions without a branch."""
     source = next(source for source in SOURCES if source.name == "integrals")
-    path = compile_c(source.text(), width="v9", language="fortran")
+    path = source.compiled(compile_c, "v9")
     own = ("MAIN__", "quartet", "repulsion")
     routines = [cfg for cfg in recover(load(path)).routines if cfg.name.startswith(own)]
     assert max(block.instructions for cfg in routines for block in cfg.blocks) > 800

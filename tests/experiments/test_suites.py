@@ -33,6 +33,8 @@ from simprof.profiler.experiments.suites.suite import (
 )
 from simprof.profiler.experiments.suites.suite_file import load_suite, suite_names
 from simprof.profiler.experiments.suites.toolchain import BuildError
+from simprof.profiler.experiments.tables.spec import SuiteMember
+from simprof.profiler.experiments.tables.table import program_key, published
 from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.request.request import Progress
 from simprof.simulator.errors import UsageError
@@ -106,6 +108,26 @@ def test_spec_like_stands_for_all_integer_programs_and_seven_others() -> None:
     packages = {b.recipe.package for b in suite.benchmarks if b.recipe.package is not None}
     assert len(packages) >= 10
     assert all(len(package.sha256) == 64 for package in packages)
+
+
+def test_spec_like_stands_for_the_programs_of_tpps_table_3() -> None:
+    programs = load_suite("spec-like").benchmarks
+    members = [SuiteMember(each.name, each.group, each.stands_for) for each in programs]
+    table = published("tpp3")
+    assert table is not None
+    groups = {
+        program_key(name): member.group
+        for member in members
+        if "SPEC2000" in member.releases
+        for name in member.partners("SPEC")
+    }
+    originals = {
+        program_key(str(row.values[0])): row.group for row in table.rows if row.kind == "program"
+    }
+    assert {name for name in originals if name not in groups} == {"gap"}
+    assert {name: groups[name] for name in originals if name in groups} == {
+        name: group for name, group in originals.items() if name != "gap"
+    }
 
 
 def test_an_unknown_suite_names_those_there_are() -> None:
@@ -530,6 +552,13 @@ def test_generators_make_the_same_files_everywhere() -> None:
     lines = sources.records(50, 3).decode().splitlines()
     assert [line.split(",")[0] for line in lines] == [str(n) for n in range(1, 51)]
     assert all(line.count(",") == 3 for line in lines)
+    first, *rest = sources.network(60, 200, 3).decode().splitlines()
+    assert first == "p min 60 200"
+    supplies = [line.split() for line in rest if line[0] == "n"]
+    assert sum(int(amount) for _, _, amount in supplies) == 0 and len(supplies) > 30
+    arcs = [[int(each) for each in line.split()[1:]] for line in rest if line[0] == "a"]
+    assert len(arcs) == 200 and all(tail != head for tail, head, *_ in arcs)
+    assert {(tail, head) for tail, head, *_ in arcs} >= {(n, n + 1) for n in range(1, 60)}
 
 
 @pytest.mark.long

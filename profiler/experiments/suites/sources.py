@@ -262,6 +262,33 @@ def records(count: int, seed: int) -> bytes:
     return "".join(lines).encode()
 
 
+def network(nodes: int, arcs: int, seed: int) -> bytes:
+    """Return a network with supplies, capacities and costs, as DIMACS writes it.
+
+    One way through all nodes carries anything, so that there is a flow; it is the dearest.
+    """
+    numbers = stream(seed)
+
+    def draw(limit: int) -> int:
+        return (next(numbers) >> 8) % limit
+
+    supply = [0] * (nodes + 1)
+    for node in range(1, nodes // 3 + 1):
+        amount = 1 + draw(20)
+        supply[node] += amount
+        supply[nodes + 1 - node] -= amount
+    # tail, head, capacity, cost
+    made = [(node, node + 1, 1_000_000, 300 + draw(200)) for node in range(1, nodes)]
+    while len(made) < arcs:
+        tail, head = 1 + draw(nodes), 1 + draw(nodes)
+        if tail != head:
+            made.append((tail, head, 1 + draw(40), 1 + abs(tail - head) // 4 + draw(100)))
+    lines = [f"p min {nodes} {len(made)}"]
+    lines += [f"n {node} {amount}" for node, amount in enumerate(supply) if amount]
+    lines += [f"a {tail} {head} 0 {most} {cost}" for tail, head, most, cost in made]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
 GENERATORS: Mapping[str, Callable[..., bytes]] = MappingProxyType(
-    {"text": text, "picture": picture, "records": records}
+    {"text": text, "picture": picture, "records": records, "network": network}
 )
