@@ -552,11 +552,11 @@ def test_generators_make_the_same_files_everywhere() -> None:
     lines = sources.records(50, 3).decode().splitlines()
     assert [line.split(",")[0] for line in lines] == [str(n) for n in range(1, 51)]
     assert all(line.count(",") == 3 for line in lines)
-    first, *rest = sources.network(60, 200, 3).decode().splitlines()
+    first, *others = sources.network(60, 200, 3).decode().splitlines()
     assert first == "p min 60 200"
-    supplies = [line.split() for line in rest if line[0] == "n"]
+    supplies = [line.split() for line in others if line[0] == "n"]
     assert sum(int(amount) for _, _, amount in supplies) == 0 and len(supplies) > 30
-    arcs = [[int(each) for each in line.split()[1:]] for line in rest if line[0] == "a"]
+    arcs = [[int(each) for each in line.split()[1:]] for line in others if line[0] == "a"]
     assert len(arcs) == 200 and all(tail != head for tail, head, *_ in arcs)
     assert {(tail, head) for tail, head, *_ in arcs} >= {(n, n + 1) for n in range(1, 60)}
 
