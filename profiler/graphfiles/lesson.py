@@ -137,7 +137,8 @@ _NUMBERS = {
 _LIMITS = {
     "irreducible": "it is irreducible, since control enters it at several blocks, so there is no "
     "head at which copies of it could begin",
-    "outer": "it holds another loop, or a part of one, and only innermost loops are unrolled",
+    "outer": "it holds another loop, or a part of one, and only innermost loops are unrolled; with "
+    "outer, those that hold no part of an irreducible one",
     "one block": "a loop of one block has a counter of its own, and its iterations end no path",
     "not hot": "its share of the routine's instructions, by the weights, is too small",
     "ambiguous": "edges that end paths in it would hide how often its own edges were crossed",
@@ -188,6 +189,8 @@ class _Picture:
                 yield pictures[fact]() if fact in pictures else self.numbers(fact)
         if "given_up" in self.static:
             yield self.given_up()
+        if "regions" in self.static:
+            yield self.regions()
         yield self.placement()
         if self.answer.get("paths") or self.answer.get("all_paths"):
             yield self.paths()
@@ -267,13 +270,44 @@ class _Picture:
                 " Loops are unrolled in thought, so that a path spans several iterations: "
                 f"{spans}. The numbers are those of the first copy of each block."
             )
-        for loop in self.static.get("limited_loops", ()):
-            text += (
-                f" The loop at {loop['head']} ({', '.join(loop['blocks'])}) has k = "
-                f"{loop['iterations']}, not {loop['asked']}: {_LIMITS[loop['reason']]}."
-            )
+        text += self.limits()
         notes = {str(name): _paths(count) for name, count in self.static["num_paths"].items()}
         return Step("Paths without cycles", text, self.inner(), notes)
+
+    def regions(self) -> Step:
+        text = (
+            "The loops that are iterated hold others. In the graph that a path is part of, each "
+            "loop inside is collapsed to one block, which is named after its head; its own paths, "
+            "from its head to where it is left, are counted as those of a graph of its own (KITER "
+            "5). Each of these graphs is unrolled and numbered as one without nested loops is; its "
+            "numbers follow those of the graph before it."
+        )
+        rows = []
+        marks = []
+        for each in self.static["regions"]:
+            first, beyond = each["first_path"], each["first_path"] + each["valid_paths"]
+            k = ", ".join(f"{loop['iterations']} at {loop['head']}" for loop in each["loops"])
+            inside = "; ".join(
+                f"{head}: {' '.join(blocks)}" for head, blocks in each["collapsed"].items()
+            )
+            rows.append(
+                (each["head"] or "the routine", k or "-", inside or "-", f"{first} to {beyond - 1}")
+            )
+            marks.append(tuple(edge for edge in each["stands_for"] if edge is not None))
+        text += self.limits()
+        head = ("graph", "k of its loops", "collapsed in it", "paths")
+        lines = self.lines()
+        return Step(
+            "Collapsed loops", text, lines, {}, head, tuple(rows), tuple(marks), is_about_rows=True
+        )
+
+    def limits(self) -> str:
+        """Return why loops have another k than was asked for."""
+        return "".join(
+            f" The loop at {loop['head']} ({', '.join(loop['blocks'])}) has k = "
+            f"{loop['iterations']}, not {loop['asked']}: {_LIMITS[loop['reason']]}."
+            for loop in self.static.get("limited_loops", ())
+        )
 
     def given_up(self) -> Step:
         text = (
@@ -363,8 +397,14 @@ class _Picture:
             "What is executed where, initialisation and counting merged with increments where "
             "they meet. The last column: instructions each time."
         )
-        if loops := self.static.get("loops"):
+        regions = self.static.get("regions", (self.static,))
+        if loops := [loop for each in regions for loop in each.get("loops", ())]:
             text += _notation(max(loop["iterations"] for loop in loops))
+        if len(regions) > 1:
+            text += (
+                " Where a collapsed loop is entered, save keeps c and itr of the graph around it, "
+                "and restore takes them back where it is left."
+            )
         return Step(
             "Code",
             text,

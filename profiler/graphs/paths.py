@@ -20,6 +20,7 @@ class PathStart(StrEnum):
     ENTRY = "entry"
     LOOP = "back-edge"  # at the target of a back edge
     CUT = "cut"  # at the target of cut edges only
+    LOOP_ENTRY = "loop-entry"  # at the head of a collapsed loop (`kiter:outer`)
 
 
 class PathEnd(StrEnum):
@@ -28,6 +29,7 @@ class PathEnd(StrEnum):
     EXIT = "exit"
     LOOP = "back-edge"  # at the source of a back edge
     CUT = "cut"  # at the source of cut edges only
+    LOOP_EXIT = "loop-exit"  # where control leaves a collapsed loop
     DEAD_END = "dead-end"  # in a block that control never leaves; never counted
     PARTIAL = "partial"  # unfinished: its activation ended early
 
@@ -43,6 +45,8 @@ class PathRecord:
     # start, end: Why it starts and ends where it does.
     start: PathStart
     end: PathEnd
+    # Places in `blocks` of the heads of collapsed loops, each of which stands for its loop
+    collapsed: tuple[int, ...] = ()
 
     @property
     def partial(self) -> bool:
@@ -50,8 +54,11 @@ class PathRecord:
         return self.end is PathEnd.PARTIAL
 
     def instructions(self, cfg: ControlFlowGraph) -> int:
-        """Instructions that one execution of the path executes."""
-        return sum(cfg.blocks[block].instructions for block in self.blocks)
+        """Instructions that one execution of the path executes, without collapsed loops."""
+        inside = (self.blocks[at] for at in self.collapsed)
+        return sum(cfg.blocks[block].instructions for block in self.blocks) - sum(
+            cfg.blocks[block].instructions for block in inside
+        )
 
     def inner_edges(self, cfg: ControlFlowGraph) -> tuple[int, ...]:
         """Its edges between blocks: one less than it has blocks."""

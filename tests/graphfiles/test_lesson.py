@@ -285,3 +285,25 @@ def test_page_text_and_json_of_one_call_are_those_of_three(
     assert "<svg" not in (tmp_path / "page.html").read_text().split("<script>")[0]
     assert cli.run([*command, "--json", "-", "--summary"]) == 125
     assert "--summary is about the text" in capsys.readouterr().err
+
+
+def test_collapsed_loops_have_a_step(tmp_path: Path) -> None:
+    """`kiter:outer`: what is collapsed, k, and which numbers the paths of each graph have."""
+    file = tmp_path / "nest.json"
+    edges = [["A", "B"], ["B", "C"], ["C", "D"], ["D", "C"], ["D", "B"], ["D", "E"]]
+    graph = {"name": "nest", "entry": "A", "exit": "E", "edges": edges}
+    file.write_text(json.dumps(graph | {"runs": [["A B C D C D C D B C D E", 10]]}))
+    options = AnalysisOptions(mode="kiter", scheme=SchemeOptions().having(outer=True, iterations=3))
+    answer = analyse_file(file, options)
+    shown = step(lesson(answer), "Collapsed loops")
+    assert shown.head == ("graph", "k of its loops", "collapsed in it", "paths")
+    outer, inner = answer["static"]["regions"]
+    first = outer["valid_paths"]
+    assert shown.rows == (
+        ("the routine", "3 at B", "C: C D", f"0 to {first - 1}"),
+        ("C", "3 at C", "-", f"{first} to {first + inner['valid_paths'] - 1}"),
+    )
+    # The inner loop's mark is its own edges: C to D, and D to C.
+    assert shown.marks[1] == (2, 3)
+    assert "save keeps c and itr" in step(lesson(answer), "Code").text
+    assert {"Numbering", "Spanning tree"}.isdisjoint(each.title for each in lesson(answer).steps)

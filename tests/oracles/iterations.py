@@ -25,7 +25,7 @@ class KLoop:
     k: int
 
 
-def _avoiding(cfg: ControlFlowGraph, source: int, avoided: int) -> set[int]:
+def without_passing(cfg: ControlFlowGraph, source: int, avoided: int) -> set[int]:
     """Vertices reached from `source` on ways that do not pass `avoided`."""
     found = {source} - {avoided}
     left = list(found)
@@ -43,14 +43,14 @@ def iterated_loops(cfg: ControlFlowGraph, k: int) -> list[KLoop]:
     back = {e for e in back_edges(cfg) if cfg.edges[e].source != cfg.edges[e].target}
     loops = []
     for head in sorted({cfg.edges[e].target for e in back}):
-        outside = _avoiding(cfg, cfg.entry, head)
+        outside = without_passing(cfg, cfg.entry, head)
         own = {
             e for e in back if cfg.edges[e].target == head and cfg.edges[e].source not in outside
         }
 
         def body_of(edge: int, head: int = head) -> frozenset[int]:
             tail = cfg.edges[edge].source
-            return frozenset({head} | {v for v in live if tail in _avoiding(cfg, v, head)})
+            return frozenset({head} | {v for v in live if tail in without_passing(cfg, v, head)})
 
         bodies = {e: body_of(e) for e in own}
         small = [b for b in bodies.values() if not any(other < b for other in bodies.values())]
@@ -180,7 +180,7 @@ def limit_of(cfg: ControlFlowGraph, edge: int, innermost: Sequence[KLoop]) -> st
     _, source, head, _ = cfg.edges[edge]
     if source == head:
         return "one block"
-    if source in _avoiding(cfg, cfg.entry, head):
+    if source in without_passing(cfg, cfg.entry, head):
         return "irreducible"
     return None if any(edge in loop.back for loop in innermost) else "outer"
 

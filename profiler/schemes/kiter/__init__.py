@@ -21,12 +21,17 @@ ITERATIONS = SchemeOption(
     name="iterations",
     kind=int,
     default=2,
-    help="iterations of innermost loops that a path spans.",
+    help="iterations of innermost loops that a path spans (of all loops with outer).",
     hint="give a whole number from 1 to 1000",
     metavar="K",
     word="k",
     least=1,
     greatest=1000,
+)
+OUTER = flag(
+    "outer",
+    "iterate loops that hold others too: the loops inside are collapsed, and have paths of their "
+    "own.",
 )
 UNOPTIMISED = flag(
     "unoptimised", "add every edge's value on that edge, as the paper's measurements do."
@@ -83,9 +88,11 @@ GIVE_UP = SchemeOption(
 
 def _plan(order: PlanOrder) -> RoutinePlan:
     from simprof.profiler.schemes.kiter.choice import read_choices
+    from simprof.profiler.schemes.kiter.nested import plan_outer
     from simprof.profiler.schemes.kiter.planner import give_up, plan_kiter
 
-    plan = plan_kiter(
+    make = plan_outer if OUTER.of(order.options) else plan_kiter
+    plan = make(
         order.cfg,
         iterations=ITERATIONS.of(order.options),
         choices=read_choices(ITERATIONS_OF.of(order.options)),
@@ -111,7 +118,7 @@ KITER = SchemeDefinition(
     collects=ProfileKind.ITERATION_PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(ITERATIONS, ITERATIONS_OF, HOT, UNOPTIMISED, HASH_ABOVE, GIVE_UP, LAYOUT),
+    options=(ITERATIONS, ITERATIONS_OF, OUTER, HOT, UNOPTIMISED, HASH_ABOVE, GIVE_UP, LAYOUT),
     code=_code,
     iterations=attrgetter("most_iterations"),
     limited=attrgetter("limits"),

@@ -7,6 +7,9 @@ on when it entered the loop, or, once itr = k - 1 (the flag f of algorithm 3), t
 began k - 1 iterations ago; c[j], j < itr, belongs to the path that began j iterations ago, at the
 head. The others mean nothing, and are 0 here so that states recur. Outside of such loops only
 c[0] means anything: the actions there are EPP's.
+
+Where inner loops are collapsed, c and itr are those of the innermost region that control is in.
+Those of the regions around it are saved in further registers, between c[K-1] and itr.
 """
 
 from __future__ import annotations
@@ -107,7 +110,63 @@ class LeaveLoop(Action):
         """See `Action`."""
         registers = execution.registers
         registers[0] = registers[registers[-1]]
-        registers[1:] = [0] * (len(registers) - 1)
+        registers[1 : self.iterations] = [0] * (self.iterations - 1)
+        registers[-1] = 0
 
     def __str__(self) -> str:
         return "c[0]:=c[itr]"
+
+
+# -- Collapsed loops (KITER 5)
+
+
+@dataclass(frozen=True)
+class SaveRegion(Action):
+    """`save c[0..k-1], itr`: a collapsed loop is entered from an iterated one with this k."""
+
+    iterations: int
+    first: int  # The first of the k + 1 registers that keep them
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        registers, k = execution.registers, self.iterations
+        registers[self.first : self.first + k] = registers[:k]
+        registers[self.first + k] = registers[-1]
+        registers[:k] = [0] * k
+        registers[-1] = 0
+
+    def __str__(self) -> str:
+        return f"save c[0..{self.iterations - 1}], itr"
+
+
+@dataclass(frozen=True)
+class RestoreRegion(Action):
+    """`restore c[0..k-1], itr`: the collapsed loop is left."""
+
+    iterations: int
+    first: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        registers, k = execution.registers, self.iterations
+        registers[:k] = registers[self.first : self.first + k]
+        registers[-1] = registers[self.first + k]
+        registers[self.first : self.first + k + 1] = [0] * (k + 1)
+
+    def __str__(self) -> str:
+        return f"restore c[0..{self.iterations - 1}], itr"
+
+
+@dataclass(frozen=True)
+class BeginPath(Action):
+    """`c[0] := start`: a path begins in a collapsed loop."""
+
+    # `SetRegister` would say that nothing that the registers held is of use any more.
+    start: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        execution.registers[0] = self.start
+
+    def __str__(self) -> str:
+        return f"c[0]:={self.start}"

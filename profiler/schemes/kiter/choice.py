@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
 from simprof.profiler.graphs.loops import DepthFirst, loop_body, proper_back_edges
@@ -30,6 +30,9 @@ from simprof.profiler.schemes.kiter.unrolled import IteratedLoop
 GIVEN_UP = "given_up_routines"  # Name of what is lost where a routine has too many paths
 
 BETWEEN, AT, IS = "+", "@", "="
+
+
+BackEdges = tuple[int, ...]  # Names a loop: its head may be that of several
 
 
 class LoopChoice(NamedTuple):
@@ -82,18 +85,22 @@ class Asked:
         found = self._chosen(cfg, head)
         return self.iterations if found is None else found
 
+    def wanted(self, cfg: ControlFlowGraph, loop: IteratedLoop, cold: frozenset[BackEdges]) -> int:
+        """Return k of a loop, 1 if it is one of those that are not hot."""
+        return 1 if loop.back_edges in cold else self.iterations_of(cfg, loop.head)
+
     def _chosen(self, cfg: ControlFlowGraph, head: int) -> int | None:
         fitting = [each.iterations for each in self.choices if each.fits(cfg, head)]
         return fitting[-1] if fitting else None
 
     def cold_loops(
         self, cfg: ControlFlowGraph, loops: Sequence[IteratedLoop], weights: Sequence[float]
-    ) -> frozenset[int]:
-        """Return the heads of loops that are not hot by the base profile, given by edge."""
+    ) -> frozenset[BackEdges]:
+        """Return the loops that are not hot by the base profile, given by edge."""
         executed = _instructions(cfg, weights) if self.hot else []
         total = sum(executed)
         return frozenset(
-            loop.head
+            loop.back_edges
             for loop in loops
             if self.hot
             and self._chosen(cfg, loop.head) is None
@@ -139,30 +146,45 @@ class LimitedLoop:
     iterations: int
     reason: LimitReason
 
+    def describe(self, cfg: ControlFlowGraph) -> dict[str, Any]:
+        """Return what `simprof explain` says of it."""
+        return {
+            "head": str(cfg.name_of(self.head)),
+            "blocks": [str(cfg.name_of(block)) for block in sorted(self.body)],
+            "back_edges": list(self.back_edges),
+            "asked": self.asked,
+            "iterations": self.iterations,
+            "reason": str(self.reason),
+        }
+
 
 def limited_loops(
     cfg: ControlFlowGraph,
     dfs: DepthFirst,
     asked: Asked,
-    innermost: Sequence[IteratedLoop],
-    cold: frozenset[int],  # Heads of those that are not hot
-    got: Mapping[int, int],  # k by head, where that is not 1
-    unlimited: Mapping[int, int],  # The same without a path limit
+    iterable: Sequence[IteratedLoop],  # Those that can be iterated
+    cold: frozenset[BackEdges],  # Those of them that are not hot
+    got: Mapping[BackEdges, int],  # k where that is not 1
+    unlimited: Mapping[BackEdges, int],  # The same without a path limit
 ) -> Iterator[LimitedLoop]:
     """Yield the loops that got fewer iterations, in topological order of their heads."""
-    inner = {loop.head: loop for loop in innermost}
+    loops: defaultdict[int, list[IteratedLoop]] = defaultdict(list)
+    for loop in iterable:
+        loops[loop.head].append(loop)
     proper = proper_back_edges(cfg, dfs)
     of_head: defaultdict[int, list[int]] = defaultdict(list)
     for edge in sorted(dfs.back_edges):
         of_head[cfg.edges[edge].target].append(edge)
     for head in (vertex for vertex in dfs.topological if vertex in of_head):
-        wanted, loop = asked.iterations_of(cfg, head), inner.get(head)
-        own = () if loop is None else loop.back_edges
-        if loop is not None and (k := got.get(head, 1)) < wanted:
-            is_possible = unlimited.get(head, 1) == wanted
-            reason = LimitReason.PATH_LIMIT if is_possible else LimitReason.AMBIGUOUS
-            reason = LimitReason.NOT_HOT if head in cold else reason
-            yield LimitedLoop(head, loop.body, own, wanted, k, reason)
+        wanted = asked.iterations_of(cfg, head)
+        own = {edge for loop in loops[head] for edge in loop.back_edges}
+        for loop in loops[head]:
+            name = loop.back_edges
+            if (k := got.get(name, 1)) < wanted:
+                is_possible = unlimited.get(name, 1) == wanted
+                reason = LimitReason.PATH_LIMIT if is_possible else LimitReason.AMBIGUOUS
+                reason = LimitReason.NOT_HOT if name in cold else reason
+                yield LimitedLoop(head, loop.body, name, wanted, k, reason)
         rest: defaultdict[LimitReason, list[int]] = defaultdict(list)
         for edge in of_head[head] if wanted > 1 else ():
             if edge in dfs.self_loops:

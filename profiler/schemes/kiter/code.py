@@ -16,12 +16,12 @@ action                                        code (k = 2, registers free)      
 
 With k > 2 a mask takes two instructions of its own, setf two, and leaving a loop one choice for
 each accumulator above c[0]. Only the count's branch is conditional, and only on V8 does it change
-condition codes.
+condition codes. Saving and restoring a region's state is one move, load or store for each register.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 
 from simprof.profiler.code import shapes
 from simprof.profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, PATH_TABLES, Samples
@@ -34,10 +34,13 @@ from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.kiter.actions import (
     AddAccumulators,
+    BeginPath,
     CountIterations,
     EnterLoop,
     LeaveLoop,
     NextIteration,
+    RestoreRegion,
+    SaveRegion,
 )
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
@@ -168,6 +171,30 @@ def _replace(writer: Writer, first: Register, other: Register, q: Register, offs
     writer.emit(asm.move_register("gez", test, other, first))
 
 
+def save_region(writer: Writer, action: SaveRegion) -> None:
+    """`save c[0..k-1], itr`."""
+    for number, kept in _kept(writer, action):
+        writer.store_path(writer.fetch(number, 0), kept)
+
+
+def restore_region(writer: Writer, action: RestoreRegion) -> None:
+    """`restore c[0..k-1], itr`."""
+    for number, kept in _kept(writer, action):
+        writer.store_path(writer.fetch(kept, 0), number)
+
+
+def _kept(writer: Writer, action: SaveRegion | RestoreRegion) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of registers, each with that of the one that keeps it."""
+    for j in range(action.iterations):
+        yield j, action.first + j
+    yield _itr(writer), action.first + action.iterations
+
+
+def begin_path(writer: Writer, action: BeginPath) -> None:
+    """`c[0] := start`."""
+    writer.set_path(writer.access.offset + writer.access.scale * action.start)
+
+
 def _itr(writer: Writer) -> int:
     """Number of the iteration register: the last."""
     return len(writer.access.registers) - 1
@@ -202,6 +229,14 @@ def _count_shape(action: CountIterations, access: CounterAccess) -> Hashable:
     return action.iterations, shapes.constant(COUNTER_SIZE * action.constant, access)
 
 
+def _start_shape(action: NextIteration | BeginPath, access: CounterAccess) -> Hashable:
+    return shapes.constant(access.offset + access.scale * action.start, access)
+
+
+def _move_shape(action: SaveRegion | RestoreRegion, access: CounterAccess) -> Hashable:
+    return action.iterations, action.first
+
+
 GENERATORS: Generators = {
     EnterLoop: Generator(
         lambda writer, action: writer.set_path(1 - action.iterations, _itr(writer)),
@@ -213,12 +248,12 @@ GENERATORS: Generators = {
     NextIteration: Generator(
         next_iteration,
         _PATH,
-        lambda action, access: (
-            action.iterations,
-            shapes.constant(access.offset + access.scale * action.start, access),
-        ),
+        lambda action, access: (action.iterations, _start_shape(action, access)),
     ),
     LeaveLoop: Generator(leave_loop, _PATH, lambda action, access: action.iterations),
+    SaveRegion: Generator(save_region, _PATH, _move_shape),
+    RestoreRegion: Generator(restore_region, _PATH, _move_shape),
+    BeginPath: Generator(begin_path, _PATH, _start_shape),
 }
 
 _LONG = (BY_INDEX, IN_HASH_TABLE)  # with k > 2 there is code of its own
@@ -226,6 +261,11 @@ _LONG = (BY_INDEX, IN_HASH_TABLE)  # with k > 2 there is code of its own
 
 def _samples(short: tuple[Action, ...], long: Action) -> tuple[Samples, ...]:
     return Samples(short, PATH_TABLES, 3), Samples((long,), _LONG, 5)
+
+
+def _moves(kind: type[SaveRegion | RestoreRegion]) -> tuple[Samples, ...]:
+    # c[0], c[1], three registers that keep them and itr, and itr itself
+    return (Samples((kind(2, 2),), PATH_TABLES, 6),)
 
 
 SAMPLES = {
@@ -243,6 +283,9 @@ SAMPLES = {
     ),
     NextIteration: _samples((NextIteration(2, 0), NextIteration(2, 5000)), NextIteration(4, 3)),
     LeaveLoop: _samples((LeaveLoop(2),), LeaveLoop(4)),
+    SaveRegion: _moves(SaveRegion),
+    RestoreRegion: _moves(RestoreRegion),
+    BeginPath: (Samples((BeginPath(0), BeginPath(5000)), PATH_TABLES, 3),),
 }
 
 CODE = SchemeCode(

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import DagEdge
@@ -27,10 +27,16 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
 from simprof.profiler.graphs.paths import PathRecord, dag_tree, path_record, removed_forest
 from simprof.profiler.graphs.spanning import SpanningTree, given_weights
-from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.decoders import (
+    BasicPlan,
+    LimitedDecoder,
+    Reading,
+    RoutineCounters,
+    UnfinishedPath,
+)
 from simprof.profiler.plan.path_plan import ExactPathPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation
-from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.profiler.profiles.profile import LoopLimit
 from simprof.profiler.schemes.kiter.choice import (
     GIVEN_UP,
@@ -51,7 +57,7 @@ from simprof.profiler.schemes.kiter.placement import (
 from simprof.profiler.schemes.kiter.unrolled import (
     IteratedLoop,
     Unrolled,
-    by_head,
+    by_back_edges,
     find_loops,
     with_iterations,
 )
@@ -87,7 +93,7 @@ class IterationPlan(ExactPathPlan):
     @cached_property
     def untruncated_paths(self) -> int:
         """Number of paths that there would be without limits: each loop has the k asked for."""
-        if not self.cut_edges and by_head(self.asked) == by_head(self.loops):
+        if not self.cut_edges and by_back_edges(self.asked) == by_back_edges(self.loops):
             return self.numbering.total  # the limits have changed nothing
         return number_iterations(fit(self.cfg, self.dag.dfs, self.asked, None, None)).total
 
@@ -161,17 +167,7 @@ class IterationPlan(ExactPathPlan):
                 }
                 for loop in self.loops
             ],
-            "limited_loops": [
-                {
-                    "head": str(cfg.name_of(loop.head)),
-                    "blocks": [str(cfg.name_of(block)) for block in sorted(loop.body)],
-                    "back_edges": list(loop.back_edges),
-                    "asked": loop.asked,
-                    "iterations": loop.iterations,
-                    "reason": str(loop.reason),
-                }
-                for loop in self.limited
-            ],
+            "limited_loops": [loop.describe(cfg) for loop in self.limited],
             "num_paths": num_paths(cfg, numbering.num_paths),
             "invalid_paths": num_paths(cfg, numbering.invalid_paths),
             "values": self._by_iteration(numbering.values),
@@ -282,42 +278,70 @@ def plan_kiter(
     edge_weights = given_weights(cfg, weights)
     innermost = find_loops(cfg, dfs, iterations)
     cold = asked.cold_loops(cfg, innermost, edge_weights)
-    wanted = {
-        loop.head: 1 if loop.head in cold else asked.iterations_of(cfg, loop.head)
-        for loop in innermost
-    }
+    wanted = {loop.head: asked.wanted(cfg, loop, cold) for loop in innermost}
     iterated = with_iterations(innermost, wanted)
     unrolled = fit(cfg, dfs, iterated, path_limit, total_limit)
-    got = unlimited = by_head(unrolled.loops)
-    if got != by_head(iterated):
-        unlimited = by_head(fit(cfg, dfs, iterated, None, None).loops)
-    numbering = number_iterations(unrolled)
-    tree = dag_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
-    increments = iteration_increments(numbering, tree, edge_weights if event_counting else None)
-    forest = removed_forest(cfg, unrolled.removed, edge_weights)
-    open_edges = [unrolled.removed[chord] for chord in forest.chords]
-    placement = place_iterations(unrolled, tree, increments, open_edges)
-    if table is None and hash_above is not None:
-        table = CounterTable.HASH if numbering.total > hash_above else CounterTable.ARRAY
-    kept = choose_table(increments.greatest, table)
-    most_iterations = max((loop.iterations for loop in unrolled.loops), default=0)
-    return IterationPlan(
-        cfg=cfg,
-        plan=instrumentation(placement, numbering.total, kept, 1 + most_iterations),
-        weights=edge_weights,
-        edge_counters=placement.edge_counters,
-        removed_tree=forest,
-        asked=iterated,
-        limited=tuple(limited_loops(cfg, dfs, asked, innermost, cold, got, unlimited)),
-        dag=unrolled,
-        numbering=numbering,
-        tree=tree,
-        increments=increments,
-        static_region=placement.static_region,
-    )
+    got = unlimited = by_back_edges(unrolled.loops)
+    if got != by_back_edges(iterated):
+        unlimited = by_back_edges(fit(cfg, dfs, iterated, None, None).loops)
+    made = Making(edge_weights, table, event_counting, hash_above)
+    limited = limited_loops(cfg, dfs, asked, innermost, cold, got, unlimited)
+    return made.plan(unrolled, iterated, tuple(limited))
 
 
-def give_up(plan: IterationPlan, paths: int | None) -> IterationPlan | GivenUpPlan:
+@dataclass(frozen=True)
+class Making:
+    """How plans are made of unrolled graphs: parameters as those of `plan_kiter`."""
+
+    weights: Sequence[float]
+    table: CounterTable | None = None
+    event_counting: bool = True
+    hash_above: int | None = None
+
+    def kept(self, greatest: int, paths: int) -> tuple[CounterTable, Addressing | None]:
+        """Return how counters are kept, by the greatest increment and the number of paths."""
+        table = self.table
+        if table is None and self.hash_above is not None:
+            table = CounterTable.HASH if paths > self.hash_above else CounterTable.ARRAY
+        return choose_table(greatest, table)
+
+    def plan(
+        self,
+        unrolled: Unrolled,
+        asked: tuple[IteratedLoop, ...],
+        limited: tuple[LimitedLoop, ...] = (),
+    ) -> IterationPlan:
+        """Return the plan of an unrolled graph; `asked`, `limited` as of the plan."""
+        cfg, edge_weights = unrolled.cfg, tuple(self.weights)
+        event_counting = self.event_counting
+        numbering = number_iterations(unrolled)
+        tree = dag_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
+        increments = iteration_increments(numbering, tree, edge_weights if event_counting else None)
+        forest = removed_forest(cfg, unrolled.removed, edge_weights)
+        open_edges = [unrolled.removed[chord] for chord in forest.chords]
+        placement = place_iterations(unrolled, tree, increments, open_edges)
+        kept = self.kept(increments.greatest, numbering.total)
+        most_iterations = max((loop.iterations for loop in unrolled.loops), default=0)
+        return IterationPlan(
+            cfg=cfg,
+            plan=instrumentation(placement, numbering.total, kept, 1 + most_iterations),
+            weights=edge_weights,
+            edge_counters=placement.edge_counters,
+            removed_tree=forest,
+            asked=asked,
+            limited=limited,
+            dag=unrolled,
+            numbering=numbering,
+            tree=tree,
+            increments=increments,
+            static_region=placement.static_region,
+        )
+
+
+PlanT = TypeVar("PlanT", bound=LimitedDecoder)
+
+
+def give_up(plan: PlanT, paths: int | None) -> PlanT | GivenUpPlan:
     """Return `plan`, or one that does nothing where there would be more than `paths` (KITER 6)."""
     # The paper stops profiling a routine with more than 60,000 paths; without this option k is
     # lowered, and edges are cut, until the path limit is kept.

@@ -83,9 +83,9 @@ def with_iterations(
     return tuple(loop for loop in chosen if loop.iterations > 1)
 
 
-def by_head(loops: Iterable[IteratedLoop]) -> dict[int, int]:
-    """Return k by head."""
-    return {loop.head: loop.iterations for loop in loops}
+def by_back_edges(loops: Iterable[IteratedLoop]) -> dict[tuple[int, ...], int]:
+    """Return k by the loops' back edges."""
+    return {loop.back_edges: loop.iterations for loop in loops}
 
 
 # -- The unrolled graph

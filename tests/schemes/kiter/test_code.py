@@ -19,10 +19,13 @@ from simprof.profiler.plan.actions import Action, AddRegister, CountPath, Execut
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.kiter.actions import (
     AddAccumulators,
+    BeginPath,
     CountIterations,
     EnterLoop,
     LeaveLoop,
     NextIteration,
+    RestoreRegion,
+    SaveRegion,
 )
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Register
@@ -221,6 +224,35 @@ def test_actions_do_what_they_mean(machine: MachineKind, mode: int, memory: floa
         bench.run(make_sample(rng, machine, mode, memory))
 
 
+@pytest.mark.parametrize(("machine", "memory"), turns(MACHINES, [0.0, 0.5, 1.0]))
+def test_state_of_a_region_is_kept(machine: MachineKind, memory: float) -> None:
+    """Words are moved as they are: scaled accumulators, and q of the loop around."""
+    rng = random.Random(f"{memory}")
+    bench = Bench(machine)
+    for _ in range(60):
+        sample = make_sample(rng, machine, 1, memory)  # indices: registers hold the values
+        size = len(sample.values)
+        if size < 4:  # c[0], two that keep a state, itr
+            continue
+        k = rng.randint(1, (size - 2) // 2)
+        first = rng.randint(k, size - 2 - k)
+        values = [rng.randrange(-(1 << 20), 1 << 20) for _ in sample.values]
+        saves = rng.random() < 0.5
+        action = SaveRegion(k, first) if saves else RestoreRegion(k, first)
+        sample = replace(sample, k=1, actions=(action,), values=values)
+        bench.put(sample)
+        body = snippet_body(sample.actions, sample.case.access, sample.case.site)
+        outcome = bench.bench.run(body.instructions, sample.case.state, bench.symbols)
+        assert outcome.executed == body.cost
+        expected = list(values)
+        if saves:
+            expected[first : first + k + 1] = [*values[:k], values[-1]]
+        else:
+            expected[:k], expected[-1] = values[first : first + k], values[first + k]
+        assert bench.get(sample, outcome.state) == expected
+        check_preserved(sample.case, outcome.state)
+
+
 FREE_COSTS: list[tuple[Action, int, int]] = [  # V9, two iterations: the module's table
     (EnterLoop(2), 1, 0),
     (AddAccumulators((19, 0), (18, 0)), 3, 0),
@@ -228,6 +260,7 @@ FREE_COSTS: list[tuple[Action, int, int]] = [  # V9, two iterations: the module'
     (CountIterations(2, 5), 2, 3),
     (NextIteration(2, 0), 4, 0),
     (LeaveLoop(2), 1, 0),
+    (BeginPath(5), 2, 0),
 ]
 
 
