@@ -28,6 +28,8 @@ from unittest import mock
 import networkx as nx
 
 import simprof
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.stolen import find_spills
 from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.dag import Dag
@@ -131,6 +133,20 @@ def of_graphs(routines: Sequence[ControlFlowGraph]) -> Measures:
     loops = [edge for cfg, each in zip(routines, chords, strict=True) for edge in each
              if cfg.edges[edge].source == cfg.edges[edge].target]  # fmt: skip
     yield "loop-chords", part(len(loops), sum(map(len, chords)))
+
+
+def of_registers() -> Measures:
+    """Yield how often routines keep registers that are stolen from the program."""
+    named = kept = 0
+    for program in PROGRAMS:
+        recovered = simprof.recover(program)
+        contexts = ProgramContexts(recovered)
+        for at, cfg in enumerate(recovered.routines):
+            spills = find_spills(cfg, contexts.of(at), ())
+            named += len(spills.spilled) + len(spills.kept)
+            kept += len(spills.kept)
+    yield "stolen-named", number(named)
+    yield "stolen-kept", number(kept)
 
 
 def is_endless(cfg: ControlFlowGraph) -> bool:
@@ -300,7 +316,8 @@ def of_runs() -> Measures:
         ("before-target", simprof.compare(BENCH, modes=three, layout="before-target")),
         ("uniform", simprof.compare(BENCH, modes=three, weights="uniform")),
         ("postorder", simprof.compare(BENCH, modes=three, weights="postorder")),
-        ("saved", simprof.compare(BENCH, modes=["qpt2"], registers="saved")),
+        ("saved", simprof.compare(BENCH, modes=["qpt", "qpt2"], registers="saved")),
+        ("stolen", simprof.compare(BENCH, modes=["qpt", "qpt2"], registers="stolen")),
         ("scavenged", simprof.compare(BENCH, modes=["qpt2"], registers="scavenged")),
     ):
         for mode, found in other.measurements.items():
@@ -402,6 +419,7 @@ def measures() -> dict[str, str]:
     return dict(
         chain(
             of_graphs(routines),
+            of_registers(),
             of_paths(plans),
             of_other_paths(routines, plans),
             of_algorithm_3(),

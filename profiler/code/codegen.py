@@ -277,7 +277,7 @@ def emit(cfg: ControlFlowGraph, context: RoutineContext, code: RoutineCode) -> E
         elif snippet.block is None or snippet.position is None:
             before[_fall_through_address(cfg, place)].append(piece)
         else:
-            places = tops if place.where is Where.TARGET_TOP else ends
+            places = tops if snippet.where == Where.TARGET_TOP else ends
             places[snippet.block, snippet.position].append(piece)
     at: dict[int, list[Piece]] = defaultdict(list)
     for places in (tops, _block_pieces(code), ends):

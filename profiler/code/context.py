@@ -18,7 +18,7 @@ from simprof.profiler.code.liveness import (
     handed_over,
     needs_place_after,
 )
-from simprof.profiler.code.registers import abi, mask
+from simprof.profiler.code.registers import abi, least_used, mask
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.recovery.idioms import is_prologue
 from simprof.profiler.recovery.recovery import ProgramGraphs
@@ -60,9 +60,17 @@ class RoutineContext:
         # program's arguments where a caller keeps words for its callee.
         has_caller: bool = True,
         carried: int = 0,  # Registers that the program keeps values in across calls (`Abi.carried`)
+        stolen: int = 0,  # Registers that `RegisterUse.STOLEN` takes from the program
+        spilled: int = 0,  # Those of them whose values the routine keeps elsewhere (`stolen`)
+        behind_slots: frozenset[
+            int
+        ] = frozenset(),  # Edges whose code must not precede a delay slot
     ) -> None:
         self.use = use
         self.has_caller = has_caller
+        self.stolen = stolen
+        self.spilled = spilled
+        self.behind_slots = behind_slots
         self.machine = machine
         self.is64 = machine is MachineKind.SPARCV9
         self.abi = abi(self.is64, carried)
@@ -82,10 +90,24 @@ class RoutineContext:
     def using(self, use: RegisterUse) -> RoutineContext:
         """Return the context of the same routine for code that takes other registers."""
         if use not in self._others:
-            self._others[use] = RoutineContext(
-                self.machine, self.analysis, use, self.has_caller, self.abi.carried
-            )
+            self._others[use] = self._with(use, 0, frozenset())
         return self._others[use]
+
+    def spilling(self, registers: int, behind_slots: frozenset[int]) -> RoutineContext:
+        """Return the context of the same routine where it keeps its values elsewhere."""
+        return self._with(self.use, registers, behind_slots)
+
+    def _with(self, use: RegisterUse, spilled: int, behind_slots: frozenset[int]) -> RoutineContext:
+        return RoutineContext(
+            self.machine,
+            self.analysis,
+            use,
+            self.has_caller,
+            self.abi.carried,
+            self.stolen,
+            spilled,
+            behind_slots,
+        )
 
     @cached_property
     def _withheld(self) -> int:
@@ -94,6 +116,8 @@ class RoutineContext:
             return 0
         if self.use is RegisterUse.SAVED:
             return INTEGER
+        if self.use is RegisterUse.STOLEN:
+            return INTEGER & ~self.stolen
         return INTEGER & ~(mask(*self.abi.caller_saved) & ~self.analysis.liveness.named)
 
     def before(self, block: int, position: int) -> Site:
@@ -165,12 +189,15 @@ class RoutineContext:
     def _site(self, live: int, state: FrameState) -> Site:
         site = self._sites.get((live, state))
         if site is None:
-            frame_size = None if self.analysis is None else self.analysis.frames.frame_size
-            usable = state.depth or self.has_argument_words
-            words = self._slots(state, frame_size) if usable else ()
-            kept = live | self.abi.reserved | self._withheld
-            site = self._sites[live, state] = Site(kept, state, words)
+            kept = live & ~self.spilled | self.abi.reserved | self._withheld
+            site = self._sites[live, state] = Site(kept, state, self.slots_at(state))
         return site
+
+    def slots_at(self, state: FrameState) -> tuple[Slot, ...]:
+        """Return the stack words that code can use where the frame has a state."""
+        frame_size = None if self.analysis is None else self.analysis.frames.frame_size
+        usable = state.depth or self.has_argument_words
+        return self._slots(state, frame_size) if usable else ()
 
     @cached_property
     def has_argument_words(self) -> bool:
@@ -217,6 +244,14 @@ class ProgramContexts:
         return carried_registers(self._recovered, self._words)
 
     @cached_property
+    def stolen(self) -> int:
+        """Registers that code may take from the program (`RegisterUse.STOLEN`)."""
+        code, facts = self._recovered.code, self._words
+        is_code = code.is_code
+        reads, writes = facts.reads[is_code], facts.writes[is_code]
+        return least_used(reads, writes, self._recovered.program.is64, self.carried)
+
+    @cached_property
     def _words(self) -> CodeFacts:
         code = self._recovered.code
         return code_facts(code.words, code.place, code.transfers, self._conventional_entries())
@@ -253,7 +288,11 @@ class ProgramContexts:
             analysis = RoutineAnalysis(cfg, liveness, frames)
             called = cfg.address != program.entry
             self._known[routine] = RoutineContext(
-                program.machine, analysis, has_caller=called, carried=self.carried
+                program.machine,
+                analysis,
+                has_caller=called,
+                carried=self.carried,
+                stolen=self.stolen,
             )
         return self._known[routine]
 

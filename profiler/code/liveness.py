@@ -182,6 +182,12 @@ class Liveness:
             return self._exits[described.source]
         return self.live_in[described.target]
 
+    def positions(self, block: int, register: Register, written: bool) -> tuple[int, ...]:
+        """Return where in `block` a register that no window has is read, or written."""
+        code = self.blocks[block]
+        effects = self._facts.effects[written][code.first : code.first + code.count]
+        return tuple(at for at, each in enumerate(effects) if each >> register & 1)
+
     def transfer_word(self, block: int) -> int:
         """Return the instruction word of the control transfer that ends `block`; 0 if none does."""
         code = self.blocks[block]

@@ -41,11 +41,12 @@ from simprof.profiler.code.snippet_parts import (
     Needs,
     PathRegister,
 )
+from simprof.profiler.code.stolen import end_of, find_spills, with_spills
 from simprof.profiler.code.writer import join
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.profiler.request.request import CodeLayout
+from simprof.profiler.request.request import CodeLayout, RegisterUse
 from simprof.simulator.binary.program import MachineKind
 
 
@@ -71,7 +72,8 @@ def _find(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> EdgeP
         if _only_way_in(cfg, edge):
             return _top(edge, 0, context)
         return _between(cfg, edge, Where.FALL_THROUGH, context)
-    if len(cfg.out_edges[edge.source]) == 1 and not cfg.blocks[edge.source].is_slot:
+    single = len(cfg.out_edges[edge.source]) == 1 and edge.id not in context.behind_slots
+    if single and not cfg.blocks[edge.source].is_slot:
         position = context.end_position(edge)
         if position is not None:
             site = context.before(edge.source, position)
@@ -299,7 +301,9 @@ def place_blocks(
             end = _last_position(access.context, block)
             needed = needs_of(actions, access.table, access.machine, access.generators)
             if needed.at_transfer:
-                start = max(start, end)
+                start = max(start, end_of(access.context, block))
+            elif places is tops and access.context.spilled:
+                end = start  # what the block itself does with its registers comes behind
             elif block in last:
                 end = min(end, last[block])
             places[block] = _cheapest(block, range(start, max(start, end) + 1), actions, access)
@@ -372,6 +376,10 @@ def arrange(
     """Choose places and registers for the code of `plan`."""
     # Parameters are those of `codegen.generate`, which raises the same.
     folded, blocks, block_ends = fold_slot_blocks(cfg, plan, context.shared_slots)
+    if context.use is RegisterUse.STOLEN:
+        spills = find_spills(cfg, context, [find_place(cfg, edge, context) for edge in folded])
+        context = context.spilling(mask(*spills.spilled), frozenset(spills.behind))
+        folded, blocks, block_ends = with_spills(cfg, spills, folded, blocks, block_ends)
     placed = place_edges(cfg, folded, context, rule)
     actions = {edge: folded.get(edge, ()) for edge in placed.places}
     table, machine = plan.table, context.machine

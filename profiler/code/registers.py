@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
+import numpy.typing as npt
+
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Register
@@ -114,3 +117,25 @@ def clear_upper_half(machine: MachineKind, register: Register) -> list[Instructi
     # In V8+ code the upper half of a register is nobody's: a caller need not clear it.
     wide = machine is MachineKind.SPARCV8PLUS
     return [asm.shift("srl", register, 0, register)] if wide else []
+
+
+# -- Registers stolen from a program (`stolen`)
+
+_CANDIDATES = {True: (R.G4, R.G3, R.G2), False: (R.G4, R.G3)}
+# Others carry values between routines: %g1 in procedure linkage tables, the chain of nested
+# functions (%g2, with 64 bits %g5). %g5 to %g7, with 64 bits %g6 and %g7, are the system's.
+_STOLEN = 2
+
+
+def least_used(
+    reads: npt.NDArray[np.uint64], writes: npt.NDArray[np.uint64], is64: bool, carried: int
+) -> int:
+    """Return the registers that are least used in a program, as a mask."""
+
+    # reads, writes: Of each word of its code
+    def uses(register: Register) -> int:
+        one = np.uint64(mask(register))
+        return int(np.count_nonzero(reads & one)) + int(np.count_nonzero(writes & one))
+
+    free = [register for register in _CANDIDATES[is64] if not carried >> register & 1]
+    return mask(*sorted(free, key=uses)[:_STOLEN])

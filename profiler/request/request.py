@@ -35,6 +35,7 @@ class RegisterUse(StrEnum):
     LIVENESS = "liveness"  # those that are dead where the code stands
     SCAVENGED = "scavenged"  # caller-saved ones that the routine nowhere names
     SAVED = "saved"  # none
+    STOLEN = "stolen"  # two that the whole program leaves to it (6.1, 7.1.1)
 
 
 class CodeLayout(StrEnum):

@@ -299,6 +299,10 @@ BOUNDARIES = [
     Boundary("bl94-table3", "Witness placement", first("old_new", 2), 1, "fhh"),
     Boundary("bl94-table3", "Bit tracing", every("new_bit"), 3, "fhh"),
     Boundary("bl94-table3", "Bit tracing", every("new_bit"), 7, "hhf"),
+    Boundary("bl94-table3", "Recording witnesses", every("run_old_new"), 1, "ffh"),
+    Boundary("bl94-table3", "Recording witnesses", every("run_old_new"), 1.2, "hhf"),
+    Boundary("bl94-graph1", "Pixie", first("pixie", 1.5, optimal=1.2, saved=2), 2, "hhf"),
+    Boundary("bl94-graph1", "Pixie", first("pixie", 1.5, optimal=1.2, saved=2), 1.2, "fhh"),
     Boundary("bl94-graph1", "Optimal profiling", every("optimal", redundant=3), 2.5, "hhf"),
     Boundary("bl94-graph1", "Optimal profiling", first("optimal", 2, redundant=3), 3, "hhf"),
     Boundary(

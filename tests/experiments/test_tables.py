@@ -433,9 +433,11 @@ def test_bl94_tables() -> None:
     bits = CellResult(base=100, added=50, counts={"trace_tokens": 3000}, sizes={"trace_bits": 3201})
     sizes = {"trace_bits": 8000, "minimal_trace_bits": 1999}
     witness = CellResult(base=100, added=20, counts={}, sizes=sizes)
-    row = only_row(table_of("bl94-table3", {"bits": bits, "witness": witness}))
+    found = {"bits": bits, "witness": witness, "bytes": CellResult(base=100, added=44)}
+    row = only_row(table_of("bl94-table3", found))
     assert (row["old"], row["new"], row["old_new"]) == (3000, 1000, 3.0)
     assert (row["fewest"], row["bit"], row["witness_overhead"]) == (250, 401, 20.0)
+    assert (row["bytes"], row["run_old_new"]) == (44.0, 1.2)
     times = {
         "redundant": CellResult(timing=Timing(recovery=1, planning=2, generation=3)),
         "optimal": CellResult(timing=Timing(recovery=1, planning=5, generation=3)),
@@ -457,6 +459,8 @@ def test_bl94_graphs() -> None:
     found = {
         "redundant": result(600, 120),
         "optimal": result(240, 40, 40),
+        "saved": result(960, 120),
+        "pixie": result(720, 120),
         "edge": result(0, 40, 40),
         "edge_heuristic": result(0, 36, 20),
         "vertex": result(0, 60),
@@ -466,6 +470,9 @@ def test_bl94_graphs() -> None:
     }
     row = only_row(table_of("bl94-graph1", found))
     assert (row["redundant"], row["optimal"]) == (1.5, 1.2)
+    assert (row["saved"], row["pixie"]) == (1.8, 1.6)
+    each = (row["redundant_each"], row["saved_each"], row["pixie_each"])
+    assert each == (5.0, 8.0, 6.0)
     row = only_row(table_of("bl94-graph2", found))
     assert (row["block"], row["increments"], row["instructions"]) == (10.0, 3.0, 2.5)
     row = only_row(table_of("bl94-graph3", found))

@@ -85,6 +85,8 @@ def every_setting(edge_profile: Path) -> list[Setting]:
         "qpt saved": SchemeOptions(registers="saved"),
         "qpt2 folded": SchemeOptions(blocks="folded"),
         "qpt2 scavenged": SchemeOptions(registers="scavenged"),
+        "qpt stolen": SchemeOptions(registers="stolen"),
+        "qpt2 stolen": SchemeOptions(registers="stolen"),
         **{mode: SchemeOptions() for mode in ("naive", "calls", "calls-optimal", *TRACES)},
     }
     return [Setting(name, name.split()[0], given) for name, given in options.items()]

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import LAYOUT, PlanOrder, ProfileKind, SchemeDefinition
+from simprof.profiler.schemes.definition import (
+    LAYOUT,
+    PlanOrder,
+    ProfileKind,
+    SchemeCode,
+    SchemeDefinition,
+)
 from simprof.profiler.schemes.qpt.options import BLOCKS, PLACEMENT, REGISTERS, VertexPlacement
 
 
@@ -14,6 +20,12 @@ def _plan(order: PlanOrder, placement: VertexPlacement) -> RoutinePlan:
     from simprof.profiler.schemes.qpt.planner import make_plan
 
     return make_plan(order.cfg, placement, BLOCKS.of(order.options), order.weights)
+
+
+def _code() -> SchemeCode:
+    from simprof.profiler.schemes.qpt.code import CODE
+
+    return CODE
 
 
 def _placed_on(plan: RoutinePlan) -> ControlFlowGraph:
@@ -34,6 +46,7 @@ QPT2 = SchemeDefinition(
     reads=("weights",),
     options=(BLOCKS, REGISTERS, LAYOUT),
     placed_on=_placed_on,
+    code=_code,
     registers=REGISTERS.of,
 )
 QPT = SchemeDefinition(
@@ -44,5 +57,6 @@ QPT = SchemeDefinition(
     reads=("weights",),
     options=(PLACEMENT, BLOCKS, REGISTERS, LAYOUT),
     placed_on=_placed_on,
+    code=_code,
     registers=REGISTERS.of,
 )

@@ -38,7 +38,7 @@ REGISTERS = SchemeOption(
     kind=RegisterUse,
     default=RegisterUse.LIVENESS,
     help="registers that code may take unsaved: dead ones, caller-saved ones that the routine "
-    "never names, or none.",
+    "never names, none, or two taken from the program, which keeps their values in memory.",
     hint=f"give one of {', '.join(RegisterUse)}",
     shared=True,
 )
