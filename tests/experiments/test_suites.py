@@ -579,7 +579,7 @@ def test_the_command_lists(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert run_cli("suite", "list", "spec-like") == 0
     shown = capsys.readouterr().out
-    assert "Debian source package gnugo" in shown
+    assert "Debian source package cc65" in shown
     assert "126.gcc (SPEC95), 176.gcc" in shown
 
 
