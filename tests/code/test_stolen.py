@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import pytest
@@ -12,11 +13,11 @@ from simprof.profiler.code.registers import least_used, mask
 from simprof.profiler.code.stolen import LoadStolen, Spills, StoreStolen, find_spills
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.placement import counter_plan
+from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import RegisterUse
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Register
-from tests.code.test_codegen_modes import check, lab_of
 from tests.support.assembled import Assembled, code
 from tests.support.code_lab import MACHINES, Lab
 
@@ -49,9 +50,20 @@ def lab_with(routine: Lines, machine: MachineKind = MachineKind.SPARCV9) -> Lab:
     return lab
 
 
+@cache
+def random_lab(machine: MachineKind, seed: int) -> Lab:
+    """Return a random routine."""
+    return Lab(machine, seed)
+
+
 def spills_of(lab: Lab) -> Spills:
     """Return what becomes of a routine's uses where counters stand in blocks only."""
     return find_spills(lab.cfg, lab.context.using(RegisterUse.STOLEN), ())
+
+
+def every_block(lab: Lab) -> InstrumentationPlan:
+    """Return a plan with a counter in every block."""
+    return counter_plan(blocks=tuple(range(len(lab.cfg.blocks))))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -169,9 +181,10 @@ def test_an_annulled_slot_is_part_of_its_branch(machine: MachineKind) -> None:
 @pytest.mark.seeds(range(12))
 @pytest.mark.parametrize("machine", MACHINES)
 def test_counters_take_four_instructions(machine: MachineKind, seed: int) -> None:
-    lab, edges, base = lab_of(machine, seed)
+    """The same routines compute the same in `test_codegen_modes`."""
+    lab = random_lab(machine, seed)
     spills = spills_of(lab)
-    made = check(lab, edges, base, "qpt-stolen")
+    made, _, _, _ = lab.run_plan(every_block(lab), RegisterUse.STOLEN)
     for snippet in (*made.snippets.values(), *made.block_snippets.values()):
         counters = sum(isinstance(action, CountEdge) for action in snippet.actions)
         others = len(snippet.actions) - counters
@@ -186,9 +199,9 @@ def test_random_routines_notice_a_store_that_is_missing(monkeypatch: pytest.Monk
     monkeypatch.setattr(Spills, "stored", lambda self, registers: ())
     wrong = 0
     for seed in range(12):
-        lab, _, (plain, _) = lab_of(MachineKind.SPARCV8, seed)
-        every = tuple(range(len(lab.cfg.blocks)))
-        _, _, state, _ = lab.run_plan(counter_plan(blocks=every), RegisterUse.STOLEN, NO_WEIGHTS)
+        lab = random_lab(MachineKind.SPARCV8, seed)
+        plain, _ = lab.execute(lab.items)
+        _, _, state, _ = lab.run_plan(every_block(lab), RegisterUse.STOLEN)
         try:
             lab.check_same_result(plain, state)
         except AssertionError:
@@ -202,7 +215,7 @@ def test_registers_hold_the_programs_values_where_it_reads_them(
     machine: MachineKind, seed: int
 ) -> None:
     """Along every edge of every routine, as found by walking all of them, not by liveness."""
-    lab, _, _ = lab_of(machine, seed)
+    lab = random_lab(machine, seed)
     spills = spills_of(lab)
     liveness, cfg = lab.context.analysis.liveness, lab.cfg  # type: ignore[union-attr]
     for register in spills.spilled:
