@@ -107,10 +107,3 @@ def test_every_item_has_a_state_and_a_place_or_a_reason(paper: str) -> None:
     states = Counter(state for _, _, state, _ in found)
     counts = " | ".join(str(states[state]) for state in STATES)
     assert f"\n| {paper} | {counts} |\n" in PAGE, f"| {paper} | {counts} |"
-
-
-def test_tables_are_all_on_the_page() -> None:
-    """Those of other subjects than the papers' aside."""
-    others = {"overheads", "gcov-arcs", "rewriting", "instrumented"}
-    spans = set(re.findall(r"`([^`\n]+)`", PAGE))
-    assert set(TABLES) - others - spans == set()
