@@ -27,6 +27,7 @@ MODES = (
     "calls-optimal",
     "bytes",
     "block-trace",
+    "fifo",
 )
 VARIANTS = (
     "pp:table=hash",
@@ -140,7 +141,7 @@ STATIC = tuple(
     "block_end_sparc num_paths values tree increments dummy_edges valid_paths cut_edges loops "
     "compensation invalid_paths labels bits words largest_code edge_profile cold locally_cold "
     "disconnected_loops counted_paths obvious witnesses minimal_width counted_blocks counted_edges "
-    "removed_counters pairs disrupted_blocks disrupted_edges".split()
+    "removed_counters pairs disrupted_blocks disrupted_edges branches records record_bits".split()
 )
 
 

@@ -39,6 +39,7 @@ METAVAR = "MODE[:OPTION...]"
 _HEADINGS = {
     ProfileKind.PATHS: "acyclic paths",
     ProfileKind.ITERATION_PATHS: "k-iteration paths",
+    ProfileKind.WINDOWS: "windows of branches",
     ProfileKind.EDGES: "edges",
     ProfileKind.BLOCKS: "blocks",
     ProfileKind.TRACE: "a trace of everything",

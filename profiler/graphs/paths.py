@@ -21,6 +21,7 @@ class PathStart(StrEnum):
     LOOP = "back-edge"  # at the target of a back edge
     CUT = "cut"  # at the target of cut edges only
     LOOP_ENTRY = "loop-entry"  # at the head of a collapsed loop (`kiter:outer`)
+    BRANCH = "branch"  # at the first branch of a window
 
 
 class PathEnd(StrEnum):
@@ -30,6 +31,7 @@ class PathEnd(StrEnum):
     LOOP = "back-edge"  # at the source of a back edge
     CUT = "cut"  # at the source of cut edges only
     LOOP_EXIT = "loop-exit"  # where control leaves a collapsed loop
+    BRANCH = "branch"  # behind the last branch of a window
     DEAD_END = "dead-end"  # in a block that control never leaves; never counted
     PARTIAL = "partial"  # unfinished: its activation ended early
 

@@ -120,23 +120,33 @@ def rehearse(plan: RoutinePlan, decoder: PathDecoder | None, walks: Sequence[Exe
 
 def _check_paths(decoder: PathDecoder, walk: ExecutedWalk) -> None:
     """Check that each path is counted no more often than it is a part of the activation."""
-    # Self-loops are no part of paths: they are left out of the activation, but for paths of one
-    # block, which may lie between two crossings of a self-loop.
+    # Self-loops are no part of most schemes' paths: they are left out of the activation, but for
+    # paths that cross one, and paths of one block, which may lie between two crossings.
     cfg = decoder.cfg
     ends = [cfg.edges[edge] for edge in walk.edges]
-    blocks = [edge.target for edge in ends if edge.source != edge.target]
-    visits = Counter(edge.target for edge in ends)
-    places: defaultdict[int, list[int]] = defaultdict(list)
-    for place, block in enumerate(blocks):
-        places[block].append(place)
-    counted: Counter[tuple[int, ...]] = Counter()
+    every = [edge.target for edge in ends]
+    visits = Counter(every)
+    blocks = {True: every, False: [edge.target for edge in ends if edge.source != edge.target]}
+    places = {crosses: _places(each) for crosses, each in blocks.items()}
+    counted: Counter[tuple[bool, tuple[int, ...]]] = Counter()
     for path_id, count in interpret.execute(cfg, decoder.plan, [walk]).finished_paths.items():
         if path_id >= 0:  # no counter with a name
-            counted[decoder.decode(path_id).blocks] += count
-    for path, count in counted.items():
-        times = sum(tuple(blocks[at : at + len(path)]) == path for at in places[path[0]])
+            record = decoder.decode(path_id)
+            turns = (cfg.edges[edge].source == cfg.edges[edge].target for edge in record.edges)
+            counted[any(turns), record.blocks] += count
+    for (crosses, path), count in counted.items():
+        passed = blocks[crosses]
+        starts = places[crosses][path[0]]
+        times = sum(tuple(passed[at : at + len(path)]) == path for at in starts)
         most = walk.count * (visits[path[0]] if len(path) == 1 else times)
         assert count <= most, (
             f"in a rehearsal the path {' '.join(str(cfg.name_of(block)) for block in path)} "
             f"counts {count} for {most} executions at most"
         )
+
+
+def _places(blocks: Sequence[int]) -> defaultdict[int, list[int]]:
+    places: defaultdict[int, list[int]] = defaultdict(list)
+    for place, block in enumerate(blocks):
+        places[block].append(place)
+    return places

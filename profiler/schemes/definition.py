@@ -42,6 +42,7 @@ class ProfileKind(StrEnum):
 
     PATHS = "paths"
     ITERATION_PATHS = "k-paths"
+    WINDOWS = "windows"
     EDGES = "edges"
     BLOCKS = "blocks"
     TRACE = "trace"
@@ -254,7 +255,8 @@ class SchemeDefinition:
     @property
     def counts_paths(self) -> bool:
         """Whether its plans have path counters, and decode their numbers."""
-        return self.collected() in (ProfileKind.PATHS, ProfileKind.ITERATION_PATHS)
+        kinds = ProfileKind.PATHS, ProfileKind.ITERATION_PATHS, ProfileKind.WINDOWS
+        return self.collected() in kinds
 
     @property
     def writes_trace(self) -> bool:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from simprof.profiler.request.request import SchemeOptions
-from simprof.profiler.schemes.bittrace import BITTRACE
+from simprof.profiler.schemes.bittrace import BITTRACE, FIFO
 from simprof.profiler.schemes.cs6120 import CALLS, CALLS_OPTIMAL, NAIVE
 from simprof.profiler.schemes.definition import (
     LAYOUT,
@@ -53,7 +53,7 @@ EDGES = SchemeDefinition(
 
 # simprof's own, in the order of reports.
 OWN = (
-    *(PP, QPT2, QPT, WITNESS, BITS, BYTES, BLOCK_TRACE, BITTRACE, TPP, KITER),
+    *(PP, QPT2, QPT, WITNESS, BITS, BYTES, BLOCK_TRACE, BITTRACE, FIFO, TPP, KITER),
     *(NAIVE, CALLS, CALLS_OPTIMAL, EDGES),
 )
 

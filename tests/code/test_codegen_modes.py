@@ -235,7 +235,7 @@ def counted_paths(lab: Lab, plan: InstrumentationPlan, layout: CounterLayout) ->
     """Return the path counters that are not 0."""
     found: dict[int, int] = {}
     if plan.table is CounterTable.HASH:
-        found = hashed_paths(lab.bench)
+        found = hashed_paths(lab.bench, plan.key_words)
     elif plan.table is CounterTable.ARRAY:
         found = dict(enumerate(lab.words(layout.path_base, plan.path_counters)))
     if plan.named_counters:
@@ -247,7 +247,7 @@ def hashing(lab: Lab, plan: InstrumentationPlan, edges: tuple[int, ...]) -> int:
     """Return the instructions that the hashing routine executes."""
     if plan.table is not CounterTable.HASH:
         return 0
-    model, stack, cost = HashTableModel(hash_costs(lab.machine)), [], 0
+    model, stack, cost = HashTableModel(hash_costs(lab.machine, plan.key_words)), [], 0
     for edge in edges:
         if lab.cfg.edges[edge].source == lab.cfg.entry:
             stack.append(begin(plan))

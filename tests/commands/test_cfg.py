@@ -155,8 +155,8 @@ def test_a_block_shows_cheapest_position_and_order() -> None:
     ]
 
 
-MODES = ["pp", "qpt2", "qpt", "witness", "bits", "bytes", "block-trace", "bittrace", "kiter",
-         "naive", "calls", "calls-optimal"]  # fmt: skip
+MODES = ["pp", "qpt2", "qpt", "witness", "bits", "bytes", "block-trace", "bittrace", "fifo",
+         "kiter", "naive", "calls", "calls-optimal"]  # fmt: skip
 
 
 @pytest.mark.parametrize("machine", ["v9", "v8plus", "v8"])

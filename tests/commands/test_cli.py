@@ -126,7 +126,7 @@ def test_every_mode_can_be_run(session: FakeSession, mode: str) -> None:
 def test_compare_takes_all_modes_that_instrument(session: FakeSession) -> None:
     assert simprof("compare", "a.elf", "--", "7") == 3
     assert [setting.name for setting in session.settings] == [
-        "pp", "qpt2", "qpt", "witness", "bits", "bytes", "block-trace", "bittrace", "tpp",
+        "pp", "qpt2", "qpt", "witness", "bits", "bytes", "block-trace", "bittrace", "fifo", "tpp",
         "kiter", "naive", "calls", "calls-optimal",
     ]  # fmt: skip
     assert all(setting.options == SchemeOptions() for setting in session.settings)

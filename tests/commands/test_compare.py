@@ -196,8 +196,8 @@ def test_json_has_the_fields_of_the_schema(loops: SchemeComparison) -> None:
     assert data["emulations"] == 1
     assert data["instructions"] == {"base": loops.measurements[0].base}
     assert list(data["modes"]) == [
-        "pp", "qpt2", "qpt", "witness", "bits", "bytes", "block-trace", "bittrace", "tpp", *TPP,
-        "kiter", "naive", "calls", "calls-optimal",
+        "pp", "qpt2", "qpt", "witness", "bits", "bytes", "block-trace", "bittrace", "fifo",
+        "tpp", *TPP, "kiter", "naive", "calls", "calls-optimal",
     ]  # fmt: skip
     for name, mode in data["modes"].items():
         judged = {"attribution", "guide"} if name.startswith("tpp") else set()

@@ -57,6 +57,7 @@ EDGE_MODES = (
     "bytes",
     "block-trace",
     "bittrace",
+    "fifo",
     "naive",
     "calls",
     "calls-optimal",

@@ -31,12 +31,14 @@ from tests.support.hash_tables import counts_of
 MACHINE = MachineKind.SPARCV9
 SETTINGS = tuple(
     Setting(f"{mode}-{number}", mode, options)
-    for mode in ("pp", "bittrace", "tpp", "kiter")
+    for mode in ("pp", "bittrace", "fifo", "tpp", "kiter")
     for number, options in enumerate(
         (
             SchemeOptions(),
             SchemeOptions(table=TableChoice.HASH, path_limit=20),
-            SchemeOptions(path_limit=5, cold=30, loop=40, cold_always=True, iterations=3),
+            SchemeOptions(
+                path_limit=5, cold=30, loop=40, cold_always=True, iterations=3, branches=2
+            ),
             SchemeOptions(count_obvious=True, loop=100),
         )
     )

@@ -48,6 +48,10 @@ def every_setting(edge_profile: Path) -> list[Setting]:
         "pp postorder": SchemeOptions(weights=Weights.POSTORDER),
         "bittrace": SchemeOptions(),
         "bittrace hash": SchemeOptions(table=hashed),
+        "fifo": SchemeOptions(),
+        "fifo 1": SchemeOptions(branches=1),
+        "fifo 3": SchemeOptions(branches=3),
+        "fifo 60": SchemeOptions(branches=60),
         "tpp": guided,
         "tpp hash": SchemeOptions(
             edge_profile=edge_profile, table=hashed, cold=20.0, cold_always=True

@@ -221,6 +221,23 @@ def split(cfg: ControlFlowGraph, walk: Sequence[int], cut: Iterable[int] = ()) -
     return paths
 
 
+def branch_windows(cfg: ControlFlowGraph, walk: Sequence[int], k: int) -> list[Path]:
+    """The ways over the last k branches up to each branch of an activation, or from its start."""
+    at = [
+        place
+        for place, step in enumerate(walk)
+        if (source := cfg.edges[step].source) != cfg.entry and len(cfg.out_edges[source]) > 1
+    ]
+    windows = []
+    for number, place in enumerate(at, 1):
+        first = at[number - k] if number >= k else 0
+        edges = tuple(walk[first : place + 1])
+        vertices = [cfg.edges[edges[0]].source, *(cfg.edges[edge].target for edge in edges)]
+        blocks = tuple(v for v in vertices if v not in (cfg.entry, cfg.exit))
+        windows.append(Path(blocks, edges, False))
+    return windows
+
+
 @dataclass(frozen=True)
 class Loop:
     """A loop of which paths span `iterations` iterations (KITER)."""

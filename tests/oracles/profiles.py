@@ -20,7 +20,7 @@ from simprof.profiler.schemes.kiter.choice import GIVEN_UP
 from simprof.profiler.schemes.kiter.planner import GivenUpPlan
 from simprof.profiler.trace.regeneration import regenerate
 from tests.oracles import tpp
-from tests.oracles.brute import Path, split
+from tests.oracles.brute import Path, branch_windows, split
 from tests.oracles.exact import Simulated, early_of, edges_of
 from tests.oracles.iterations import KLoop, iterated_loops, split_iterations
 from tests.oracles.steps import Kind, Step
@@ -88,6 +88,9 @@ def _check_paths(
         case "pp" | "bittrace":
             expected = _paths(walks, lambda walk: split(cfg, walk, plan.cut_edges))
             assert _found(cfg, routine) == expected, place
+        case "fifo":
+            k = plan.codes.branches
+            assert _found(cfg, routine) == _paths(walks, lambda w: branch_windows(cfg, w, k)), place
         case "kiter" if isinstance(plan, GivenUpPlan):
             assert not routine.path_counts and measured.lost[GIVEN_UP], place
         case "kiter":

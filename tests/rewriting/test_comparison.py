@@ -32,6 +32,7 @@ SETTINGS = {
     "tpp": SchemeOptions(cold_always=True, cold=40, count_obvious=True),
     "kiter": SchemeOptions(),
     "bittrace": SchemeOptions(),
+    "fifo": SchemeOptions(branches=4),
     "qpt": SchemeOptions(),
     "qpt2": SchemeOptions(),
     "naive": SchemeOptions(),

@@ -16,7 +16,10 @@ from tests.support.reading import LEAVES, Observed, compare, observe, waiting
 from tests.support.turns import first
 
 Find = Callable[..., Path]
-MODES = ("pp", "pp-hash", "tpp", "kiter", "bittrace", "qpt2", "naive", "calls", "calls-optimal")
+MODES = (
+    *("pp", "pp-hash", "tpp", "kiter", "bittrace", "fifo"),
+    *("qpt2", "naive", "calls", "calls-optimal"),
+)
 
 
 @pytest.fixture(scope="module", params=["v9", "v8plus", "v8"])

@@ -43,7 +43,7 @@ MACHINES = list(MachineKind)
 PROGRAM = Path(__file__).parents[1] / "programs" / "endings.c"
 BARE = ("-nostdlib", "-O1", "-fno-toplevel-reorder")
 WIDTHS = ("v9", "v8plus", "v8")
-MODES = ("pp", "qpt2", "naive", "bittrace", "witness", "bits", "block-trace")
+MODES = ("pp", "qpt2", "naive", "bittrace", "fifo", "witness", "bits", "block-trace")
 ENDINGS = "0123689ab"
 """Arguments of the program: all endings that qemu-user models, and that come between blocks."""
 

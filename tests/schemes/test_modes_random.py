@@ -31,6 +31,7 @@ from tests.oracles.brute import (
     all_paths,
     back_edges,
     block_counts,
+    branch_windows,
     early_ends,
     edge_counts,
     graph,
@@ -82,6 +83,7 @@ def random_options(rng: random.Random) -> SchemeOptions:
         exit_entry=rng.choice(list(RootEdge)),
         per_vertex=rng.random() < 0.5,
         merged=rng.random() < 0.5,
+        branches=rng.choice((1, 2, 2, 3, 5, 8, 13, 60)),
     )
 
 
@@ -123,13 +125,15 @@ def random_case(mode: str, seed: int) -> Case:
 # What holds in every mode
 
 
-def check_plan(case: Case) -> None:
-    """Actions are where actions may be, and self-loops touch no path state (EPP 4.1)."""
+def check_plan(case: Case, turns: bool = False) -> None:
+    """Actions are where actions may be, and self-loops touch no path state (EPP 4.1); `turns`: they
+    may, as paths go on over them.
+    """
     cfg, plan = case.cfg, case.plan.plan
     assert set(plan.actions) <= set(range(len(cfg.edges))), case.seed
     assert set(plan.blocks) | set(plan.block_ends) <= set(range(len(cfg.blocks))), case.seed
     loops = [each for each in back_edges(cfg) if cfg.edges[each].source == cfg.edges[each].target]
-    quiet = [plan.actions.get(loop, ()) for loop in loops]
+    quiet = [plan.actions.get(loop, ()) for loop in loops if not turns]
     quiet += [*plan.blocks.values(), *plan.block_ends.values()]
     for actions in quiet:
         execution = interpret.begin(plan)
@@ -225,6 +229,25 @@ def check_iterations(case: Case) -> None:
         path for steps in case.walks for path in split_iterations(case.cfg, steps, loops, ending)
     )
     assert profile(case) == expected, case.seed
+
+
+def check_windows(case: Case) -> None:
+    """`fifo`: the last k branches at every branch, each window counted, no two alike."""
+    plan: Any = case.plan
+    check_counts(case, edges=True)
+    k = plan.codes.branches
+    expected = Counter(path for steps in case.walks for path in branch_windows(case.cfg, steps, k))
+    assert profile(case) == expected, case.seed
+    # Four words of 31 bits have room for as many as that; fewer are a loss that is named.
+    record = len(plan.codes.records).bit_length() or 1
+    assert plan.codes.branches == min(plan.asked, 4 * (31 // record)), case.seed
+    limited = {"limited_routines": 1} if plan.codes.branches < plan.asked else {}
+    assert case.reading.lost == limited, case.seed
+    if plan.num_paths < 300:
+        numbers, records = zip(*plan.numbered_paths(), strict=True) if plan.num_paths else ((), ())
+        assert [plan.decode(number) for number in numbers] == list(records), case.seed
+        assert len({(each.blocks, each.edges) for each in records}) == plan.num_paths, case.seed
+        assert {path.edges for path in expected} <= {each.edges for each in records}, case.seed
 
 
 def check_targeted(case: Case) -> None:
@@ -387,6 +410,7 @@ def check_vertices(case: Case) -> None:
 CHECKS = {
     "pp": check_acyclic,
     "bittrace": check_acyclic,
+    "fifo": check_windows,
     "kiter": check_iterations,
     "tpp": check_targeted,
     "qpt2": check_edges_only,
@@ -403,7 +427,7 @@ CHECKS = {
 
 def check(mode: str, seed: int) -> None:
     case = random_case(mode, seed)
-    check_plan(case)
+    check_plan(case, turns=mode == "fifo")
     check_words(case)
     CHECKS[mode](case)
     if seed % 4 == 0:
@@ -476,7 +500,7 @@ def test_every_mode_survives(mode: str, shape: str) -> None:
         plan = make_plan(cfg, mode, SchemeOptions(), weights, edge_counts(cfg, walks))
         plan.validate()
         case = execute(0, plan, walks)
-        check_plan(case)
+        check_plan(case, turns=mode == "fifo")
         check_words(case)
         CHECKS[mode](case)
         check_price(case)

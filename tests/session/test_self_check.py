@@ -54,6 +54,7 @@ MODES = {
     "bytes": SchemeOptions(),
     "block-trace": SchemeOptions(),
     "bittrace": SchemeOptions(),
+    "fifo": SchemeOptions(branches=3),
     "tpp": SchemeOptions(cold=10.0, loop=90.0, cold_always=True),
     "kiter": SchemeOptions(iterations=3),
     "naive": SchemeOptions(),
@@ -227,6 +228,20 @@ def of_initial_codes(plan: Plan) -> Plan:
     return replace(plan, codes=replace(plan.codes, initial=initial))
 
 
+def of_records(plan: Plan) -> Plan:
+    records = dict.fromkeys(plan.codes.records, 1)
+    return replace(plan, codes=replace(plan.codes, records=records))
+
+
+def of_width(plan: Plan) -> Plan:
+    return replace(plan, codes=replace(plan.codes, width=1))
+
+
+def of_silence(plan: Plan) -> Plan:
+    actions = {**plan.plan.actions, max(plan.codes.outcomes): ()}
+    return replace(plan, plan=replace(plan.plan, actions=actions))
+
+
 def of_tokens(change: Callable[[WriteTrace], WriteTrace]) -> Fault:
     """Make a fault in the last token of a trace's plan."""
 
@@ -329,6 +344,10 @@ FAULTS: tuple[tuple[str, Fault, str], ...] = (
     ("bittrace", of_widths, "bits for the"),
     ("bittrace", of_initial_codes, "is decoded as another one"),
     ("bittrace", of_swapped_actions, "in a rehearsal|has no path"),
+    ("fifo", of_records, "records are not distinct"),
+    ("fifo", of_width, "a record has too many bits"),
+    ("fifo", of_swapped_actions, "in a rehearsal|has no window"),
+    ("fifo", of_silence, "are not recorded"),
     ("qpt2", of_tree, "does not span"),
     ("qpt2", of_weights, "the tree lacks edge"),
     ("qpt2", of_actions, "counts other edges than the chords"),

@@ -224,8 +224,11 @@ class Lab:
         return [self.bench.word(base + 4 * k) for k in range(count)]
 
 
-def hashed_paths(bench: CodeBench) -> dict[int, int]:
-    """Return the counts in the hash table."""
-    free = bench.word(TABLES_BASE + hr.TableLayout().free)
-    nodes = range(TABLES_BASE + hr.TableLayout().pool, free, hr.TableLayout().node_size)
-    return {bench.word(n): bench.word(n + 4) for n in nodes}
+def hashed_paths(bench: CodeBench, words: int = 1) -> dict[int, int]:
+    """Return the counts in the hash table, whose keys have so many words."""
+    layout, found = hr.TableLayout(words), dict[int, int]()
+    free = bench.word(TABLES_BASE + layout.free)
+    for node in range(TABLES_BASE + layout.pool, free, layout.node_size):
+        key = [bench.word(node + 4 * word) for word in range(words)]
+        found[hr.code_key(key)] = bench.word(node + layout.count)
+    return found

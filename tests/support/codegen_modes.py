@@ -26,6 +26,7 @@ SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
     "bittrace": ("bittrace", SchemeOptions(path_limit=LIMIT)),
     "bittrace-merged": ("bittrace", SchemeOptions(path_limit=LIMIT, merged=True)),
     "bittrace-hash": ("bittrace", HASH),
+    **{f"fifo-{k}": ("fifo", SchemeOptions(branches=k)) for k in (1, 2, 8, 17, 25, 60)},
     "qpt2": ("qpt2", SchemeOptions()),
     **{f"qpt-{p.value}": ("qpt", SchemeOptions(placement=p)) for p in VertexPlacement},
     "qpt2-merged": ("qpt2", SchemeOptions(blocks=BlockBasis.MERGED)),

@@ -34,6 +34,7 @@ SETTINGS = {
     "tpp": SchemeOptions(cold_always=True, cold=40, count_obvious=True),
     "kiter": SchemeOptions(iterations=3),
     "bittrace": SchemeOptions(),
+    "fifo": SchemeOptions(),
     "qpt2": SchemeOptions(),
     "naive": SchemeOptions(),
     "calls": SchemeOptions(),

@@ -170,7 +170,9 @@ def _read_routine(
         if early and plan.plan.counts_paths:
             raise _untold(cfg.name, "which paths were under way when the program ended")
         return counters, recipe.edge_counts.get(number, (0,) * len(cfg.edges))
-    if decoder is not None and early:
+    # Windows are counted as they come: none is unfinished.
+    unfinished = scheme.collected() is not ProfileKind.WINDOWS
+    if decoder is not None and early and unfinished:
         iterated = scheme.collected() is ProfileKind.ITERATION_PATHS
         if iterated and depth_first(cfg).back_edges:
             raise _untold(cfg.name, "in which iteration it was when the program ended")

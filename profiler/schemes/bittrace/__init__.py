@@ -1,4 +1,4 @@
-"""`bittrace`: paths named by branch outcomes (Ball and Larus 1996, section 2)."""
+"""`bittrace`, `fifo`: what path profiling is compared with (Ball and Larus 1996, section 2)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from simprof.profiler.schemes.definition import (
     LAYOUT,
     PER_VERTEX,
     PLANNING,
+    Loss,
     PlanOrder,
     ProfileKind,
     SchemeCode,
     SchemeDefinition,
+    SchemeOption,
     flag,
 )
 
@@ -18,6 +20,18 @@ MERGED = flag(
     "merged",
     "set the register where the first outcome is known, and count where the last is, as pp does "
     "(EPP 3.4).",
+)
+
+BRANCHES = SchemeOption(
+    name="branches",
+    kind=int,
+    default=8,
+    help="branches of a window.",
+    hint="give a whole number from 1 to 60",
+    metavar="N",
+    word="k",
+    least=1,
+    greatest=60,
 )
 
 
@@ -34,6 +48,12 @@ def _plan(order: PlanOrder) -> RoutinePlan:
     )
 
 
+def _plan_fifo(order: PlanOrder) -> RoutinePlan:
+    from simprof.profiler.schemes.bittrace.fifo import plan_fifo
+
+    return plan_fifo(order.cfg, branches=BRANCHES.of(order.options), weights=order.weights)
+
+
 def _code() -> SchemeCode:
     from simprof.profiler.schemes.bittrace.code import CODE
 
@@ -48,4 +68,22 @@ BITTRACE = SchemeDefinition(
     reads=PLANNING,
     options=(MERGED, PER_VERTEX, LAYOUT),
     code=_code,
+)
+FIFO = SchemeDefinition(
+    mode="fifo",
+    description="windows of the last k branches (Young and Smith, by Ball and Larus 1996, "
+    "section 2)",
+    collects=ProfileKind.WINDOWS,
+    plan=_plan_fifo,
+    reads=("weights",),
+    options=(BRANCHES, LAYOUT),
+    code=_code,
+    losses=(
+        Loss(
+            "limited_routines",
+            "windows",
+            "with fewer than k branches in a window: four words hold no more",
+            "routine",
+        ),
+    ),
 )

@@ -1,6 +1,6 @@
-"""What bit tracing does on edges; codes of several words have a path register a word.
+"""What bit tracing and FIFOs of branches do on edges; a code has a path register for each word.
 
-`branch_codes` says what the codes are.
+`branch_codes` and `window_codes` say what the codes are.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from simprof.profiler.code.hash_routine import code_key
 from simprof.profiler.plan.actions import Action, Execution
+from simprof.profiler.schemes.bittrace.window_codes import shift_in
 
 
 @dataclass(frozen=True)
@@ -106,3 +107,19 @@ class CountWords(Action):
 
     def __str__(self) -> str:
         return f"count[{','.join(f'r{word}' for word in range(self.used))}]++"
+
+
+@dataclass(frozen=True)
+class ShiftRecord(Action):
+    """A branch's record of `width` bits goes into the FIFO, and the oldest one out of it."""
+
+    record: int
+    width: int
+    sizes: tuple[int, ...]  # Records in each word, the oldest first
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        shift_in(execution.registers, self.record, self.width, self.sizes)
+
+    def __str__(self) -> str:
+        return f"fifo<<={self.record}"

@@ -1,4 +1,4 @@
-"""Code of the actions of bit tracing (EPP section 2).
+"""Code of the actions of bit tracing and of FIFOs of branches (EPP section 2).
 
 =======================  ====================================================  ================
 action                   code                                                  instructions
@@ -9,6 +9,8 @@ action                   code                                                  i
 `count[r << w | b]++`    as `count[r]++`: the index is shifted anyway          6, or a call
 `count[r0,..,rK]++`      sethi; st for each word but the first; mov; call;     4 + K
                          sethi (in the call's delay slot)
+`fifo <<= record`        sll; srl (the oldest record falls out); or; and for   3 + 4 K
+                         each further word srl; sll; srl; or
 =======================  ====================================================  ================
 
 Nothing here changes condition codes or %y; the routine for keys of several words is as
@@ -28,6 +30,7 @@ from simprof.profiler.schemes.bittrace.actions import (
     CountShifted,
     CountWords,
     ShiftBits,
+    ShiftRecord,
     ShiftWord,
     StartWords,
 )
@@ -47,15 +50,18 @@ def shift_bits(writer: Writer, action: ShiftBits) -> None:
 
 def _shift(writer: Writer, number: int, bits: int, width: int) -> None:
     register = writer.fetch(number, 0)
-    spare = int(writer.path(number) is None)
     writer.emit(asm.shift("sll", register, width, register))
+    _or_constant(writer, register, bits, int(writer.path(number) is None))
+    writer.store_path(register, number)
+
+
+def _or_constant(writer: Writer, register: Register, bits: int, spare: int) -> None:
     if bits and fits_simm13(bits):
         writer.emit(asm.arithmetic("or", register, bits, register))
     elif bits:
         helper = writer.temporary(spare)
         writer.constant(bits, helper, spare + 1)
         writer.emit(asm.arithmetic("or", register, helper, register))
-    writer.store_path(register, number)
 
 
 def count_shifted(writer: Writer, action: CountShifted) -> None:
@@ -99,6 +105,43 @@ def count_words(writer: Writer, action: CountWords) -> None:
     writer.hash_calls += 1
 
 
+def shift_record(writer: Writer, action: ShiftRecord) -> None:
+    """`fifo <<= record`: the oldest word first, as each takes in what falls out of the next."""
+    width, sizes = action.width, action.sizes
+    for word, size in enumerate(sizes[:-1]):
+        newer = writer.fetch(word + 1, 0)
+        out = width * (sizes[word + 1] - 1)
+        if size == 1:
+            target = writer.path(word) or writer.temporary(1)
+            writer.emit(asm.shift("srl", newer, out, target))
+            writer.store_path(target, word)
+            continue
+        carry = writer.temporary(1)
+        writer.emit(asm.shift("srl", newer, out, carry))
+        register = writer.fetch(word, 2)
+        _make_room(writer, register, width, size)
+        writer.emit(asm.arithmetic("or", register, carry, register))
+        writer.store_path(register, word)
+    newest = len(sizes) - 1
+    if sizes[newest] == 1:
+        writer.set_path(action.record, newest)
+        return
+    register = writer.fetch(newest, 0)
+    _make_room(writer, register, width, sizes[newest])
+    _or_constant(writer, register, action.record, 1)
+    writer.store_path(register, newest)
+
+
+def _make_room(writer: Writer, register: Register, width: int, size: int) -> None:
+    """Shift a word of `size` records by one; the oldest falls out."""
+    # Two shifts do it for any number of bits, where a mask of more than 12 would have to be loaded.
+    spare = 32 - width * size
+    writer.emit(
+        asm.shift("sll", register, width + spare, register),
+        asm.shift("srl", register, spare, register),
+    )
+
+
 GENERATORS: Generators = {
     ShiftBits: Generator(
         shift_bits,
@@ -123,6 +166,15 @@ GENERATORS: Generators = {
     CountWords: Generator(
         count_words, count_needs, lambda action, access: (action.used, shapes.table(access))
     ),
+    ShiftRecord: Generator(
+        shift_record,
+        Needs(path=True),
+        lambda action, access: (
+            action.width,
+            action.sizes,
+            shapes.constant(action.record, access),
+        ),
+    ),
 }
 
 SAMPLES = {
@@ -142,6 +194,19 @@ SAMPLES = {
     ShiftWord: (Samples((ShiftWord(0, 1, 1), ShiftWord(1, 0, 3)), (IN_HASH_TABLE,), 2),),
     CountWords: (
         Samples((CountWords(1), CountWords(2), CountWords(2, True)), (IN_HASH_TABLE,), 2),
+    ),
+    ShiftRecord: (
+        Samples((ShiftRecord(1, 2, (8,)), ShiftRecord(5000, 13, (2,))), (IN_HASH_TABLE,), 1),
+        Samples(
+            (
+                ShiftRecord(1, 5, (2, 6)),
+                ShiftRecord(1, 5, (1, 6)),
+                ShiftRecord(5000, 13, (2, 2)),
+                ShiftRecord(1, 16, (1, 1)),
+            ),
+            (IN_HASH_TABLE,),
+            2,
+        ),
     ),
 }
 

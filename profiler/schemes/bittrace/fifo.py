@@ -1,0 +1,154 @@
+"""`fifo`: windows of the last k branches (Young and Smith's technique, as EPP section 2 has it).
+
+Each activation has a FIFO of its last k branches, in registers. Every branch shifts a record of its
+block and outcome in, and increments the counter of the window that the FIFO then holds, which a
+hash table finds. Windows know no loops: they go on over back edges, and those of fewer than k
+branches begin at ENTRY. So every branch that is executed is the last of one window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from simprof.profiler.code.hash_routine import code_key, key_code
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.flow import propagate
+from simprof.profiler.graphs.loops import depth_first, live_edges
+from simprof.profiler.graphs.paths import PathRecord
+from simprof.profiler.graphs.spanning import SpanningTree, given_weights, maximum_spanning_tree
+from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
+from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters
+from simprof.profiler.plan.placement import Placement, instrumentation, with_edge_counters
+from simprof.profiler.plan.plan import CounterTable
+from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftRecord, StartWords
+from simprof.profiler.schemes.bittrace.window_codes import WindowCodes, window_codes
+from simprof.profiler.schemes.static import describe_tree
+
+LIMITED = "limited_routines"  # Name of what is lost where k branches do not fit
+
+
+@dataclass(frozen=True, kw_only=True)
+class FifoPlan(BasicPlan):
+    """A FIFO of branches for the activations of one routine, and the way back to paths."""
+
+    codes: WindowCodes
+    asked: int  # The k that was asked for
+    tree: SpanningTree  # The edges whose counts follow by the flow law
+    cut_edges: tuple[int, ...] = ()
+    blocks_of_all_paths = None  # Not known without listing the windows
+
+    @cached_property
+    def edge_counters(self) -> tuple[int, ...]:
+        """Edges with counters of their own: chords that are no outcomes."""
+        return tuple(edge for edge in self.tree.chords if edge not in self.codes.outcomes)
+
+    @property
+    def num_paths(self) -> int:
+        """Number of windows."""
+        return self.codes.total
+
+    @cached_property
+    def untruncated_paths(self) -> int:
+        """Number of windows that there would be in a FIFO of any length."""
+        return replace(self.codes, branches=self.asked).total
+
+    def decode(self, path_id: int) -> PathRecord:
+        """Return the path that counter `path_id` counts; ValueError if there is no such window."""
+        return self.codes.record(self._window(path_id))
+
+    def _window(self, path_id: int) -> tuple[int, ...]:
+        words = key_code(path_id, self.codes.words)
+        if path_id < 0 or code_key(words) != path_id:
+            raise ValueError(f"{self.cfg.name} has no window of branches {path_id}")
+        return self.codes.decode(words)
+
+    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+        """Yield every window with the number of its counter."""
+        windows = self.codes.windows()
+        return ((code_key(self.codes.encode(each)), self.codes.record(each)) for each in windows)
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive windows and edge counts."""
+        known = dict.fromkeys(self.codes.outcomes, 0)
+        known |= dict(zip(self.edge_counters, counters.events, strict=True))
+        # An outcome is the last branch of one window each time.
+        for path_id, count in counters.paths.items():
+            known[self._window(path_id)[-1]] += count
+        return Reading(
+            edges=propagate(self.cfg, self.tree, known, counters.early),
+            paths=counters.finished_paths,
+            lost={LIMITED: 1} if self.codes.branches < self.asked else {},
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`: records by edge, and the room that they take."""
+        records = [self.codes.records.get(edge.id) for edge in self.cfg.edges]
+        return {
+            "branches": self.codes.branches,
+            "records": records,
+            "record_bits": self.codes.width,
+            "words": self.codes.words,
+            **describe_tree(self.tree),
+        }
+
+    def validate(self) -> None:
+        """Check every structure; AssertionError if one is wrong."""
+        self.codes.validate()
+        known = {*self.tree.excluded, *self.codes.outcomes}
+        others = replace(self.tree, excluded=frozenset(known))
+        others.validate_maximum(self.weights)
+        assert self.plan.edge_counters == len(self.edge_counters), "wrong number of edge counters"
+        words = self.codes.words
+        assert self.plan.registers == words, f"{words} words are not kept in as many registers"
+        assert self.plan.key_words == words, f"{words} words are not counted by as many"
+        silent = [edge for edge in self.codes.records if not self.plan.actions.get(edge)]
+        assert not silent, f"the branches on edges {silent} are not recorded"
+
+
+def plan_fifo(
+    cfg: ControlFlowGraph, *, branches: int, weights: Sequence[float] | None = None
+) -> FifoPlan:
+    """Plan a FIFO of the last `branches` branches; `weights` as for `pp.plan_pp`."""
+    edge_weights = given_weights(cfg, weights)
+    codes = window_codes(cfg, branches)
+    tree = _tree(cfg, codes, edge_weights)
+    counted = [edge for edge in tree.chords if edge not in codes.outcomes]
+    actions = with_edge_counters({edge: _actions(codes, edge) for edge in codes.records}, counted)
+    table = CounterTable.HASH if codes.outcomes else CounterTable.NONE
+    placement = Placement(actions, frozenset(), frozenset(), tuple(counted))
+    return FifoPlan(
+        cfg=cfg,
+        plan=instrumentation(placement, 0, (table, None), codes.words),
+        weights=edge_weights,
+        codes=codes,
+        asked=branches,
+        tree=tree,
+    )
+
+
+def _actions(codes: WindowCodes, edge: int) -> list[Action]:
+    record, words = codes.records[edge], codes.words
+    if edge in codes.starts:
+        return [StartWords(0, words - 1, record, words) if words > 1 else SetRegister(record)]
+    if codes.branches == 1:
+        return [CountConstantPath(record)]
+    return [
+        ShiftRecord(record, codes.width, codes.sizes),
+        CountWords(words) if words > 1 else CountPath(0),
+    ]
+
+
+def _tree(cfg: ControlFlowGraph, codes: WindowCodes, weights: Sequence[float]) -> SpanningTree:
+    """Return a heaviest tree of the edges that are no outcomes, of which windows tell the counts.
+
+    Its other chords need counters: where no branch is executed, and where several starts meet.
+    """
+    live = live_edges(cfg, depth_first(cfg))
+    dead = frozenset(edge.id for edge in cfg.edges if edge.id not in live)
+    ends = [(edge.source, edge.target) for edge in cfg.edges]
+    barred = dead.union(codes.outcomes)
+    tree = maximum_spanning_tree(cfg.vertex_count, ends, weights, (cfg.exit, cfg.entry), barred)
+    return replace(tree, excluded=dead)
