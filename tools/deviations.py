@@ -298,6 +298,7 @@ def path_counts(graph: dict[str, Any], k: int) -> dict[int, int]:
 
 MODES = (
     "pp", "pp:exit-entry=chord", "pp:exit-entry=cheaper", "bittrace", "bittrace:merged",
+    "fifo", "fifo:k=1",
     "tpp", "tpp:cold-always", "kiter", "kiter:unoptimised", "kiter:hash-above=6000", "kiter:outer",
     "qpt2", "qpt2:blocks=folded", "qpt", "qpt:placement=vertex-optimal",
     "qpt:placement=edge-heuristic", "qpt:placement=mixed", "naive", "calls", "calls-optimal",
