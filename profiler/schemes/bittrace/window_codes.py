@@ -140,7 +140,7 @@ class WindowCodes:
 
     def windows(self) -> Iterator[tuple[int, ...]]:
         """Yield every window, those of fewer than k branches first."""
-        begun = [(start,) for start in self.starts]
+        begun: list[tuple[int, ...]] = [(start,) for start in self.starts]
         for _ in range(self.branches - 1):
             begun = [(*window, then) for window in begun for then in self.following[window[-1]]]
             yield from begun
