@@ -267,6 +267,8 @@ BOUNDARIES = [
     Boundary("tpp4", "In eight of fifteen", every("s515"), 0.01, "hff"),
     Boundary("tpp4-whole", "In some routines", first("most", 1), 2**64, "ffh", 1 << 12),
     Boundary("tpp-age", "Edge profiles of an early", every("a6c"), 98, "fhh"),
+    Boundary("tpp-train", "An edge profile that", every("a_trainc"), 98, "fhh"),
+    Boundary("tpp-train", "... and overhead", every("trainc", pp=100, t515c=50), 60, "hhf"),
     Boundary("tpp-parts", "About 60 %", every("cold", pp=100, t515=50), 80, "hhf"),
     Boundary("tpp-parts", "About 60 %", every("cold", pp=100, t515=50), 60, "fhh"),
     Boundary("tpp-parts", "Not to count", every("uncounted", t515=70), 70, "hhf"),

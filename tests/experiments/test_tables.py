@@ -74,7 +74,7 @@ from tests.support.report_tables import program_row, routine, small
 
 NAMES = (
     "epp1 epp2 epp3 bittrace definite tpp1 tpp2 tpp3 tpp4 tpp4-whole tpp-fig3 tpp-fig9 tpp-parts "
-    "tpp-lengths tpp-age analysis bl94-table1 "
+    "tpp-lengths tpp-age tpp-train analysis bl94-table1 "
     "bl94-table2 bl94-table3 bl94-graph1 bl94-graph2 bl94-graph3 bl94-graph4 bl94-graph5 "
     "bl94-registers "
     "kiter3 kiter4 cs6120"

@@ -104,6 +104,8 @@ class CellKey:
     cost_model: str
     # Digest of the code that writes instrumented programs; "" where none is run.
     rewriting: str = ""
+    # Digest of the input whose edge profile guides it; "" where that is its own.
+    guide: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class Job:
     cell: Cell  # What it is called
     program: Path  # ELF file
     given: Input = NO_INPUT
+    guide: Input | None = None  # The input whose edge profile guides it; None: `given`.
     writable: bool = False  # Whether it may write into a copy of its root, which is not kept
     max_instructions: int | None = None  # Budget; a program that spends it is an error.
     compiler: str = ""  # What built it, for the record ("" where unknown)

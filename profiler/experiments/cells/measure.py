@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from simprof.profiler.code.codegen import RoutineCode
@@ -331,17 +332,20 @@ def plan_group(group: tuple[Job, ...]) -> tuple[CellResult, ...]:
     return tuple(planning.result(recovery) for planning in plannings)
 
 
-def analyse(request: RunRequest, settings: Sequence[CellSetting]) -> tuple[CellResult, ...]:
+def analyse(
+    request: RunRequest, settings: Sequence[CellSetting], guide: Path | None = None
+) -> tuple[CellResult, ...]:
     """Run a program, then plan and generate its instrumentation under each setting.
 
-    Routines are those entered; the run's edge profile guides those that need one.
+    Routines are those entered; the run's edge profile guides those that need one, or that of
+    another input, saved at `guide`.
 
     Raises SimulatorError as `measure`.
     """
     observation = observe(request, (NO_SCHEME,))
     _, recovery = _recovered(observation.program)
     recovered, counts = observation.recovered, observation.edge_counts
-    plannings = [_Planning(setting, recovered, counts) for setting in settings]
+    plannings = [_Planning(setting, recovered, counts, guide) for setting in settings]
     _take_all(plannings, sorted(observation.events), ProgramContexts(recovered))
     ended = ending(observation, observation.result)
     facts: dict[str, Any] = {"reason": ended.reason, "status": ended.code}
@@ -386,8 +390,10 @@ class _Planning:
         setting: CellSetting,
         recovered: ProgramGraphs,
         counts: EdgeCounts | None = None,  # Of a run that guides it; None: there was none.
+        guide: Path | None = None,  # Saved profile of the input that guides it instead
     ) -> None:
         self._setting, self._recovered, self._counts = setting, recovered, counts
+        self._guide = counts
         self._error: str | None = None
         self._sizes = Counter(counter_bytes=0, snippets=0, code_bytes=0)
         if counts is not None:
@@ -401,10 +407,14 @@ class _Planning:
             ):
                 why = "needs a run: it cannot be planned from the file alone"
                 raise UsageError(f"{setting.name} {why}")
-            self._options = setting.scheme().options
-            self._weights = weight_source(
-                self._options.weights, saved_profiles(recovered.program.sha256)
-            )
+            self._options = setting.scheme(guide=guide).options
+            profiles = saved_profiles(recovered.program.sha256)
+            self._weights = weight_source(self._options.weights, profiles)
+            if registry.beginning(setting.mode, self._options):
+                why = "is guided by the beginning of a run, and this is one of the whole"
+                raise UsageError(f"{setting.name} {why}")
+            if self._options.edge_profile is not None:
+                self._guide = profiles(self._options.edge_profile).counts_for
             self._pricer = registry.pricer(setting.mode, self._options)
             self._selected = SelectedRoutines(recovered, setting.selection)
 
@@ -429,7 +439,7 @@ class _Planning:
         return self._counts is not None or self._setting.mode in TIMED
 
     def _plan(self, cfg: ControlFlowGraph, context: RoutineContext) -> None:
-        counts = None if self._counts is None else self._counts(cfg)
+        counts = None if self._guide is None else self._guide(cfg) or (0,) * len(cfg.edges)
         started = time.perf_counter()
         plan = make_plan(cfg, self._setting.mode, self._options, self._weights(cfg), counts)
         planned = time.perf_counter()

@@ -17,8 +17,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import TypedDict
 
 from simprof.profiler.experiments.cells.cells import CellKey, CellKind, Job
+from simprof.profiler.experiments.suites.suite import Input
 from simprof.profiler.profiles.documents import own_version
 from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest
@@ -80,6 +82,13 @@ def _code_digest(patterns: Iterable[str], more: Iterable[str] = ()) -> str:
     return digest.hexdigest()[:16]
 
 
+class _InputFacts(TypedDict):
+    arguments: tuple[str, ...]
+    environment: tuple[str, ...]
+    stdin: str
+    files: str
+
+
 class Keys:
     """Makes the keys of jobs; every file is read once.
 
@@ -92,22 +101,28 @@ class Keys:
 
     def key(self, job: Job) -> CellKey:
         """Return the key of a job; raises UsageError if one of its files cannot be read."""
-        current, given = versions(), job.given
+        current = versions()
         return CellKey(
             program=self._file(job.program),
             kind=job.cell.kind,
             setting=job.cell.setting.name,
             name=job.cell.benchmark,
-            arguments=given.arguments,
-            environment=tuple(f"{name}={value}" for name, value in given.environment),
-            stdin="" if given.stdin is None else self._file(given.stdin),
-            files="" if given.root is None else self._directory(given.root),
+            **self._input(job.given),
             max_instructions=job.max_instructions,
             simprof=current.simprof,
             engine=current.engine,
             cost_model=current.cost_model,
             rewriting=_code_digest(_REWRITING) if job.cell.kind.of_instrumented else "",
+            guide="" if job.guide is None else _digest(list(self._input(job.guide).values())),
         )
+
+    def _input(self, given: Input) -> _InputFacts:
+        return {
+            "arguments": given.arguments,
+            "environment": tuple(f"{name}={value}" for name, value in given.environment),
+            "stdin": "" if given.stdin is None else self._file(given.stdin),
+            "files": "" if given.root is None else self._directory(given.root),
+        }
 
     def _file(self, path: Path) -> str:
         if path not in self._files:
@@ -136,7 +151,8 @@ def missing_key(job: Job) -> CellKey:
 
 def run_digest(key: CellKey) -> str:
     """Return a digest of all of a key that decides the run, whatever is measured in it."""
-    names = set(CellKey.__dataclass_fields__) - {"setting", "kind", "rewriting", "cost_model"}
+    others = {"setting", "kind", "rewriting", "guide", "cost_model"}
+    names = set(CellKey.__dataclass_fields__) - others
     return _digest([getattr(key, name) for name in sorted(names)])[:_SHORT]
 
 
@@ -172,7 +188,7 @@ class Replays:
             return replace(job, replay=self.path)
         cell = job.cell
         # Recordings lack the order of events of different routines. Weights do not matter here.
-        mode, options = cell.setting.mode, cell.setting.scheme(exact=self.path).options
+        mode, options = cell.setting.mode, cell.setting.scheme(self.path, self.path).options
         if definition(mode).depends_on_order or beginning(mode, options):
             return job
         name = f"{cell.benchmark}-{cell.build}-{cell.input}-{run_digest(key)}.run"

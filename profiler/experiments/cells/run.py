@@ -1,8 +1,8 @@
 """Running cells: a group of jobs that share one program and input, in as few runs as possible.
 
 All settings of a group are measured in one emulation; two where one of them needs an edge profile
-first (`tpp`, exact weights). Whatever goes wrong becomes the error of the cells that it concerns:
-`run_group` does not raise.
+first (`tpp`, exact weights), and one more with the input that guides some of them. Whatever goes
+wrong becomes the error of the cells that it concerns: `run_group` does not raise.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simprof.profiler.experiments.cells.cells import (
     COMPILER_INCREMENTS,
@@ -42,8 +42,11 @@ from simprof.profiler.request.request import (
     RunRequest,
     Setting,
 )
-from simprof.profiler.schemes.registry import needs_edge_profile
+from simprof.profiler.schemes.registry import beginning, needs_edge_profile
 from simprof.simulator.errors import SimulatorError, UsageError
+
+if TYPE_CHECKING:
+    from simprof.profiler.profiles.profile import RunMeasurement
 
 JobGroup = tuple[Job, ...]  # Jobs that `run_group` does together
 
@@ -66,7 +69,8 @@ def groups(jobs: Iterable[Job]) -> tuple[JobGroup, ...]:
     for job in jobs:
         cell = job.cell
         limit = 0 if cell.kind is CellKind.PLAN else cell.setting.path_limit
-        alone = replace(job, cell=replace(cell, setting=_ANY))  # equal though `replay` may differ
+        # equal though `replay` may differ
+        alone = replace(job, cell=replace(cell, setting=_ANY), guide=None)
         shared = (alone, job.replay, limit, cell.setting.selection)
         alike.setdefault(shared, []).append(job)
     parts: list[JobGroup] = []
@@ -134,11 +138,9 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
     job = group[0]
     with ExitStack() as stack:
         directory = stack.enter_context(scratch_directory("simprof-cell-"))
-        profile = None
-        if any(each.cell.setting.weights == WeightChoice.EXACT for each in group):
-            profile = _edge_profile(job, stack, directory)
+        profiles = _profiles(group, stack, directory)
         request = _request(job, directory, open_outputs(stack, directory))
-        results = measure(request, [_scheme(each, profile) for each in group])
+        results = measure(request, [_scheme(each, profiles) for each in group])
         replay, written = request.replay, request.guest.writable
         digest = file_sha256(directory / "stdout") if replay is None else output_of(replay)
         error = _wrong(job, results[0], digest)
@@ -158,7 +160,8 @@ def _analysed(group: JobGroup) -> tuple[CellResult, ...]:
     with ExitStack() as stack:
         directory = stack.enter_context(scratch_directory("simprof-cell-"))
         request = _request(job, directory, open_outputs(stack, directory))
-        results = analyse(request, [each.cell.setting for each in group])
+        guide = _guide(group, stack, directory)
+        results = analyse(request, [each.cell.setting for each in group], guide)
         digest = file_sha256(directory / "stdout")
         error = _wrong(job, results[0], digest)
         return tuple(
@@ -175,29 +178,69 @@ def _instrumented(group: JobGroup) -> tuple[CellResult, ...]:
         directory = stack.enter_context(scratch_directory("simprof-cell-"))
         outputs = open_outputs(stack, directory)
         timing = job.cell.kind is CellKind.TIME
-        settings = [each.cell.setting for each in group]
-        profile = None
-        if any(each.weights == WeightChoice.EXACT for each in settings) or (
-            timing and needs_edge_profile(job.cell.setting.mode)
-        ):
-            profile = _edge_profile(job, stack, directory)
+        profiles = _profiles(group, stack, directory, guiding=timing)
         if timing:
             fresh = partial(_request, replace(job, writable=True), directory, outputs)
-            return (timed(fresh, _scheme(job, profile), directory),)
+            return (timed(fresh, _scheme(job, profiles), directory),)
         request = _request(job, directory, outputs)
-        return execute(request, [_scheme(each, profile) for each in group])
+        return execute(request, [_scheme(each, profiles) for each in group])
 
 
-def _edge_profile(job: Job, stack: ExitStack, directory: Path) -> Path:
-    """Run the program for its edge profile, whose counts are exact weights; return its file."""
+class _Profiles(NamedTuple):
+    """Files of edge profiles that runs before the measured one gave; None: none was needed."""
+
+    own: Path | None  # With the same input
+    guide: Path | None  # With the input that guides
+
+
+def _profiles(
+    group: JobGroup,
+    stack: ExitStack,
+    directory: Path,
+    *,
+    guiding: bool = False,  # Whether one of the same input is to be there for modes that need it
+) -> _Profiles:
+    needed = any(
+        each.cell.setting.weights == WeightChoice.EXACT
+        or (guiding and each.guide is None and needs_edge_profile(each.cell.setting.mode))
+        for each in group
+    )
+    own = _edge_profile(group[0], stack, directory, "first-")[0] if needed else None
+    return _Profiles(own, _guide(group, stack, directory))
+
+
+def _guide(group: JobGroup, stack: ExitStack, directory: Path) -> Path | None:
+    """Run the program with the input that guides some of a group; return the profile's file.
+
+    Raises SimulatorError if that run is no good one.
+    """
+    guided = next((job for job in group if job.guide is not None), None)
+    if guided is None or guided.guide is None:
+        return None
+    cell = replace(guided.cell, input=guided.guide.name)
+    job = replace(guided, cell=cell, given=guided.guide, replay=None, records=False)
+    profile, measured = _edge_profile(job, stack, directory, "guide-")
+    ending = measured.ending
+    run = CellResult(base=measured.base, reason=ending.reason, status=ending.code)
+    error = _wrong(job, run, file_sha256(directory / "guide-stdout"))
+    if error is not None:
+        raise SimulatorError(f"the run that guides {guided.cell.setting.mode} failed: {error}")
+    return profile
+
+
+def _edge_profile(
+    job: Job, stack: ExitStack, directory: Path, prefix: str
+) -> tuple[Path, RunMeasurement]:
+    """Run the program for its edge profile; return its file, and what was measured."""
     from simprof.profiler.profiles.storage import save
     from simprof.profiler.session.session import compare_program
 
-    profile = directory / "edges.profile"
-    request = _request(job, directory, open_outputs(stack, directory, "first-"))
+    profile = directory / f"{prefix}edges.profile"
+    request = _request(job, directory, open_outputs(stack, directory, prefix))
     everything = replace(request, selection=ALL_ROUTINES)
-    save(compare_program(everything, (NO_SCHEME,)).measurements[0], profile)
-    return profile
+    measured = compare_program(everything, (NO_SCHEME,)).measurements[0]
+    save(measured, profile)
+    return profile, measured
 
 
 def open_outputs(stack: ExitStack, directory: Path, prefix: str = "") -> list[int]:
@@ -262,12 +305,14 @@ def _request(job: Job, directory: Path, outputs: Sequence[int]) -> RunRequest:
     return recorded(job, request)
 
 
-def _scheme(job: Job, profile: Path | None) -> Setting:
-    """Return a job's setting; an edge profile that is there guides `tpp` too."""
-    unguided = job.cell.setting.scheme(profile)
-    if profile is None or not needs_edge_profile(unguided.mode):
-        return unguided
-    return replace(unguided, options=replace(unguided.options, edge_profile=profile))
+def _scheme(job: Job, profiles: _Profiles) -> Setting:
+    """Return a job's setting; a profile of its own input that is there guides `tpp` too."""
+    chosen = job.cell.setting.scheme(profiles.own, profiles.guide)
+    options = chosen.options
+    is_guided = options.edge_profile is not None or beginning(chosen.mode, options)
+    if is_guided or not needs_edge_profile(chosen.mode):
+        return chosen
+    return replace(chosen, options=replace(options, edge_profile=profiles.own))
 
 
 def _wrong(job: Job, result: CellResult, output: str) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -46,6 +47,14 @@ class WeightChoice(Weights):
 
 WeightChoice.EXACT = WeightChoice("exact")
 
+
+class GuideChoice(StrEnum):
+    """Whose edge profile guides a cell of a scheme that needs one."""
+
+    OWN = "own"  # that of the run that is measured
+    TRAIN = "train"  # that of a run with the benchmark's input to learn from
+
+
 _COMMON = (
     SchemeOption(
         name="path_limit",
@@ -69,6 +78,13 @@ _COMMON = (
         default=TableChoice.AUTO,
         help="",
         hint=f"give one of {', '.join(TableChoice)}",
+    ),
+    SchemeOption(
+        name="guide",
+        kind=GuideChoice,
+        default=GuideChoice.OWN,
+        help="",
+        hint=f"give one of {', '.join(GuideChoice)}",
     ),
     SchemeOption(
         name="user_only",
@@ -103,6 +119,8 @@ def reads(mode: str) -> tuple[SchemeOption, ...]:
     """Return the options that a mode reads, of those that a cell can have (`cell_options`)."""
     scheme = registry.definition(mode)
     names = {*scheme.reads, *SELECTING, *(option.name for option in scheme.options)}
+    if scheme.guided:
+        names.add("guide")
     return tuple(option for name, option in cell_options().items() if name in names)
 
 
@@ -130,6 +148,11 @@ class CellSetting:
         return WeightChoice(str(dict(self.options).get("weights", WeightChoice.HEURISTIC)))
 
     @property
+    def guide(self) -> GuideChoice:
+        """Whose edge profile guides it, where its mode needs one."""
+        return GuideChoice(str(dict(self.options).get("guide", GuideChoice.OWN)))
+
+    @property
     def path_limit(self) -> int:
         """Potential paths beyond which routines are truncated."""
         return int(dict(self.options).get("path_limit", DEFAULT_PATH_LIMIT))
@@ -149,10 +172,11 @@ class CellSetting:
     def _table(self) -> TableChoice:
         return TableChoice(str(dict(self.options).get("table", TableChoice.AUTO)))
 
-    def scheme(self, exact: Path | None = None) -> Setting:
+    def scheme(self, exact: Path | None = None, guide: Path | None = None) -> Setting:
         """Return it as `session` wants it.
 
-        `exact`: Saved edge profile; needed for exact weights only.
+        `exact`, `guide`: Saved edge profiles, of an earlier run with the same input and of one with
+        the input that guides it; needed for exact weights and for another input only.
         """
         options = dict(self.options)
         weights: Weights | Path = Weights.HEURISTIC
@@ -162,9 +186,14 @@ class CellSetting:
             weights = exact
         else:
             weights = Weights(self.weights)
-        for name in ("weights", "path_limit", "table", *SELECTING):
+        if self.guide is GuideChoice.OWN:
+            guide = None
+        elif guide is None:
+            raise ValueError(f"{self.name} needs the profile of another input")
+        for name in ("weights", "path_limit", "table", "guide", *SELECTING):
             options.pop(name, None)
-        chosen = SchemeOptions(self.path_limit, weights, self._table, own=tuple(options.items()))
+        own = tuple(options.items())
+        chosen = SchemeOptions(self.path_limit, weights, self._table, guide, own)
         return Setting(self.name, self.mode, chosen)
 
 

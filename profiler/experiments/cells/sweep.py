@@ -26,7 +26,7 @@ from simprof.profiler.experiments.cells.cells import (
 )
 from simprof.profiler.experiments.cells.provenance import Keys, find, missing_key, row_key, stages
 from simprof.profiler.experiments.cells.run import JobGroup, groups
-from simprof.profiler.experiments.cells.settings import CellSetting, combinations
+from simprof.profiler.experiments.cells.settings import CellSetting, GuideChoice, combinations
 from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.workers import Finished, run_here, run_processes
 from simprof.profiler.experiments.suites.builder import build_suite
@@ -162,7 +162,9 @@ def _job(suite: Suite, cell: Cell, built: BuiltProgram | None) -> Job:
         names = ", ".join(benchmark.inputs)
         raise UsageError(f"{benchmark.name} has no input {cell.input!r}: name one of {names}")
     is_counted = parse_build(cell.build)[1] is not CounterBuild.NONE
-    return replace(job, given=benchmark.inputs[cell.input], writable=is_counted)
+    own = cell.setting.guide is GuideChoice.OWN
+    guide = None if own else benchmark.inputs[cell.setting.guide.value]
+    return replace(job, given=benchmark.inputs[cell.input], guide=guide, writable=is_counted)
 
 
 def carry_out(
@@ -353,6 +355,11 @@ def _program_jobs(grid: Grid, settings: Sequence[CellSetting]) -> Iterator[Job]:
             raise UsageError(f"two programs are called {program.name}: give each its own name")
         seen.add(program.name)
         for cell in _cells(grid, program.name, FILE_BUILD, ("ref",), settings):
+            if cell.setting.guide is not GuideChoice.OWN:
+                raise UsageError(
+                    f"{program.name} is in no suite, so it has no input {cell.setting.guide} to "
+                    f"guide {cell.setting.mode}: sweep a suite, or leave out the option guide"
+                )
             given = NO_INPUT if cell.kind is CellKind.PLAN else program.given
             yield Job(cell, program.file, given, position=place)
 

@@ -19,11 +19,12 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from simprof.profiler.experiments.cells.cells import CellResult, failure
 from simprof.profiler.experiments.cells.provenance import engine_digest, versions
 from simprof.profiler.experiments.cells.run import JobGroup, peak_memory, run_group
+from simprof.profiler.experiments.suites.suite import Input
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.session.pool import Lost, Pool, Spawned, answer_all
 from simprof.simulator.errors import SimulatorError, UsageError
@@ -108,24 +109,42 @@ class Parcel:
     """A group with the content of its files, which its jobs share."""
 
     group: JobGroup  # Its jobs; their paths are those of the sender.
-    # program, stdin, expected: Content; None where there is no such file.
-    program: bytes
+    program: bytes  # Content
+    given: InputContent
+    guide: InputContent | None  # Of the input that guides some of its jobs; None: of none
+
+
+class InputContent(NamedTuple):
+    """The content of an input's files."""
+
+    # stdin, expected: None where there is no such file.
     stdin: bytes | None
     expected: bytes | None
-    # Content by path below the jobs' root; None where they have none.
+    # By path below its root; None where it has none.
     files: Mapping[str, bytes] | None
 
 
 def pack(group: JobGroup) -> Parcel:
     """Read a group's files."""
-    job, given = group[0], group[0].given
+    guide = _guide(group)
+    return Parcel(
+        group,
+        group[0].program.read_bytes(),
+        _pack_input(group[0].given),
+        None if guide is None else _pack_input(guide),
+    )
+
+
+def _guide(group: JobGroup) -> Input | None:
+    return next((job.guide for job in group if job.guide is not None), None)
+
+
+def _pack_input(given: Input) -> InputContent:
     files = None
     if given.root is not None:
         paths = [path for path in sorted(given.root.rglob("*")) if path.is_file()]
         files = {str(path.relative_to(given.root)): path.read_bytes() for path in paths}
-    return Parcel(
-        group,
-        job.program.read_bytes(),
+    return InputContent(
         None if given.stdin is None else given.stdin.read_bytes(),
         None if given.expected is None else given.expected.read_bytes(),
         files,
@@ -147,18 +166,29 @@ def unpack(parcel: Parcel, directory: Path) -> JobGroup:
     """Write a group's files below `directory`; return it with their paths."""
     first = parcel.group[0]
     program = _write(directory / "program", first.program, parcel.program)
-    stdin = _write(directory / "stdin", first.given.stdin, parcel.stdin)
-    expected = _write(directory / "expected", first.given.expected, parcel.expected)
+    assert program is not None
+    given = _unpack_input(parcel.given, first.given, directory / "given")
+    guide = _guide(parcel.group)
+    if guide is not None and parcel.guide is not None:
+        guide = _unpack_input(parcel.guide, guide, directory / "guide")
+    return tuple(
+        replace(job, program=program, given=given, guide=None if job.guide is None else guide)
+        for job in parcel.group
+    )
+
+
+def _unpack_input(content: InputContent, given: Input, directory: Path) -> Input:
+    directory.mkdir()
+    stdin = _write(directory / "stdin", given.stdin, content.stdin)
+    expected = _write(directory / "expected", given.expected, content.expected)
     root = None
-    if parcel.files is not None:
+    if content.files is not None:
         root = directory / "root"
         root.mkdir()
-        for name, content in parcel.files.items():
+        for name, data in content.files.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_bytes(content)
-    assert program is not None
-    given = replace(first.given, stdin=stdin, expected=expected, root=root)
-    return tuple(replace(job, program=program, given=given) for job in parcel.group)
+            (root / name).write_bytes(data)
+    return replace(given, stdin=stdin, expected=expected, root=root)
 
 
 def _write(directory: Path, original: Path | None, content: bytes | None) -> Path | None:

@@ -50,7 +50,7 @@ GRID = ".toml"  # How the name of a grid file ends; every other file is a progra
     multiple=True,
     metavar="OPTION=VALUE:...",
     help="One set of options for all modes that have them: path-limit, table, layout, "
-    "registers; repeatable. A mode's own options stand behind it (--mode tpp:cold=20).",
+    "registers, guide; repeatable. A mode's own options stand behind it (--mode tpp:cold=20).",
 )
 @options.selection_options("Profile", routine=False)
 @click.option(

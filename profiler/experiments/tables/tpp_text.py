@@ -1,12 +1,14 @@
 """What the text of TPP says of each part of it, beyond its tables (`tpp`): tables of their own.
 
 `tpp-parts`: what the removal of cold and of obvious paths gains (4.1, 5.1). `tpp-lengths`: the path
-length that is lost by disconnecting loops (4.2.1). `tpp-age`: what an edge profile of the run's
-beginning is worth, by its length (3).
+length that is lost by disconnecting loops (4.2.1). `tpp-age`, `tpp-train`: what an edge profile of
+the run's beginning is worth, by its length, and one of another input (3).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
 
 from simprof.profiler.experiments.cells.cells import CellResult
@@ -28,6 +30,7 @@ from simprof.profiler.experiments.tables.tpp import (
     LOOP,
     PAPER,
     PP,
+    PP_HASHED,
     TPP,
     definite_flow,
     reduction_share,
@@ -219,4 +222,73 @@ TPP_AGE = TableSpec[Found](
     originals="tpp2",
 )
 
-TABLES = (TPP_PARTS, TPP_LENGTHS, TPP_AGE)
+
+# -- another input's edge profile -----------------------------------------------------------------
+
+TRAIN: Mapping[str, object] = {"guide": "train"}
+COUNTED: Mapping[str, object] = {"count_obvious": True}
+# Key -> title, options beside those of TPP(5,15)
+GUIDES: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "t515": ("own", {}),
+    "train": ("train", TRAIN),
+    "t515c": ("own counted", COUNTED),
+    "trainc": ("train counted", TRAIN | COUNTED),
+}
+
+
+def _guided(key: str, title: str) -> tuple[ColumnSpec[Found], ColumnSpec[Found]]:
+    attributed = replace(definite_flow(key), key=f"a_{key}")
+    return columns.of_overhead(key, f"{title} %"), attributed
+
+
+def _cost_of_training(table: ReportTable) -> Condition | None:
+    pp, own, train = (table.mean(key) for key in ("pp", "t515c", "trainc"))
+    saved = None if pp is None or own is None else pp - own
+    kept = None if pp is None or train is None or not saved else percentage(pp - train, saved)
+    return conditions.value_is(
+        "part of the reduction from PP that the train input's profile reaches",
+        kept,
+        at_least(80, " %"),
+        remark=f"means: PP {number(pp)} %, own {number(own)} %, train {number(train)} %",
+        behind=len(table.values("trainc")),
+    )
+
+
+TPP_TRAIN = TableSpec[Found](
+    "tpp-train",
+    "TPP section 3: the train input's edge profile guides the ref run",
+    f"{PAPER}, sections 3 and 5 (text)",
+    "Overhead in percent of base instructions and attribution of definite flow (AoDF) of TPP(5,15) "
+    "guided by the edge profile of the run itself (own) and of a run with the train input; "
+    "counted: obvious paths have counters, too. Beside them the overhead of PP.",
+    {
+        "pp": PP,
+        **{key: tpp_need(cold=COLD, loop=LOOP, **more) for key, (_, more) in GUIDES.items()},
+    },
+    (
+        PROGRAM,
+        columns.of_overhead("pp", "PP %"),
+        *chain.from_iterable(_guided(key, title) for key, (title, _) in GUIDES.items()),
+        PP_HASHED,
+    ),
+    (
+        rule(
+            "An edge profile that was taken earlier is representative: with one that is, "
+            "attribution of definite flow exceeds 98 %.",
+            claims.mean_is(
+                "a_trainc", papers(at_least(98, " %")), others=("a_t515", "a_train", "a_t515c")
+            ),
+        ),
+        of_hashing("... and overhead is reduced as by the run's own.", _cost_of_training),
+    ),
+    notes=(
+        "Obvious paths have the counts of the edge profile: those of another input are no counts "
+        "of this run. The claim is judged where they are counted.",
+        "The paper has edge profiles of the ref input only, as it expects an early stage's to be "
+        "representative. A program whose inputs are the same has the same numbers twice.",
+    ),
+    bars=Bars(("pp", "t515c", "trainc"), "overhead, % of base instructions"),
+    originals="tpp2",
+)
+
+TABLES = (TPP_PARTS, TPP_LENGTHS, TPP_AGE, TPP_TRAIN)
