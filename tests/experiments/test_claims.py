@@ -247,6 +247,8 @@ BOUNDARIES = [
         counted({"bittrace": 11}, {"bittrace": 9}), 6, "fhh", 1,
     ),
     Boundary("bittrace", "Bit tracing is likely", every("bittrace"), 10, "ffh"),
+    Boundary("bittrace", "... also where", counted({"merged": 11}, {"merged": 9}), 6, "fhh", 1),
+    Boundary("bittrace", "... also where", every("merged"), 10, "ffh"),
     Boundary("definite", "An edge profile", every("executions_share"), 70, "fhh"),
     Boundary("definite", "An edge profile", every("executions_share"), 90, "hhf"),
     Boundary("definite", "It attributes more", group("FP", "executions_share"), 10, "ffh"),

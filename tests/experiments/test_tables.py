@@ -302,6 +302,7 @@ def test_bit_tracing() -> None:
     results = {
         "pp": CellResult(base=100, added=20, counts=events, routines=pp),
         "bittrace": CellResult(base=100, added=30, counts=events, routines=bits),
+        "merged": CellResult(base=100, added=20, counts=events, routines=bits[1:]),
     }
     row = only_row(table_of("bittrace", results))
     assert (row["pp_bits"], row["bits"]) == (37 / 3, 70 / 3)
@@ -309,7 +310,9 @@ def test_bit_tracing() -> None:
     assert (row["median_counters"], row["most_counters"]) == (2.0, 3.0)
     assert row["over_twice"] == pytest.approx(200 / 3)
     assert (row["edges"], row["hashed"], row["pp"], row["bittrace"]) == (1.0, 25.0, 20.0, 30.0)
-    assert verdicts("bittrace", results) == [Verdict.FAILS, Verdict.FAILS, Verdict.HOLDS]
+    assert (row["merged_edges"], row["merged"]) == (0.5, 20.0)
+    fails = Verdict.FAILS  # with equal overheads, too
+    assert verdicts("bittrace", results) == [fails, fails, Verdict.HOLDS, fails]
 
 
 def test_definite_flow() -> None:
