@@ -42,13 +42,15 @@ from simprof.profiler.graphs.spanning import (
 )
 from simprof.profiler.plan.actions import Execution
 from simprof.profiler.plan.plan import Addressing, CounterTable
+from simprof.profiler.recovery.recovery import recover
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 from simprof.profiler.schemes.cs6120.planner import plan_calls_optimal
 from simprof.profiler.schemes.kiter.actions import AddAccumulators
 from simprof.profiler.schemes.kiter.planner import plan_kiter
-from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
+from simprof.profiler.schemes.pp.options import RootEdge
+from simprof.profiler.schemes.pp.planner import PathPlan, expected_cost, plan_pp
 from simprof.profiler.schemes.qpt.planner import plan_qpt2
 from simprof.profiler.schemes.tracing.planner import (
     TracePlan,
@@ -58,6 +60,7 @@ from simprof.profiler.schemes.tracing.planner import (
     predicates,
     standard_width,
 )
+from simprof.simulator.binary import elf
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "DEVIATIONS.md"
@@ -197,6 +200,21 @@ def of_paths(plans: Sequence[PathPlan]) -> Measures:
     yield "dead-ends", number(sum(not edge.stands_for for edge in dummies))
 
 
+def of_registers() -> Measures:
+    """Yield how often `exit-entry=cheaper` would choose otherwise if it knew free registers."""
+    others = total = 0
+    for program in PROGRAMS:
+        recovered = recover(elf.load(program))
+        contexts = ProgramContexts(recovered)
+        for routine, cfg in enumerate(recovered.routines):
+            rivals = [plan_pp(cfg, root=root) for root in (RootEdge.TREE, RootEdge.CHORD)]
+            dearness = [expected_cost(plan, contexts.of(routine)) for plan in rivals]
+            chosen = min(range(2), key=[expected_cost(plan) for plan in rivals].__getitem__)
+            others += dearness[chosen] != min(dearness)
+            total += 1
+    yield "cheaper-registers", part(others, total)
+
+
 def chord_weight(plan: PathPlan, tree: SpanningTree | None = None) -> float:
     """Return how often the chords with an increment are crossed, by the heuristic."""
     weights = plan.dag.edge_weights(plan.weights)
@@ -323,6 +341,12 @@ def of_runs() -> Measures:
     ):
         for mode, found in other.measurements.items():
             yield f"{mode.replace(':placement=', '-')}-{name}", percent(found.added, found.base)
+    with tempfile.TemporaryDirectory() as scratch:
+        saved = Path(scratch, "profile")
+        simprof.save(compared["pp"], saved)
+        for mode in ("pp", "tpp"):
+            found = simprof.run(BENCH, mode=mode, weights=saved)
+            yield f"{mode}-measured", percent(found.added, found.base)
     for layout in ("best", "stubs"):
         found = simprof.run(BENCH.with_name("signals.elf"), mode="pp", layout=layout)
         yield f"signals-{layout}", percent(found.added, found.base)
@@ -423,6 +447,7 @@ def measures() -> dict[str, str]:
             of_registers(),
             of_paths(plans),
             of_other_paths(routines, plans),
+            of_registers(),
             of_algorithm_3(),
             of_tables(),
             of_runs(),

@@ -225,8 +225,8 @@ TPP_AGE = TableSpec[Found](
 
 # -- another input's edge profile -----------------------------------------------------------------
 
-TRAIN: Mapping[str, object] = {"guide": "train"}
-COUNTED: Mapping[str, object] = {"count_obvious": True}
+TRAIN: dict[str, object] = {"guide": "train"}
+COUNTED: dict[str, object] = {"count_obvious": True}
 # Key -> title, options beside those of TPP(5,15)
 GUIDES: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "t515": ("own", {}),

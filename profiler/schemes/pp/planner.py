@@ -118,7 +118,7 @@ def plan_pp(
             )
             for each in (RootEdge.TREE, RootEdge.CHORD)
         )
-        return min(rivals, key=_expected)
+        return min(rivals, key=expected_cost)
     dfs = depth_first(cfg)
     edge_weights = given_weights(cfg, weights)
     dag = truncated_dag(cfg, dfs, path_limit, total_limit, per_vertex)
@@ -144,9 +144,13 @@ def plan_pp(
     )
 
 
-def _expected(plan: PathPlan) -> tuple[bool, float]:
-    """Return whether a plan hashes, and what its code executes by its weights."""
-    # Whether registers are free is not known here: code is priced as where all of them are.
-    cost = Pricer(GENERATORS).cost(plan.cfg, plan.plan, plan.weights, RoutineContext.free())
+def expected_cost(plan: PathPlan, context: RoutineContext | None = None) -> tuple[bool, float]:
+    """Return whether a plan hashes, and what its code executes by its weights.
+
+    `context`: Registers of its routine; None: all are free. A plan rests on its graph alone, and
+    which registers are free on the whole program's code: that decides nothing (DEVIATIONS, pp).
+    """
+    context = RoutineContext.free() if context is None else context
+    cost = Pricer(GENERATORS).cost(plan.cfg, plan.plan, plan.weights, context)
     executed = (plan.weights[edge] * snippet.cost for edge, snippet in cost.snippets.items())
     return plan.plan.table is CounterTable.HASH, sum(executed)
