@@ -16,7 +16,7 @@ from simprof.profiler.experiments.cells.run import groups, run_group
 from simprof.profiler.experiments.cells.settings import parse
 from simprof.profiler.experiments.cells.sweep import suite_order
 from simprof.profiler.experiments.cells.workers import pack, unpack
-from simprof.profiler.experiments.suites.suite import Input
+from simprof.profiler.experiments.suites.suite import Input, InputName
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import save
@@ -41,7 +41,8 @@ GUIDED = f"{TPP}:guide=train"
 def words(fixture_elf: Find, tmp_path: Path) -> Callable[..., Job]:
     """Makes jobs of a program that counts words."""
     inputs = {}
-    for name, text in (("train", TRAIN), ("ref", REF)):
+    texts: dict[InputName, str] = {"train": TRAIN, "ref": REF}
+    for name, text in texts.items():
         file = tmp_path / f"{name}.txt"
         file.write_text(text)
         inputs[name] = Input(name, stdin=file)
