@@ -40,6 +40,8 @@ VARIANTS = (
     "qpt:placement=mixed",
     "qpt:blocks=merged",
     "qpt2:blocks=merged:registers=scavenged",
+    "qpt:registers=stolen",
+    "qpt2:registers=stolen",
     "bittrace:table=hash",
     "tpp:cold=0.1:loop=0.5",
     "tpp:cold=1:loop=1",
