@@ -58,11 +58,15 @@ VARIANTS = (
 GRAPH_VARIANTS = (
     "kiter:k=3:hot=40",
     "kiter:give-up=50",
+    "kiter:outer",
+    "kiter:k=3:outer",
     "pp:exit-entry=chord",
     "pp:exit-entry=cheaper",
     "pp:path-limit=20:per-vertex",
     "bittrace:merged",
     "qpt2:weights=wall",
+    "qpt2:weights=forman",
+    "pp:weights=forman",
 )
 GRAPH_SETTINGS = (*MODES, *VARIANTS, *GRAPH_VARIANTS)
 PROGRAM_SETTINGS = ("edges", *MODES, *VARIANTS, "tpp:first=10000")

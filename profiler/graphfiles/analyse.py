@@ -165,6 +165,7 @@ def analyse(document: GraphDocument, options: AnalysisOptions = DEFAULT_OPTIONS)
     """
     run = _run(document, options)
     answer = run_object(document, run, _options(options))
+    answer["warnings"] += run.definition.notes(options.scheme, (document.cfg,))
     answer["static"] = describe(run)
     if options.enumerate:
         answer["all_paths"] = _all_paths(document, cast(PathDecoder, run.plan))

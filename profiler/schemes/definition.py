@@ -11,7 +11,7 @@ planners and code generators are imported inside the functions that it names.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -228,6 +228,10 @@ class SchemeDefinition:
     iterations: Callable[[RoutinePlan], int | None] = lambda plan: None
     # The loops of a plan whose paths span fewer iterations than were asked for.
     limited: Callable[[RoutinePlan], tuple[LoopLimit, ...]] = lambda plan: ()
+    # What the user has to know of the options on a program's routines, a line each.
+    notes: Callable[[SchemeOptions, Iterable[ControlFlowGraph]], Iterable[str]] = (
+        lambda options, routines: ()
+    )
     losses: tuple[Loss, ...] = ()  # What it can lose
     # The graph whose blocks and edges a plan chose counters from.
     placed_on: Callable[[RoutinePlan], ControlFlowGraph] = lambda plan: plan.cfg

@@ -422,7 +422,7 @@ class Measuring:
             added=sum(r.added for r in routines) + definition.code().run_cost(machine, sizes),
             counts={**_NO_COUNTS, **_total(result.counts for result in results), **unattributed},
             routines=routines,
-            warnings=tuple(warnings(observation, definition, unattributed, wrapped)),
+            warnings=tuple(warnings(observation, self.scheme, unattributed, wrapped)),
             partial=run.is_cut_short,
             lines={} if self._brief else lines(observation.program, routines),
             sizes=dict(sizes),

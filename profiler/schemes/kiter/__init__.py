@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
+from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes.definition import (
     LAYOUT,
     PLANNING,
@@ -106,6 +109,13 @@ def _plan(order: PlanOrder) -> RoutinePlan:
     return give_up(plan, GIVE_UP.of(order.options) or None)
 
 
+def _notes(options: SchemeOptions, routines: Iterable[ControlFlowGraph]) -> Iterator[str]:
+    from simprof.profiler.schemes.kiter.choice import unmatched
+
+    if left := unmatched(ITERATIONS_OF.of(options), routines):
+        yield f"kiter: k-of names no loop: {', '.join(left)}"
+
+
 def _code() -> SchemeCode:
     from simprof.profiler.schemes.kiter.code import CODE
 
@@ -120,6 +130,7 @@ KITER = SchemeDefinition(
     reads=PLANNING,
     options=(ITERATIONS, ITERATIONS_OF, OUTER, HOT, UNOPTIMISED, HASH_ABOVE, GIVE_UP, LAYOUT),
     code=_code,
+    notes=_notes,
     iterations=attrgetter("most_iterations"),
     limited=attrgetter("limits"),
     losses=(

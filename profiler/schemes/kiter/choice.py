@@ -17,14 +17,19 @@ within the path limit; `limited_loops` says what became of it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
-from simprof.profiler.graphs.loops import DepthFirst, loop_body, proper_back_edges
+from simprof.profiler.graphs.loops import (
+    DepthFirst,
+    depth_first,
+    loop_body,
+    proper_back_edges,
+)
 from simprof.profiler.schemes.kiter.unrolled import IteratedLoop
 
 GIVEN_UP = "given_up_routines"  # Name of what is lost where a routine has too many paths
@@ -70,6 +75,16 @@ def read_choices(text: str) -> tuple[LoopChoice, ...]:
             raise ValueError(f"{part!r} is no choice of k")
         found.append(LoopChoice(where, int(iterations)))
     return tuple(found)
+
+
+def unmatched(text: str, routines: Iterable[ControlFlowGraph]) -> list[str]:
+    """Return the choices, as they are spelt, that fit no loop of any routine."""
+    left = list(read_choices(text))
+    for cfg in routines if left else ():
+        dfs = depth_first(cfg)
+        heads = {cfg.edges[edge].target for edge in dfs.back_edges}
+        left = [each for each in left if not any(each.fits(cfg, head) for head in heads)]
+    return [f"{each.where}{IS}{each.iterations}" for each in left]
 
 
 @dataclass(frozen=True)

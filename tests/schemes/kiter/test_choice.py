@@ -1,14 +1,17 @@
+import json
 import random
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import SchemeOptions
-from simprof.profiler.schemes.kiter.choice import LoopChoice, read_choices
+from simprof.profiler.schemes.kiter.choice import LoopChoice, read_choices, unmatched
 from simprof.profiler.schemes.kiter.planner import GivenUpPlan, IterationPlan, give_up, plan_kiter
 from simprof.profiler.schemes.mode_options import read
 from simprof.profiler.schemes.registry import make_plan
@@ -173,6 +176,25 @@ def test_last_choice_counts() -> None:
     cfg = named(KITER_1_EDGES, "1", "6")
     for text, k in (("*=3+@2=4", 4), ("@2=4+*=3", 3)):
         assert planned(cfg, choices=read_choices(text)).most_iterations == k
+
+
+def test_choices_that_fit_no_loop() -> None:
+    first = named(KITER_1_EDGES, "1", "6", "first")
+    straight = named("1>2 2>3", "1", "3", "straight")
+    text = "first=3+second=3+straight=3+@2=2+@3=2+fir*@2=1+*@9=4"
+    assert unmatched(text, [first, straight]) == ["second=3", "straight=3", "@3=2", "*@9=4"]
+    assert unmatched("straight=3+fi*=3", [straight, first]) == ["straight=3"]
+    assert unmatched("", [first]) == []
+
+
+def test_a_choice_that_fits_no_loop_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "graph.json"
+    edges = [["A", "B"], ["B", "C"], ["C", "B"], ["C", "D"]]
+    file.write_text(json.dumps({"name": "one", "entry": "A", "exit": "D", "edges": edges}))
+    for text, told in (("one=3", []), ("@B=3+tow=2+@C=2", ["k-of names no loop: tow=2, @C=2"])):
+        scheme = SchemeOptions().having(iterations_of=text)
+        answer = analyse_file(file, AnalysisOptions(mode="kiter", scheme=scheme))
+        assert answer["warnings"] == [f"kiter: {each}" for each in told]
 
 
 def test_spelling() -> None:

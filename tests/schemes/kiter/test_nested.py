@@ -9,7 +9,9 @@ import pytest
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import check
 from simprof.profiler.graphs.paths import PathRecord
+from simprof.profiler.plan.actions import RegisterEffect
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.schemes.kiter.actions import BeginPath
 from simprof.profiler.schemes.kiter.choice import read_choices
 from simprof.profiler.schemes.kiter.nested import NestedPlan, plan_outer
 from simprof.profiler.schemes.kiter.planner import IterationPlan, plan_kiter
@@ -240,6 +242,17 @@ def test_nested_k() -> None:
         "back-edge 34 loop-exit",
     }
     assert_exact(cfg, inner, [walk(cfg, "1" + "2343434343434" * 5 + "5"), walk(cfg, "12345")])
+
+
+def test_registers_of_the_loops_around_are_in_use() -> None:
+    """Inside of a collapsed loop no action says that what registers hold is of no use any more."""
+    cfg = named("1>2 2>3 3>4 4>3 4>2 4>5", "1", "5")
+    plan = planned(cfg, choices=read_choices("@3=1"))
+    assert isinstance(plan, NestedPlan)
+    inside = {edge(cfg, ends) for ends in ("2>3", "3>4", "4>3")}
+    begun = [action for at in inside for action in plan.plan.actions.get(at, ())]
+    assert any(isinstance(action, BeginPath) for action in begun)
+    assert not any(action.effect is RegisterEffect.DEFINES for action in begun)
 
 
 def test_three_levels() -> None:
