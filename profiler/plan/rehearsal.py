@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import block_counts
@@ -128,17 +129,23 @@ def _check_paths(decoder: PathDecoder, walk: ExecutedWalk) -> None:
     visits = Counter(every)
     blocks = {True: every, False: [edge.target for edge in ends if edge.source != edge.target]}
     places = {crosses: _places(each) for crosses, each in blocks.items()}
-    counted: Counter[tuple[bool, tuple[int, ...]]] = Counter()
+    counted: Counter[tuple[bool, tuple[int, ...], tuple[int, ...]]] = Counter()
     for path_id, count in interpret.execute(cfg, decoder.plan, [walk]).finished_paths.items():
         if path_id >= 0:  # no counter with a name
             record = decoder.decode(path_id)
             turns = (cfg.edges[edge].source == cfg.edges[edge].target for edge in record.edges)
-            counted[any(turns), record.blocks] += count
-    for (crosses, path), count in counted.items():
-        passed = blocks[crosses]
-        starts = places[crosses][path[0]]
-        times = sum(tuple(passed[at : at + len(path)]) == path for at in starts)
-        most = walk.count * (visits[path[0]] if len(path) == 1 else times)
+            counted[any(turns), record.blocks, record.collapsed] += count
+    for (crosses, path, collapsed), count in counted.items():
+        passed, starts = blocks[crosses], places[crosses]
+        # What is executed in a collapsed loop is between its head and the next block.
+        cuts = (0, *(at + 1 for at in collapsed if at + 1 < len(path)), len(path))
+        pieces = [path[first:end] for first, end in pairwise(cuts)]
+        most = walk.count * min(
+            visits[piece[0]]
+            if len(piece) == 1
+            else sum(tuple(passed[at : at + len(piece)]) == piece for at in starts[piece[0]])
+            for piece in pieces
+        )
         assert count <= most, (
             f"in a rehearsal the path {' '.join(str(cfg.name_of(block)) for block in path)} "
             f"counts {count} for {most} executions at most"

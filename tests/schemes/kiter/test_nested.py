@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,8 @@ from simprof.profiler.graphs.flow import check
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.actions import RegisterEffect
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.schemes.kiter.actions import BeginPath
+from simprof.profiler.plan.rehearsal import rehearse
+from simprof.profiler.schemes.kiter.actions import BeginPath, NextIteration
 from simprof.profiler.schemes.kiter.choice import read_choices
 from simprof.profiler.schemes.kiter.nested import NestedPlan, plan_outer
 from simprof.profiler.schemes.kiter.planner import IterationPlan, plan_kiter
@@ -331,3 +333,28 @@ def test_same_as_kiter_without_nests(seed: int) -> None:
     nested = [x for x in loops if any(y.body < x.body for y in loops)]
     if not any(can_be_iterated(cfg, x, loops) for x in nested):
         assert planned(cfg, iterations=3).plan == plan_kiter(cfg, iterations=3).plan
+
+
+@pytest.mark.seeds(range(40))
+def test_rehearsals_agree(seed: int) -> None:
+    """`--self-check` follows a path around collapsed loops in the pieces between them."""
+    rng = random.Random(seed)
+    cfg = any_graph(rng)
+    plan = planned(cfg, iterations=rng.choice((2, 3)))
+    walks = [ExecutedWalk(tuple(random_walk(rng, cfg, 60)), 2) for _ in range(10)]
+    rehearse(plan, plan, walks)
+
+
+def test_rehearsal_of_a_wrong_path() -> None:
+    cfg, plan = figure_8()
+    steps = walk(cfg, "1" + "23" + "45456" * 2 + "456" * 2 + "7")
+    wrong = dict(plan.plan.actions)
+    at = edge(cfg, "6>4")
+    wrong[at] = tuple(
+        replace(action, start=action.start + 1) if isinstance(action, NextIteration) else action
+        for action in wrong[at]
+    )
+    assert wrong != plan.plan.actions
+    broken = replace(plan, plan=replace(plan.plan, actions=wrong))
+    with pytest.raises((AssertionError, ValueError)):
+        rehearse(broken, broken, [ExecutedWalk(tuple(steps))])
