@@ -227,6 +227,8 @@ def test_hot_loop_of_two() -> None:
     for hot, heads in ((0.0, "24"), (29.7, "24"), (29.8, "4"), (69.3, "4"), (69.4, "")):
         plan = planned(cfg, hot=hot, weights=weights)
         assert "".join(str(cfg.name_of(x.head)) for x in plan.loops) == heads, hot
+    just = [float(n) for n in (1, 25, 24, 1, 74, 73, 1, 1, 1)]  # 50 of 200: no less than 25 %
+    assert [x.head for x in planned(cfg, hot=25.0, weights=just).loops] == [1, 3]
     cold = planned(cfg, hot=50.0, weights=weights)
     assert [(each.head, each.asked, each.reason) for each in cold.limited] == [(1, 2, "not hot")]
     assert not cold.limits  # the user asked for that
