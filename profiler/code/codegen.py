@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from simprof.profiler.code.arrangement import arrange, choose_registers
 from simprof.profiler.code.body_costs import body_cost, measured
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.frames import EdgePlace, Site, Where
@@ -23,8 +24,6 @@ from simprof.profiler.code.places import (
     NO_WEIGHTS,
     BlockCodePlace,
     LayoutRule,
-    arrange,
-    choose_registers,
     find_place,
 )
 from simprof.profiler.code.snippet_parts import (
@@ -32,6 +31,7 @@ from simprof.profiler.code.snippet_parts import (
     CounterAccess,
     Generators,
 )
+from simprof.profiler.code.spilling import NO_SPILL, Edit, Spill
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.actions import Action
@@ -104,6 +104,12 @@ class RoutineCode:
     block_snippets: Mapping[int, Snippet] = field(default_factory=dict)
     block_end_snippets: Mapping[int, Snippet] = field(default_factory=dict)
     layout: CounterLayout = field(default_factory=CounterLayout)  # Where the counters are
+    spill: Spill = NO_SPILL  # Registers of the program that are the code's instead
+
+    @property
+    def spill_costs(self) -> Mapping[int, int]:
+        """Block id -> instructions that spilled registers take each time."""
+        return self.spill.costs
 
     @property
     def count(self) -> int:
@@ -139,7 +145,7 @@ def generate(
     block_snippets = {b: _block_snippet(place, access) for b, place in arranged.tops.items()}
     block_end_snippets = {b: _block_snippet(place, access) for b, place in arranged.ends.items()}
     everything = (*snippets.values(), *block_snippets.values(), *block_end_snippets.values())
-    size = sum(len(snippet.instructions) for snippet in everything)
+    size = sum(len(snippet.instructions) for snippet in everything) + arranged.spill.size
     return RoutineCode(
         snippets,
         arranged.path_register,
@@ -148,6 +154,7 @@ def generate(
         block_snippets,
         block_end_snippets,
         layout,
+        arranged.spill,
     )
 
 
@@ -252,6 +259,12 @@ class Emission:
     before_label: Mapping[int, tuple[Piece, ...]]
     at: Mapping[int, tuple[Piece, ...]]
     stubs: tuple[Stub, ...]
+    spill: Spill = NO_SPILL
+
+    @property
+    def edits(self) -> Mapping[int, Edit]:
+        """What stands in place of instructions that name spilled registers."""
+        return self.spill.edits
 
     @property
     def pieces(self) -> Iterator[Piece]:
@@ -286,7 +299,8 @@ def emit(cfg: ControlFlowGraph, context: RoutineContext, code: RoutineCode) -> E
             (before if behind else at)[cfg.blocks[block].start + 4 * position] += pieces
     for last, pieces in stubs.items():
         pieces.sort(key=lambda piece: -_edges_before(cfg, piece.number, last))
-    return Emission(_frozen(before), _frozen(at), tuple(_stubs(cfg, context, stubs)))
+    placed = tuple(_stubs(cfg, context, stubs))
+    return Emission(_frozen(before), _frozen(at), placed, code.spill)
 
 
 def _edges_before(cfg: ControlFlowGraph, edge: int, last: int) -> int:

@@ -65,8 +65,10 @@ class RoutineContext:
         behind_slots: frozenset[
             int
         ] = frozenset(),  # Edges whose code must not precede a delay slot
+        freed: int = 0,  # Locals of its own window that are spilled, and free for code
     ) -> None:
         self.use = use
+        self._freed = freed
         self.has_caller = has_caller
         self.stolen = stolen
         self.spilled = spilled
@@ -109,10 +111,23 @@ class RoutineContext:
             behind_slots,
         )
 
+    def freeing(self, freed: int) -> RoutineContext:
+        """Return the context of the same routine where its spilled locals in `freed` are free."""
+        if not freed:
+            return self
+        return RoutineContext(
+            self.machine,
+            self.analysis,
+            self.use,
+            self.has_caller,
+            self.abi.carried,
+            freed=freed,
+        )
+
     @cached_property
     def _withheld(self) -> int:
         """Registers that code has to save though they may be dead."""
-        if self.use is RegisterUse.LIVENESS or self.analysis is None:
+        if self.use in (RegisterUse.LIVENESS, RegisterUse.SPILLED) or self.analysis is None:
             return 0
         if self.use is RegisterUse.SAVED:
             return INTEGER
@@ -189,7 +204,8 @@ class RoutineContext:
     def _site(self, live: int, state: FrameState) -> Site:
         site = self._sites.get((live, state))
         if site is None:
-            kept = live & ~self.spilled | self.abi.reserved | self._withheld
+            spilled = self.spilled | (self._freed if state.depth else 0)
+            kept = live & ~spilled | self.abi.reserved | self._withheld
             site = self._sites[live, state] = Site(kept, state, self.slots_at(state))
         return site
 

@@ -143,7 +143,7 @@ class Liveness:
 
     def __init__(self, cfg: ControlFlowGraph, facts: CodeFacts, abi: Abi) -> None:
         self._cfg = cfg
-        self._facts = facts
+        self.facts = facts
         self._abi = abi
         self.blocks = tuple(block_code(cfg, facts, b.id) for b in cfg.blocks)
         self._exits = {
@@ -191,14 +191,14 @@ class Liveness:
     def transfer_word(self, block: int) -> int:
         """Return the instruction word of the control transfer that ends `block`; 0 if none does."""
         code = self.blocks[block]
-        return 0 if code.transfer is None else int(self._facts.words[code.first + code.transfer])
+        return 0 if code.transfer is None else int(self.facts.words[code.first + code.transfer])
 
     @cached_property
     def named(self) -> int:
         """Every register that the routine's code mentions."""
         names = 0
         for code in self.blocks:
-            span = self._facts.names[code.first : code.first + code.count]
+            span = self.facts.names[code.first : code.first + code.count]
             names |= int(np.bitwise_or.reduce(span))
         return names
 
@@ -206,7 +206,7 @@ class Liveness:
     def makes_calls(self) -> bool:
         """Whether some call comes back into the routine; thunks, which keep all, aside."""
         callers = self._calls.difference(self._exits)
-        return any(self.blocks[b].target not in self._facts.thunks for b in callers)
+        return any(self.blocks[b].target not in self.facts.thunks for b in callers)
 
     def _exit_live(self, code: BlockCode) -> int:
         # A return needs the ABI's result registers, a jump to a routine's entry its arguments (and
@@ -215,16 +215,16 @@ class Liveness:
         if kind in _RETURNS:
             # Thunks that hand over the program counter (`__sparc_get_pc_thunk.l7`) keep to no ABI:
             # their callers rely on every register that they do not name.
-            return ALL if self._cfg.address in self._facts.thunks else self._abi.return_reads
+            return ALL if self._cfg.address in self.facts.thunks else self._abi.return_reads
         if kind in _CALLS:
             return self._abi.tail_reads if self._is_tail_call(code) else self._abi.call_reads
         if kind in _TRAPS or kind is TransferKind.ILLEGAL:
             return self._abi.reserved
         if kind in (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS) and (
-            code.target in self._facts.entries
+            code.target in self.facts.entries
         ):
-            return self._abi.tail_reads | self._facts.handed.get(code.target, 0)
-        shifts = self._facts.shifts[code.first : code.first + code.count]
+            return self._abi.tail_reads | self.facts.handed.get(code.target, 0)
+        shifts = self.facts.shifts[code.first : code.first + code.count]
         if kind is TransferKind.JUMP and Window.RESTORE in shifts:
             return self._abi.tail_reads
         # A branch into the middle of another routine, or to what neither a symbol nor a call shows
@@ -233,12 +233,12 @@ class Liveness:
 
     def _is_tail_call(self, code: BlockCode) -> bool:
         """Whether a call's delay slot makes the callee return to this routine's caller."""
-        slot, (_, writes) = code.first + code.count - 1, self._facts.effects
-        return self._facts.shifts[slot] == Window.RESTORE or bool(writes[slot] & mask(Register.O7))
+        slot, (_, writes) = code.first + code.count - 1, self.facts.effects
+        return self.facts.shifts[slot] == Window.RESTORE or bool(writes[slot] & mask(Register.O7))
 
     def _backwards(self, code: BlockCode, live: int) -> list[int]:
         """Return what is live behind a block's code, given here, and before each instruction."""
-        facts = self._facts
+        facts = self.facts
         reads, writes = facts.effects
         found = [live]
         for word in range(code.first + code.count - 1, code.first - 1, -1):
@@ -260,15 +260,15 @@ class Liveness:
         """Return (keep, need): what a block's callee leaves live, and what it makes live."""
         if block not in self._calls or block in self._exits:
             return ALL, 0
-        thunk = self._facts.thunks.get(self.blocks[block].target)
+        thunk = self.facts.thunks.get(self.blocks[block].target)
         if thunk is not None:
             return ALL, thunk
         return ALL & ~self._abi.call_writes, self._abi.call_reads
 
     def _effect(self, block: int) -> tuple[int, int] | None:
         """Return (keep, gen) of a block and its callee; None if it moves the register window."""
-        code, (reads, writes) = self.blocks[block], self._facts.effects
-        if any(self._facts.shifts[code.first : code.first + code.count]):
+        code, (reads, writes) = self.blocks[block], self.facts.effects
+        if any(self.facts.shifts[code.first : code.first + code.count]):
             return None
         keep, gen = self._call_effect(block)
         for word in range(code.first + code.count - 1, code.first - 1, -1):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from simprof.profiler.code.arrangement import WordsNeededError, arrange
 from simprof.profiler.code.body_costs import BodyCost, body_cost
 from simprof.profiler.code.codegen import RoutineCode, generate
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.hash_routine import TableLayout
 from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE, CounterLayout, CounterSpace, Room
-from simprof.profiler.code.places import JUMP, LayoutRule, WordsNeededError, arrange
+from simprof.profiler.code.places import JUMP, LayoutRule
 from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import TakenPart
@@ -43,6 +44,7 @@ class RoutineCost:
     block_snippets: Mapping[int, SnippetCost]
     block_end_snippets: Mapping[int, SnippetCost]
     path_register: str | None
+    spill_costs: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -53,7 +55,8 @@ class RoutineCost:
     def code_bytes(self) -> int:
         """Size of all snippets."""
         groups = (self.snippets, self.block_snippets, self.block_end_snippets)
-        return 4 * sum(cost.size for group in groups for cost in group.values())
+        size = sum(cost.size for group in groups for cost in group.values())
+        return 4 * (size + sum(self.spill_costs.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +255,7 @@ def routine_cost(
         {block: _block_cost(place.cost) for block, place in arranged.tops.items()},
         {block: _block_cost(place.cost) for block, place in arranged.ends.items()},
         arranged.path_register,
+        arranged.spill.costs,
     )
 
 
@@ -273,7 +277,7 @@ def added(
     total = sum(edge_costs(code, edges, taken).values())
     for snippets in (code.block_snippets, code.block_end_snippets):
         total += sum(executions[block] * snippet.cost for block, snippet in snippets.items())
-    return total
+    return total + sum(executions[block] * cost for block, cost in code.spill_costs.items())
 
 
 def edge_costs(

@@ -30,12 +30,14 @@ class TableChoice(StrEnum):
 
 
 class RegisterUse(StrEnum):
-    """Which registers code may take without saving them (BL94 6.3)."""
+    """Which registers code may take without saving them (BL94 6.3, EPP 5.1)."""
 
     LIVENESS = "liveness"  # those that are dead where the code stands
     SCAVENGED = "scavenged"  # caller-saved ones that the routine nowhere names
     SAVED = "saved"  # none
     STOLEN = "stolen"  # two that the whole program leaves to it (6.1, 7.1.1)
+    # Dead ones; where none is, the routine's least used local, whose uses become loads and stores.
+    SPILLED = "spilled"
 
 
 class CodeLayout(StrEnum):

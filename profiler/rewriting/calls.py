@@ -241,7 +241,8 @@ class CallCopies:
         self._landings.under_way(block)
         if stays is None:
             self._moved(block, address, kind, direct)
-        elif {address, address + 4} & self._entered:
+        elif {address, address + 4} & (self._entered | draft.spill.edits.keys()):
+            # What the old code has there is entered, or names spilled registers.
             self._made(block, address, kind, direct)
             draft.charge(stays, 2, block=block.id)
         else:
@@ -250,6 +251,7 @@ class CallCopies:
             draft.charge(stays, 1, block=block.id)
         if back is None:
             if stays is None:  # for a call that returns against all signs
+                draft.emit(*draft.spill.reloads(draft.context.is64))
                 draft.emit(jump(f"old.{block.end:x}"))
             return
         if stays is not None:

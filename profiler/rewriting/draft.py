@@ -27,6 +27,7 @@ from functools import cached_property
 import numpy as np
 
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
+from simprof.profiler.code.spilling import NO_SPILL, Spill
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.recovery.calls import CONTEXTS, call_sites
 from simprof.profiler.recovery.code_image import CodeImage
@@ -35,7 +36,8 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Fixup, FixupKind, Instruction, Item, Label, Register
 from simprof.simulator.isa.decode import TransferKind
 
-_FIELDS = {
+# The bits of a word that say where a direct transfer goes
+FIELDS = {
     FixupKind.DISP30: 0x3FFFFFFF,
     FixupKind.DISP22: 0x3FFFFF,
     FixupKind.DISP19: 0x7FFFF,
@@ -90,9 +92,7 @@ def retargeted(word: int, kind: TransferKind, label: str) -> Instruction:
     if kind is TransferKind.BRANCH_ALWAYS:
         return asm.branch("a", label, annul=bool(word & _ANNUL))
     field = displacement_kind(word)
-    return Instruction(
-        f".word {word:#010x} -> {label}", word & ~_FIELDS[field], Fixup(field, label)
-    )
+    return Instruction(f".word {word:#010x} -> {label}", word & ~FIELDS[field], Fixup(field, label))
 
 
 def is_short(word: int, kind: TransferKind) -> bool:
@@ -377,9 +377,15 @@ class CopyDraft:
     """A copy while it is made: its routine, its names, and what has been written of it."""
 
     def __init__(
-        self, number: int, cfg: ControlFlowGraph, context: RoutineContext, program: OldProgram
+        self,
+        number: int,
+        cfg: ControlFlowGraph,
+        context: RoutineContext,
+        program: OldProgram,
+        spill: Spill = NO_SPILL,
     ) -> None:
         assert context.analysis is not None
+        self.spill = spill
         self.number, self.cfg, self.context, self.program = number, cfg, context, program
         self.frames, self.liveness = context.analysis.frames, context.analysis.liveness
         self.codes = self.liveness.blocks
@@ -432,8 +438,9 @@ class CopyDraft:
     # -- the routine
 
     def word(self, address: int) -> int:
-        """Return the old instruction at an address."""
-        return self.program.word(address)
+        """Return the instruction at an old address, on temporaries where registers are spilled."""
+        edit = self.spill.edits.get(address)
+        return self.program.word(address) if edit is None else edit.word
 
     def block(self, number: int) -> Block:
         """Return a block."""

@@ -256,11 +256,12 @@ class Jumps:
             return None
         others = [r for r in own if r is not moved and r is not R.G0]
         # the second register is read before the free one is written, and may be it
-        # The scheme keeps paths in registers that the routine does not name.
+        # The scheme keeps paths in registers that the routine does not name, or that are spilled.
         order = draft.context.abi.caller_saved
         if draft.frames.before(each.block.id, draft.codes[each.block.id].transfer or 0).depth == 1:
             order += LOCAL_ORDER
-        kept = behind | mask(moved) | (self._scheme.named & ~draft.liveness.named)
+        own_named = draft.liveness.named & ~mask(*draft.spill.registers)
+        kept = behind | mask(moved) | (self._scheme.named & ~own_named)
         free = next(members(~kept, order), None)
         return None if free is None else _Registers(moved, next(iter(others), None), offset, free)
 

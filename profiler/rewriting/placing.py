@@ -69,7 +69,7 @@ class PlacedCode:
     @cached_property
     def keeps_words(self) -> bool:
         """Whether the code keeps anything on the stack."""
-        return uses_stack_words(self._emission)
+        return bool(self._emission.edits) or uses_stack_words(self._emission)
 
     # -- labels
 

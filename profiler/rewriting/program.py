@@ -293,7 +293,7 @@ def copy_routine(
 
     Raises NotRewritableError if that cannot be done with certainty.
     """
-    return _Copier(CopyDraft(number, cfg, context, program), emission).make()
+    return _Copier(CopyDraft(number, cfg, context, program, emission.spill), emission).make()
 
 
 class _Copier:
@@ -362,6 +362,9 @@ class _Copier:
         address = block.start
         while address < block.end:
             self._draft.emit(*self._scheme.at(block.id, address))
+            edit = self._draft.spill.edits.get(address)
+            if edit is not None:
+                self._draft.emit(*edit.before)
             if address == transfer:
                 self._transfer(block, address, code.kind, code.target)
                 if address + 4 < block.end and self._scheme.at(block.id, address + 4):
@@ -372,7 +375,7 @@ class _Copier:
             if address in self._draft.program.recovered.call_aliases:
                 # `call .+8`: make the old address in %o7, then execute the slot
                 between = self._scheme.at(block.id, address + 4)
-                slot = self._plain(block, address + 4)
+                slot = self._in_place(block, address + 4)
                 self._draft.emit(*constant(address, Register.O7), *between, *slot)
                 self._draft.charge(Cause.PROGRAM_COUNTERS, 1, block=block.id)
                 address += 8
@@ -380,7 +383,13 @@ class _Copier:
             if is_flush(self._draft.word(address)):
                 write_flush_check(self._draft, block, address)
             self._draft.emit(*self._calls.before(block, address), *self._plain(block, address))
+            self._draft.emit(*(() if edit is None else edit.after))
             address += 4
+
+    def _in_place(self, block: Block, address: int) -> list[Instruction]:
+        """Return an instruction that is no transfer, with the loads and stores of its registers."""
+        edit, code = self._draft.spill.edits.get(address), self._plain(block, address)
+        return code if edit is None else [*edit.before, *code, *edit.after]
 
     def _plain(self, block: Block, address: int) -> list[Instruction]:
         """Return an instruction that is no transfer; `rd %pc` reads the old address."""

@@ -24,6 +24,7 @@ from simprof.profiler.request.request import (
     SchemeOptions,
     TableChoice,
 )
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
     from simprof.profiler.code.cost_samples import Samples
@@ -117,6 +118,29 @@ LAYOUT = SchemeOption(
     shared=True,
 )
 """For `SchemeDefinition.options` of every scheme with code on edges (BL94 6.3)."""
+
+REGISTERS = SchemeOption(
+    name="registers",
+    kind=RegisterUse,
+    default=RegisterUse.LIVENESS,
+    help="registers that code may take unsaved: dead ones, caller-saved ones that the routine "
+    "never names, none, two taken from the program, which keeps their values in memory (qpt, qpt2), "
+    "or dead ones and, where none is, the routine's least used local, spilled.",
+    hint=f"give one of {', '.join(RegisterUse)}",
+    shared=True,
+)
+"""For `SchemeDefinition.options` and `registers` of schemes that leave the choice to the user."""
+
+
+def registers_of_paths(options: SchemeOptions) -> RegisterUse:
+    """Return the registers of schemes whose state is in path registers, which steal none."""
+    use: RegisterUse = REGISTERS.of(options)
+    if use is RegisterUse.STOLEN:
+        raise UsageError(
+            "--registers stolen: only qpt and qpt2 steal registers: give liveness or spilled"
+        )
+    return use
+
 
 PER_VERTEX = flag(
     "per_vertex", "the path limit is each block's, not the routine's, as EPP 5.3 has it."

@@ -318,6 +318,7 @@ def _price(cfg: ControlFlowGraph, code: RoutineCost, each: _Happening, slot: int
         ):
             snippet = snippets.get(place)
             total += 0 if snippet is None else snippet.cost
+        total += code.spill_costs.get(target, 0)
     stretch = None if slot is None else each.stretches.get(slot)
     for edge, place in () if stretch is None else stretch.taken:
         total += code.snippets[edge].taken_costs[place]

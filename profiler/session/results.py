@@ -115,8 +115,10 @@ def _blocks(routine: RoutineReading, code: CodeImage) -> Iterator[BlockCount]:
     """Yield where the routine's blocks are, how often they were executed, and at what cost."""
     executions, price = routine.events.block_counts, routine.price.code
     groups = () if price is None else (price.block_snippets, price.block_end_snippets)
+    spilled = {} if price is None else price.spill_costs
     for block, count in zip(routine.events.cfg.blocks, executions, strict=True):
         cost = sum(group[block.id].cost for group in groups if block.id in group)
+        cost += spilled.get(block.id, 0)
         delayed = block.instructions >= 2 and code.delays(block.end - 8)
         yield BlockCount(
             block.start, block.instructions, block.is_slot, delayed, count, count * cost

@@ -86,6 +86,14 @@ SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
         SchemeOptions(path_limit=LIMIT, iterations=3, unoptimised=True, hash_above=30),
     ),
     "kiter-hash": ("kiter", SchemeOptions(path_limit=LIMIT, table=TableChoice.HASH)),
+    "pp-spilled": ("pp", ARRAY.having(registers=RegisterUse.SPILLED)),
+    "pp-hash-spilled": ("pp", HASH.having(registers=RegisterUse.SPILLED)),
+    "tpp-spilled": (
+        "tpp",
+        ARRAY.having(cold=40, cold_always=True, registers=RegisterUse.SPILLED),
+    ),
+    "kiter-spilled": ("kiter", ARRAY.having(iterations=3, registers=RegisterUse.SPILLED)),
+    "bittrace-spilled": ("bittrace", HASH.having(registers=RegisterUse.SPILLED)),
 }
 
 

@@ -10,8 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from simprof.profiler.code.codegen import Piece, RoutineCode, RoutineContext, Stub, emit
+from simprof.profiler.code.spilling import Edit
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.simulator.isa.assembler import Instruction, Item, Label
+from simprof.profiler.rewriting.draft import FIELDS
+from simprof.profiler.rewriting.placing import growth, is_save, larger_save
+from simprof.simulator.isa.assembler import FixupKind, Instruction, Item, Label
 from tests.support.assembled import BASE
 
 
@@ -26,7 +29,7 @@ class Rewriter:
         code: RoutineCode,
     ) -> None:
         self._items = list(items)
-        self._cfg = cfg
+        self._cfg, self._context = cfg, context
         self._emission = emit(cfg, context, code)
 
     def rewrite(self) -> list[Item]:
@@ -46,7 +49,13 @@ class Rewriter:
                     out += self._stub(stub)
             out += labels
             out += [Label(blocks[address])] if address in blocks else []
-            out += [*_code(self._emission.at, address), _moved(item, redirected.get(address))]
+            edit = self._emission.edits.get(address, Edit((), item.word))
+            if self._emission.edits and is_save(item.word):  # room for the words of the registers
+                (item,) = larger_save(item.word, growth((), self._context))
+                edit = Edit((), item.word)
+            moved = _moved(item, redirected.get(address))
+            moved = _changed(moved, edit.word)
+            out += [*_code(self._emission.at, address), *edit.before, moved, *edit.after]
             labels = []
             address += 4
         out += [*_code(self._emission.before_label, address), *labels]
@@ -88,6 +97,13 @@ def _name(stub: Stub) -> str:
 
 def _code(places: Mapping[int, Sequence[Piece]], address: int) -> list[Item]:
     return [i for piece in places.get(address, ()) for i in piece.snippet.instructions]
+
+
+def _changed(item: Instruction, word: int) -> Instruction:
+    """Return an instruction with the registers that `word` has."""
+    if item.fixup is not None:  # its field is 0 before it is linked
+        word &= ~{**FIELDS, FixupKind.HI22: 0x3FFFFF, FixupKind.LO10: 0x3FF}[item.fixup.kind]
+    return item if word == item.word else replace(item, text="spilled", word=word)
 
 
 def _moved(item: Instruction, stub: str | None) -> Instruction:

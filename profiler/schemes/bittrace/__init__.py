@@ -7,6 +7,7 @@ from simprof.profiler.schemes.definition import (
     LAYOUT,
     PER_VERTEX,
     PLANNING,
+    REGISTERS,
     Loss,
     PlanOrder,
     ProfileKind,
@@ -14,6 +15,7 @@ from simprof.profiler.schemes.definition import (
     SchemeDefinition,
     SchemeOption,
     flag,
+    registers_of_paths,
 )
 
 MERGED = flag(
@@ -66,7 +68,8 @@ BITTRACE = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(MERGED, PER_VERTEX, LAYOUT),
+    options=(MERGED, PER_VERTEX, REGISTERS, LAYOUT),
+    registers=registers_of_paths,
     code=_code,
 )
 FIFO = SchemeDefinition(

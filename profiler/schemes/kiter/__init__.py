@@ -11,6 +11,7 @@ from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes.definition import (
     LAYOUT,
     PLANNING,
+    REGISTERS,
     Loss,
     PlanOrder,
     ProfileKind,
@@ -18,6 +19,7 @@ from simprof.profiler.schemes.definition import (
     SchemeDefinition,
     SchemeOption,
     flag,
+    registers_of_paths,
 )
 
 ITERATIONS = SchemeOption(
@@ -128,7 +130,18 @@ KITER = SchemeDefinition(
     collects=ProfileKind.ITERATION_PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(ITERATIONS, ITERATIONS_OF, OUTER, HOT, UNOPTIMISED, HASH_ABOVE, GIVE_UP, LAYOUT),
+    options=(
+        ITERATIONS,
+        ITERATIONS_OF,
+        OUTER,
+        HOT,
+        UNOPTIMISED,
+        HASH_ABOVE,
+        GIVE_UP,
+        REGISTERS,
+        LAYOUT,
+    ),
+    registers=registers_of_paths,
     code=_code,
     notes=_notes,
     iterations=attrgetter("most_iterations"),

@@ -7,9 +7,11 @@ from simprof.profiler.schemes.definition import (
     LAYOUT,
     PER_VERTEX,
     PLANNING,
+    REGISTERS,
     PlanOrder,
     ProfileKind,
     SchemeDefinition,
+    registers_of_paths,
 )
 from simprof.profiler.schemes.pp.options import EXIT_ENTRY
 
@@ -33,5 +35,6 @@ PP = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(EXIT_ENTRY, PER_VERTEX, LAYOUT),
+    options=(EXIT_ENTRY, PER_VERTEX, REGISTERS, LAYOUT),
+    registers=registers_of_paths,
 )

@@ -8,12 +8,13 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
     LAYOUT,
+    REGISTERS,
     PlanOrder,
     ProfileKind,
     SchemeCode,
     SchemeDefinition,
 )
-from simprof.profiler.schemes.qpt.options import BLOCKS, PLACEMENT, REGISTERS, VertexPlacement
+from simprof.profiler.schemes.qpt.options import BLOCKS, PLACEMENT, VertexPlacement
 
 
 def _plan(order: PlanOrder, placement: VertexPlacement) -> RoutinePlan:

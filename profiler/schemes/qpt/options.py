@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from simprof.profiler.request.request import RegisterUse
 from simprof.profiler.schemes.definition import SchemeOption
 
 
@@ -32,15 +31,6 @@ PLACEMENT = SchemeOption(
     default=VertexPlacement.REDUNDANT,
     help="where the counters are.",
     hint=f"give one of {', '.join(VertexPlacement)}",
-)
-REGISTERS = SchemeOption(
-    name="registers",
-    kind=RegisterUse,
-    default=RegisterUse.LIVENESS,
-    help="registers that code may take unsaved: dead ones, caller-saved ones that the routine "
-    "never names, none, or two taken from the program, which keeps their values in memory.",
-    hint=f"give one of {', '.join(RegisterUse)}",
-    shared=True,
 )
 BLOCKS = SchemeOption(
     name="blocks",

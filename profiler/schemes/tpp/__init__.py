@@ -10,6 +10,7 @@ from simprof.profiler.request.request import OptionValue
 from simprof.profiler.schemes.definition import (
     LAYOUT,
     PLANNING,
+    REGISTERS,
     Loss,
     PlanOrder,
     ProfileKind,
@@ -17,6 +18,7 @@ from simprof.profiler.schemes.definition import (
     SchemeDefinition,
     SchemeOption,
     flag,
+    registers_of_paths,
 )
 from simprof.simulator.errors import UsageError
 
@@ -118,8 +120,10 @@ TPP = SchemeDefinition(
         NO_COLD_COUNTER,
         BRANCHING,
         FIRST,
+        REGISTERS,
         LAYOUT,
     ),
+    registers=registers_of_paths,
     guided=True,
     beginning=FIRST.of,
     judged_by="pp",

@@ -1,0 +1,267 @@
+"""All places of a plan's code, and the registers that hold its state.
+
+Path registers are unused locals of a routine with a window, or unused caller-saved registers of a
+leaf without calls; otherwise stack words (EPP 5.1). With `--registers spilled` the least used local
+of a routine with a window is spilled instead, and another one for each temporary that some code
+there would have to save.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from simprof.profiler.code.body_costs import body_cost, needs_of
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.frames import EdgePlace, Site, Where
+from simprof.profiler.code.layout import STACK_REGISTERS, CounterLayout
+from simprof.profiler.code.places import (
+    Actions,
+    BlockCodePlace,
+    LayoutRule,
+    PlacedEdges,
+    find_place,
+    fold_slot_blocks,
+    place_blocks,
+    place_edges,
+)
+from simprof.profiler.code.registers import LOCAL_ORDER, mask, members
+from simprof.profiler.code.snippet_parts import (
+    HASH_REGISTERS,
+    CounterAccess,
+    Generators,
+    Needs,
+    PathRegister,
+)
+from simprof.profiler.code.spilling import NO_SPILL, Spill, Spiller
+from simprof.profiler.code.stolen import find_spills, with_spills
+from simprof.profiler.code.writer import join
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.plan.actions import Action
+from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.request.request import RegisterUse
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa.effects import LOCALS
+
+STACK = "stack"
+
+
+class WordsNeededError(Exception):
+    """Path registers need `count` words of memory beside the stack (`CounterLayout.words`)."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """Where the code of a plan goes, and what it may use there."""
+
+    cfg: ControlFlowGraph
+    # actions, places: Edge -> what is done on it; where its code goes.
+    actions: Mapping[int, tuple[Action, ...]]
+    places: Mapping[int, EdgePlace]
+    access: CounterAccess  # How code reaches path registers and counters
+    # tops, ends: The code of blocks, of block ends.
+    tops: Mapping[int, BlockCodePlace]
+    ends: Mapping[int, BlockCodePlace]
+    path_register: str | None  # See `RoutineCode`
+    jumping: frozenset[int]  # Edges whose code ends with a jump of its own
+    spill: Spill = NO_SPILL  # Registers of the program that are the code's instead
+
+
+def arrange(
+    cfg: ControlFlowGraph,
+    plan: InstrumentationPlan,
+    context: RoutineContext,
+    layout: CounterLayout,
+    generators: Generators,
+    rule: LayoutRule,
+) -> Arrangement:
+    """Choose places and registers for the code of `plan`."""
+    # Parameters are those of `codegen.generate`, which raises the same.
+    arranger = _Arranger(cfg, plan, context, layout, generators, rule)
+    return arranger.spilled() if context.use is RegisterUse.SPILLED else arranger.arrange()
+
+
+class _Arranger:
+    """Arranges the code of one plan."""
+
+    def __init__(
+        self,
+        cfg: ControlFlowGraph,
+        plan: InstrumentationPlan,
+        context: RoutineContext,
+        layout: CounterLayout,
+        generators: Generators,
+        rule: LayoutRule,
+    ) -> None:
+        self._layout, self._generators, self._rule = layout, generators, rule
+        folded, blocks, block_ends = fold_slot_blocks(cfg, plan, context.shared_slots)
+        if context.use is RegisterUse.STOLEN:
+            spills = find_spills(cfg, context, [find_place(cfg, edge, context) for edge in folded])
+            context = context.spilling(mask(*spills.spilled), frozenset(spills.behind))
+            folded, blocks, block_ends = with_spills(cfg, spills, folded, blocks, block_ends)
+        self._cfg, self._plan, self._context = cfg, plan, context
+        self._at_blocks: tuple[Actions, Actions] = (blocks, block_ends)
+        self._placed: PlacedEdges = place_edges(cfg, folded, context, rule)
+        self._actions = {edge: folded.get(edge, ()) for edge in self._placed.places}
+        self._needed = {edge: self._needs(actions) for edge, actions in self._actions.items()}
+
+    def _needs(self, actions: tuple[Action, ...]) -> Needs:
+        return needs_of(actions, self._plan.table, self._context.machine, self._generators)
+
+    def arrange(self, spill: Spill = NO_SPILL, freed: int = 0) -> Arrangement:
+        """Return the arrangement with some registers spilled, those in `freed` as temporaries."""
+        context, plan = self._context.freeing(freed), self._plan
+        places = {
+            edge: _freed(_moved(place, self._needed[edge], self._context), freed)
+            for edge, place in self._placed.places.items()
+        }
+        access = self._access(places, context, spill)
+        tops, ends = place_blocks(self._cfg, self._at_blocks, places.values(), access)
+        names = [STACK if r is None else r.text for r in access.registers]
+        name = ", ".join(dict.fromkeys(names)) if plan.uses_register else None
+        jumping = self._placed.jumping
+        return Arrangement(
+            self._cfg, self._actions, places, access, tops, ends, name, jumping, spill
+        )
+
+    def _access(
+        self, places: Mapping[int, EdgePlace], context: RoutineContext, spill: Spill
+    ) -> CounterAccess:
+        plan, layout = self._plan, self._layout
+        table, addressing, generators = plan.table, plan.addressing, self._generators
+        if not plan.uses_register:
+            return CounterAccess(table, addressing, layout, None, context, generators)
+        chosen, spilled = list(self._chosen), iter(spill.registers)
+        for number, register in enumerate(chosen):
+            chosen[number] = next(spilled, None) if register is None else register
+        depths = {place.site.frame.depth for place in self._using(places)}
+        mixed = len(depths) > 1
+        words = STACK_REGISTERS if depths == {1} else context.argument_words
+        if chosen.count(None) - words > layout.words:
+            raise WordsNeededError(chosen.count(None) - words)
+        first, *others = chosen
+        return CounterAccess(
+            table, addressing, layout, first, context, generators, tuple(others), mixed, words
+        )
+
+    def _using(self, places: Mapping[int, EdgePlace]) -> list[EdgePlace]:
+        return [place for edge, place in places.items() if self._needed[edge].path]
+
+    @cached_property
+    def _chosen(self) -> tuple[PathRegister, ...]:
+        """The path registers where none is spilled."""
+        together = join({id(piece): piece for piece in self._needed.values()}.values())
+        clobbered = together.clobbers
+        if together.conditions and self._context.machine is MachineKind.SPARCV8:
+            clobbered = (*clobbered, *HASH_REGISTERS)  # by restoring condition codes
+        places = {e: self._moved(e) for e in self._placed.places}
+        return choose_registers(
+            self._plan.registers, self._using(places), mask(*clobbered), self._context
+        )
+
+    def _moved(self, edge: int) -> EdgePlace:
+        return _moved(self._placed.places[edge], self._needed[edge], self._context)
+
+    # -- spilled registers
+
+    def spilled(self) -> Arrangement:
+        """Return the arrangement where registers are spilled that the code needs and lacks."""
+        missing = self._missing
+        kept = mask(*(r for r in self._chosen if r is not None)) if self._plan.uses_register else 0
+        if self._context.analysis is None or not (self._actions or any(self._at_blocks)):
+            return self.arrange()
+        spiller = Spiller(self._context, kept, reads_transfers=self._reads_transfers)
+        weights = self._block_weights()
+        spill = spiller.spill(missing, missing, weights)
+        arranged = self.arrange(spill)
+        # One more register at a time, until no code in the window saves a local.
+        while len(spill.words) >= missing and self._saves(arranged):
+            more = spiller.spill(len(spill.words) + 1, missing, weights)
+            if len(more.words) <= len(spill.words):
+                break
+            spill = more
+            arranged = self.arrange(spill, mask(*spill.registers[missing:]))
+        return arranged
+
+    @property
+    def _missing(self) -> int:
+        """How many path registers a local could hold, and are in memory."""
+        if not self._plan.uses_register:
+            return 0
+        inside = all(self._moved(edge).site.frame.depth for edge in self._placed.places
+                     if self._needed[edge].path)  # fmt: skip
+        return self._chosen.count(None) if inside else 0
+
+    @property
+    def _reads_transfers(self) -> bool:
+        """Whether some code stands before a transfer because it reads the transfer's registers."""
+        at_blocks = (actions for blocks in self._at_blocks for actions in blocks.values())
+        needed = (*self._needed.values(), *map(self._needs, at_blocks))
+        return any(each.at_transfer for each in needed)
+
+    def _block_weights(self) -> list[float]:
+        rule, cfg = self._rule, self._cfg
+        if not rule.weights:
+            return [1.0] * len(cfg.blocks)
+        return [sum(map(rule.weight, cfg.in_edges[block.id])) for block in cfg.blocks]
+
+    def _saves(self, arranged: Arrangement) -> bool:
+        """Whether some code in the routine's window saves a register that a local could be."""
+        coded = [(place.site, self._actions[edge]) for edge, place in arranged.places.items()]
+        for places in (arranged.tops, arranged.ends):
+            coded += [(place.site, place.actions) for place in places.values()]
+        return any(
+            site.frame.depth == 1
+            and body_cost(actions, arranged.access, site).cost
+            > body_cost(actions, arranged.access, _without(site, LOCALS)).cost
+            for site, actions in coded
+        )
+
+
+def _without(site: Site, registers: int) -> Site:
+    return replace(site, live=site.live & ~registers)
+
+
+def _freed(place: EdgePlace, freed: int) -> EdgePlace:
+    """Return a place of the routine's own window where spilled registers are free."""
+    if not freed or not place.site.frame.depth:
+        return place
+    return replace(place, site=_without(place.site, freed))
+
+
+def _moved(place: EdgePlace, needed: Needs, context: RoutineContext) -> EdgePlace:
+    """Return the place of code that must stand right before its block's transfer."""
+    if place.where is not Where.SOURCE_END or place.block is None or context.analysis is None:
+        return place
+    transfer = context.analysis.liveness.blocks[place.block].transfer
+    if transfer is None or not needed.at_transfer:
+        return place
+    return replace(place, position=transfer, site=context.before(place.block, transfer))
+
+
+def choose_registers(
+    count: int, places: Iterable[EdgePlace], clobbered: int, context: RoutineContext
+) -> tuple[PathRegister, ...]:
+    """Return the registers that hold the path state, None for each that must live on the stack."""
+    # `count`: How many are needed.
+    # `places`: Where the code goes that uses them.
+    # `clobbered`: Registers that calls of the code destroy.
+    analysis = context.analysis
+    if analysis is None:
+        chosen: tuple[PathRegister, ...] = LOCAL_ORDER[:count]
+        return (*chosen, *(None,) * (count - len(chosen)))
+    sites = [place.site for place in places]
+    taken = analysis.liveness.named | analysis.busy | clobbered
+    for site in sites:
+        taken |= site.live
+    if analysis.frames.has_window:
+        order = LOCAL_ORDER if all(site.frame.depth for site in sites) else ()
+    else:
+        order = () if analysis.liveness.makes_calls else context.abi.caller_saved
+    chosen = tuple(members(~taken, order))[:count]
+    return (*chosen, *(None,) * (count - len(chosen)))
