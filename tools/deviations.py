@@ -370,6 +370,7 @@ def of_runs() -> Measures:
     routines = [routine for found in everywhere for routine in found.routines]
     with_register = [each.path_register for each in routines if each.path_register is not None]
     yield "no-register", part(with_register.count("stack"), len(with_register))
+    yield from of_spilled(everywhere)
     partial = sum(path.count for each in routines for path in each.path_counts if path.partial)
     whole = sum(path.count for each in routines for path in each.path_counts)
     yield "partial", part(partial, whole)
@@ -405,6 +406,17 @@ def executions_behind_predicates(cfg: ControlFlowGraph, crossings: Sequence[int]
 def no_block(plan: TracePlan) -> set[int]:
     """Return the edges of a block trace whose values stand for no block."""
     return {edge for edge, token in plan.tokens.items() if token.value >= len(plan.cfg.blocks)}
+
+
+def of_spilled(everywhere: Sequence[Any]) -> Measures:
+    """Yield what `pp` adds in all programs, and what it does where locals are spilled."""
+    spilled = [simprof.run(program, mode="pp", registers="spilled") for program in PROGRAMS]
+    places = [each.path_register for found in spilled for each in found.routines
+              if each.path_register is not None]  # fmt: skip
+    yield "no-register-spilled", part(places.count("stack"), len(places))
+    for name, runs in (("", everywhere), ("-spilled", spilled)):
+        added, base = (sum(getattr(run, key) for run in runs) for key in ("added", "base"))
+        yield f"everywhere-pp{name}", percent(added, base)
 
 
 # -- The papers' tables, as they were made last

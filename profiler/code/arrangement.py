@@ -171,10 +171,10 @@ class _Arranger:
 
     def spilled(self) -> Arrangement:
         """Return the arrangement where registers are spilled that the code needs and lacks."""
-        missing = self._missing
-        kept = mask(*(r for r in self._chosen if r is not None)) if self._plan.uses_register else 0
         if self._context.analysis is None or not (self._actions or any(self._at_blocks)):
             return self.arrange()
+        missing = self._missing
+        kept = mask(*(r for r in self._chosen if r is not None)) if self._plan.uses_register else 0
         spiller = Spiller(self._context, kept, reads_transfers=self._reads_transfers)
         weights = self._block_weights()
         spill = spiller.spill(missing, missing, weights)

@@ -278,7 +278,9 @@ class Spiller:
         places = reversed(FRAME_PATH_SLOTS)
         words = {r: self._words[k] for r, k in zip(registers, places, strict=False)}
         coder = _Coder(self, words)
-        spilled, edits, costs = mask(*registers), {}, {}
+        spilled = mask(*registers)
+        edits: dict[int, Edit] = {}
+        costs: dict[int, int] = {}
         for block, uses in self._coded(spilled):
             found = dict(coder.edits(block, uses))
             cost = sum(len(edit.before) + len(edit.after) for edit in found.values())

@@ -21,6 +21,7 @@ from simprof.profiler.code.codegen import (
 )
 from simprof.profiler.code.hash_routine import hash_costs, routine_name
 from simprof.profiler.code.runtime_code import Routines, runtime_code
+from simprof.profiler.code.spilling import Edit
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.recovery.recovery import ProgramGraphs
@@ -109,10 +110,10 @@ class _Listing:
             yield f"  {self._cfg.name_of(block.id)}:"
             for address in range(block.start, block.end, 4):
                 yield from self._at(address, block)
-                yield self._original(address, slot)
+                yield from self._in_place(address, slot)
                 slot = self._has_slot(address)
             if slot and block.end in self._slot_blocks:
-                yield self._original(block.end, slot)
+                yield from self._in_place(block.end, slot)
             slot = False
             yield from self._behind(block.end)
         for stub in self._shown.emission.stubs:
@@ -132,6 +133,8 @@ class _Listing:
         if code.path_register is not None:
             kept = "" if plan.addressing is None else f", {plan.addressing.value}"
             yield f"  path register: {code.path_register}{kept}"
+        for register, word in code.spill.words.items():
+            yield f"  spilled: {register.text}, kept at {word.base.text} - {-word.offset:#x}"
         if plan.table is CounterTable.ARRAY:
             yield f"  path counters: {plan.path_counters} at {layout.path_base:#x}"
         elif plan.table is CounterTable.HASH:
@@ -163,10 +166,28 @@ class _Listing:
             for piece in self._shown.emission.before_label.get(address, ()):
                 yield from self._piece(piece)
 
-    def _original(self, address: int, in_slot: bool) -> str:
+    def _in_place(self, address: int, in_slot: bool) -> Iterator[str]:
+        """Yield an instruction, with the loads and stores of spilled registers around it."""
+        edit = self._shown.emission.edits.get(address)
+        yield from () if edit is None else map(self._generated, edit.before)
+        yield self._original(address, in_slot, edit)
+        yield from () if edit is None else map(self._generated, edit.after)
+
+    def _generated(self, instruction: Instruction) -> str:
+        machine = self._recovered.program.machine
+        text = Disassembler(machine is not MachineKind.SPARCV8).text(instruction.word, 0)
+        return f"  +     {text}"
+
+    def _original(self, address: int, in_slot: bool, edit: Edit | None) -> str:
         code = self._recovered.code
         index = code.index(address)
-        text = "(no code)" if index < 0 else self._text.text(int(code.words[index]), address)
+        if index < 0:
+            return f"    {address:#x}  {' ' if in_slot else ''}(no code)"
+        word = int(code.words[index])
+        text = self._text.text(word if edit is None else edit.word, address)
+        if edit is not None and edit.word != word:
+            plain = Disassembler(self._recovered.program.machine is not MachineKind.SPARCV8)
+            text += f"  ! in place of {plain.text(word, address)}"
         stub = self._stubs.get(address)
         sent = "" if stub is None else f"  ! now goes to stub {self._stub_name(stub)}"
         return f"    {address:#x}  {' ' if in_slot else ''}{text}{sent}"

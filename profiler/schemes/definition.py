@@ -124,8 +124,8 @@ REGISTERS = SchemeOption(
     kind=RegisterUse,
     default=RegisterUse.LIVENESS,
     help="registers that code may take unsaved: dead ones, caller-saved ones that the routine "
-    "never names, none, two taken from the program, which keeps their values in memory (qpt, qpt2), "
-    "or dead ones and, where none is, the routine's least used local, spilled.",
+    "never names, none, two taken from the program, which keeps their values in memory (qpt and "
+    "qpt2), or dead ones and, where none is, the routine's least used local, spilled.",
     hint=f"give one of {', '.join(RegisterUse)}",
     shared=True,
 )
