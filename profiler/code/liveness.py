@@ -185,7 +185,7 @@ class Liveness:
     def positions(self, block: int, register: Register, written: bool) -> tuple[int, ...]:
         """Return where in `block` a register that no window has is read, or written."""
         code = self.blocks[block]
-        effects = self._facts.effects[written][code.first : code.first + code.count]
+        effects = self.facts.effects[written][code.first : code.first + code.count]
         return tuple(at for at, each in enumerate(effects) if each >> register & 1)
 
     def transfer_word(self, block: int) -> int:
