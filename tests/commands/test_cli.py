@@ -678,7 +678,7 @@ def test_quiet_leaves_what_was_asked_for(
 @pytest.mark.parametrize(
     ("words", "note"),
     [
-        (["run", "--registers", "saved"], "--registers has no effect on pp: "),
+        (["run", "--mode=naive", "--registers", "saved"], "--registers has no effect on naive: "),
         (["run", "--edge-profile", "a"], "--edge-profile has no effect on pp: "),
         (["run", "--mode=edges", "--weights", "uniform"], "--weights has no effect on edges: "),
         (["compare", "--mode", "qpt,qpt2", "--table", "hash"], "--table has no effect on qpt and"),
