@@ -17,7 +17,7 @@ from simprof.profiler.plan.plan import Addressing, CounterTable, Instrumentation
 from simprof.profiler.request.request import RegisterUse
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Item, Register
+from simprof.simulator.isa.assembler import Instruction, Item, Register
 from simprof.simulator.isa.effects import LOCALS
 from tests.support.assembled import code
 from tests.support.code_lab import MACHINES, Lab
@@ -29,7 +29,9 @@ OTHERS = [R.G1, R.G2, R.G3, R.G4, R.G5, R.O0, R.O1, R.O2, R.O3, R.O4, R.O5]
 
 
 def routine(
-    body: Sequence[Item], first: Sequence[Item] = (), end: Sequence[Item] = ()
+    body: Sequence[Instruction | str],
+    first: Sequence[Instruction] = (),
+    end: Sequence[Instruction] = (),
 ) -> list[Item]:
     """Return a loop of six rounds around `body` in a window whose locals are all in use."""
     sums = [asm.arithmetic("xor", R.I0, register, R.I0) for register in LOCAL]
@@ -109,12 +111,12 @@ def test_a_use_is_a_load_or_a_store(machine: MachineKind) -> None:
     assert made.spill.size == sum(made.spill_costs.values()) == 3
 
 
-def only(register: Register) -> list[Item]:
+def only(register: Register) -> list[Instruction]:
     """Return uses of all locals but one."""
     return [asm.arithmetic("add", r, 1, r) for r in LOCAL if r is not register] * 5
 
 
-BODIES = {
+BODIES: dict[str, list[Instruction | str]] = {
     "no register is dead": [
         *(asm.mov(1, r) for r in OTHERS),
         asm.arithmetic("add", R.L2, 3, R.L2),
@@ -170,7 +172,7 @@ def test_the_restore_reads_it(machine: MachineKind) -> None:
     assert executed(machine, items).spill.registers == (R.L2,)
 
 
-UNFIT = {
+UNFIT: dict[str, list[Instruction | str]] = {
     "its place in a jump is the copy's": [asm.jmpl(R.L2, R.G0, R.G0), asm.nop()],
     "a slot that is annulled may fault": [
         asm.cmp(R.I5, 3),
