@@ -49,6 +49,7 @@ class GraphOptions(TypedDict, total=False):
     k: int
     k_of: str
     hot: float
+    outer: bool
     unoptimised: bool
     hash_above: int
     give_up: int

@@ -79,6 +79,7 @@ class RunOptions(ProgramOptions, total=False):
     k: int
     k_of: str
     hot: float
+    outer: bool
     unoptimised: bool
     hash_above: int
     give_up: int

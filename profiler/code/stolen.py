@@ -220,8 +220,9 @@ class _Uses:
 
 
 def end_of(context: RoutineContext, block: int) -> int:
-    """Return the position at which a block's stores stand."""
-    assert context.analysis is not None
+    """Return the position at which a block's stores stand; 0 for a graph that has no code."""
+    if context.analysis is None:
+        return 0
     code = context.analysis.liveness.blocks[block]
     return code.count if code.transfer is None else code.transfer
 
