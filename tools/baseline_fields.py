@@ -39,7 +39,7 @@ VARIANTS = (
     "qpt:placement=edge",
     "qpt:placement=mixed",
     "qpt:blocks=merged",
-    "qpt2:blocks=merged:registers=scavenged",
+    "qpt2:registers=scavenged:blocks=merged",
     "qpt:registers=stolen",
     "qpt2:registers=stolen",
     "bittrace:table=hash",

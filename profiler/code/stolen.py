@@ -12,19 +12,19 @@ program's, and code that stands where it is live saves and restores it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from simprof.profiler.code.context import RoutineAnalysis, RoutineContext
 from simprof.profiler.code.frames import FRAME_PATH_SLOTS, EdgePlace, FrameState, Site, Slot, Where
 from simprof.profiler.code.registers import mask
-from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
+from simprof.profiler.code.snippet_parts import Generator, Generators, Needs
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.actions import Action, Event
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
+from simprof.simulator.isa.assembler import AssemblyError, Register
 
 R = Register
 
@@ -252,7 +252,10 @@ def with_spills(
 
 
 def _word(site: Site, number: int) -> Slot:
-    return site.slots[FRAME_PATH_SLOTS[number] if site.frame.depth else number]
+    place = FRAME_PATH_SLOTS[number] if site.frame.depth else number
+    if place >= len(site.slots):
+        raise AssemblyError("no word of the frame is known here")
+    return site.slots[place]
 
 
 def load_stolen(writer: Writer, action: LoadStolen) -> None:
@@ -269,11 +272,8 @@ def store_stolen(writer: Writer, action: StoreStolen) -> None:
     writer.emit(asm.store(mnemonic, action.register, slot.base, slot.offset))
 
 
-def _same(action: LoadStolen, access: CounterAccess) -> Hashable:
-    return None
-
-
+# Without shapes: whether there is code at all is a matter of the place, which has the word or not.
 GENERATORS: Generators = {
-    LoadStolen: Generator(load_stolen, shape=_same),
-    StoreStolen: Generator(store_stolen, Needs(at_transfer=True), _same),
+    LoadStolen: Generator(load_stolen),
+    StoreStolen: Generator(store_stolen, Needs(at_transfer=True)),
 }

@@ -342,6 +342,11 @@ class _Transition(NamedTuple):
     stretches: tuple[int, ...]  # of each player, the index among its stretches
 
 
+# Segments that a history holds. A scheme that acts on each turn of a self-loop has as many as there
+# are turns: another scheme is then counted in a run of its own.
+LONGEST_HISTORY = 100
+
+
 class Products:
     """The segment automaton of a run, built as the program takes its transitions."""
 
@@ -366,6 +371,7 @@ class Products:
         self._states: dict[int, SegmentState] = {}
         self._taken: list[_Transition] = []
         self._lists: dict[tuple[tuple[int, int], ...], int] = {(): 0}
+        self._forgotten: set[int] = set()  # Routines whose histories are too long to be kept
         self.lost = 0
 
     def add(self, routine: int, product: RoutineProduct) -> int:
@@ -408,6 +414,10 @@ class Products:
         history: tuple[int, ...] = ()
         if self.keeps_history and not product.ends_anyway(edges[-1]):
             history = (*state.history, key)
+            if len(history) > LONGEST_HISTORY:
+                self._forgotten.add(state.routine)
+            if state.routine in self._forgotten:
+                history = ()
         target = self._number(SegmentState(state.routine, tuple(after), history))
         successor = (key, 0, target, self._list(tuple(operations)))
         self._memory.insert_segment(number, successor)
@@ -454,6 +464,10 @@ class Products:
         for (routine, history, key), count in counts.items():
             segments.setdefault(routine, []).append(CountedSegment(history, key, count))
         return segments
+
+    def has_histories(self, routine: int) -> bool:
+        """Whether all segments of a routine have their histories, for another scheme's replay."""
+        return routine not in self._forgotten
 
     def history(self, state: int) -> tuple[int, ...]:
         """Return the history of state number `state` (see `SegmentState`)."""

@@ -36,7 +36,7 @@ VERSIONS: Mapping[str, int] = MappingProxyType(
 )
 
 # Version of the cost model. `schemes.cost_model` takes a second to make it; a test compares.
-COST_MODEL = "1-da4dc15cb898"
+COST_MODEL = "1-582815dcb280"
 
 
 @cache

@@ -220,7 +220,7 @@ def _replayed(
 ) -> _PathTotals | None:
     """Return what `plan` would have counted in one routine; None if that does not follow."""
     product = products.product(routine)
-    if product is None:
+    if product is None or not products.has_histories(routine):
         return None
     replay = SegmentReplay(events.cfg, plan, product, segments)
     if not replay.possible:

@@ -116,13 +116,15 @@ def test_scavenging_frees_some_registers_and_liveness_more(machine: MachineKind)
 
 @pytest.mark.parametrize(("name", "machine"), turns(SETTINGS, MACHINES))
 def test_a_recursive_routine_with_a_late_window(name: str, machine: MachineKind) -> None:
-    """Path registers are words of the caller's frame, which every activation has its own of."""
+    """Path registers are words of the caller's frame, which every activation has its own of; or
+    locals, whose values are in such words meanwhile.
+    """
     lab = Lab(machine, 0, routine=recursive())
     lab.state.registers[R.O0] = 4
     edges, base = lab.executed_edges(), lab.execute(lab.items)
     assert len(walks(lab, edges)) == 5
     generated = check(lab, edges, base, name)
-    assert generated.path_register in (None, "stack")
+    assert generated.path_register in (None, "stack") or "spilled" in name
 
 
 @pytest.mark.parametrize(("name", "machine", "several"), turns(SETTINGS, MACHINES, [False, True]))

@@ -229,7 +229,7 @@ def test_table_shows_every_number(loops: SchemeComparison) -> None:
     assert list(lines) == [name for name, _ in rows(loops)]
     for name, found in rows(loops):
         cells = lines[name]
-        assert cells[1] in ("paths", "k-paths", "edges", "blocks", "trace")
+        assert cells[1] in ("paths", "k-paths", "windows", "edges", "blocks", "trace")
         assert cells[2] == f"{found.added:,}"
         assert cells[3] == f"{100 * found.overhead:.2f}"
         assert cells[-1] == f"{found.sizes['code_bytes']:,}"

@@ -49,7 +49,14 @@ from simprof.profiler.experiments.suites.suite import NO_INPUT
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import uniform
 from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.request.request import CodeLayout, Phase, Progress, SchemeOptions, Setting
+from simprof.profiler.request.request import (
+    CodeLayout,
+    Phase,
+    Progress,
+    RegisterUse,
+    SchemeOptions,
+    Setting,
+)
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import cost_model, registry
 from simprof.profiler.schemes.qpt import planner as qpt
@@ -568,6 +575,7 @@ def test_a_setting_survives_being_recorded(tmp_path: Path) -> None:
         obvious_first=True,
         first=3,
         layout=CodeLayout.STUBS,
+        registers=RegisterUse.SPILLED,
         path_limit=9,
         weights=profile,
     )
