@@ -34,7 +34,7 @@ class LoadStolen(Event):
     """`load R`: a register gets the value that the program keeps in word `number`."""
 
     register: Register
-    number: int
+    word: int
 
     def __str__(self) -> str:
         return f"load {self.register.text}"
@@ -260,14 +260,14 @@ def _word(site: Site, number: int) -> Slot:
 
 def load_stolen(writer: Writer, action: LoadStolen) -> None:
     """`R = word`."""
-    slot = _word(writer.site, action.number)
+    slot = _word(writer.site, action.word)
     mnemonic = "ld" if writer.machine is MachineKind.SPARCV8 else "ldx"
     writer.emit(asm.load(mnemonic, slot.base, slot.offset, action.register))
 
 
 def store_stolen(writer: Writer, action: StoreStolen) -> None:
     """`word = R`."""
-    slot = _word(writer.site, action.number)
+    slot = _word(writer.site, action.word)
     mnemonic = "st" if writer.machine is MachineKind.SPARCV8 else "stx"
     writer.emit(asm.store(mnemonic, action.register, slot.base, slot.offset))
 
