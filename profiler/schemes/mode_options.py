@@ -30,8 +30,10 @@ class ModeSetting:
     name: str
 
     def setting(self, shared: SchemeOptions) -> Setting:
-        """Return it with the values of shared options."""
-        return Setting(self.name, self.mode, shared.having(**dict(self.own)))
+        """Return it with the values of shared options; UsageError if it cannot have one of them."""
+        options = shared.having(**dict(self.own))
+        registry.definition(self.mode).registers(options)  # before the program runs
+        return Setting(self.name, self.mode, options)
 
 
 def read(text: str) -> ModeSetting:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from simprof.profiler import cli
 from simprof.profiler.commands.modes import settings as made
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import save
@@ -297,3 +298,14 @@ def test_a_profile_of_another_program(fixture_elf: Find, tmp_path: Path, option:
     )
     done = simprof(fixture_elf("loops"), option, tmp_path / "missing")
     assert (done.returncode, done.stderr.count(b"\n")) == (125, 1)
+
+
+def test_registers_that_a_mode_cannot_take_are_refused_before_the_run(
+    fixture_elf: Find, capfd: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--mode", "qpt2,pp", "--registers", "stolen", str(fixture_elf("switches"))]
+    assert cli.run(["compare", "--no-progress", *arguments]) == 125
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("simprof: --registers stolen: only qpt and qpt2 steal registers")
+    assert said.err.count("\n") == 1
