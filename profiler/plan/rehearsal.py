@@ -129,13 +129,16 @@ def _check_paths(decoder: PathDecoder, walk: ExecutedWalk) -> None:
     visits = Counter(every)
     blocks = {True: every, False: [edge.target for edge in ends if edge.source != edge.target]}
     places = {crosses: _places(each) for crosses, each in blocks.items()}
-    counted: Counter[tuple[bool, tuple[int, ...], tuple[int, ...]]] = Counter()
+    # A window of branches ends at each of them: that which ends at EXIT has the blocks of the one
+    # before.
+    counted: Counter[tuple[bool, bool, tuple[int, ...], tuple[int, ...]]] = Counter()
     for path_id, count in interpret.execute(cfg, decoder.plan, [walk]).finished_paths.items():
         if path_id >= 0:  # no counter with a name
             record = decoder.decode(path_id)
             turns = (cfg.edges[edge].source == cfg.edges[edge].target for edge in record.edges)
-            counted[any(turns), record.blocks, record.collapsed] += count
-    for (crosses, path, collapsed), count in counted.items():
+            leaves = any(cfg.edges[edge].target == cfg.exit for edge in record.edges)
+            counted[any(turns), leaves, record.blocks, record.collapsed] += count
+    for (crosses, _, path, collapsed), count in counted.items():
         passed, starts = blocks[crosses], places[crosses]
         # What is executed in a collapsed loop is between its head and the next block.
         cuts = (0, *(at + 1 for at in collapsed if at + 1 < len(path)), len(path))

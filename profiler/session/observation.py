@@ -6,7 +6,7 @@ options, ending, threads, warnings and source lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, partial
@@ -36,7 +36,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.request.weights import source_of
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import SchemeOption, plain
+from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption, plain
 from simprof.profiler.session.counters import Counters, ReadCounters, RoutineEvents, collect_events
 from simprof.profiler.session.execution import Counted, Unattributed
 from simprof.profiler.session.memory import BinaryMemory
@@ -299,12 +299,12 @@ def _place(observation: Observation, pc: int) -> tuple[str | None, int, SourceLi
 
 def warnings(
     observation: Observation,
-    scheme: SchemeRun,
+    definition: SchemeDefinition,
+    notes: Iterable[str],  # What the scheme itself has to say
     unattributed: Mapping[str, int],
     wrapped: Sequence[str],
 ) -> Iterator[str]:
     """Yield what the reader of the numbers must know, one line each."""
-    definition = scheme.definition
     if wrapped:
         yield f"32-bit counters would have wrapped in {', '.join(wrapped)}"
     transfers = unattributed["unattributed_transfers"]
@@ -322,7 +322,7 @@ def warnings(
     judge = definition.judged_by
     if judge is not None and judge not in observation.judges:
         yield f"nothing tells how much of the flow is definite: mode {judge} cannot be used"
-    yield from definition.notes(scheme.setting.options, observation.recovered.routines)
+    yield from notes
     for address, reason in observation.irregular:
         yield f"irregular code at {address:#x} was executed: {reason}"
 

@@ -410,6 +410,7 @@ class Measuring:
             **({} if window is None else {"window_calls": window.calls}),
         }
         wrapped = [result.profile.name for result in results if result.wraps]
+        notes = definition.notes(self.scheme.setting.options, observation.recovered.routines)
         run, guide = observation.result, self._guide()
         ledger, tree = observation.ledger, self._tree_costs
         return RunMeasurement(
@@ -424,7 +425,7 @@ class Measuring:
             added=sum(r.added for r in routines) + definition.code().run_cost(machine, sizes),
             counts={**_NO_COUNTS, **_total(result.counts for result in results), **unattributed},
             routines=routines,
-            warnings=tuple(warnings(observation, self.scheme, unattributed, wrapped)),
+            warnings=tuple(warnings(observation, definition, notes, unattributed, wrapped)),
             partial=run.is_cut_short,
             lines={} if self._brief else lines(observation.program, routines),
             sizes=dict(sizes),

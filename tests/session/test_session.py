@@ -24,7 +24,6 @@ from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session import execution, session
 from simprof.profiler.session.observation import Observation, warnings
-from simprof.profiler.session.scheme_runs import SchemeRun
 from tests.oracles.exact import Simulated, simulate
 from tests.oracles.qemu import trace
 
@@ -272,8 +271,6 @@ def test_priced_counters_of_threads_are_not_locked(mode: str, threads: int, expe
         irregular=(),
         recovered=SimpleNamespace(routines=()),
     )
-    setting = SimpleNamespace(options=SchemeOptions())
-    scheme = cast(SchemeRun, SimpleNamespace(definition=definition(mode), setting=setting))
     counts = {"unattributed_transfers": 0, "unattributed_instructions": 0}
-    told = list(warnings(cast(Observation, observation), scheme, counts, ()))
+    told = list(warnings(cast(Observation, observation), definition(mode), (), counts, ()))
     assert [each.partition(":")[0] for each in told] == ["counters are not locked"] * expected
