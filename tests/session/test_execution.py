@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from simprof.profiler.engine import products
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import (
@@ -166,3 +167,16 @@ def test_random_programs_measure_the_same_both_ways(
     mine, theirs = assert_same_both_ways(path, tmp_path, SETTINGS, selection=OWN)
     assert mine.runs < theirs.runs
     assert_same_both_ways(path, tmp_path, FEW, contexts=ContextChoice(tree=True))
+
+
+def test_what_a_history_is_too_long_for_is_counted_in_a_run_of_its_own(
+    fixture_elf: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`fifo` acts on each turn of a self-loop; what guides `tpp` is counted beside it."""
+    path = fixture_elf("loops")
+    both = [Setting("tpp", "tpp", SchemeOptions()), Setting("fifo", "fifo", SchemeOptions())]
+    apart = [plain(measure_all(observed(path, tmp_path, [each])[0])[0]) for each in both]
+    monkeypatch.setattr(products, "LONGEST_HISTORY", 2)
+    observation, compared = observed(path, tmp_path, both)
+    assert [plain(each) for each in compared.measurements] == apart
+    assert passes.Reason.COUNTERS in observation.reasons
