@@ -109,6 +109,10 @@ class _Arranger:
         self._placed: PlacedEdges = place_edges(cfg, folded, context, rule)
         self._actions = {edge: folded.get(edge, ()) for edge in self._placed.places}
         self._needed = {edge: self._needs(actions) for edge, actions in self._actions.items()}
+        self._places = {
+            edge: _moved(place, self._needed[edge], context)
+            for edge, place in self._placed.places.items()
+        }
 
     def _needs(self, actions: tuple[Action, ...]) -> Needs:
         return needs_of(actions, self._plan.table, self._context.machine, self._generators)
@@ -116,10 +120,7 @@ class _Arranger:
     def arrange(self, spill: Spill = NO_SPILL, freed: int = 0) -> Arrangement:
         """Return the arrangement with some registers spilled, those in `freed` as temporaries."""
         context, plan = self._context.freeing(freed), self._plan
-        places = {
-            edge: _freed(_moved(place, self._needed[edge], self._context), freed)
-            for edge, place in self._placed.places.items()
-        }
+        places = {edge: _freed(place, freed) for edge, place in self._places.items()}
         access = self._access(places, context, spill)
         tops, ends = place_blocks(self._cfg, self._at_blocks, places.values(), access)
         names = [STACK if r is None else r.text for r in access.registers]
@@ -159,13 +160,8 @@ class _Arranger:
         clobbered = together.clobbers
         if together.conditions and self._context.machine is MachineKind.SPARCV8:
             clobbered = (*clobbered, *HASH_REGISTERS)  # by restoring condition codes
-        places = {e: self._moved(e) for e in self._placed.places}
-        return choose_registers(
-            self._plan.registers, self._using(places), mask(*clobbered), self._context
-        )
-
-    def _moved(self, edge: int) -> EdgePlace:
-        return _moved(self._placed.places[edge], self._needed[edge], self._context)
+        using = self._using(self._places)
+        return choose_registers(self._plan.registers, using, mask(*clobbered), self._context)
 
     # -- spilled registers
 
@@ -193,8 +189,7 @@ class _Arranger:
         """How many path registers a local could hold, and are in memory."""
         if not self._plan.uses_register:
             return 0
-        inside = all(self._moved(edge).site.frame.depth for edge in self._placed.places
-                     if self._needed[edge].path)  # fmt: skip
+        inside = all(place.site.frame.depth for place in self._using(self._places))
         return self._chosen.count(None) if inside else 0
 
     @property
