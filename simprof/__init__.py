@@ -78,9 +78,9 @@ _PLACES["SimprofError"] = ("simprof.simulator.errors", "SimulatorError")
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: importing simprof alone takes no time."""
     if name == "__version__":
-        from importlib.metadata import version
+        from simprof.profiler.profiles.documents import OWN_VERSION
 
-        return version("simprof")
+        return OWN_VERSION
     if name not in _PLACES:
         raise AttributeError(f"module 'simprof' has no attribute {name!r}")
     module, original = _PLACES[name]

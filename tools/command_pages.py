@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import version
 from inspect import cleandoc
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import click
 from click_man.core import generate_man_page
 
 from simprof.profiler.commands.group import SUBCOMMANDS, simprof
+from simprof.profiler.profiles.documents import OWN_VERSION
 from tools import generated_files
 
 REFERENCE = generated_files.ROOT / "docs" / "commands.md"
@@ -79,7 +79,7 @@ def man_pages() -> dict[str, str]:
             found = {name: command.get_command(context, name) for name in names}
             command.commands = {name: each for name, each in found.items() if each is not None}
         name = context.command_path.replace(" ", "-")
-        pages[f"{name}.1"] = generate_man_page(context, version("simprof"), date="simprof")
+        pages[f"{name}.1"] = generate_man_page(context, OWN_VERSION, date="simprof")
     return pages
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles.calls import CallArc, CallGraph, call_graph
 from simprof.profiler.profiles.code_counts import CodeCounts, code_counts
-from simprof.profiler.profiles.documents import own_version
+from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.profiles.profile import RoutineProfile
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import readable
@@ -59,7 +59,7 @@ class _Writer:
         command = " ".join([program.file, *program.arguments])
         yield "# callgrind format"
         yield "version: 1"
-        yield f"creator: simprof {own_version()}"
+        yield f"creator: simprof {OWN_VERSION}"
         yield f"cmd: {_plain(command)}"
         yield f"desc: Mode: {mode_facts.setting_name(measurement)}"
         yield "positions: instr line"

@@ -32,7 +32,7 @@ from simprof.profiler.exports.coverage import (
     coverage,
 )
 from simprof.profiler.exports.source import ExportSource
-from simprof.profiler.profiles.documents import own_version
+from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.reports.display import readable, visible
 from simprof.simulator.binary.demangling import demangle
 
@@ -55,7 +55,7 @@ def write_cobertura(source: ExportSource) -> bytes:
             "lines-valid": str(len(lines)),
             "branches-covered": str(_taken(arms)),
             "branches-valid": str(len(arms)),
-            "version": f"simprof {own_version()}",
+            "version": f"simprof {OWN_VERSION}",
             "timestamp": "0",
         },
     )
@@ -181,7 +181,7 @@ def write_gcov(source: ExportSource) -> bytes:
     """Return one report on all source files."""
     report = {
         "format_version": "2",
-        "gcc_version": f"simprof {own_version()}",
+        "gcc_version": f"simprof {OWN_VERSION}",
         "current_working_directory": "",
         "data_file": source.measurement.program.file,
         "files": [

@@ -28,7 +28,7 @@ from pathlib import Path
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles.calls import CallTree, without_sites
 from simprof.profiler.profiles.code_counts import CodeCounts
-from simprof.profiler.profiles.documents import own_version
+from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.profiles.lines import SourceCounts
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import readable
@@ -84,7 +84,7 @@ def write_speedscope(source: ExportSource) -> bytes:
     content = {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
         "name": f"{program}, {mode_facts.setting_name(source.measurement)}",
-        "exporter": f"simprof@{own_version()}",
+        "exporter": f"simprof@{OWN_VERSION}",
         "activeProfileIndex": 0,
         "shared": {"frames": [{"name": readable(each.name)} for each in tree.routines]},
         "profiles": [

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -18,6 +17,7 @@ from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import TraceWriter
 from simprof.profiler.profiles.codec import decode, hints
+from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.recovery.recovery import Discoveries
 from simprof.profiler.request.request import GuestOptions
@@ -76,7 +76,7 @@ class RecordingOrder(FileOrder[RecordingFile]):
             sha256=program.sha256,
             machine=str(program.machine),
             arguments=tuple(argument.hex() for argument in invocation.arguments),
-            simprof=metadata.version("simprof"),
+            simprof=OWN_VERSION,
             discoveries=discovery_fields(discoveries),
             max_instructions=invocation.max_instructions,
             timeout=invocation.timeout,

@@ -7,7 +7,8 @@ code of a routine within another, without a call. Source lines are in `dwarf_lin
 # pyelftools believes what a file says of its sizes. What is damaged on purpose must take no more
 # time and memory than the file's size allows: here sections that inflate without end, or that have
 # no content, and tables that every unit reads again are refused. Debugging information that is
-# damaged ends the reading; what was read before stays.
+# damaged ends the reading; what was read before stays. It is imported where it reads: that takes
+# 25 ms, and most runs are of programs without debugging information.
 
 from __future__ import annotations
 
@@ -19,19 +20,25 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
-
-from elftools.dwarf.descriptions import describe_form_class
-from elftools.dwarf.ranges import BaseAddressEntry
-from elftools.elf.elffile import ELFFile
+from typing import IO, TYPE_CHECKING, Any
 
 from simprof.simulator.binary.program import Program, Range
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 MOST_INFLATED = 128 << 20  # bytes that compressed sections may have together, inflated
 
 _OLD_COMPRESSED, _OLD_HEAD = ".zdebug", 12  # sections of GNU's first form, and bytes before data
 _READ = (".debug_", ".gnu_debug", ".eh_frame", ".comment", _OLD_COMPRESSED)
 _PIECE = 1 << 20
+
+
+def opened(data: bytes | IO[bytes]) -> ELFFile:
+    """Return pyelftools' view of a file, or of its content; raises a dozen kinds where damaged."""
+    from elftools.elf.elffile import ELFFile
+
+    return ELFFile(io.BytesIO(data) if isinstance(data, bytes) else data)
 
 
 def check_sections(elf: ELFFile) -> None:
@@ -104,7 +111,7 @@ def compiler_note(path: Path) -> str:
     """
     try:
         with path.open("rb") as file:
-            elf = ELFFile(file)
+            elf = opened(file)
             notes = list(_comments(elf)) or list(_producers(elf))
     except Exception:
         return ""  # damaged sections, on which pyelftools raises a dozen kinds, stop nothing
@@ -179,7 +186,7 @@ def read_inlining(program: Program) -> Inlining:
 
 
 def _read(data: bytes, bias: int) -> Iterator[Range | InlinedCopy]:
-    dwarf = read_debug_info(ELFFile(io.BytesIO(data)))
+    dwarf = read_debug_info(opened(data))
     if dwarf is None:
         return
     for _ in top_attributes(dwarf):  # refuses tables that overlap
@@ -227,8 +234,7 @@ def _copy(entry: Any, ranges: tuple[Range, ...], bias: int) -> InlinedCopy:
     first = ranges[0].start
     if start is not None:
         # From DWARF 5 on it may be what is to be added to the start of the first range.
-        is_address = describe_form_class(start.form) == "address"
-        first = start.value + (bias if is_address else first)
+        first = start.value + (bias if _is_address(start) else first)
     return InlinedCopy(
         name=_name_text(name),
         symbol=_name_text(symbol),
@@ -239,12 +245,20 @@ def _copy(entry: Any, ranges: tuple[Range, ...], bias: int) -> InlinedCopy:
     )
 
 
+def _is_address(attribute: Any) -> bool:
+    from elftools.dwarf.descriptions import describe_form_class
+
+    return bool(describe_form_class(attribute.form) == "address")
+
+
 def _name_text(attribute: Any) -> str:
     return "?" if attribute is None else str(attribute.value.decode(errors="replace"))
 
 
 def _ranges(dwarf: Any, entry: Any, bias: int) -> Iterator[Range]:
     """Yield the code of an entry, from its bounds or its list of ranges (DWARF 5, 2.17)."""
+    from elftools.dwarf.ranges import BaseAddressEntry
+
     attributes = entry.attributes
     if "DW_AT_ranges" in attributes:
         low = entry.cu.get_top_DIE().attributes.get("DW_AT_low_pc")
@@ -260,7 +274,6 @@ def _ranges(dwarf: Any, entry: Any, bias: int) -> Iterator[Range]:
                 yield Range(start + each.begin_offset + bias, start + each.end_offset + bias)
     elif "DW_AT_low_pc" in attributes and "DW_AT_high_pc" in attributes:
         low, high = attributes["DW_AT_low_pc"].value, attributes["DW_AT_high_pc"]
-        is_address = describe_form_class(high.form) == "address"
-        end = high.value if is_address else low + high.value
+        end = high.value if _is_address(high) else low + high.value
         if low < end:
             yield Range(low + bias, end + bias)

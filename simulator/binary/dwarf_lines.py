@@ -17,7 +17,6 @@ was linked in, by address (`line_table`).
 
 from __future__ import annotations
 
-import io
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +25,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from elftools.elf.elffile import ELFFile
-
-from simprof.simulator.binary.debug_info import read_debug_info, section_data, top_attributes
+from simprof.simulator.binary.debug_info import (
+    opened,
+    read_debug_info,
+    section_data,
+    top_attributes,
+)
 from simprof.simulator.binary.program import LineRows, LineTable, Range
 
 MOST_PATH_CHARACTERS = 64 << 20  # characters of the paths of all source files
@@ -42,6 +44,8 @@ def line_table(data: bytes, bias: int, code: Sequence[Range]) -> LineTable:
 
 
 def _read_rows(data: bytes, bias: int, code: Sequence[Range]) -> LineRows:
+    if b"debug_line" not in data:  # No section can have the name.
+        return LineRows()
     found: list[_SourceRow] = []
     # Damaged DWARF raises a dozen kinds in pyelftools; what precedes the damage is kept.
     with suppress(Exception):
@@ -64,7 +68,7 @@ def _read_rows(data: bytes, bias: int, code: Sequence[Range]) -> LineRows:
 
 
 def _line_rows(data: bytes) -> Iterator[_SourceRow]:
-    dwarf = read_debug_info(ELFFile(io.BytesIO(data)))
+    dwarf = read_debug_info(opened(data))
     if dwarf is None:
         return
     sections = {form: section_data(dwarf, name) for form, name in STRINGS.items()}

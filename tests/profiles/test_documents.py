@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ import jsonschema
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.profiles.documents import COST_MODEL, VERSIONS
+from simprof.profiler.profiles.documents import COST_MODEL, OWN_VERSION, VERSIONS
 from simprof.profiler.schemes.cost_model import cost_model
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, ROOT
 from tools.json_schemas import schema
 
 Find = Callable[..., Path]
@@ -50,6 +51,11 @@ def test_no_other_schema_is_shipped() -> None:
 
 def test_the_cost_model_has_its_version() -> None:
     assert cost_model().version == COST_MODEL
+
+
+def test_version_is_that_of_the_distribution() -> None:
+    assert metadata.version("simprof") == OWN_VERSION
+    assert f"version: {OWN_VERSION}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def answered(directory: Path, *words: str | Path) -> str:

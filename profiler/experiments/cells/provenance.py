@@ -21,7 +21,7 @@ from typing import TypedDict
 
 from simprof.profiler.experiments.cells.cells import CellKey, CellKind, Job
 from simprof.profiler.experiments.suites.suite import Input
-from simprof.profiler.profiles.documents import own_version
+from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest
 from simprof.profiler.schemes.cost_model import cost_model
@@ -61,7 +61,7 @@ class Versions:
 @cache
 def versions() -> Versions:
     """Return those of this simprof."""
-    return Versions(own_version(), engine_digest(), cost_model().version)
+    return Versions(OWN_VERSION, engine_digest(), cost_model().version)
 
 
 @cache

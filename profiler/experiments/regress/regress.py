@@ -31,6 +31,7 @@ from simprof.profiler.experiments.regress.measure import (
     relative,
 )
 from simprof.profiler.experiments.suites.suite import ANY_STATUS
+from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.request.request import ProgressCallback, SchemeOptions, Setting, TableChoice
 from simprof.profiler.request.weights import Weights
@@ -98,7 +99,7 @@ def _measure_all(
 
 
 def _baseline(settings: Mapping[str, Facts], runs: Mapping[str, BaselineRun]) -> Baseline:
-    tool = {name: metadata.version(name) for name in ("simprof", "unicorn")}
+    tool = {"simprof": OWN_VERSION, "unicorn": metadata.version("unicorn")}
     model = cost_model()
     costs = {"generation": str(model.generation), **model.parts}
     return Baseline(tool, costs, settings, runs)

@@ -25,7 +25,7 @@ from simprof.profiler.experiments.tables.table import (
     Verdict,
     as_float,
 )
-from simprof.profiler.profiles.documents import own_version
+from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.reports.html import page
 
 CLASSES = {
@@ -243,5 +243,5 @@ def render_suite_page(
         rows=rows,
         settings=settings,
         bar_length=lambda result: round(LONGEST_BAR * result.overhead / most, 2),
-        version=own_version(),
+        version=OWN_VERSION,
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 
 from simprof.profiler.graphfiles.lesson import Lesson
+from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.reports.html import page
 
 SCRIPTS = ("vendor/dagre.min.js", "assets/core.js", "assets/lesson.js")
@@ -20,5 +20,5 @@ def render(lessons: Sequence[Lesson]) -> str:
         title=", ".join(dict.fromkeys(lesson.title for lesson in lessons)),
         lessons=lessons,
         data=page.packed([asdict(lesson) for lesson in lessons]),
-        version=version("simprof"),
+        version=OWN_VERSION,
     )

@@ -8,12 +8,12 @@ a page of thousands of routines opens at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from simprof.profiler.profiles.cache_files import binaries, is_wanted
 from simprof.profiler.profiles.calls import CallTree, without_sites
+from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.profiles.lines import SourceCounts
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.program_files import SourceFiles, find_program
@@ -125,7 +125,7 @@ def render(
         groups=[page.packed(group) for group in _groups(runs, shown, sources, progress)],
         has_calls=any(run.measurement.call_tree is not None for run in runs),
         helper_note=HELPER_NOTE if any(row.name.endswith(HELPER_MARK) for row in shown) else None,
-        version=version("simprof"),
+        version=OWN_VERSION,
     )
 
 

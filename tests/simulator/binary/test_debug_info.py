@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from elftools.elf.elffile import ELFFile
 
 from simprof.simulator.binary import debug_info, elf
 from simprof.simulator.binary.debug_info import (
     check_sections,
     compiler_note,
+    opened,
     read_debug_info,
     top_attributes,
 )
@@ -23,14 +21,11 @@ from tests.conftest import ROOT
 DWARF = ROOT / "tests" / "corpora" / "dwarf"
 
 
-def opened(data: bytes) -> Any:
-    return ELFFile(io.BytesIO(data))
-
-
 def section_place(data: bytes, name: str) -> tuple[int, int]:
     """Offsets of a section's header and of its content."""
     file = opened(data)
     number = file.get_section_index(name)
+    assert number is not None
     return file["e_shoff"] + number * file["e_shentsize"], file.get_section(number)["sh_offset"]
 
 
