@@ -180,12 +180,13 @@ def as_recorded(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, A
     if found.get("edges", row) is None:
         del found["edges"]
     if "blocks" in row and "path" in row:
-        slots = [at for at, block in enumerate(row["blocks"]) if block.startswith(SLOT)]
-        found |= {"slots": slots, "blocks": [each.removeprefix(SLOT) for each in row["blocks"]]}
+        blocks = [each.removeprefix(LOOP) for each in row["blocks"]]
+        slots = [at for at, block in enumerate(blocks) if block.startswith(SLOT)]
+        found |= {"slots": slots, "blocks": [each.removeprefix(SLOT) for each in blocks]}
     return found
 
 
-SLOT = "slot "
+SLOT, LOOP = "slot ", "loop "
 
 
 def _name(value: object) -> object:

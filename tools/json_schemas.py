@@ -253,7 +253,17 @@ FORMATS: Mapping[str, Schema] = {
             # Of graph files.
             "static": table(ANY),
             "definite_flow": table(NUMBER),
-            "all_paths": each(thing({"path": WHOLE, "blocks": each(TEXT), "edges": each(COUNT)})),
+            "all_paths": each(
+                thing(
+                    {
+                        "path": WHOLE,
+                        "start": TEXT,
+                        "end": TEXT,
+                        "blocks": each(TEXT),
+                        "edges": each(COUNT),
+                    }
+                )
+            ),
         },
     ),
     "compare": thing(

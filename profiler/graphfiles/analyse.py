@@ -34,6 +34,8 @@ from simprof.profiler.plan import interpret
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutinePlan, check_shape, defect_of
 from simprof.profiler.profiles.accuracy import Attribution, SplittingDecoder, attribute
 from simprof.profiler.profiles.codec import parse_json
+from simprof.profiler.profiles.profile import PathCount
+from simprof.profiler.profiles.tables import path_blocks
 from simprof.profiler.request.errors import CountError, ProfileMismatchError
 from simprof.profiler.request.request import DEFAULT_MODE, SchemeOptions
 from simprof.profiler.request.weights import Weights
@@ -278,7 +280,9 @@ def _all_paths(document: GraphDocument, plan: PathDecoder) -> list[dict[str, Any
     for path_id, record in plan.numbered_paths():
         blocks += len(record.blocks)
         _check_blocks(document, plan, blocks, f"more than {LISTED_BLOCKS_LIMIT}")
-        names = [str(document.cfg.name_of(block)) for block in record.blocks]
-        edges = list(record.inner_edges(document.cfg))
-        listed.append({"path": path_id, "blocks": names, "edges": edges})
+        edges = record.inner_edges(document.cfg)
+        path = PathCount.of(document.cfg, record, path_id, 0, edges, inferred=False)
+        names = [str(name) for name in path_blocks(path)]
+        bounds = {"start": str(record.start), "end": str(record.end)}
+        listed.append({"path": path_id, **bounds, "blocks": names, "edges": list(edges)})
     return listed

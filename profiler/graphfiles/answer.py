@@ -234,14 +234,12 @@ def _paths(run: GraphRun, plan: PathDecoder) -> Iterator[PathCount]:
     whole = ((path, plan.decode(path), count) for path, count in executed)
     begun = ((None, record, count) for record, count in run.reading.partial.items())
     for path, record, count in chain[tuple[int | None, PathRecord, int]](whole, begun):
-        yield PathCount(
+        yield PathCount.of(
+            cfg,
+            record,
             path,
             count,
-            record.instructions(cfg),
-            tuple(cfg.name_of(block).start for block in record.blocks),
-            (),
-            partial=record.partial,
-            edges=record.inner_edges(cfg),
+            record.inner_edges(cfg),
             inferred=path is not None and guided is not None and guided.is_obvious(path),
         )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from simprof.profiler.graphfiles.cycles import Arc, chord_cycles
+from simprof.profiler.profiles.tables import loop_marks
 
 MOST_PATHS = 200  # Paths that the last step lists
 MOST_CYCLES = 200  # Chords whose increments are derived
@@ -63,6 +64,10 @@ def lesson(answer: Mapping[str, Any]) -> Lesson:
     """Return the lesson of an answer of `graphfiles.analyse`."""
     picture, title = _Picture(answer), str(answer["routines"][0]["symbol"])
     return Lesson(title, str(answer["mode"]), tuple(picture.blocks), tuple(picture.steps()))
+
+
+def _blocks_text(path: Mapping[str, Any]) -> str:
+    return " ".join([*map(str, path["blocks"]), *loop_marks(path["start"], path["end"])])
 
 
 def _text(value: object) -> str:
@@ -422,7 +427,7 @@ class _Picture:
         listed = list(self.answer["paths"] if every is None else [*every, *partial])[:MOST_PATHS]
         head: tuple[str, ...] = ("number", "blocks")
         rows: list[tuple[str, ...]]
-        rows = [(_text(path["path"]), " ".join(map(str, path["blocks"]))) for path in listed]
+        rows = [(_text(path["path"]), _blocks_text(path)) for path in listed]
         text = "Each path's number, and its blocks."
         if self.ran:
             head = (*head, "executions")

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import TypeVar
 
-from simprof.profiler.graphs.cfg import EdgeKind, VertexName
+from simprof.profiler.graphs.cfg import ENTRY, EdgeKind, VertexName
 from simprof.profiler.profiles.calls import merge_trees
 from simprof.profiler.profiles.profile import (
     BlockCount,
@@ -40,7 +40,7 @@ from simprof.profiler.profiles.profile import (
 from simprof.simulator.errors import UsageError
 
 EdgeKey = tuple[VertexName, VertexName, str, int]
-PathKey = tuple[tuple[int | str, ...], tuple[int, ...], bool, tuple[EdgeKey, ...]]
+PathKey = tuple[tuple[object, ...], tuple[EdgeKey, ...]]
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -195,8 +195,8 @@ def edge_keys(routine: RoutineProfile) -> tuple[EdgeKey, ...]:
 
 
 def path_key(path: PathCount, keys: Sequence[EdgeKey]) -> PathKey:
-    """Name a path by its blocks and the names of its edges."""
-    return (path.blocks, path.slots, path.partial, tuple(keys[edge] for edge in path.edges))
+    """Name a path by its shape and the names of its edges."""
+    return path.shape, tuple(keys[edge] for edge in path.edges)
 
 
 def merge_edges(profiles: Sequence[RoutineProfile]) -> dict[EdgeKey, EdgeCount]:
@@ -227,7 +227,7 @@ def merge_paths(
             key = path_key(path, keys)
             known = total.get(key)
             if known is None:
-                total[key] = replace(path, edges=tuple(index[each] for each in key[3]))
+                total[key] = replace(path, edges=tuple(index[each] for each in key[1]))
                 continue
             counts = known.count, path.count
             again = inferred_once and known.inferred and path.inferred
@@ -237,6 +237,8 @@ def merge_paths(
                 count=max(counts) if again else sum(counts),
                 inferred=known.inferred or path.inferred,
                 shortened=known.shortened or path.shortened,
+                start=known.start or path.start,
+                end=known.end or path.end,
             )
     return tuple(total.values())
 
@@ -338,26 +340,39 @@ class _Edges:
 def _path(path: PathCount, parts: _Parts, edges: _Edges) -> PathCount:
     """Return a path on the parts."""
     slots, blocks, new_slots = set(path.slots), list[int | str](), list[int]()
+    loops, new_loops = set(path.collapsed), list[int]()
     last = None
     for at, start in enumerate(path.blocks):
         last = VertexName(start, at in slots)
-        for part in parts.get(last, ()):
+        # A collapsed loop is known by where its head begins, and has no steps inside.
+        for part in parts.get(last, ())[: 1 if at in loops else None]:
             if part.block.is_slot:
                 new_slots.append(len(blocks))
+            if at in loops:
+                new_loops.append(len(blocks))
             blocks.append(part.block.start)
     inside: dict[VertexName, list[int]] = defaultdict(list)
     for each in parts.values():
         end = each[-1].block.name
         inside[end] = [edges.inner[part.block.name] for part in each[:-1]]
-    crossed = [
-        number for edge in path.edges for number in (*inside[edges.counts[edge].source], edge)
-    ]
-    ends = parts.get(last) if last is not None else None
+    # By edge of the path the block that it leaves: none, if it enters the routine
+    first = -1 if path.edges and edges.counts[path.edges[0]].source == ENTRY else 0
+    crossed = list[int]()
+    for at, edge in enumerate(path.edges, first):
+        crossed += () if at in loops else inside[edges.counts[edge].source]
+        crossed.append(edge)
+    is_loop = len(path.blocks) - 1 in loops
+    ends = parts.get(last) if last is not None and not is_loop else None
     if ends is not None and not (path.edges and _leaves(edges, path.edges[-1], ends)):
         crossed += inside[ends[-1].block.name]
     # its number was that of another graph
     return replace(
-        path, id=None, blocks=tuple(blocks), slots=tuple(new_slots), edges=tuple(crossed)
+        path,
+        id=None,
+        blocks=tuple(blocks),
+        slots=tuple(new_slots),
+        edges=tuple(crossed),
+        collapsed=tuple(new_loops),
     )
 
 

@@ -27,7 +27,7 @@ from typing import Protocol, TypeVar
 from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.profiles.combine import edge_keys, path_key
 from simprof.profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile, RunMeasurement
-from simprof.profiler.profiles.tables import path_blocks
+from simprof.profiler.profiles.tables import LoopName, loop_marks, path_blocks
 from simprof.simulator.binary.program import SourceLine
 
 Pair = tuple[int, int]  # A number in the first profile, and in the second
@@ -53,7 +53,7 @@ class CountDifference:
     # An edge's source and target, or a path's blocks: their names, or where builds are compared
     # "FILE:LINE" (`+OFFSET` from the routine's start where no line is known).
     steps: tuple[str, ...]
-    kind: str  # An edge's kind; of a path "path" or "partial".
+    kind: str  # An edge's kind; of a path "path" or "partial", with its `loop_marks`
     executions: Pair
 
 
@@ -233,6 +233,9 @@ class _ByLine:
         # Lines count from the first line of their routine, so that text inserted above it changes
         # nothing; lines of other files (inline functions) count as they are. Blocks whose lines are
         # unknown are known by their distance from the routine's start.
+        if isinstance(vertex, LoopName):
+            key, text = self._place(routine, first, VertexName(vertex.start, vertex.is_slot))
+            return (LoopName, key), f"loop {text}"
         if not isinstance(vertex.start, int):
             return vertex.start, vertex.start
         line = self._lines.get(vertex.start)
@@ -246,7 +249,8 @@ class _ByLine:
 
 
 def _kind(path: PathCount) -> str:
-    return "partial" if path.partial else "path"
+    kind = "partial" if path.partial else "path"
+    return " ".join([kind, *loop_marks(path.start, path.end)])
 
 
 def _changes(name: str, before: Named, after: Named) -> Iterable[CountDifference]:

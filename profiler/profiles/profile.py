@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
+from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.profiles.calls import CallTree
 from simprof.profiler.profiles.codec import RARE
@@ -104,6 +105,48 @@ class PathCount:
     # The scheme cuts paths at the edge where this one begins or ends, which is no back edge: it
     # also counts executions that would be parts of longer paths.
     shortened: bool = field(default=False, metadata=RARE)
+    # start, end: Why it starts and ends where it does; None: its profile was saved before that
+    # was kept.
+    start: PathStart | None = field(default=None, metadata=RARE)
+    end: PathEnd | None = field(default=None, metadata=RARE)
+    # Positions in `blocks` of the heads of collapsed loops, each of which stands for its loop
+    collapsed: tuple[int, ...] = field(default=(), metadata=RARE)
+
+    @classmethod
+    def of(
+        cls,
+        cfg: ControlFlowGraph,
+        record: PathRecord,
+        number: int | None,
+        count: int,
+        edges: tuple[int, ...],
+        *,
+        inferred: bool,
+        shortened: bool = False,
+    ) -> PathCount:
+        """Return the count of a path of `cfg`."""
+        names = [cfg.name_of(block) for block in record.blocks]
+        return cls(
+            number,
+            count,
+            record.instructions(cfg),
+            tuple(name.start for name in names),
+            tuple(place for place, name in enumerate(names) if name.is_slot),
+            record.partial,
+            edges,
+            inferred,
+            shortened,
+            record.start,
+            record.end,
+            record.collapsed,
+        )
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What two paths of a routine share that differ in their edges alone."""
+        # The edges from ENTRY and to EXIT tell the other starts and ends.
+        loop = self.start is PathStart.LOOP_ENTRY, self.end is PathEnd.LOOP_EXIT
+        return (self.blocks, self.slots, self.collapsed, *loop, self.partial)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from types import MappingProxyType
 from typing import Any
 
 from simprof.profiler.graphs.cfg import EXIT, VertexName
+from simprof.profiler.graphs.paths import PathEnd, PathStart
 from simprof.profiler.profiles.code_counts import edge_address
 from simprof.profiler.profiles.profile import BlockCount, PathCount, RoutineProfile, RunMeasurement
 from simprof.simulator.binary.demangling import demangle
@@ -48,7 +49,7 @@ class ColumnKind(Enum):
     FLAG = "true or false"
     ADDRESS = "address"  # an integer; 0x101918 in files
     BLOCK = "block"  # a `VertexName`; 0x101918, slot 0x101918, ENTRY or EXIT in files
-    BLOCKS = "blocks"  # several
+    BLOCKS = "blocks"  # several, `LoopName`s among them
     LINES = "source lines"  # several `SourceLine`s
     POSITIONS = "positions"  # several integers, from 0 on
 
@@ -205,8 +206,14 @@ COLUMNS: Mapping[str, tuple[DataColumn, ...]] = MappingProxyType(
                 "which edge profile; of another run: `executions` are that run's, and "
                 "`instructions` is empty",
             ),
+            _text("start", "why it starts there: " + ", ".join(PathStart)),
+            _text("end", "why it ends there: " + ", ".join(PathEnd)),
             _flag("shortened", "whether the scheme cuts longer paths where it begins or ends"),
-            DataColumn("blocks", ColumnKind.BLOCKS, "its blocks"),
+            DataColumn(
+                "blocks",
+                ColumnKind.BLOCKS,
+                "its blocks; `loop 0x101918`: one whose iterations are on other paths, by its head",
+            ),
             DataColumn(
                 "edges",
                 ColumnKind.POSITIONS,
@@ -274,9 +281,30 @@ def block_counts(routine: RoutineProfile) -> dict[VertexName, int]:
     return dict(counts)
 
 
+@dataclass(frozen=True)
+class LoopName(VertexName):
+    """The name of a collapsed loop among the blocks of a path: that of its head."""
+
+    def __str__(self) -> str:
+        return f"loop {super().__str__()}"
+
+
 def path_blocks(path: PathCount) -> tuple[VertexName, ...]:
-    """Return the names of a path's blocks."""
-    return tuple(VertexName(start, at in path.slots) for at, start in enumerate(path.blocks))
+    """Return the names of a path's blocks, and of the loops that are collapsed on it."""
+    return tuple(
+        (LoopName if at in path.collapsed else VertexName)(start, at in path.slots)
+        for at, start in enumerate(path.blocks)
+    )
+
+
+# What stands in texts behind the blocks of a path that starts, or ends, with a collapsed loop's
+# entry or exit; nothing is said of those of routines.
+LOOP_MARKS = {PathStart.LOOP_ENTRY: "(loop entry)", PathEnd.LOOP_EXIT: "(loop exit)"}
+
+
+def loop_marks(*bounds: object) -> list[str]:
+    """Return what texts say of how a path starts and ends."""
+    return [mark for place, mark in LOOP_MARKS.items() if place in bounds]
 
 
 def path_lines(path: PathCount, measurement: RunMeasurement) -> tuple[SourceLine, ...]:
@@ -352,7 +380,7 @@ def _edge_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator
 
 
 def _path_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:
-    alike = Counter(map(_shape, routine.path_counts))
+    alike = Counter(path.shape for path in routine.path_counts)
     for path in routine.path_counts:
         # What an edge profile of another run determines executes nothing in this run, as far as
         # is known.
@@ -368,17 +396,14 @@ def _path_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator
             path.partial,
             path.inferred,
             str(measurement.guide) if path.inferred else None,
+            path.start and str(path.start),
+            path.end and str(path.end),
             path.shortened,
             path_blocks(path),
-            path.edges if alike[_shape(path)] > 1 else None,
+            path.edges if alike[path.shape] > 1 else None,
             *_source_cells(_line(measurement, path.blocks[0]) if path.blocks else None),
             lines or None,
         )
-
-
-def _shape(path: PathCount) -> tuple[object, ...]:
-    """Return what two paths share that differ in their edges alone."""
-    return (path.blocks, path.slots, path.partial)
 
 
 def _block_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from simprof.profiler.graphfiles.lesson import Lesson, Line, Step
 from simprof.profiler.profiles.codec import json_line
+from simprof.profiler.profiles.tables import loop_marks
 from simprof.profiler.reports.display import group_digits, percent, plural, shorten, visible
 from simprof.profiler.reports.display import visible as readable
 from simprof.profiler.reports.tables import (
@@ -226,7 +227,8 @@ def path_table(paths: Sequence[Answer]) -> Table:
     for path in paths[:SHOWN_ROWS]:
         identity = "partial" if path.get("partial") else cell(path["path"])
         counts = [path[key] for key in shown]
-        table.add_row(identity, *counts, " ".join(map(label, path["blocks"])))
+        marks = loop_marks(path.get("start"), path.get("end"))
+        table.add_row(identity, *counts, " ".join([*map(label, path["blocks"]), *marks]))
     return table
 
 

@@ -14,7 +14,13 @@ from typing import NamedTuple, TypeVar
 
 from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
-from simprof.profiler.profiles.tables import block_counts, known_line, path_lines
+from simprof.profiler.profiles.tables import (
+    block_counts,
+    known_line,
+    loop_marks,
+    path_blocks,
+    path_lines,
+)
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import ShortNames, identifier, known_as, percent, shorten_list
 from simprof.profiler.reports.tables import (
@@ -35,6 +41,7 @@ T = TypeVar("T")
 # Marks behind a path's blocks or lines
 ITERATIONS, UNFINISHED = "(loop iterations)", "(unfinished)"
 INFERRED, SHORTENED = "(inferred)", "(shortened)"
+AROUND = "(around loops)"
 
 
 class ExecutedPath(NamedTuple):
@@ -51,10 +58,14 @@ class ExecutedPath(NamedTuple):
     @property
     def remark(self) -> str:
         """What is to be said behind its blocks or lines."""
-        path = self.path
-        holds = self.is_turn, path.partial, path.inferred, path.shortened
-        marks = zip((ITERATIONS, UNFINISHED, INFERRED, SHORTENED), holds, strict=True)
-        return "".join(f" {mark}" for mark, applies in marks if applies)
+        marks = [ITERATIONS] * self.is_turn + [UNFINISHED] * self.path.partial
+        return "".join(f" {mark}" for mark in (*marks, *path_marks(self.path)))
+
+
+def path_marks(path: PathCount) -> list[str]:
+    """Return what is to be said of any path, but that it is unfinished."""
+    marks = [AROUND] * bool(path.collapsed) + loop_marks(path.start, path.end)
+    return [*marks, *[INFERRED] * path.inferred, *[SHORTENED] * path.shortened]
 
 
 def paths_of_another_run(measurement: RunMeasurement) -> list[ExecutedPath]:
@@ -149,6 +160,8 @@ def path_parts(
 
 def _mark_notes(measurement: RunMeasurement, paths: Sequence[PathCount]) -> Iterator[str]:
     """Yield what the marks behind some paths mean, where that must be said."""
+    if any(path.collapsed for path in paths):
+        yield f"{AROUND} the iterations of loops inside are on paths of their own"
     if any(path.inferred for path in paths):
         guide = mode_facts.guide_text(measurement.guide)
         yield f"{INFERRED} no counter counts it: {guide} determines its executions"
@@ -214,9 +227,8 @@ def _detailed_paths(
 
 
 def blocks_text(path: PathCount) -> str:
-    """Return "BLOCK > BLOCK > ...", slot blocks named as such."""
-    names = [str(VertexName(start, at in path.slots)) for at, start in enumerate(path.blocks)]
-    return " > ".join(shorten_list(names))
+    """Return "BLOCK > BLOCK > ...", slot blocks and collapsed loops named as such."""
+    return " > ".join(shorten_list([*map(str, path_blocks(path))]))
 
 
 def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> Table:

@@ -25,6 +25,7 @@ from simprof.profiler.profiles.tables import (
     Row,
     Value,
     cell,
+    loop_marks,
     routine_rows,
 )
 from simprof.profiler.reports import mode_facts
@@ -333,4 +334,6 @@ def _shown(field: Field, listing: Listing, row: Row, files: ShortNames) -> int |
     if isinstance(plain, int):
         return plain if field.name == "numbered_paths" else digits(plain)
     text = "-" if plain is None else visible(str(plain))
+    if field.name == "blocks":
+        text = " ".join([text, *loop_marks(row[at["start"]], row[at["end"]])])
     return SEPARATOR.join(shorten_list(text.split(SEPARATOR))) if field.kind is TEXT else text

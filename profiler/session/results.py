@@ -158,15 +158,12 @@ def _paths(routine: RoutineReading) -> Iterator[PathCount]:
     whole = ((path, decoder.decode(path), count) for path, count in reading.paths.items())
     begun = ((None, record, count) for record, count in reading.partial.items())
     for path, record, count in chain[tuple[int | None, PathRecord, int]](whole, begun):
-        blocks = [cfg.blocks[block] for block in record.blocks]
-        yield PathCount(
+        yield PathCount.of(
+            cfg,
+            record,
             path,
             count,
-            record.instructions(cfg),
-            blocks=tuple(block.start for block in blocks),
-            slots=tuple(place for place, block in enumerate(blocks) if block.is_slot),
-            partial=record.partial,
-            edges=record.edges,
+            record.edges,
             inferred=path is not None and guided is not None and guided.is_obvious(path),
             shortened=are_shortened(record),
         )

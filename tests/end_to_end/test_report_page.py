@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -143,6 +144,26 @@ def test_a_path_is_lit_with_its_code(browser: Browser, report: Path) -> None:
         assert page.locator("[data-path][aria-pressed=true]").count() == 1
         page.locator("[data-path='1']").click()
         assert page.locator(".on").count() == 0
+
+
+def test_paths_around_loops_do_not_list_what_is_inside(browser: Browser, tmp_path: Path) -> None:
+    profile, output = tmp_path / "outer", tmp_path / "page.html"
+    program = str(BENCH.with_name("loops.elf"))
+    measured = ["--mode", "kiter:outer", "-o", str(profile), "--report", os.devnull]
+    run(["run", *measured, program])
+    assert run(["show", str(profile), "--html", str(output)]) == 0
+    with opened(browser, output, "#routine/0") as page:
+        wait(page)
+        expect(page.locator("h2", has_text="nest")).to_be_visible()
+        page.locator("[data-path]", has_text="(around loops)").first.click()
+        listing = page.locator("#path-code").inner_text()
+        assert listing.count("the loop at 0x1001dc: its iterations are other paths") == 2
+        assert "slot 0x1001f0" not in listing
+        # Code on the edges behind the loop is listed, too: of the back edge at the end.
+        assert "It ends with the back edge" in listing
+        assert listing.count(" → ") > 2
+        page.locator("[data-path]", has_text="(loop exit)").first.click()
+        assert "It ends with" not in page.locator("#path-code").inner_text()
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -306,4 +307,17 @@ def test_collapsed_loops_have_a_step(tmp_path: Path) -> None:
     # The inner loop's mark is its own edges: C to D, and D to C.
     assert shown.marks[1] == (2, 3)
     assert "save keeps c and itr" in step(lesson(answer), "Code").text
+    found = [
+        (path["start"], path["end"], *path["blocks"], *path["edges"]) for path in answer["paths"]
+    ]
+    assert len(set(found)) == len(found)
+    texts = [row[1] for row in step(lesson(answer), "Paths").rows]
+    assert texts == [
+        "A B loop C B loop C E", "C D C D C D (loop entry) (loop exit)",
+        "C D (loop entry) (loop exit)",
+    ]  # fmt: skip
+    every = analyse_file(file, replace(options, enumerate=True))["all_paths"]
+    kinds = {(path["start"], path["end"]) for path in every}
+    assert {("entry", "exit"), ("loop-entry", "loop-exit"), ("back-edge", "loop-exit")} <= kinds
+    assert any("loop C" in path["blocks"] for path in every)
     assert {"Numbering", "Spanning tree"}.isdisjoint(each.title for each in lesson(answer).steps)

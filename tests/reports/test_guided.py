@@ -109,7 +109,7 @@ def test_machine_readable_forms_mark_inferred_counts_and_name_their_source() -> 
         ("true", "A.edges", "false"), ("false", "", "false"), ("false", "", "false"),
     ]  # fmt: skip
     own = tables.render_csv(table(guided(OWN, 2), "paths")).decode().splitlines()
-    assert ",true,this same run,false," in own[1]
+    assert ",true,this same run,,,false," in own[1]
     column = [each.name for each in table(run, "routines").columns].index("executed_paths")
     assert table(run, "routines").rows[0][column] == 2  # by what this run tells
     assert storage.from_bytes(storage.to_bytes(run), "p") == run

@@ -120,6 +120,8 @@ def test_json_edges_and_paths() -> None:
         "partial": False,
         "inferred": False,
         "inferred_from": None,
+        "start": None,
+        "end": None,
         "shortened": False,
         "blocks": ["0x1000", "0x1020"],
         "edges": None,

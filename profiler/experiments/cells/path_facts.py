@@ -168,5 +168,5 @@ def _key(cfg: ControlFlowGraph, path: PathCount, ordinals: dict[int, int]) -> st
     The kinds of its edges tell parallel ones apart, and whether it starts at ENTRY, ends at EXIT.
     """
     edges = [f"{cfg.edges[edge].kind}{ordinals[edge]}" for edge in path.edges]
-    text = repr((cfg.address, cfg.name, path.blocks, path.slots, edges))
+    text = repr((cfg.address, cfg.name, path.shape, edges))
     return blake2b(text.encode(), digest_size=KEY_BYTES).hexdigest()

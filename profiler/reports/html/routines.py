@@ -8,12 +8,13 @@ from typing import Any
 
 from simprof.profiler.graphs.cfg import ENTRY, EXIT, ControlFlowGraph, VertexName
 from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.paths import PathEnd
 from simprof.profiler.profiles.lines import SourceCounts
 from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.reports.display import identifier
-from simprof.profiler.reports.hot_tables import INFERRED, SHORTENED, marked
+from simprof.profiler.reports.hot_tables import marked, path_marks
 from simprof.profiler.reports.html.code import routine_code, snippets
 from simprof.profiler.reports.run_text import counters_text
 from simprof.profiler.session.planned_again import PlannedProgram
@@ -108,10 +109,7 @@ def hottest(measurement: RunMeasurement, routine: RoutineProfile) -> list[PathCo
 
 def path_name(path: PathCount) -> str:
     """Return what the page calls a path."""
-    if path.partial:
-        return "partial"
-    marks = [INFERRED] * path.inferred + [SHORTENED] * path.shortened
-    return " ".join([identifier(path.id), *marks])
+    return " ".join(["partial" if path.partial else identifier(path.id), *path_marks(path)])
 
 
 def detail(
@@ -143,8 +141,9 @@ def detail(
         **routine_code(run.counts, position, run.image, sources),
     }
     # "carry": edges that carry code; "added": [edge, added instructions] of those where it ran;
-    # "paths": [name, count, instructions, partial, edges, nodes, whether the count is of another
-    # run]; "snippets" as `snippets` has them.
+    # "paths": [name, count, instructions, partial, edges, nodes, places in them that stand for
+    # loops, whether it ends where a collapsed loop is left, whether the count is of another run];
+    # "snippets" as `snippets` has them.
     scheme = {
         "carry": [at for at, edge in enumerate(routine.edge_counts) if edge.instrumented],
         "added": [[at, edge.added] for at, edge in enumerate(routine.edge_counts) if edge.added],
@@ -177,4 +176,5 @@ def _path(path: PathCount, numbers: dict[VertexName, int]) -> list[Any]:
         numbers.get(VertexName(start, place in path.slots), -1)
         for place, start in enumerate(path.blocks)
     ]
-    return [path_name(path), path.count, path.instructions, int(path.partial), path.edges, nodes]
+    facts = path_name(path), path.count, path.instructions, int(path.partial)
+    return [*facts, path.edges, nodes, path.collapsed, int(path.end is PathEnd.LOOP_EXIT)]

@@ -49,15 +49,15 @@ function edgeName(found, number) {
 
 // The back edges with which a path may end: those that leave its last block, unless it ends at EXIT.
 function endings(found, number) {
-  const [, , , partial, edges, nodes] = found.paths[number];
+  const [, , , partial, edges, nodes, , leaves] = found.paths[number];
   const last = nodes[nodes.length - 1];
   const exits = edges.some((edge) => found.nodes[found.edges[edge][1]][0] === EXIT);
-  return partial || exits ? [] : (found.backs ?? []).filter((edge) => found.edges[edge][0] === last);
+  return partial || exits || leaves ? [] : (found.backs ?? []).filter((edge) => found.edges[edge][0] === last);
 }
 
 // A path from its first block to its last, with what is added on the way and on the edge that ends it.
 function pathListing(found, number) {
-  const [, count, , , edges, nodes] = found.paths[number];
+  const [, count, , , edges, nodes, loops] = found.paths[number];
   const rows = [];
   const last = { line: -1 };
   const left = [...edges];
@@ -67,7 +67,12 @@ function pathListing(found, number) {
     rows.push(...snippetRows(found.snippets?.[`e${edge}`], count, edgeName(found, edge)));
   };
   if (left.length && found.nodes[found.edges[left[0]][0]][0] === ENTRY) crossed(found.edges[left[0]][0]);
-  for (const node of nodes) {
+  for (const [at, node] of nodes.entries()) {
+    if (loops.includes(at)) {  // The edge out of it may be of any of its blocks
+      rows.push(listed("block", digits(count), "", `the loop at ${found.nodes[node]?.[1] ?? "its head"}: its iterations are other paths`));
+      if (left.length) crossed(found.edges[left[0]][0]);
+      continue;
+    }
     if (node < 0) continue;
     rows.push(...snippetRows(found.snippets?.[`b${node}`], count, "at the top of the block"));
     rows.push(...blockRows(found, node, count, last));

@@ -70,10 +70,10 @@ class RoutinePage {
       act("whole", "Whole graph", () => drawing.fit()), choose, drawing.note);
   }
 
-  pathButton([name, count, length, partial, , , elsewhere], number, base) {
+  pathButton([name, count, length, partial, , , , , elsewhere], number, base) {
     return element("button", { type: "button", "aria-pressed": "false", "data-path": number,
       onclick: () => this.choose(this.path === number ? null : number) },
-    element("strong", {}, partial ? "partial" : `path ${name}`),
+    element("strong", {}, partial ? name : `path ${name}`),
     element("span", {}, `${digits(count)} × ${length}`),
     element("span", { class: "quiet" }, elsewhere ? "in another run" : share(size(count) * length, base)));
   }
